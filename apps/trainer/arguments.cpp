@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/version.h"
+#include "core/config/fields.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kFooter = R"(Without a command, `train` is meant:
+  trainer --config configs/fashion_mnist_cnn.yaml optimizer.lr=0.05 training.max_duration=3ep
+
+Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or numeric, 71 out of memory,
+74 input or output, 78 recipe.)";
+
+const std::vector<std::string>& commands() {
+  static const std::vector<std::string> names = {"train", "plan", "layers"};
+  return names;
+}
+
+/// `trainer --config F` means `trainer train --config F`; a word that is no command gets the nearest one.
+std::vector<std::string> with_command(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool asks = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
+  if (words.empty() || asks) return words.empty() ? std::vector<std::string>{"--help"} : words;
+  if (std::find(commands().begin(), commands().end(), words[0]) != commands().end()) return words;
+  if (words[0].starts_with("-") || words[0].find('=') != std::string::npos) {
+    words.insert(words.begin(), "train");
+    return words;
+  }
+  const auto near = nearest(words[0], commands());
+  throw Error(ExitCode::usage,
+              fmt::format("'{}' is no command{}; there are: {}", words[0],
+                          near ? fmt::format("; did you mean '{}'?", *near) : "", fmt::join(commands(), ", ")));
+}
+
+void add_recipe_options(CLI::App& command, Arguments& arguments) {
+  command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
+  command.add_option("overrides", arguments.overrides, "section.key=value: changes one key of the recipe");
+  command.add_flag("--dump-config", arguments.dump_config,
+                   "print the whole recipe with the source of each value, and stop");
+  command.add_option("--disable-pass", arguments.disabled_passes, "leave out an optional pass (may be repeated)")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
+  Arguments arguments;
+  CLI::App app("Trains neural networks from a YAML recipe.", "trainer");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("trainer ") + kVersion);
+  app.require_subcommand(1);
+
+  CLI::App* train = app.add_subcommand("train", "train what the recipe says");
+  add_recipe_options(*train, arguments);
+  CLI::App* plan = app.add_subcommand("plan", "show what would run: layers, work, memory; needs no data");
+  add_recipe_options(*plan, arguments);
+  plan->add_option("--dump", arguments.dump,
+                   "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each operation's "
+                   "implementation and layouts)");
+  plan->add_flag("--json", arguments.json, "print the report as JSON");
+  app.add_subcommand("layers", "list layers, losses, optimisers, schedules and transforms with their parameters");
+
+  std::vector<std::string> words = with_command(argc, argv);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);
+    return std::nullopt;
+  } catch (const CLI::ParseError& wrong) {
+    throw Error(ExitCode::usage, fmt::format("{}; see `trainer --help`", wrong.what()));
+  }
+  if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
+  if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
+  return arguments;
+}
+
+}  // namespace trainer

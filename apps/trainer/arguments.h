@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
+struct Arguments {
+  enum class Command { train, plan, layers };
+  Command command = Command::train;
+  std::string config;
+  std::vector<std::string> overrides;
+  bool dump_config = false;
+  std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
+  std::vector<std::string> disabled_passes;  ///< plan, train
+  bool json = false;                         ///< plan
+};
+
+/// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).
+std::optional<Arguments> read_arguments(int argc, const char* const* argv);
+
+}  // namespace trainer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "apps/trainer/arguments.h"
+
+namespace trainer {
+
+// One function per subcommand, each in its own file. They print to standard output; the return value is the
+// process's exit code. What a user can cause is thrown as Error.
+int train_command(const Arguments& arguments);
+int plan_command(const Arguments& arguments);
+int layers_command();
+
+}  // namespace trainer

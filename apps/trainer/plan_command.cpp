@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/devices.h"
+#include "apps/trainer/plan_report.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kAfter = "program:after=";
+
+/// Remembers the program as it was after one pass, or the last.
+class Snapshot {
+ public:
+  explicit Snapshot(std::string pass) : pass_(std::move(pass)) {}
+
+  void observe(const std::string& pass, const Program& program) {
+    names_.push_back(pass);
+    if (pass_.empty() || pass == pass_) text_ = to_text(program);
+  }
+
+  const std::string& text() const {
+    if (text_.empty()) {
+      throw Error(ExitCode::usage, fmt::format("no pass is named '{}'; there are: {}", pass_, fmt::join(names_, ", ")));
+    }
+    return text_;
+  }
+
+ private:
+  std::string pass_, text_;
+  std::vector<std::string> names_;
+};
+
+std::string pass_to_dump(const std::string& dump) {
+  if (dump == "program" || dump == "plan") return "";
+  if (dump.starts_with(kAfter)) return dump.substr(std::string(kAfter).size());
+  throw Error(ExitCode::usage,
+              fmt::format("--dump takes program, program:after=PASS or plan, not '{}'", dump));
+}
+
+}  // namespace
+
+int plan_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  if (arguments.dump_config) {
+    fmt::print("{}", recipe->to_yaml(true));
+    return 0;
+  }
+  Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
+  const std::unique_ptr<Backend> backend = open_device(*recipe);
+  const Job job = make_job(*recipe, *backend,
+                           {.disabled_passes = arguments.disabled_passes,
+                            .observe = [&](const std::string& pass, const Program& program) {
+                              snapshot.observe(pass, program);
+                            }});
+  for (const std::string& file : missing_files(recipe->data)) {
+    fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are not known\n", file);
+  }
+  if (arguments.dump) {
+    fmt::print("{}", *arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());
+  } else {
+    fmt::print("{}", arguments.json ? plan_json(*recipe, *backend, job) : plan_text(*recipe, *backend, job));
+  }
+  return 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainer {
+namespace {
+
+double node_flops(const Program& program, const Node& node) {
+  std::vector<TensorSpec> inputs, outputs;
+  for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+  for (TensorId id : node.outputs) outputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+  return node.op->flops(inputs, outputs);
+}
+
+double entry_flops(const Program& program, const char* name) {
+  const Entry* entry = program.find_entry(name);
+  double sum = 0;
+  if (entry == nullptr) return 0;
+  for (const Node& node : entry->nodes) sum += node_flops(program, node);
+  return sum;
+}
+
+int64_t parameters_below(const Program& program, const std::string& layer) {
+  int64_t count = 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter && tensor.name.starts_with(layer + ".")) count += numel(tensor.spec.shape);
+  }
+  return count;
+}
+
+int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
+  return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
+}
+
+std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string layers_text(const std::vector<LayerRow>& rows) {
+  std::string text = fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", "layer", "type", "output",
+                                 "parameters", "forward", "output");
+  int64_t parameters = 0;
+  double flops = 0;
+  for (const LayerRow& row : rows) {
+    text += fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", row.name, row.type, shape_text(row.output),
+                        row.parameters, human_flops(row.forward_flops), human_bytes(row.output_bytes));
+    parameters += row.parameters;
+    flops += row.forward_flops;
+  }
+  return text + fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14}\n", "total", "", "", parameters, human_flops(flops));
+}
+
+std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
+  std::string text;
+  for (const auto& [kind, bytes] : job.memory.kinds) text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
+  const int64_t total = job.memory.total(), available = available_bytes(recipe, backend);
+  text += fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
+                      100.0 * static_cast<double>(total) / static_cast<double>(available),
+                      total > available ? ": DOES NOT FIT" : "");
+  return text;
+}
+
+}  // namespace
+
+std::vector<LayerRow> layer_rows(const Recipe& recipe) {
+  Program program;
+  Entry entry{.name = entry_name::kTrainStep};
+  Builder build(program, entry);
+  const int64_t micro = recipe.training.micro_batch();
+  Shape images{micro};
+  images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
+  const TensorId x = program.input(input_name::kImages, {images, DType::f32});
+  const TensorId index = program.input(input_name::kSampleIndex, {{micro}, DType::i32});
+  const std::vector<TensorId> outputs = recipe.model.build(
+      {.build = build, .training = true, .sample_index = index, .step = step_counter(program)}, x);
+  std::vector<LayerRow> rows;
+  for (size_t i = 0; i < recipe.model.layers.size(); ++i) {
+    const Layer& layer = *recipe.model.layers[i];
+    LayerRow row{.name = recipe.model.layer_name(i), .type = layer.chosen_as, .output = program.spec(outputs[i]).shape};
+    row.parameters = parameters_below(program, row.name);
+    row.output_bytes = numel(row.output) * bytes_per_element(DType::f32);
+    for (const Node& node : entry.nodes) {
+      if (node.origin.path == layer.origin.path) row.forward_flops += node_flops(program, node);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+double step_flops(const Job& job) {
+  const auto more = static_cast<double>(job.settings.micro_batches - 1);
+  return entry_flops(job.program, entry_name::kTrainStep) + entry_flops(job.program, entry_name::kAccumulateFirst) +
+         more * entry_flops(job.program, entry_name::kAccumulateNext) + entry_flops(job.program, entry_name::kUpdate);
+}
+
+std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& job) {
+  const TrainingSection& training = recipe.training;
+  std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name, to_string(training.max_duration),
+                                 training.global_batch_size);
+  if (training.micro_batches() > 1) text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
+  text += fmt::format(", on {}\n", backend.name());
+  if (job.train) {
+    text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format, job.train->size,
+                        job.settings.steps, job.settings.samples_per_epoch / training.global_batch_size);
+  }
+  text += fmt::format("\nlayers, for a micro-batch of {}\n{}", training.micro_batch(), layers_text(layer_rows(recipe)));
+  text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
+                      job.plan.entries.front().nodes.size());
+  text += fmt::format("\nmemory\n{}", memory_text(recipe, backend, job));
+  return text;
+}
+
+std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& job) {
+  nlohmann::ordered_json report;
+  report["run"] = recipe.run.name;
+  report["device"] = std::string(backend.name());
+  report["steps"] = job.settings.steps;
+  report["global_batch_size"] = recipe.training.global_batch_size;
+  report["micro_batch_size"] = recipe.training.micro_batch();
+  for (const LayerRow& row : layer_rows(recipe)) {
+    report["layers"].push_back({{"name", row.name},
+                                {"type", row.type},
+                                {"output", row.output},
+                                {"parameters", row.parameters},
+                                {"forward_flops", row.forward_flops},
+                                {"output_bytes", row.output_bytes}});
+  }
+  report["step_flops"] = step_flops(job);
+  for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
+  report["memory"]["peak_bytes"] = job.memory.total();
+  report["memory"]["available_bytes"] = available_bytes(recipe, backend);
+  report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
+  for (const PlannedEntry& entry : job.plan.entries) {
+    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+    for (const PlannedNode& planned : entry.nodes) {
+      if (!planned.runs) continue;
+      nodes.push_back({{"op", std::string(planned.node.op->name())},
+                       {"origin", planned.node.origin.path},
+                       {"phase", std::string(to_string(planned.node.phase))},
+                       {"implementation", planned.choice.implementation},
+                       {"algorithm", planned.choice.algorithm},
+                       {"workspace_bytes", planned.choice.workspace_bytes}});
+    }
+    report["entries"].push_back({{"name", entry.name},
+                                 {"scratch_bytes", entry.scratch_bytes},
+                                 {"lower_bound_bytes", entry.live_bytes},
+                                 {"nodes", nodes}});
+  }
+  return report.dump(2) + "\n";
+}
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/recipe/job.h"
+
+namespace trainer {
+
+/// One layer of the network as a plan shows it.
+struct LayerRow {
+  std::string name;    ///< as in parameters' names
+  std::string type;    ///< conv2d, relu, …
+  Shape output;        ///< with the micro-batch in front
+  int64_t parameters = 0;
+  double forward_flops = 0;  ///< of one micro-batch
+  int64_t output_bytes = 0;
+};
+
+std::vector<LayerRow> layer_rows(const Recipe& recipe);
+
+/// Floating point operations of one step: every entry point as often as it runs.
+double step_flops(const Job& job);
+
+/// The report as text, and as JSON with the same content.
+std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& job);
+std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& job);
+
+}  // namespace trainer

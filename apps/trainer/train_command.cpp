@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/devices.h"
+#include "core/recipe/job.h"
+#include "core/train/run_directory.h"
+#include "core/train/weights.h"
+
+namespace trainer {
+namespace {
+
+/// The samples of one split with their pipeline; nothing for a split that the recipe leaves out.
+struct Feed {
+  std::unique_ptr<DataSource> source;
+  std::unique_ptr<DataPipeline> pipeline;
+};
+
+Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split) {
+  Feed feed;
+  if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
+  feed.source = open_source(recipe.data, source_request(recipe, job.program, split));
+  Diagnostics diagnostics;
+  TransformChain chain(recipe.data.transform_list(split), feed.source->sample_shape(), diagnostics);
+  if (chain.output_shape() != recipe.model.input && diagnostics.ok()) {
+    diagnostics.error(recipe.origin_of("model.input"),
+                      fmt::format("the network takes samples of shape {}, the data gives {}",
+                                  to_string(recipe.model.input), to_string(chain.output_shape())));
+  }
+  diagnostics.throw_if_any();
+  const Loading loading{.workers = recipe.data.workers,
+                        .prefetch = recipe.data.prefetch,
+                        .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
+  const int64_t rows = recipe.training.micro_batch();
+  if (split == Split::val) {
+    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, EvaluationBatches{rows}), loading);
+  } else {
+    const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
+    const TrainingBatches batches{
+        .seed = static_cast<uint64_t>(recipe.run.seed), .order = order, .micro_batch = rows};
+    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches), loading);
+  }
+  return feed;
+}
+
+int64_t parameter_count(const Program& program) {
+  int64_t count = 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter) count += numel(tensor.spec.shape);
+  }
+  return count;
+}
+
+void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory, Log& log) {
+  const TrainingSection& training = recipe.training;
+  log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
+  log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
+                       parameter_count(job.program), job.settings.steps, training.global_batch_size,
+                       training.micro_batches() > 1 ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
+                                                    : "",
+                       backend.name(), human_bytes(job.memory.total())));
+  if (directory.state() == RunDirectory::State::unfinished) {
+    log.warn("an earlier run of this recipe was not finished; it starts again from step 0");
+  }
+}
+
+Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& result) {
+  Summary summary = {{"finished", true},
+                     {"run.name", recipe.run.name},
+                     {"steps", job.settings.steps},
+                     {"training.loss", result.train_loss},
+                     {"training.seconds", result.training_seconds},
+                     {"training.first_step_seconds", result.first_step_seconds},
+                     {"memory.planned_bytes", job.memory.total()},
+                     {"memory.peak_bytes", peak_resident_bytes()}};
+  for (const auto& [name, value] : result.last) summary.emplace_back("validation.last." + name, value);
+  for (const auto& [name, value] : result.best) summary.emplace_back("validation.best." + name, value);
+  return summary;
+}
+
+/// Trains in a directory that is this process's own now.
+void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory& directory, Progress& progress,
+           Log& log) {
+  const Feed train_feed = open_feed(recipe, job, backend, Split::train);
+  const Feed validation_feed = open_feed(recipe, job, backend, Split::val);
+  Executable executable(job.plan, backend);
+  initialize(executable, static_cast<uint64_t>(recipe.run.seed));
+  if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
+
+  directory.begin(recipe.to_yaml(false), log);
+  announce(recipe, job, backend, directory, log);
+  MetricsWriter metrics(directory.file("metrics.jsonl"));
+  TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
+                    {.metrics = metrics, .progress = progress, .log = log});
+  const LoopResult result = loop.run();
+  save_weights(executable, directory.file("model.safetensors"));
+  write_summary(directory.file("summary.json"), summary_of(recipe, job, result));
+
+  std::string text = fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
+  for (const auto& [name, value] : result.last) text += fmt::format(", validation {} {:.4f}", name, value);
+  log.info(text);
+  log.info(fmt::format("results are in {}", directory.path().string()));
+}
+
+}  // namespace
+
+int train_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  if (arguments.dump_config) {
+    fmt::print("{}", recipe->to_yaml(true));
+    return 0;
+  }
+  require_data(*recipe);
+  const std::unique_ptr<Backend> backend = open_device(*recipe);
+  const Job job = make_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
+  require_memory(*recipe, *backend, job);
+
+  Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
+  Log log(progress);
+  RunDirectory directory(recipe->output_directory(), recipe->identity());
+  if (directory.state() == RunDirectory::State::finished) {
+    log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
+    return 0;
+  }
+  train(*recipe, *backend, job, directory, progress, log);
+  return 0;
+}
+
+}  // namespace trainer

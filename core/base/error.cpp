@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/error.h"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+namespace trainer {
+
+std::string to_string(const Location& where) {
+  if (where.line == 0) return where.file;
+  return fmt::format("{}:{}:{}", where.file, where.line, where.column);
+}
+
+void Diagnostics::error(const Location& where, const std::string& path, const std::string& text) {
+  std::string line = where.file.empty() ? "" : to_string(where) + ": ";
+  line += "error: ";
+  if (!path.empty()) line += path + ": ";
+  problems_.push_back(line + text);
+}
+
+void Diagnostics::throw_if_any() const {
+  if (problems_.empty()) return;
+  std::string text;
+  for (const std::string& problem : problems_) text += problem + "\n";
+  const char* noun = problems_.size() == 1 ? "error" : "errors";
+  text += fmt::format("{} {}, nothing was started", problems_.size(), noun);
+  throw Error(ExitCode::recipe, text);
+}
+
+void fail_at(const Origin& origin, const std::string& text) {
+  Diagnostics diagnostics;
+  diagnostics.error(origin, text);
+  diagnostics.throw_if_any();
+  std::abort();  // not reached: there is a problem
+}
+
+}  // namespace trainer

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// What the process returns to the shell; scripts may rely on these numbers.
+enum class ExitCode {
+  done = 0,
+  usage = 64,
+  data = 65,
+  no_device = 69,
+  internal = 70,
+  out_of_memory = 71,
+  io = 74,
+  requeue = 75,
+  peer_lost = 76,
+  recipe = 78,
+};
+
+/// A place in a file, or in the command line (`file` is then "command line", `line` the argument's number).
+/// Lines and columns count from 1; line 0 means that the place has none.
+struct Location {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+/// "file:line:column", or just "file" where there is no line.
+std::string to_string(const Location& where);
+
+/// Where something of the program came from: its place and its path in the recipe (`model.layers[7]`).
+struct Origin {
+  Location where;
+  std::string path;
+};
+
+/// Something a user can cause and mend. The text says where, what was expected, what was found, what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Collects every problem of a recipe, so that all are shown at once.
+class Diagnostics {
+ public:
+  /// `place: error: path: text`; the path is left out where it is empty.
+  void error(const Location& where, const std::string& path, const std::string& text);
+  void error(const Origin& origin, const std::string& text) { error(origin.where, origin.path, text); }
+
+  bool ok() const { return problems_.empty(); }
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  /// Throws one Error (exit 78) with all problems, in the order of their places, if there are any.
+  void throw_if_any() const;
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+/// Throws the Error of Diagnostics that hold just this problem.
+[[noreturn]] void fail_at(const Origin& origin, const std::string& text);
+
+}  // namespace trainer

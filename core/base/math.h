@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/base/host_device.h"
+
+namespace trainer::math {
+
+// Branch-free fp32 functions that vectorise on every host and round alike on CPU and GPU; library calls do
+// neither. The double overloads are the library's: the reference that tests compare with. Polynomials are
+// Chebyshev fits on the stated ranges; relative errors are those of the fp32 evaluation.
+
+TRAINER_HD double exp(double x) { return ::exp(x); }
+TRAINER_HD double tanh(double x) { return ::tanh(x); }
+TRAINER_HD double erf(double x) { return ::erf(x); }
+TRAINER_HD double sqrt(double x) { return ::sqrt(x); }
+TRAINER_HD float sqrt(float x) { return ::sqrtf(x); }
+
+TRAINER_HD float bits_to_float(int32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class T>
+TRAINER_HD T clamp(T x, T low, T high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;
+}
+
+/// exp(x), relative error below 2e-7. Arguments are clamped to [-87.3, 88.7], where results are normal numbers.
+TRAINER_HD float exp(float x) {
+  constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and subtracting rounds to a whole number
+  x = clamp(x, -87.3f, 88.7f);
+  const float n = (x * kLog2e + kRound) - kRound;
+  const float r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
+  float p = 1.0f / 5040;  // Taylor series; the first term left out is below 6e-9 of the sum
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  // 2^n in two halves, since n may be 128
+  const auto whole = static_cast<int32_t>(n);
+  const int32_t half = whole / 2;
+  return p * bits_to_float((half + 127) << 23) * bits_to_float((whole - half + 127) << 23);
+}
+
+/// tanh(x), relative error below 3e-7.
+TRAINER_HD float tanh(float x) {
+  const float size = x < 0 ? -x : x;
+  const float s = x * x;
+  float small = -0.0056076888f;  // tanh(x) / x in x^2, |x| <= 0.63
+  small = small * s + 0.0205449052f;
+  small = small * s - 0.0537070669f;
+  small = small * s + 0.1333095729f;
+  small = small * s - 0.3333325386f;
+  small = (small * s) * x + x;
+  const float decay = exp(-2.0f * size);
+  const float large = (1.0f - decay) / (1.0f + decay);
+  return size < 0.63f ? small : (x < 0 ? -large : large);
+}
+
+/// erf(x), absolute error below 2e-7.
+TRAINER_HD float erf(float x) {
+  const float size = clamp(x < 0 ? -x : x, 0.0f, 4.0f);
+  const float s = size * size;
+  float small = 7.8824974e-05f;  // erf(x) / x in x^2, |x| <= 1
+  small = small * s - 0.0008018855f;
+  small = small * s + 0.0051893122f;
+  small = small * s - 0.0268543288f;
+  small = small * s + 0.1128359735f;
+  small = small * s - 0.3761262596f;
+  small = small * s + 1.1283791065f;
+  small = small * size;
+  float log_tail = -1.3309391e-05f;  // log(1 - erf(x)), 1 <= x <= 4
+  log_tail = log_tail * size + 0.000317572034f;
+  log_tail = log_tail * size - 0.00343686761f;
+  log_tail = log_tail * size + 0.0226219855f;
+  log_tail = log_tail * size - 0.103318982f;
+  log_tail = log_tail * size - 0.639093339f;
+  log_tail = log_tail * size - 1.1259259f;
+  log_tail = log_tail * size - 0.000756968628f;
+  const float value = size < 1.0f ? small : 1.0f - exp(log_tail);
+  return x < 0 ? -value : value;
+}
+
+}  // namespace trainer::math

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/units.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace trainer {
+namespace {
+
+/// Splits "12ep" into 12 and "ep"; nothing where it does not start with a whole number.
+std::optional<std::pair<int64_t, std::string_view>> split_number(std::string_view text) {
+  int64_t count = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (status != std::errc{}) return std::nullopt;
+  return std::pair{count, text.substr(static_cast<size_t>(end - text.data()))};
+}
+
+constexpr std::array<std::string_view, 5> kByteUnits = {"", "KiB", "MiB", "GiB", "TiB"};
+
+}  // namespace
+
+std::optional<Duration> parse_duration(std::string_view text) {
+  const auto parts = split_number(text);
+  if (!parts || parts->first < 0) return std::nullopt;
+  if (parts->second == "ep") return Duration{parts->first, Duration::Unit::epochs};
+  if (parts->second == "ba") return Duration{parts->first, Duration::Unit::batches};
+  return std::nullopt;
+}
+
+std::string to_string(const Duration& duration) {
+  return fmt::format("{}{}", duration.count, duration.unit == Duration::Unit::epochs ? "ep" : "ba");
+}
+
+int64_t batches_in(const Duration& duration, int64_t batches_per_epoch) {
+  return duration.unit == Duration::Unit::batches ? duration.count : duration.count * batches_per_epoch;
+}
+
+std::optional<ByteSize> parse_byte_size(std::string_view text) {
+  const auto parts = split_number(text);
+  if (!parts || parts->first < 0) return std::nullopt;
+  int64_t factor = 1;
+  for (std::string_view unit : kByteUnits) {
+    int64_t bytes = 0;
+    if (parts->second == unit) {
+      if (__builtin_mul_overflow(parts->first, factor, &bytes)) return std::nullopt;
+      return ByteSize{bytes};
+    }
+    factor *= 1024;
+  }
+  return std::nullopt;
+}
+
+std::string human_bytes(int64_t bytes) {
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (std::abs(value) >= 1024 && unit + 1 < kByteUnits.size()) value /= 1024, ++unit;
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kByteUnits[unit]);
+}
+
+std::string to_string(const ByteSize& size) {
+  int64_t value = size.bytes;
+  size_t unit = 0;
+  while (value != 0 && value % 1024 == 0 && unit + 1 < kByteUnits.size()) value /= 1024, ++unit;
+  return fmt::format("{}{}", value, kByteUnits[unit]);
+}
+
+std::string human_flops(double flops) {
+  constexpr std::array<const char*, 6> kUnits = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+  size_t unit = 0;
+  while (flops >= 1000 && unit + 1 < kUnits.size()) flops /= 1000, ++unit;
+  return fmt::format("{:.{}f} {}", flops, unit == 0 ? 0 : 2, kUnits[unit]);
+}
+
+std::string human_seconds(double seconds) {
+  const auto total = static_cast<int64_t>(std::llround(seconds));
+  if (total >= 3600) return fmt::format("{}:{:02}:{:02}", total / 3600, total / 60 % 60, total % 60);
+  return fmt::format("{}:{:02}", total / 60, total % 60);
+}
+
+}  // namespace trainer

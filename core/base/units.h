@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// A length of training: `10ep` (epochs) or `500ba` (batches of global_batch_size).
+struct Duration {
+  enum class Unit { epochs, batches };
+  int64_t count = 0;
+  Unit unit = Unit::epochs;
+  bool operator==(const Duration&) const = default;
+};
+
+std::optional<Duration> parse_duration(std::string_view text);
+std::string to_string(const Duration& duration);
+
+/// Batches in `duration`, given the batches of one epoch.
+int64_t batches_in(const Duration& duration, int64_t batches_per_epoch);
+
+/// An amount of memory: `80GiB`, `512MiB`, `1048576` (bytes). Units are powers of 1024: KiB, MiB, GiB, TiB.
+struct ByteSize {
+  int64_t bytes = 0;
+  bool operator==(const ByteSize&) const = default;
+};
+
+std::optional<ByteSize> parse_byte_size(std::string_view text);
+
+/// Three significant digits for people: "1.21 GiB". Exact text that parses again: to_string.
+std::string human_bytes(int64_t bytes);
+std::string to_string(const ByteSize& size);
+
+/// "12.3 GFLOP", "4.1 MFLOP".
+std::string human_flops(double flops);
+/// "1:02:03" or "2:03".
+std::string human_seconds(double seconds);
+
+}  // namespace trainer

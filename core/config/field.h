@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/units.h"
+
+namespace trainer {
+
+/// Two extents, height and width; a recipe writes one number for both or `[h, w]`.
+using Pair = std::array<int64_t, 2>;
+
+/// One key of a recipe: where its value goes, what it may be. Setters chain.
+class Field {
+ public:
+  using Target = std::variant<bool*, int64_t*, double*, std::string*, Duration*, ByteSize*, Pair*,
+                              std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
+                              std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
+                              std::optional<ByteSize>*, std::optional<Duration>*>;
+
+  Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
+  Field& above(double bound);
+  Field& at_most(double bound);
+  Field& below(double bound);
+  Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
+  Field& required();
+  Field& bare();               ///< `component: value` may stand for `component: {this: value}`
+  Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
+
+  std::string name;
+  std::string help;
+  Target target;
+  std::optional<double> minimum, maximum;
+  bool minimum_excluded = false, maximum_excluded = false;
+  std::vector<std::string> names;
+  bool is_required = false, is_bare = false, is_mathematics = true;
+
+  std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …
+  std::string bound_text() const;    ///< "at least 1", "one of: sgd, adamw", or empty
+  std::string current_text() const;  ///< the target's value as YAML; after declare() that is the default
+  std::string default_text() const;  ///< "required", or current_text(); for listings made before read()
+};
+
+}  // namespace trainer

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/component.h"
+#include "core/config/field.h"
+#include "core/config/value.h"
+
+namespace trainer {
+
+class Reading;
+
+/// A key whose value has keys of its own: a section, a component or a list of components. Setters chain.
+class Group {
+ public:
+  enum class Kind { section, component, components };
+
+  Group(Kind group_kind, const std::string& group_name, const std::string& group_help);
+  ~Group();
+
+  Group& required();
+  Group& keeps_mathematics();  ///< nothing in it is part of a run's identity
+
+  Kind kind;
+  std::string name;
+  std::string help;
+  bool is_required = false, is_mathematics = true;
+  std::unique_ptr<Fields> section;  ///< the keys of a section
+  Registry<Component> choices;      ///< what a component may be
+
+ private:
+  friend class Fields;
+  struct Member {
+    Component* component;
+    std::unique_ptr<Fields> fields;
+    Location where;
+  };
+
+  /// Takes note of a component that the target holds; finds out its name where that is not known.
+  Member& adopt(Component& component);
+
+  std::function<void(std::unique_ptr<Component>)> put_;  // into the target: replaces it, or adds to the list
+  std::function<void()> clear_;
+  std::vector<Member> members_;
+  bool is_named_ = false;  // the recipe gives the component's name
+};
+
+/// The keys of one map of a recipe, declared once: the parser, the listing of the registry, the resolved
+/// recipe and a run's identity all come from here. Bound targets must stay where they are while it is used.
+class Fields {
+ public:
+  Field& add(const std::string& name, Field::Target target, const std::string& help);
+
+  /// A nested map with keys of its own.
+  Group& section(const std::string& name, const std::string& help,
+                 const std::function<void(Fields&)>& declare);
+
+  /// `key: {name: sgd, lr: 0.1}` or `key: sgd`: a component chosen by `name` out of a table; target holds the
+  /// default. Without a name the parameters are the default's. A default of a type that stands in the
+  /// registry more than once must set its own `chosen_as`.
+  template <class Base>
+  Group& component(const std::string& name, std::unique_ptr<Base>& target, const Registry<Base>& registry,
+                   const std::string& help);
+
+  /// `key: [relu, conv2d: {…}, resize: 256]`: a list of components, each a bare name or a map of one key.
+  template <class Base>
+  Group& components(const std::string& name, std::vector<std::unique_ptr<Base>>& target,
+                    const Registry<Base>& registry, const std::string& help);
+
+  /// Reads `value` into the targets; reports everything wrong with it, each problem once, in the order of the
+  /// file: at the key of a map's entry, at an item of a list. `path` leads here. `skip` names keys that the
+  /// caller has read itself. Fills `written` where it is given.
+  void read(const Value& value, const std::string& path, Diagnostics& diagnostics,
+            std::map<std::string, Location>* written = nullptr, const std::vector<std::string>& skip = {});
+
+  /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
+  /// they were written. With `mathematics_only` they are in one canonical form, environment variables
+  /// expanded.
+  Value resolved(bool mathematics_only = false) const;
+
+  const std::deque<Field>& list() const { return fields_; }
+
+  /// Everything declared, in order: exactly one of the two is set.
+  struct Key {
+    const Field* field;
+    const Group* group;
+  };
+  const std::vector<Key>& keys() const { return keys_; }
+
+ private:
+  friend class Group;
+
+  Group& add_group(Group::Kind kind, const std::string& name, const std::string& help);
+  Field* find_field(const std::string& name);
+  Group* find_group(const std::string& name);
+  void check_is_new(const std::string& name) const;
+
+  void read_map(const Value& value, const std::string& path, Reading& reading,
+                const std::vector<std::string>& skip);
+  void read_field(const Field& field, const Value::Entry& entry, const std::string& path, Reading& reading);
+  void read_group(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading);
+  void read_missing(const Value& value, const std::string& path, Reading& reading);
+
+  static void read_component(Group& group, const Value::Entry& entry, const std::string& path,
+                             Reading& reading);
+  static void read_unnamed(Group& group, const Value::Entry& entry, const std::string& path,
+                           Reading& reading);
+  static void read_components(Group& group, const Value::Entry& entry, const std::string& path,
+                              Reading& reading);
+  static void read_item(Group& group, const Value& item, const std::string& path, Reading& reading);
+  static Group::Member* choose(Group& group, const std::string& name, const Origin& named_at,
+                               const Origin& origin, Reading& reading);
+  static void read_named(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading);
+  void read_parameters(const Value& value, Component& component, const std::vector<std::string>& skip,
+                       Reading& reading);
+  std::map<std::string, Location> written() const;
+
+  void collect(const std::string& path, Reading& reading) const;
+  static Value resolved_group(const Group& group, bool mathematics_only);
+  static Value resolved_component(const Group::Member& member, bool mathematics_only);
+  static Value resolved_item(const Group::Member& member, bool mathematics_only);
+
+  std::deque<Field> fields_;
+  std::deque<Group> groups_;
+  std::vector<Key> keys_;
+  std::map<std::string, Value::Entry> given_;  // what the recipe gives of the keys
+};
+
+/// The candidate nearest to `name` (edit distance, at most a third of its length, at least 1), or nullopt. Of
+/// two equally near ones the first.
+std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates);
+
+template <class Base>
+Registry<Component> as_components(const Registry<Base>& registry) {
+  Registry<Component> choices;
+  for (const Registered<Base>& row : registry) {
+    choices.push_back(
+        {row.name, row.help, [make = row.make]() -> std::unique_ptr<Component> { return make(); }});
+  }
+  return choices;
+}
+
+template <class Base>
+Group& Fields::component(const std::string& name, std::unique_ptr<Base>& target,
+                         const Registry<Base>& registry, const std::string& help) {
+  Group& group = add_group(Group::Kind::component, name, help);
+  group.choices = as_components(registry);
+  group.put_ = [&target](std::unique_ptr<Component> made) {
+    target.reset(static_cast<Base*>(made.release()));
+  };
+  group.clear_ = [&target] { target.reset(); };
+  if (target) group.adopt(*target);
+  return group;
+}
+
+template <class Base>
+Group& Fields::components(const std::string& name, std::vector<std::unique_ptr<Base>>& target,
+                          const Registry<Base>& registry, const std::string& help) {
+  Group& group = add_group(Group::Kind::components, name, help);
+  group.choices = as_components(registry);
+  group.put_ = [&target](std::unique_ptr<Component> made) {
+    target.emplace_back(static_cast<Base*>(made.release()));
+  };
+  group.clear_ = [&target] { target.clear(); };
+  for (const std::unique_ptr<Base>& component : target) group.adopt(*component);
+  return group;
+}
+
+}  // namespace trainer

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+trainer_library(core/config
+  SOURCES
+    component_keys.cpp
+    document.cpp
+    events.cpp
+    field.cpp
+    field_values.cpp
+    fields.cpp
+    messages.cpp
+    nearest.cpp
+    override.cpp
+    reading.cpp
+    resolved.cpp
+    yaml_writer.cpp
+  USES base
+  PRIVATE yaml-cpp fmt::fmt)

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "core/config/fields.h"
+
+namespace trainer {
+namespace {
+
+// One edit costs ten; a replaced letter a little more, so that of two candidates one edit away the one with a
+// letter too many, too few or swapped wins: `l` is rather `lr` than `p`.
+constexpr size_t kEdit = 10;
+constexpr size_t kReplacement = 11;
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+/// Damerau-Levenshtein distance (optimal string alignment), blind to case.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j * kEdit;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before = above;
+    above = row;
+    row[0] = i * kEdit;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      row[j] = std::min({above[j] + kEdit, row[j - 1] + kEdit, above[j - 1] + (same ? 0 : kReplacement)});
+      const bool swapped =
+          i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + kEdit);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  const size_t edits = std::max<size_t>(1, name.size() / 3);
+  std::optional<std::string> best;
+  size_t best_cost = edits * kReplacement + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t longer = std::max(name.size(), candidate.size());
+    const size_t shorter = std::min(name.size(), candidate.size());
+    if (name.empty() || longer - shorter > edits) continue;
+    const size_t cost = distance(name, candidate);
+    if (cost < best_cost) best = candidate, best_cost = cost;
+  }
+  return best;
+}
+
+}  // namespace trainer

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/config/field_values.h"
+#include "core/config/fields.h"
+
+namespace trainer {
+namespace {
+
+const Location kDefault{"default"};
+
+/// Sets the place of a value made here and of all that it holds.
+void place(Value& value, const Location& where) {
+  value.where = where;
+  for (Value& item : value.items) place(item, where);
+}
+
+}  // namespace
+
+Value Fields::resolved(bool mathematics_only) const {
+  Value map;
+  map.kind = Value::Kind::map;
+  map.where = kDefault;
+  for (const Key& key : keys_) {
+    const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
+    if (mathematics_only && !is_mathematics) continue;
+    const std::string& name = key.field ? key.field->name : key.group->name;
+    const auto given = given_.find(name);
+    const Location where = given == given_.end() ? kDefault : given->second.where;
+    Value value;
+    if (key.group) {
+      value = resolved_group(*key.group, mathematics_only);
+      value.where = where;
+    } else if (given != given_.end() && !mathematics_only) {
+      value = given->second.value;
+    } else {
+      value = current_value(*key.field);
+      place(value, where);
+    }
+    map.entries.push_back({name, where, std::move(value)});
+  }
+  return map;
+}
+
+Value Fields::resolved_group(const Group& group, bool mathematics_only) {
+  if (group.kind == Group::Kind::section) return group.section->resolved(mathematics_only);
+  if (group.kind == Group::Kind::component) {
+    if (group.members_.empty()) return Value{};
+    return resolved_component(group.members_.front(), mathematics_only);
+  }
+  Value list;
+  list.kind = Value::Kind::list;
+  for (const Group::Member& member : group.members_) {
+    list.items.push_back(resolved_item(member, mathematics_only));
+  }
+  return list;
+}
+
+Value Fields::resolved_component(const Group::Member& member, bool mathematics_only) {
+  Value map = member.fields->resolved(mathematics_only);
+  Value name;
+  name.kind = Value::Kind::scalar;
+  name.text = name.raw = member.component->chosen_as;
+  name.where = member.where;
+  map.entries.insert(map.entries.begin(), {"name", member.where, std::move(name)});
+  return map;
+}
+
+/// `name` alone where there are no parameters, else `name: {…}`.
+Value Fields::resolved_item(const Group::Member& member, bool mathematics_only) {
+  Value parameters = member.fields->resolved(mathematics_only);
+  const std::string& name = member.component->chosen_as;
+  Value item;
+  item.where = parameters.where = member.where;
+  if (parameters.entries.empty()) {
+    item.kind = Value::Kind::scalar;
+    item.text = item.raw = name;
+  } else {
+    item.kind = Value::Kind::map;
+    item.entries.push_back({name, member.where, std::move(parameters)});
+  }
+  return item;
+}
+
+}  // namespace trainer

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace trainer {
+
+/// One value of a recipe and where it stands. Map entries keep their order; keys are unique once parsed.
+struct Value {
+  enum class Kind { null, scalar, list, map };
+  struct Entry;
+
+  Kind kind = Kind::null;
+  std::string text;       ///< a scalar's text with `${env:NAME}` expanded
+  std::string raw;        ///< the same as it was written
+  bool quoted = false;    ///< "1" in quotes is text, never a number
+  bool reported = false;  ///< its error has been reported: readers pass over it in silence
+  Location where;
+  std::vector<Value> items;    ///< of a list
+  std::vector<Entry> entries;  ///< of a map
+
+  /// The entry's value, or nullptr.
+  const Value* find(const std::string& key) const;
+};
+
+struct Value::Entry {
+  std::string key;
+  Location where;  ///< of the key
+  Value value;
+};
+
+/// Parses one YAML document; an empty one is an empty map. Duplicate keys, nesting deeper than 64, more than
+/// 100,000 keys and values after aliases are expanded, undefined environment variables and syntax errors are
+/// reported, each at its place; what cannot be read at all is null and `reported`.
+Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& diagnostics);
+
+/// Reads and parses a file; a file that cannot be read is an error at `mentioned_at`.
+Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics);
+
+/// Sets one key from a command line argument `a.b[2].c=value` (the value is YAML, flow style). Creates
+/// missing maps on the way; `number` is the argument's position, for messages. An argument with an error
+/// changes nothing.
+void apply_override(Value& root, const std::string& argument, int number, Diagnostics& diagnostics);
+
+/// YAML text that parses back to the same values, `raw` where it is set. With `sources`, each leaf is
+/// followed by a comment that says where it came from: the place of its key.
+std::string to_yaml(const Value& value, bool sources);
+
+}  // namespace trainer

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "core/base/shape.h"
+#include "core/data/order.h"
+#include "core/data/source.h"
+#include "core/data/transform.h"
+
+namespace trainer {
+
+/// A micro-batch of N rows in one piece of memory, each array aligned to 64 bytes.
+struct Batch {
+  float* images = nullptr;          ///< (N, C, H, W)
+  int32_t* labels = nullptr;        ///< (N)
+  float* weights = nullptr;         ///< (N) training: 1 / global batch size; evaluation: 1, padding 0
+  int32_t* sample_index = nullptr;  ///< (N) number of each sample within its global batch
+  int64_t step = 0;                 ///< evaluation: number of the batch
+  int64_t first = 0;                ///< number of the first row within the global batch
+  int64_t epoch = 0;                ///< of the first row
+  int64_t real = 0;                 ///< rows that are not padding; they come first
+};
+
+/// Bytes of a batch of `rows` samples of shape (C, H, W).
+int64_t batch_bytes(const Shape& sample, int64_t rows);
+/// A batch over memory of that size.
+Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows);
+
+/// Batches in the shuffled order, augmented. Each step is global_batch / micro_batch micro-batches.
+struct TrainingBatches {
+  uint64_t seed;  ///< of the run
+  TrainingOrder order;
+  int64_t micro_batch;
+  int64_t first_step = 0;
+};
+
+/// One pass in the stored order; the last batch is padded with zeros of weight 0.
+struct EvaluationBatches {
+  int64_t batch;
+};
+
+/// Makes the micro-batch of a number, as a pure function of that number. Source and transforms must outlive
+/// it.
+class BatchMaker {
+ public:
+  /// Throws Error (exit 78) where the micro-batch does not divide the global batch.
+  BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training);
+  BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation);
+
+  int64_t rows() const { return rows_; }
+  int64_t first() const { return first_; }  ///< number of the first micro-batch
+  int64_t end() const { return end_; }      ///< one past the last; training has none
+  const TransformChain& chain() const { return chain_; }
+
+  /// Gives up between samples once `interrupt` is set; the batch is then worthless.
+  void make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const;
+
+ private:
+  void make_training_row(Batch& batch, int64_t row, Image& image) const;
+  void make_evaluation_row(Batch& batch, int64_t row, Image& image) const;
+
+  const DataSource* source_;
+  TransformChain chain_;
+  std::optional<TrainingBatches> training_;
+  uint64_t augment_key_ = 0;
+  int64_t rows_, row_floats_;
+  int64_t first_ = 0, end_;
+};
+
+}  // namespace trainer

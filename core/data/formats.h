@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/data/section.h"
+#include "core/data/source.h"
+
+namespace trainer {
+
+/// Which samples are wanted, and what is known of them from the network.
+struct SourceRequest {
+  Split split = Split::train;
+  Shape network_shape;  ///< one sample as the network takes it, (C, H, W)
+  int64_t network_classes = 0;
+  uint64_t seed = 0;  ///< of the run
+};
+
+/// A row of the table of formats.
+struct SourceFormat {
+  std::string name;
+  bool reads_files;
+  std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&)> open;
+  std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
+  std::function<std::vector<std::string>(const std::string& path)> missing;
+};
+const std::vector<SourceFormat>& source_formats();
+
+/// The row that the section names.
+const SourceFormat& source_format(const DataSection& section);
+
+/// False for a split that the recipe leaves out.
+bool has_split(const DataSection& section, Split split);
+
+/// Loads a split's samples and checks their labels. A bad file throws Error (exit 65), a missing one exit 78.
+std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request);
+
+/// Size and shape without loading; nullopt where files are missing. Bad headers throw Error (exit 65).
+std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request);
+
+/// Every file that the section needs and that is not there.
+std::vector<std::string> missing_files(const DataSection& section);
+
+}  // namespace trainer

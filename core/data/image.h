@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace trainer {
+
+/// One labelled picture: bytes in planar order (C, H, W). Reused from sample to sample, so that its memory is
+/// kept.
+struct Image {
+  int64_t channels = 0, height = 0, width = 0;
+  int32_t label = 0;
+  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> spare;  ///< room for work that cannot be done in place; swapped with pixels
+
+  void resize(int64_t new_channels, int64_t new_height, int64_t new_width) {
+    channels = new_channels, height = new_height, width = new_width;
+    pixels.resize(static_cast<size_t>(channels * height * width));
+  }
+};
+
+}  // namespace trainer

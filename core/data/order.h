@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/units.h"
+
+namespace trainer {
+
+/// The sample at place `index` of an epoch: for each (seed, epoch) a permutation of [0, size), in O(1)
+/// memory.
+int64_t shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t size);
+
+/// Which samples a training step takes: a pure function of the step, whatever the hardware.
+/// With drop_last an epoch is size / global_batch whole batches; otherwise epochs follow one another without
+/// a gap.
+class TrainingOrder {
+ public:
+  /// Throws Error (exit 78) where drop_last would leave no batch.
+  TrainingOrder(int64_t size, int64_t global_batch, bool drop_last);
+
+  struct Position {
+    int64_t epoch;
+    int64_t index;  ///< in the epoch's order
+  };
+  /// The sample number `i` of [0, global_batch) of a step.
+  Position at(int64_t step, int64_t i) const;
+
+  int64_t size() const { return size_; }
+  int64_t global_batch() const { return global_batch_; }
+  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside.
+  int64_t steps_in(int64_t epochs) const;
+  int64_t steps_in(const Duration& duration) const;
+
+ private:
+  int64_t size_, global_batch_;
+  bool drop_last_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/pipeline.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace trainer {
+
+int64_t DataPipeline::slot_count(int64_t workers, int64_t prefetch) {
+  // Without workers nothing is made ahead; otherwise one slot is with the consumer.
+  return workers == 0 ? 1 : std::max(workers, prefetch) + 1;
+}
+
+int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch) {
+  return slot_count(workers, prefetch) * batch_bytes(sample, rows);
+}
+
+DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
+    : maker_(std::move(maker)), next_(maker_.first()), claimed_(next_), released_(next_) {
+  const Shape& shape = maker_.chain().output_shape();
+  slots_.resize(static_cast<size_t>(slot_count(loading.workers, loading.prefetch)));
+  for (Slot& slot : slots_) {
+    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows()));
+    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows());
+  }
+  const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
+  for (size_t i = 0; i < makers; ++i) images_.push_back(maker_.chain().make_image());
+  threads_.reserve(static_cast<size_t>(loading.workers));
+  for (int64_t i = 0; i < loading.workers; ++i) {
+    Image& image = images_[static_cast<size_t>(i)];
+    threads_.emplace_back([this, &image](const std::stop_token& stop) { work(stop, image); });
+  }
+}
+
+DataPipeline::~DataPipeline() {
+  interrupt_ = true;
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+bool DataPipeline::can_claim() const {
+  const auto slots = static_cast<int64_t>(slots_.size());
+  return !restarting_ && claimed_ < maker_.end() && claimed_ < released_ + slots;
+}
+
+void DataPipeline::work(const std::stop_token& stop, Image& image) {
+  std::unique_lock lock(mutex_);
+  while (can_make_.wait(lock, stop, [this] { return can_claim(); }) && !stop.stop_requested()) {
+    const int64_t number = claimed_++;
+    ++making_;
+    lock.unlock();
+    Slot& mine = slot(number);
+    std::exception_ptr error;
+    try {
+      maker_.make(number, mine.batch, image, interrupt_);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    mine.error = std::move(error);
+    mine.made = number;
+    --making_;
+    made_.notify_one();
+  }
+}
+
+const Batch& DataPipeline::next() {
+  if (next_ >= maker_.end()) throw std::logic_error("next() after the last batch of the pass");
+  const int64_t number = next_++;
+  Slot& wanted = slot(number);
+  if (threads_.empty()) {
+    maker_.make(number, wanted.batch, images_[0], interrupt_);
+    return wanted.batch;
+  }
+  std::unique_lock lock(mutex_);
+  released_ = number;
+  // Woken without the lock, so that the worker does not stop again at once, waiting for it.
+  lock.unlock();
+  can_make_.notify_one();
+  lock.lock();
+  made_.wait(lock, [&] { return wanted.made == number; });
+  if (wanted.error) std::rethrow_exception(std::exchange(wanted.error, nullptr));
+  return wanted.batch;
+}
+
+void DataPipeline::restart() {
+  {
+    std::unique_lock lock(mutex_);
+    restarting_ = true;
+    interrupt_ = true;
+    made_.wait(lock, [this] { return making_ == 0; });
+    for (Slot& each : slots_) each.made = -1, each.error = nullptr;
+    next_ = claimed_ = released_ = maker_.first();
+    interrupt_ = false;
+    restarting_ = false;
+  }
+  can_make_.notify_all();
+}
+
+}  // namespace trainer

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "core/data/batch.h"
+#include "core/engine/buffer.h"
+
+namespace trainer {
+
+/// Threads and ring of a pipeline. None of it changes a single bit of the batches.
+struct Loading {
+  int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
+  int64_t prefetch = 4;  ///< batches made ahead, never fewer than workers
+  Allocator allocate = allocate_host;
+};
+
+/// The next micro-batch, made ahead of time by worker threads in a bounded ring. For one consumer at a time.
+class DataPipeline {
+ public:
+  DataPipeline(BatchMaker maker, const Loading& loading);
+  ~DataPipeline();
+  DataPipeline(const DataPipeline&) = delete;
+  DataPipeline& operator=(const DataPipeline&) = delete;
+
+  /// Batches in order; the reference holds until the next call. Allocates nothing. What went wrong in making
+  /// a batch is thrown here, in that batch's place.
+  const Batch& next();
+
+  /// Micro-batches left: the whole pass after restart(); practically without end in training.
+  int64_t remaining() const { return maker_.end() - next_; }
+
+  /// Back to the first batch.
+  void restart();
+
+  /// Bytes that the ring asks its allocator for, one buffer per slot.
+  static int64_t ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch);
+
+ private:
+  struct Slot {
+    Buffer memory;
+    Batch batch;
+    int64_t made = -1;  // number of the micro-batch that it holds
+    std::exception_ptr error;
+  };
+
+  static int64_t slot_count(int64_t workers, int64_t prefetch);
+  Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
+  bool can_claim() const;
+  void work(const std::stop_token& stop, Image& image);
+
+  BatchMaker maker_;
+  std::vector<Slot> slots_;
+  std::vector<Image> images_;  // one per thread that makes batches
+  int64_t next_;               // number of the batch that next() returns; the consumer's own
+
+  std::mutex mutex_;  // guards what follows, and a slot's `made` and `error`
+  int64_t claimed_;   // batches below it are made or in the making
+  int64_t released_;  // batches below it are no longer read by the consumer
+  int64_t making_ = 0;
+  bool restarting_ = false;
+  std::condition_variable_any can_make_;
+  std::condition_variable made_;
+  std::atomic<bool> interrupt_ = false;
+  std::vector<std::jthread> threads_;  // last, so that they end before what they use
+};
+
+}  // namespace trainer

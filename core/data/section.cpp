@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/section.h"
+
+#include "core/data/formats.h"
+#include "core/data/transforms/table.h"
+
+namespace trainer {
+
+void DataSection::declare(Fields& fields) {
+  std::vector<std::string> names;
+  for (const SourceFormat& row : source_formats()) names.push_back(row.name);
+  fields.add("format", &format, "how the samples are stored").one_of(names);
+  fields.add("train", &train,
+             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]");
+  fields.add("val", &val, "validation samples, as train; empty: no validation");
+  fields.add("workers", &workers, "threads that prepare batches; 0: the training thread does")
+      .at_least(0)
+      .at_most(64)
+      .keeps_mathematics();
+  fields.add("prefetch", &prefetch, "batches kept ready, never fewer than workers")
+      .at_least(1)
+      .at_most(1024)
+      .keeps_mathematics();
+  fields.add(
+      "drop_last", &drop_last,
+      "true: drop the samples of an epoch that fill no whole batch; false: the next epoch begins with them");
+  fields.components("augment", augment, transforms(), "what is done to training samples, in order");
+  fields.components("eval_transform", eval_transform, transforms(),
+                    "what is done to validation samples, in order");
+  fields.section("synthetic", "sizes of the made-up sets of format synthetic", [this](Fields& section) {
+    section.add("train_samples", &synthetic_train_samples, "training samples").at_least(1);
+    section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1);
+  });
+}
+
+void DataSection::check(const Origin& origin, Diagnostics& diagnostics) const {
+  // An unknown format has been reported where it was read.
+  for (const SourceFormat& row : source_formats()) {
+    if (row.name != format || !row.reads_files || !train.empty()) continue;
+    diagnostics.error({origin.where, origin.path + ".train"}, "required by data.format " + format);
+  }
+  for (const TransformList* list : {&augment, &eval_transform}) {
+    for (const auto& step : *list) {
+      if (step->is_terminal() && step != list->back()) {
+        diagnostics.error(step->origin, "must be the last of its list");
+      }
+    }
+  }
+  for (const auto& step : eval_transform) {
+    if (step->is_random()) {
+      diagnostics.error(step->origin, "is random, and evaluation must not be; move it to data.augment");
+    }
+  }
+}
+
+}  // namespace trainer

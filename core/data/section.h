@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/data/source.h"
+#include "core/data/transform.h"
+
+namespace trainer {
+
+/// The recipe's `data` section.
+struct DataSection {
+  std::string format = "idx";
+  std::string train, val;
+  int64_t workers = 1, prefetch = 4;
+  bool drop_last = true;
+  TransformList augment, eval_transform;
+  int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;
+
+  void declare(Fields& fields);
+
+  /// Reports what can be known without the samples; `origin` is the section's own.
+  void check(const Origin& origin, Diagnostics& diagnostics) const;
+
+  const std::string& path(Split split) const { return split == Split::train ? train : val; }
+  const TransformList& transform_list(Split split) const {
+    return split == Split::train ? augment : eval_transform;
+  }
+};
+
+}  // namespace trainer

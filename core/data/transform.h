@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/rng.h"
+#include "core/base/shape.h"
+#include "core/config/fields.h"
+#include "core/data/image.h"
+
+namespace trainer {
+
+/// What each channel's bytes become as numbers: scale * byte + offset.
+struct PixelMap {
+  std::vector<float> scale, offset;  ///< one per channel
+};
+
+/// A step between a stored sample and a row of the batch. Holds no state; called from several threads at
+/// once.
+class Transform : public Component {
+ public:
+  /// Draws its random numbers from `random` and nowhere else.
+  virtual void apply(Image& image, RandomStream& random) const = 0;
+  virtual bool is_random() const { return false; }
+
+  /// What it makes of a (C, H, W); reports parameters that do not fit the shape.
+  virtual Shape output_shape(const Shape& input, Diagnostics&) const { return input; }
+  /// Bytes of the largest picture that it makes on the way.
+  virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
+
+  /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
+  virtual bool is_terminal() const { return false; }
+  virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
+};
+
+using TransformList = std::vector<std::unique_ptr<Transform>>;
+
+/// A checked list made ready for one shape of samples. The list must outlive it.
+class TransformChain {
+ public:
+  /// Reports what does not fit `input` (C, H, W); the chain is then not to be used.
+  TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics);
+
+  const Shape& input_shape() const { return input_; }
+  const Shape& output_shape() const { return output_; }
+  /// An image with room for every step, so that no later one allocates.
+  Image make_image() const;
+
+  void apply(Image& image, RandomStream& random) const;
+  /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
+  void write(const Image& image, float* row) const;
+
+ private:
+  std::vector<const Transform*> steps_;
+  PixelMap map_;
+  Shape input_, output_;
+  int64_t most_bytes_;
+};
+
+}  // namespace trainer

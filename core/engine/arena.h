@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace trainer {
+
+/// Bytes needed from step `first` to step `last`, both included.
+struct Lifetime {
+  int64_t bytes = 0;
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+struct Arrangement {
+  std::vector<int64_t> offsets;  ///< one per lifetime, multiples of kArenaAlignment
+  int64_t bytes = 0;             ///< end of the last one
+};
+
+/// A cache line, and the width of the widest vector.
+constexpr int64_t kArenaAlignment = 64;
+int64_t align_up(int64_t bytes);
+
+/// Offsets such that what lives at the same time never overlaps: largest first, each into the smallest gap
+/// that holds it (Pisarchyk, Lee, "Efficient memory management for deep neural net inference", 2020).
+Arrangement arrange(const std::vector<Lifetime>& lifetimes);
+
+/// The largest sum of bytes alive at one step, each rounded up to the alignment: no arrangement needs less.
+int64_t lower_bound_bytes(const std::vector<Lifetime>& lifetimes);
+
+}  // namespace trainer

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/buffer.h"
+#include "core/engine/layout.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// One use of an operation, as a backend sees it. Absent optional inputs and unwanted outputs have empty shapes.
+struct OpContext {
+  const Operation& op;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+};
+
+/// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much
+/// workspace. Whatever is decided is here; `compile` adds nothing to it.
+struct Choice {
+  std::vector<Layout> inputs;
+  std::vector<Layout> outputs;
+  std::string implementation;
+  std::string algorithm;  ///< where an implementation offers several
+  int64_t workspace_bytes = 0;
+};
+
+/// Layout of each input so far; nullopt where a persistent tensor's is still open.
+using OpenLayouts = std::vector<std::optional<Layout>>;
+
+/// Where a node's tensors lie. A slot holds an address that may change between runs (inputs are bound to
+/// whichever buffer the batch is in); absent tensors have a null slot.
+struct Slots {
+  std::vector<void* const*> inputs;
+  std::vector<void* const*> outputs;
+  void* const* workspace = nullptr;
+};
+
+/// A node made ready to run, any number of times.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run() = 0;
+};
+
+/// The device: its memory, and how it runs operations.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  /// The reason why this operation cannot run here, or nothing. Asked before anything is planned.
+  virtual std::optional<std::string> why_not(const OpContext& context) const = 0;
+  virtual Choice select(const OpContext& context, const OpenLayouts& inputs) const = 0;
+  /// How to turn layout `from` of the input into layout `to` of the output.
+  virtual Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const = 0;
+  virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
+                                          const Slots& slots) const = 0;
+
+  /// Bytes of one stored element; the reference backend stores f32 as double.
+  virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
+
+  /// Device memory, zeroed; throws Error (exit 71) with what was asked and what is free.
+  virtual Buffer allocate(int64_t bytes) = 0;
+  /// Host memory from which the device fetches fastest.
+  virtual Buffer allocate_batch(int64_t bytes) = 0;
+  /// Bytes a program may use on this device.
+  virtual int64_t memory_bytes() const = 0;
+
+  /// Stored f32 or i32 elements from and to host floats, in storage order.
+  virtual void upload(void* device, const float* host, int64_t elements, DType dtype) = 0;
+  virtual void download(float* host, const void* device, int64_t elements, DType dtype) = 0;
+};
+
+}  // namespace trainer

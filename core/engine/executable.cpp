@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/executable.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <stdexcept>
+
+namespace trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+void PhaseSeconds::add(const PhaseSeconds& other) {
+  for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += other.seconds[i];
+}
+
+Executable::Executable(Plan plan, Backend& backend)
+    : plan_(std::move(plan)),
+      backend_(backend),
+      persistent_(backend.allocate(plan_.persistent_bytes)),
+      scratch_(backend.allocate(plan_.scratch_bytes)) {
+  size_t nodes = 0;
+  for (const PlannedEntry& entry : plan_.entries) nodes += entry.nodes.size();
+  slots_.assign(plan_.tensors.size() + nodes, nullptr);
+  for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+    const Placement& at = plan_.placements[i];
+    if (at.region == Region::persistent) slots_[i] = persistent_.data() + at.offset;
+    if (at.region == Region::scratch) slots_[i] = scratch_.data() + at.offset;
+    if (at.viewed_input != kNone) input_views_.emplace_back(static_cast<TensorId>(i), at.viewed_input);
+  }
+  size_t workspace_slot = plan_.tensors.size();
+  for (const PlannedEntry& entry : plan_.entries) {
+    std::vector<Step>& steps = entries_.emplace_back();
+    for (const PlannedNode& planned : entry.nodes) {
+      slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
+      if (planned.runs) steps.push_back({compile(planned, workspace_slot), planned.node.phase});
+      ++workspace_slot;
+    }
+  }
+}
+
+std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t workspace_slot) const {
+  OpContext context{.op = *planned.node.op, .inputs = {}, .outputs = {}};
+  Slots slots;
+  auto describe = [&](TensorId id, std::vector<TensorSpec>& specs, std::vector<void* const*>& addresses) {
+    specs.push_back(id == kNone ? TensorSpec{} : plan_.tensors[static_cast<size_t>(id)].spec);
+    addresses.push_back(id == kNone ? nullptr : &slots_[static_cast<size_t>(id)]);
+  };
+  for (TensorId id : planned.node.inputs) describe(id, context.inputs, slots.inputs);
+  for (TensorId id : planned.node.outputs) describe(id, context.outputs, slots.outputs);
+  slots.workspace = &slots_[workspace_slot];
+  return backend_.compile(context, planned.choice, slots);
+}
+
+size_t Executable::entry(std::string_view name) const {
+  for (size_t i = 0; i < plan_.entries.size(); ++i) {
+    if (plan_.entries[i].name == name) return i;
+  }
+  throw std::logic_error(fmt::format("no entry point is named {}", name));
+}
+
+void Executable::bind(TensorId input, void* data) {
+  slots_[static_cast<size_t>(input)] = data;
+  for (const auto& [view, of] : input_views_) {
+    if (of == input) slots_[static_cast<size_t>(view)] = data;
+  }
+}
+
+PhaseSeconds Executable::run(size_t entry) {
+  PhaseSeconds spent;
+  Phase phase = Phase::forward;
+  Clock::time_point since = Clock::now();
+  for (Step& step : entries_[entry]) {
+    if (step.phase != phase) {
+      const Clock::time_point now = Clock::now();
+      spent[phase] += seconds_between(since, now);
+      since = now;
+      phase = step.phase;
+    }
+    step.kernel->run();
+  }
+  spent[phase] += seconds_between(since, Clock::now());
+  return spent;
+}
+
+double Executable::scalar(size_t entry, std::string_view output) const {
+  for (const NamedTensor& named : plan_.entries[entry].outputs) {
+    if (named.name != output) continue;
+    float value = 0;
+    backend_.download(&value, slots_[static_cast<size_t>(named.tensor)], 1,
+                      plan_.tensors[static_cast<size_t>(named.tensor)].spec.dtype);
+    return value;
+  }
+  throw std::logic_error(fmt::format("no output is named {}", output));
+}
+
+std::vector<float> Executable::read(TensorId id) const {
+  const auto index = static_cast<size_t>(id);
+  const Shape& shape = plan_.tensors[index].spec.shape;
+  const Layout& layout = plan_.placements[index].layout;
+  std::vector<float> stored(static_cast<size_t>(stored_elements(layout, shape)));
+  backend_.download(stored.data(), slots_[index], static_cast<int64_t>(stored.size()),
+                    plan_.tensors[index].spec.dtype);
+  if (layout.row_major()) return stored;
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(numel(shape)));
+  for_each_place(layout, shape, [&](int64_t place) { values.push_back(stored[static_cast<size_t>(place)]); });
+  return values;
+}
+
+void Executable::write(TensorId id, const std::vector<float>& values) {
+  const auto index = static_cast<size_t>(id);
+  const Shape& shape = plan_.tensors[index].spec.shape;
+  const Layout& layout = plan_.placements[index].layout;
+  if (static_cast<int64_t>(values.size()) != numel(shape)) throw std::logic_error("write: wrong number of values");
+  std::vector<float> stored(static_cast<size_t>(stored_elements(layout, shape)), 0.0f);
+  size_t next = 0;
+  for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
+  backend_.upload(slots_[index], stored.data(), static_cast<int64_t>(stored.size()),
+                  plan_.tensors[index].spec.dtype);
+}
+
+}  // namespace trainer

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/layout.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace trainer {
+
+std::string to_string(const Layout& layout) {
+  if (layout.row_major()) return "row-major";
+  std::vector<size_t> order(layout.dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return layout.strides[a] > layout.strides[b]; });
+  auto blocked = [&](size_t d) {
+    return std::find(layout.block_dims.begin(), layout.block_dims.end(), static_cast<int64_t>(d)) !=
+           layout.block_dims.end();
+  };
+  std::string text;
+  for (size_t d : order) text += static_cast<char>((blocked(d) ? 'A' : 'a') + static_cast<char>(d));
+  for (size_t b = 0; b < layout.block_sizes.size(); ++b) {
+    text += std::to_string(layout.block_sizes[b]) + static_cast<char>('a' + layout.block_dims[b]);
+  }
+  return text;
+}
+
+int64_t stored_elements(const Layout& layout, const Shape& shape) {
+  if (layout.row_major()) return numel(shape);
+  int64_t last = 0, inner = 1;
+  Shape outer = layout.padded;
+  for (size_t b = 0; b < layout.block_sizes.size(); ++b) {
+    outer[static_cast<size_t>(layout.block_dims[b])] /= layout.block_sizes[b];
+    inner *= layout.block_sizes[b];
+  }
+  for (size_t d = 0; d < outer.size(); ++d) last += (outer[d] - 1) * layout.strides[d];
+  return last + inner;
+}
+
+}  // namespace trainer

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/plan.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "core/base/units.h"
+#include "core/engine/planning.h"
+
+namespace trainer {
+
+Plan make_plan(const Program& program, const Backend& backend) {
+  verify(program);
+  Plan plan;
+  choose_layouts(program, backend, plan);
+  place_tensors(backend, plan);
+  return plan;
+}
+
+const PlannedEntry& Plan::entry(std::string_view name) const {
+  for (const PlannedEntry& entry : entries) {
+    if (entry.name == name) return entry;
+  }
+  throw std::logic_error(fmt::format("the plan has no entry point {}", name));
+}
+
+TensorId Plan::find(std::string_view name) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].name.empty() && tensors[i].name == name) return static_cast<TensorId>(i);
+  }
+  return kNone;
+}
+
+namespace {
+
+std::string layouts_text(const std::vector<TensorId>& ids, const std::vector<Layout>& layouts) {
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ids[i] == kNone ? "-" : to_string(layouts[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string text;
+  for (const PlannedEntry& entry : plan.entries) {
+    text += fmt::format("entry {}: {} scratch, {} at least\n", entry.name, human_bytes(entry.scratch_bytes),
+                        human_bytes(entry.live_bytes));
+    for (const PlannedNode& planned : entry.nodes) {
+      const Node& node = planned.node;
+      const std::string how = planned.runs ? planned.choice.implementation : "in place";
+      text += fmt::format("  {:<24} {:<28} ({}) -> ({})", node.op->name(), how,
+                          layouts_text(node.inputs, planned.choice.inputs),
+                          layouts_text(node.outputs, planned.choice.outputs));
+      if (!planned.choice.algorithm.empty()) text += " " + planned.choice.algorithm;
+      if (planned.choice.workspace_bytes > 0) {
+        text += fmt::format(" workspace {}", human_bytes(planned.choice.workspace_bytes));
+      }
+      if (!node.origin.path.empty()) text += "  # " + node.origin.path;
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/engine/backend.h"
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// Which allocation a tensor lies in. Inputs lie wherever the caller binds them.
+enum class Region { none, persistent, scratch, input };
+
+struct Placement {
+  Region region = Region::none;
+  int64_t offset = 0;  ///< bytes from the region's start
+  int64_t bytes = 0;
+  Layout layout;
+  TensorId viewed_input = kNone;  ///< in Region::input: the input in whose memory this tensor lies
+};
+
+struct PlannedNode {
+  Node node;
+  Choice choice;
+  bool runs = true;              ///< false for views, and assigns that happen in place
+  int64_t workspace_offset = 0;  ///< in the scratch region
+};
+
+struct PlannedEntry {
+  std::string name;
+  std::vector<PlannedNode> nodes;
+  std::vector<NamedTensor> outputs;
+  int64_t scratch_bytes = 0;  ///< what the entry's offsets need
+  int64_t live_bytes = 0;     ///< largest sum of live tensors: no arrangement needs less
+  std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
+};
+
+/// A program with everything decided: implementations, layouts, reorders, addresses. Immutable once made;
+/// memory is exact: these bytes are what an Executable allocates.
+struct Plan {
+  std::vector<Tensor> tensors;  ///< the program's, then those that reorders add
+  std::vector<Placement> placements;
+  std::vector<PlannedEntry> entries;
+  int64_t persistent_bytes = 0;
+  int64_t scratch_bytes = 0;  ///< of the largest entry
+  std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
+
+  const PlannedEntry& entry(std::string_view name) const;
+  TensorId find(std::string_view name) const;
+};
+
+/// Plans all entries of `program`. Persistent layouts are chosen by the first entry that uses them, so the
+/// training entry comes first. Throws Error (exit 78) with the origin of an operation that `backend` refuses.
+Plan make_plan(const Program& program, const Backend& backend);
+
+/// One line per node: implementation, layouts, workspace.
+std::string to_text(const Plan& plan);
+
+}  // namespace trainer

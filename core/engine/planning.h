@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/engine/plan.h"
+
+namespace trainer {
+
+/// First half of planning: fills `plan` with the program's tensors, each with its layout, and entries whose
+/// nodes have their choice, reorders included.
+void choose_layouts(const Program& program, const Backend& backend, Plan& plan);
+
+/// Second half: decides which tensors share memory, and where each lies.
+void place_tensors(const Backend& backend, Plan& plan);
+
+}  // namespace trainer

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+trainer_library(core/graph
+  SOURCES
+    builder.cpp operation.cpp program.cpp verify.cpp
+    ops/assign.cpp ops/binary.cpp ops/concat.cpp ops/conv2d.cpp ops/cross_entropy.cpp ops/dropout.cpp
+    ops/linear.cpp ops/optimizer_steps.cpp ops/pool2d.cpp ops/reshape.cpp ops/unary.cpp
+  USES base
+  PRIVATE fmt::fmt)

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/operation.h"
+
+#include <stdexcept>
+
+namespace trainer {
+
+const Shape& Backward::shape(size_t i) const { return build.shape(node.inputs[i]); }
+
+std::vector<TensorId> Operation::gradient(const Backward& backward) const {
+  return std::vector<TensorId>(backward.node.inputs.size(), kNone);
+}
+
+double Operation::flops(std::span<const TensorSpec> /*inputs*/, std::span<const TensorSpec> outputs) const {
+  double elements = 0;
+  for (const TensorSpec& spec : outputs) elements += static_cast<double>(numel(spec.shape));
+  return elements;
+}
+
+bool Operation::in_place(size_t /*input*/, size_t /*output*/) const { return false; }
+
+void expect(bool holds, const std::string& text) {
+  if (!holds) throw std::invalid_argument(text);
+}
+
+}  // namespace trainer

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/graph/builder.h"
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// What a gradient rule gets: the node, the gradient of each of its outputs (kNone: zero), and which of its
+/// inputs want one.
+struct Backward {
+  Builder& build;
+  const Node& node;
+  std::vector<TensorId> dy;
+  std::vector<bool> wanted;
+
+  TensorId x(size_t i) const { return node.inputs[i]; }
+  TensorId y(size_t i) const { return node.outputs[i]; }
+  const Shape& shape(size_t i) const;
+};
+
+/// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;
+/// how it runs is the backends' business. Shapes that do not fit throw std::invalid_argument with a text
+/// that says what was expected; the caller adds the origin.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  virtual std::string_view name() const = 0;
+  /// "stride=2x2 padding=1x1"; empty where there is nothing to say.
+  virtual std::string attributes() const { return ""; }
+  /// An absent optional input has an empty shape.
+  virtual std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const = 0;
+  /// One gradient per input, kNone where it has none or none is wanted.
+  virtual std::vector<TensorId> gradient(const Backward& backward) const;
+  /// Floating point operations of one run, a multiply-add counting as two.
+  virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
+  /// Whether this output may be written over this input, element by element.
+  virtual bool in_place(size_t input, size_t output) const;
+  /// Whether the output is the input's memory under another shape.
+  virtual bool is_view() const { return false; }
+};
+
+/// Throws std::invalid_argument(text) unless `holds`.
+void expect(bool holds, const std::string& text);
+
+}  // namespace trainer

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// state := value. The plan lets the value be computed in the state's own memory wherever nothing reads the
+/// old value afterwards; then it costs nothing.
+class Assign final : public Operation {
+ public:
+  std::string_view name() const override { return "assign"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+};
+
+}  // namespace trainer

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// y = a + b or y = a * b, element by element, both of one shape.
+class Binary final : public Operation {
+ public:
+  enum class Kind { add, mul };
+  explicit Binary(Kind k) : kind(k) {}
+  std::string_view name() const override { return kind == Kind::add ? "add" : "mul"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t, size_t) const override { return true; }
+
+  const Kind kind;
+};
+
+}  // namespace trainer

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/concat.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+
+std::vector<TensorSpec> Concat::infer(std::span<const TensorSpec> inputs) const {
+  expect(!inputs.empty(), "needs at least one input");
+  TensorSpec y = inputs[0];
+  const auto along = static_cast<size_t>(axis);
+  expect(axis >= 1 && along < y.shape.size(),
+         fmt::format("axis {} is outside 1 to {}", axis, y.shape.size() - 1));
+  y.shape[along] = 0;
+  for (const TensorSpec& input : inputs) {
+    TensorSpec rest = input;
+    expect(rest.shape.size() == y.shape.size(), "the inputs must have one number of dimensions");
+    y.shape[along] += rest.shape[along];
+    rest.shape[along] = inputs[0].shape[along];
+    expect(rest == inputs[0], fmt::format("inputs of shape {} and {} differ outside axis {}",
+                                          to_string(inputs[0].shape), to_string(input.shape), axis));
+  }
+  return {y};
+}
+
+std::vector<TensorId> Concat::gradient(const Backward& backward) const {
+  std::vector<TensorId> gradients;
+  int64_t begin = 0;
+  for (size_t i = 0; i < backward.node.inputs.size(); ++i) {
+    const int64_t length = backward.shape(i)[static_cast<size_t>(axis)];
+    gradients.push_back(
+        backward.wanted[i] ? backward.build.emit<Slice>({backward.dy[0]}, axis, begin, length) : kNone);
+    begin += length;
+  }
+  return gradients;
+}
+
+std::string Slice::attributes() const {
+  return fmt::format("axis={} begin={} length={}", axis, begin, length);
+}
+
+std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
+  TensorSpec y = inputs[0];
+  y.shape[static_cast<size_t>(axis)] = length;
+  return {y};
+}
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// The inputs one after another along `axis`; their other extents agree.
+class Concat final : public Operation {
+ public:
+  explicit Concat(int64_t a) : axis(a) {}
+  std::string_view name() const override { return "concat"; }
+  std::string attributes() const override { return "axis=" + std::to_string(axis); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const int64_t axis;
+};
+
+/// Indices [begin, begin + length) along `axis`. It has no gradient rule: it stands only in gradients.
+class Slice final : public Operation {
+ public:
+  Slice(int64_t a, int64_t first, int64_t count) : axis(a), begin(first), length(count) {}
+  std::string_view name() const override { return "slice"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const int64_t axis, begin, length;
+};
+
+}  // namespace trainer

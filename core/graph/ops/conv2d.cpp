@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/conv2d.h"
+
+#include <fmt/format.h>
+
+#include "core/graph/ops/unary.h"
+
+namespace trainer {
+namespace {
+
+/// Multiply-adds of a convolution: every output element sums over its group's channels and the kernel.
+double convolution_flops(const Shape& y, const Shape& w) {
+  return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(w[1] * w[2] * w[3]);
+}
+
+}  // namespace
+
+std::string Conv2dGeometry::text() const {
+  std::string text = fmt::format("kernel={}x{} stride={}x{} padding={}x{}", kernel[0], kernel[1], stride[0],
+                                 stride[1], padding[0], padding[1]);
+  if (dilation != Extent2{1, 1}) text += fmt::format(" dilation={}x{}", dilation[0], dilation[1]);
+  if (groups != 1) text += fmt::format(" groups={}", groups);
+  return text;
+}
+
+Extent2 Conv2dGeometry::output(Extent2 input) const {
+  Extent2 out{};
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t span = input[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
+    out[d] = span < 0 ? 0 : span / stride[d] + 1;
+  }
+  return out;
+}
+
+std::string Conv2d::attributes() const { return geometry.text() + (relu ? " relu" : ""); }
+
+std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  const Shape& w = inputs[1].shape;
+  expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
+  expect(x[1] % geometry.groups == 0 && w[0] % geometry.groups == 0,
+         fmt::format("{} groups do not divide {} input and {} output channels", geometry.groups, x[1], w[0]));
+  expect(w[1] == x[1] / geometry.groups,
+         fmt::format("weights for {} channels met {}", w[1] * geometry.groups, x[1]));
+  const Extent2 out = geometry.output({x[2], x[3]});
+  expect(out[0] > 0 && out[1] > 0,
+         fmt::format("a {}x{} kernel does not fit into a {}x{} image with padding {}x{}", geometry.kernel[0],
+                     geometry.kernel[1], x[2], x[3], geometry.padding[0], geometry.padding[1]));
+  return {{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[0].dtype}};
+}
+
+std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
+  TensorId dy = backward.dy[0];
+  if (relu) dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
+  std::vector<TensorId> gradients(3, kNone);
+  if (backward.wanted[0]) {
+    gradients[0] = backward.build.emit<Conv2dBackwardData>({dy, backward.x(1)}, geometry, backward.shape(0));
+  }
+  const bool bias = backward.x(2) != kNone;
+  const auto op = std::make_shared<Conv2dBackwardWeights>(geometry, backward.shape(1), bias);
+  const std::vector<TensorId> dw = backward.build.emit_all(op, {backward.x(0), dy});
+  gradients[1] = dw[0];
+  if (bias) gradients[2] = dw[1];
+  return gradients;
+}
+
+double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
+  return convolution_flops(outputs[0].shape, inputs[1].shape);
+}
+
+std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> inputs) const {
+  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+}
+
+double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return convolution_flops(inputs[0].shape, inputs[1].shape);
+}
+
+std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
+  std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = inputs[0].dtype}};
+  if (has_bias) outputs.push_back({.shape = {w_shape[0]}, .dtype = inputs[0].dtype});
+  return outputs;
+}
+
+double Conv2dBackwardWeights::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return convolution_flops(inputs[1].shape, w_shape);
+}
+
+}  // namespace trainer

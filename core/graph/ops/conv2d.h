@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/elementwise.h"
+
+namespace trainer {
+
+/// Height and width.
+using Extent2 = std::array<int64_t, 2>;
+
+struct Conv2dGeometry {
+  Extent2 kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
+  int64_t groups = 1;
+
+  std::string text() const;
+  /// floor((in + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1, by dimension.
+  Extent2 output(Extent2 input) const;
+};
+
+/// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O, H', W').
+/// With `relu` (set by fusion) y is clamped at zero in the same walk.
+class Conv2d final : public Operation {
+ public:
+  explicit Conv2d(Conv2dGeometry g, bool with_relu = false) : geometry(g), relu(with_relu) {}
+  std::string_view name() const override { return "conv2d"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Conv2dGeometry geometry;
+  const bool relu;
+};
+
+/// dy (N, O, H', W'), w -> dx (N, C, H, W).
+class Conv2dBackwardData final : public Operation {
+ public:
+  Conv2dBackwardData(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
+  std::string_view name() const override { return "conv2d_backward_data"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Conv2dGeometry geometry;
+  const Shape x_shape;
+};
+
+/// x, dy -> dw and, where the convolution has one, the gradient of the bias.
+class Conv2dBackwardWeights final : public Operation {
+ public:
+  Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias)
+      : geometry(g), w_shape(std::move(w)), has_bias(bias) {}
+  std::string_view name() const override { return "conv2d_backward_weights"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Conv2dGeometry geometry;
+  const Shape w_shape;
+  const bool has_bias;
+};
+
+}  // namespace trainer

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/base/host_device.h"
+#include "core/base/rng.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// What one element is multiplied with: 0 with probability p, 1 / (1 - p) otherwise. A pure function of the
+/// layer's key, the step, the sample's place in the global batch and the element's place in the sample.
+struct DropoutRule {
+  double p = 0.5;
+  uint64_t key = 0;
+
+  TRAINER_HD Words block(int64_t four_elements, int32_t sample, int32_t step) const {
+    return philox(key, {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
+                         static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}});
+  }
+  TRAINER_HD float factor(uint32_t word) const {
+    return uniform(word) < static_cast<float>(p) ? 0.0f : static_cast<float>(1.0 / (1.0 - p));
+  }
+};
+
+/// x (N, …), sample indices i32 (N), step i32 (1) -> y. The gradient is the same operation on dy: the mask is
+/// drawn again, not kept.
+class Dropout final : public Operation {
+ public:
+  explicit Dropout(DropoutRule r) : rule(r) {}
+  std::string_view name() const override { return "dropout"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+
+  const DropoutRule rule;
+};
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// y = x wT + bias. x (N, …) with its inner extents taken as K features, w (O, K), bias (O) or absent -> y (N, O).
+/// With `relu` (set by fusion) y is clamped at zero in the same walk.
+class Linear final : public Operation {
+ public:
+  explicit Linear(bool with_relu = false) : relu(with_relu) {}
+  std::string_view name() const override { return "linear"; }
+  std::string attributes() const override { return relu ? "relu" : ""; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const bool relu;
+};
+
+/// dy (N, O), w (O, K) -> dx of the given shape (N, …).
+class LinearBackwardData final : public Operation {
+ public:
+  explicit LinearBackwardData(Shape x) : x_shape(std::move(x)) {}
+  std::string_view name() const override { return "linear_backward_data"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Shape x_shape;
+};
+
+/// x (N, …), dy (N, O) -> dw (O, K) and, where there is one, the gradient of the bias (O).
+class LinearBackwardWeights final : public Operation {
+ public:
+  explicit LinearBackwardWeights(bool bias) : has_bias(bias) {}
+  std::string_view name() const override { return "linear_backward_weights"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const bool has_bias;
+};
+
+}  // namespace trainer

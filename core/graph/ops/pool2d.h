@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/ops/conv2d.h"
+
+namespace trainer {
+
+/// x (N, C, H, W) -> y (N, C, H', W'): the largest of each window; also its place in the window, u8, row by
+/// row, for the gradient. Padding never wins. Windows have at most 255 places.
+class MaxPool2d final : public Operation {
+ public:
+  explicit MaxPool2d(Conv2dGeometry g) : geometry(g) {}
+  std::string_view name() const override { return "max_pool2d"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Conv2dGeometry geometry;
+};
+
+/// dy, places -> dx: each gradient goes to the place that won.
+class MaxPool2dBackward final : public Operation {
+ public:
+  MaxPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
+  std::string_view name() const override { return "max_pool2d_backward"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const Conv2dGeometry geometry;
+  const Shape x_shape;
+};
+
+/// x (N, C, H, W) -> y (N, C, H', W'): the mean of each window, padding counted as zeros (PyTorch's default).
+class AvgPool2d final : public Operation {
+ public:
+  explicit AvgPool2d(Conv2dGeometry g) : geometry(g) {}
+  std::string_view name() const override { return "avg_pool2d"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const Conv2dGeometry geometry;
+};
+
+/// dy -> dx: each gradient is spread evenly over its window.
+class AvgPool2dBackward final : public Operation {
+ public:
+  AvgPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
+  std::string_view name() const override { return "avg_pool2d_backward"; }
+  std::string attributes() const override { return geometry.text(); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const Conv2dGeometry geometry;
+  const Shape x_shape;
+};
+
+}  // namespace trainer

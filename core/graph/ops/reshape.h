@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// The same elements in the same order under another shape.
+class Reshape final : public Operation {
+ public:
+  explicit Reshape(Shape to) : shape(std::move(to)) {}
+  std::string_view name() const override { return "reshape"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_view() const override { return true; }
+
+  const Shape shape;
+};
+
+}  // namespace trainer

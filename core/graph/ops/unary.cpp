@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/unary.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+/// Collects a functor's parameters as text; stands where the recipe's parser stands otherwise.
+struct AttributeText {
+  std::string text;
+  void add(const char* name, const double* value, const char* /*help*/) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, *value);
+  }
+};
+
+std::string parameters_text(elementwise::Function function) {
+  AttributeText collector;
+  std::visit([&](auto& f) { f.declare(collector); }, function);
+  return collector.text;
+}
+
+}  // namespace
+
+std::string_view function_name(const elementwise::Function& function) {
+  return std::visit([](const auto& f) -> std::string_view { return f.kName; }, function);
+}
+
+elementwise::Reads gradient_reads(const elementwise::Function& function) {
+  return std::visit([](const auto& f) { return f.kGradientReads; }, function);
+}
+
+std::string_view Unary::name() const { return function_name(function); }
+std::string Unary::attributes() const { return parameters_text(function); }
+
+std::vector<TensorSpec> Unary::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == 1, "takes one input");
+  return {inputs[0]};
+}
+
+std::vector<TensorId> Unary::gradient(const Backward& backward) const {
+  const TensorId saved = gradient_reads(function) == elementwise::Reads::y ? backward.y(0) : backward.x(0);
+  return {backward.build.emit<UnaryBackward>({backward.dy[0], saved}, function)};
+}
+
+UnaryBackward::UnaryBackward(elementwise::Function f)
+    : function(f), name_(std::string(function_name(f)) + "_backward") {}
+
+std::string UnaryBackward::attributes() const { return parameters_text(function); }
+
+std::vector<TensorSpec> UnaryBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == 2 && inputs[0] == inputs[1], "takes two inputs of one shape");
+  return {inputs[0]};
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/elementwise.h"
+
+namespace trainer {
+
+/// y = f(x), element by element.
+class Unary final : public Operation {
+ public:
+  explicit Unary(elementwise::Function f) : function(f) {}
+  std::string_view name() const override;
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t, size_t) const override { return true; }
+
+  const elementwise::Function function;
+};
+
+/// dx = dy * f'(x); inputs are dy and whichever of x and y the functor reads.
+class UnaryBackward final : public Operation {
+ public:
+  explicit UnaryBackward(elementwise::Function f);
+  std::string_view name() const override { return name_; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t, size_t) const override { return true; }
+
+  const elementwise::Function function;
+
+ private:
+  std::string name_;
+};
+
+/// "relu", "gelu", …
+std::string_view function_name(const elementwise::Function& function);
+elementwise::Reads gradient_reads(const elementwise::Function& function);
+
+}  // namespace trainer

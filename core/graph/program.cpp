@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/program.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+std::string_view to_string(Role role) {
+  switch (role) {
+    case Role::input: return "input";
+    case Role::parameter: return "parameter";
+    case Role::optimizer: return "optimizer";
+    case Role::gradient_sum: return "gradient_sum";
+    case Role::state: return "state";
+    case Role::constant: return "constant";
+    case Role::activation: return "activation";
+    case Role::gradient: return "gradient";
+  }
+  return "?";
+}
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::update: return "update";
+  }
+  return "?";
+}
+
+Entry& Program::entry(std::string_view name) {
+  for (Entry& entry : entries) {
+    if (entry.name == name) return entry;
+  }
+  throw std::logic_error(fmt::format("no entry point is named {}", name));
+}
+
+const Entry* Program::find_entry(std::string_view name) const {
+  for (const Entry& entry : entries) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+TensorId Program::find(std::string_view name) const {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].name.empty() && tensors[i].name == name) return static_cast<TensorId>(i);
+  }
+  return kNone;
+}
+
+TensorId Program::add(Tensor tensor) {
+  tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+TensorId Program::persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial) {
+  const TensorId known = find(name);
+  if (known == kNone) return add({.name = name, .spec = spec, .role = role, .initial = std::move(initial)});
+  if (tensor(known).spec != spec || tensor(known).role != role) {
+    throw std::logic_error(fmt::format("two different tensors are named {}", name));
+  }
+  return known;
+}
+
+TensorId Program::input(const std::string& name, const TensorSpec& spec) {
+  return persistent(name, spec, Role::input, {});
+}
+
+namespace {
+
+std::string type_text(const TensorSpec& spec) {
+  return fmt::format("{}[{}]", to_string(spec.dtype), fmt::join(spec.shape, ","));
+}
+
+std::string reference(const Program& program, TensorId id) {
+  if (id == kNone) return "-";
+  const Tensor& tensor = program.tensor(id);
+  return tensor.name.empty() ? fmt::format("%{}", id) : "@" + tensor.name;
+}
+
+std::string node_text(const Program& program, const Node& node) {
+  std::vector<std::string> outputs, inputs;
+  for (TensorId id : node.outputs) {
+    outputs.push_back(id == kNone ? "-"
+                                  : fmt::format("{}: {}", reference(program, id), type_text(program.spec(id))));
+  }
+  for (TensorId id : node.inputs) inputs.push_back(reference(program, id));
+  std::string text = "  ";
+  if (!outputs.empty()) text += fmt::format("{} = ", fmt::join(outputs, ", "));
+  text += fmt::format("{}({})", node.op->name(), fmt::join(inputs, ", "));
+  if (const std::string attributes = node.op->attributes(); !attributes.empty()) text += " {" + attributes + "}";
+  if (!node.origin.path.empty()) text += "  # " + node.origin.path;
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const Program& program) {
+  std::string text;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.name.empty()) continue;
+    text += fmt::format("{} @{}: {}\n", to_string(tensor.role), tensor.name, type_text(tensor.spec));
+  }
+  for (const Entry& entry : program.entries) {
+    text += fmt::format("\nentry {}\n", entry.name);
+    std::string_view phase;
+    for (const Node& node : entry.nodes) {
+      if (to_string(node.phase) != phase) text += fmt::format(" {}:\n", phase = to_string(node.phase));
+      text += node_text(program, node);
+    }
+    for (const NamedTensor& output : entry.outputs) {
+      text += fmt::format("  output {} = {}\n", output.name, reference(program, output.tensor));
+    }
+  }
+  return text;
+}
+
+}  // namespace trainer

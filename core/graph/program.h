@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/error.h"
+#include "core/base/shape.h"
+
+namespace trainer {
+
+class Operation;
+
+/// Index into Program::tensors.
+using TensorId = int32_t;
+constexpr TensorId kNone = -1;
+
+struct TensorSpec {
+  Shape shape;
+  DType dtype = DType::f32;
+  bool operator==(const TensorSpec&) const = default;
+};
+
+/// What a tensor is for. Parameters, optimizer (moments), gradient sums (of micro-batches), state (counters,
+/// statistics) and constants persist across entry points; inputs come from outside; activations and gradients
+/// live within one run of an entry.
+enum class Role { input, parameter, optimizer, gradient_sum, state, constant, activation, gradient };
+std::string_view to_string(Role role);
+constexpr bool is_persistent(Role role) {
+  return role == Role::parameter || role == Role::optimizer || role == Role::gradient_sum ||
+         role == Role::state || role == Role::constant;
+}
+
+/// The first value of a persistent tensor: `fill` everywhere; uniform in [low, high); normal; or the table.
+struct Initial {
+  enum class Kind { fill, uniform, normal, table };
+  Kind kind = Kind::fill;
+  double a = 0;  ///< fill: the value; uniform: low; normal: mean
+  double b = 0;  ///< uniform: high; normal: standard deviation
+  std::vector<float> table;
+};
+
+struct Tensor {
+  std::string name;  ///< persistent tensors and inputs: unique; others: empty
+  TensorSpec spec;
+  Role role = Role::activation;
+  Initial initial;
+};
+
+/// The part of a step that a node belongs to, for timing.
+enum class Phase { forward, backward, update };
+std::string_view to_string(Phase phase);
+
+/// One use of an operation.
+struct Node {
+  std::shared_ptr<const Operation> op;
+  std::vector<TensorId> inputs;   ///< kNone for an optional input that is absent
+  std::vector<TensorId> outputs;  ///< kNone for an output that nobody wants
+  Origin origin;
+  Phase phase = Phase::forward;
+};
+
+struct NamedTensor {
+  std::string name;
+  TensorId tensor = kNone;
+};
+
+struct ParameterGradient {
+  TensorId parameter = kNone;
+  TensorId gradient = kNone;
+};
+
+/// A list of nodes in the order in which they run; single assignment, except that `assign` changes a state.
+struct Entry {
+  std::string name;
+  std::vector<Node> nodes;
+  std::vector<NamedTensor> outputs;          ///< what a caller may read after a run
+  std::vector<ParameterGradient> gradients;  ///< filled by autodiff, consumed by the update
+};
+
+/// Named entry points over one set of persistent tensors. Layers write it, passes transform it.
+struct Program {
+  std::vector<Tensor> tensors;
+  std::vector<Entry> entries;
+
+  const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
+  const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  Entry& entry(std::string_view name);
+  const Entry* find_entry(std::string_view name) const;
+
+  /// The input or persistent tensor of that name, or kNone.
+  TensorId find(std::string_view name) const;
+  TensorId add(Tensor tensor);
+  /// The tensor of that name, made on first use; later uses must agree with the first in shape and type.
+  TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
+  TensorId input(const std::string& name, const TensorSpec& spec);
+};
+
+/// Stable text: one line per tensor that has a name, then one line per node. Tests compare it.
+std::string to_text(const Program& program);
+
+/// Checks our own invariants: tensors are defined once and before use, shapes are what the operations infer,
+/// nothing reads a state after it was assigned. Throws std::logic_error; a failure is a bug in a pass.
+void verify(const Program& program);
+
+}  // namespace trainer

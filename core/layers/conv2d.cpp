@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/conv2d.h"
+
+#include <fmt/format.h>
+
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+class Conv2dLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
+    fields.add("stride", &geometry_.stride, "step of the kernel").at_least(1);
+    fields.add("padding", &geometry_.padding, "zeros added on each side").at_least(0);
+    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that do not see each other").at_least(1);
+    fields.add("bias", &bias_, "add a number to each output channel");
+    initializer_.declare(fields);
+  }
+
+  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape& in = context.build.shape(x[0]);
+    const int64_t channels = in.size() == 4 ? in[1] : 0;
+    const int64_t groups = geometry_.groups;
+    if (in.size() == 4 && (channels % groups != 0 || out_channels_ % groups != 0)) {
+      fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
+                                               channels, out_channels_, groups));
+    }
+    const int64_t window = geometry_.kernel[0] * geometry_.kernel[1];
+    const int64_t fan_in = std::max<int64_t>(1, channels / groups * window);
+    const TensorId w =
+        context.parameter("weight", {out_channels_, channels / groups, geometry_.kernel[0], geometry_.kernel[1]},
+                          initializer_.weight(fan_in, out_channels_ * window));
+    const TensorId b = bias_ ? context.parameter("bias", {out_channels_}, initializer_.bias(fan_in)) : kNone;
+    return context.build.emit<Conv2d>({x[0], w, b}, geometry_);
+  }
+
+ private:
+  int64_t out_channels_ = 0;
+  Conv2dGeometry geometry_;
+  bool bias_ = true;
+  Initializer initializer_;
+};
+
+}  // namespace
+
+Registered<Layer> conv2d_layer() {
+  return {"conv2d", "cross-correlation of images with a kernel, as PyTorch's Conv2d",
+          [] { return std::make_unique<Conv2dLayer>(); }};
+}
+
+}  // namespace trainer

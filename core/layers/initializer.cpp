@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/layers/initializer.h"
+
+#include <cmath>
+
+namespace trainer {
+namespace {
+
+Initial within(double bound) { return {.kind = Initial::Kind::uniform, .a = -bound, .b = bound, .table = {}}; }
+Initial around_zero(double deviation) {
+  return {.kind = Initial::Kind::normal, .a = 0, .b = deviation, .table = {}};
+}
+
+}  // namespace
+
+void Initializer::declare(Fields& fields) {
+  fields
+      .add("init", &name,
+           "first weights; default: PyTorch's, uniform in 1/sqrt(fan_in); kaiming_*: fan-out mode, for relu")
+      .one_of({"default", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform", "normal",
+               "zeros"});
+  fields.add("init_std", &deviation, "standard deviation of init: normal").at_least(0);
+}
+
+Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
+  const auto in = static_cast<double>(fan_in), out = static_cast<double>(fan_out);
+  if (name == "kaiming_normal") return around_zero(std::sqrt(2 / out));
+  if (name == "kaiming_uniform") return within(std::sqrt(6 / out));
+  if (name == "xavier_normal") return around_zero(std::sqrt(2 / (in + out)));
+  if (name == "xavier_uniform") return within(std::sqrt(6 / (in + out)));
+  if (name == "normal") return around_zero(deviation);
+  if (name == "zeros") return {};
+  return within(1 / std::sqrt(in));
+}
+
+Initial Initializer::bias(int64_t fan_in) const {
+  return name == "default" ? within(1 / std::sqrt(static_cast<double>(fan_in))) : Initial{};
+}
+
+}  // namespace trainer

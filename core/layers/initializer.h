@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/config/fields.h"
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// How a layer's weights begin.
+struct Initializer {
+  std::string name = "default";
+  double deviation = 0.01;
+
+  void declare(Fields& fields);
+  /// `fan_in`, `fan_out`: elements of one output that an input reaches, and the reverse, kernel included.
+  Initial weight(int64_t fan_in, int64_t fan_out) const;
+  /// As PyTorch: uniform within 1 / sqrt(fan_in) by default, zero beside every other choice.
+  Initial bias(int64_t fan_in) const;
+};
+
+}  // namespace trainer

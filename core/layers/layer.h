@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config/fields.h"
+#include "core/graph/builder.h"
+
+namespace trainer {
+
+/// What a layer writes its operations with.
+struct LayerContext {
+  Builder& build;
+  std::string name;  ///< its own, or its number: parameters are called `name.weight`
+  bool training = false;
+  uint64_t seed = 0;
+  TensorId sample_index = kNone;  ///< i32 (N): place of each sample in the global batch
+  TensorId step = kNone;          ///< i32 (1)
+
+  TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial) {
+    return build.program().persistent(name + "." + suffix, {shape, DType::f32}, Role::parameter, initial);
+  }
+};
+
+/// What a network is made of: parameters out of the recipe, and a few operations.
+class Layer : public Component {
+ public:
+  std::string name;                 ///< empty: the layer's number
+  std::vector<std::string> inputs;  ///< empty: the layer before
+
+  void declare(Fields& fields) final;
+  /// Inputs that it takes at least and at most.
+  virtual size_t min_inputs() const { return 1; }
+  virtual size_t max_inputs() const { return 1; }
+  virtual TensorId build(LayerContext& context, const std::vector<TensorId>& x) const = 0;
+
+ protected:
+  virtual void declare_parameters(Fields& /*fields*/) {}
+};
+
+/// Every layer that a recipe can name: the explicit table.
+const Registry<Layer>& layers();
+
+}  // namespace trainer

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/linear.h"
+
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+class LinearLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("out_features", &out_features_, "features of the output").required().at_least(1).bare();
+    fields.add("bias", &bias_, "add a number to each output feature");
+    initializer_.declare(fields);
+  }
+
+  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape& in = context.build.shape(x[0]);
+    if (in.size() != 2) {
+      fail_at(origin, "expected features (N, K), got shape " + to_string(in) + "; put `flatten` before it");
+    }
+    const TensorId w = context.parameter("weight", {out_features_, in[1]}, initializer_.weight(in[1], out_features_));
+    const TensorId b = bias_ ? context.parameter("bias", {out_features_}, initializer_.bias(in[1])) : kNone;
+    return context.build.emit<Linear>({x[0], w, b});
+  }
+
+ private:
+  int64_t out_features_ = 0;
+  bool bias_ = true;
+  Initializer initializer_;
+};
+
+}  // namespace
+
+Registered<Layer> linear_layer() {
+  return {"linear", "y = x wT + bias, as PyTorch's Linear", [] { return std::make_unique<LinearLayer>(); }};
+}
+
+}  // namespace trainer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/layers/loss.h"
+
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+namespace {
+
+class CrossEntropyLoss final : public Loss {
+ public:
+  void declare(Fields& fields) override {
+    fields.add("label_smoothing", &label_smoothing_, "share of the target spread over all classes")
+        .at_least(0)
+        .below(1);
+  }
+  TensorId build(Builder& build, TensorId logits, TensorId labels, TensorId weights) const override {
+    build.set_origin(origin);
+    return build.emit<CrossEntropy>({logits, labels, weights}, label_smoothing_);
+  }
+
+ private:
+  double label_smoothing_ = 0;
+};
+
+template <int64_t k>
+TensorId build_top_k(Builder& build, TensorId logits, TensorId labels, TensorId weights) {
+  return build.emit<TopK>({logits, labels, weights}, k);
+}
+
+}  // namespace
+
+const Registry<Loss>& losses() {
+  static const Registry<Loss> table = {
+      {"cross_entropy", "softmax and cross entropy of class labels",
+       [] { return std::make_unique<CrossEntropyLoss>(); }},
+  };
+  return table;
+}
+
+const std::vector<Metric>& metrics() {
+  static const std::vector<Metric> table = {
+      {"top1", "share of samples whose label has the largest logit", build_top_k<1>},
+      {"top5", "share of samples whose label is among the five largest logits", build_top_k<5>},
+  };
+  return table;
+}
+
+}  // namespace trainer

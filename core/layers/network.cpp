@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/layers/network.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <map>
+
+namespace trainer {
+namespace {
+
+/// Position of the network's input among the sources of a layer.
+constexpr size_t kInput = std::numeric_limits<size_t>::max();
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+}  // namespace
+
+void Network::declare(Fields& fields) {
+  fields.add("network", &file, "a file with the keys `input` and `layers`, relative to the recipe");
+  fields.add("input", &input, "shape of one sample: [channels, height, width]").required().at_least(1);
+  fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
+      .required();
+  fields.add("initial_weights", &initial_weights, "a .safetensors file to start from, matched by name");
+}
+
+std::string Network::layer_name(size_t index) const {
+  return layers[index]->name.empty() ? std::to_string(index) : layers[index]->name;
+}
+
+void Network::check(Diagnostics& diagnostics) const {
+  if (layers.empty()) diagnostics.error(Location{}, "model.layers", "a network needs at least one layer");
+  std::map<std::string, size_t> known = {{"input", kInput}};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = *layers[i];
+    for (const std::string& input_name : layer.inputs) {
+      if (known.contains(input_name)) continue;
+      std::vector<std::string> names;
+      for (const auto& [name, index] : known) names.push_back(name);
+      const auto near = nearest(input_name, names);
+      diagnostics.error(layer.origin_of("inputs"),
+                        fmt::format("no earlier layer is named '{}'{}", input_name,
+                                    near ? fmt::format("; did you mean '{}'?", *near) : ""));
+    }
+    const size_t count = layer.inputs.empty() ? 1 : layer.inputs.size();
+    if (count < layer.min_inputs()) {
+      diagnostics.error(layer.origin, fmt::format("{} joins at least {} inputs, got {}; name them with `inputs`",
+                                                  layer.chosen_as, layer.min_inputs(), count));
+    } else if (count > layer.max_inputs()) {
+      diagnostics.error(layer.origin_of("inputs"),
+                        fmt::format("{} takes one input, got {}", layer.chosen_as, count));
+    }
+    if (is_number(layer.name) || layer.name == "input") {
+      diagnostics.error(layer.origin_of("name"),
+                        fmt::format("'{}' is what an unnamed layer or the input is called", layer.name));
+    }
+    if (!known.emplace(layer_name(i), i).second && !layer.name.empty() && layer.name != "input") {
+      diagnostics.error(layer.origin_of("name"), fmt::format("another layer is already named '{}'", layer.name));
+    }
+  }
+}
+
+std::vector<size_t> Network::sources(size_t index) const {
+  if (layers[index]->inputs.empty()) return {index == 0 ? kInput : index - 1};
+  std::vector<size_t> found;
+  for (const std::string& wanted : layers[index]->inputs) {
+    size_t source = kInput;
+    for (size_t i = 0; i < index; ++i) {
+      if (layer_name(i) == wanted) source = i;
+    }
+    found.push_back(source);
+  }
+  return found;
+}
+
+std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
+  std::vector<TensorId> outputs;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    std::vector<TensorId> inputs;
+    for (size_t source : sources(i)) inputs.push_back(source == kInput ? x : outputs[source]);
+    context.name = layer_name(i);
+    context.build.set_origin(layers[i]->origin);
+    outputs.push_back(layers[i]->build(context, inputs));
+  }
+  return outputs;
+}
+
+}  // namespace trainer

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/layers/layer.h"
+
+namespace trainer {
+
+/// The recipe's `model` section: a list of layers that make a directed acyclic graph.
+struct Network {
+  std::string file;                ///< `model.network`; its keys have been read into the others
+  std::vector<int64_t> input;      ///< shape of one sample, (C, H, W)
+  std::vector<std::unique_ptr<Layer>> layers;
+  std::optional<std::string> initial_weights;
+
+  void declare(Fields& fields);
+  /// Reports names that are used twice, inputs that nobody makes, and layers that get too few or too many.
+  void check(Diagnostics& diagnostics) const;
+
+  /// A layer's name in parameters and messages: its own, or its number.
+  std::string layer_name(size_t index) const;
+
+  /// Writes the forward part for a batch `x`; returns each layer's output. Shapes that do not fit throw Error
+  /// (exit 78) at the layer.
+  std::vector<TensorId> build(LayerContext context, TensorId x) const;
+
+ private:
+  std::vector<size_t> sources(size_t index) const;
+};
+
+}  // namespace trainer

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/layers/optimizer.h"
+
+#include <algorithm>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/optimizer_steps.h"
+
+namespace trainer {
+namespace {
+
+TensorId counter(Program& program, const std::string& name) {
+  return program.persistent(name, {{1}, DType::i32}, Role::state, {});
+}
+
+}  // namespace
+
+TensorId step_counter(Program& program) { return counter(program, "counter.step"); }
+TensorId update_counter(Program& program) { return counter(program, "counter.updates"); }
+
+void Optimizer::declare(Fields& fields) {
+  fields.add("lr", &lr, "learning rate before the schedule").at_least(0);
+  declare_parameters(fields);
+  fields.add("weight_decay", &weight_decay, "how strongly weights are pulled towards 0").at_least(0);
+  fields
+      .add("no_decay", &no_decay,
+           "kinds of parameters without weight decay; norm: everything with one dimension that is no bias")
+      .one_of({"bias", "norm"});
+  fields.add("clip_norm", &clip_norm, "largest joint 2-norm of all gradients").above(0);
+}
+
+double Optimizer::decay_of(const Tensor& parameter) const {
+  auto listed = [&](const char* kind) {
+    return std::find(no_decay.begin(), no_decay.end(), kind) != no_decay.end();
+  };
+  const bool is_bias = parameter.name.ends_with(".bias");
+  if (is_bias && listed("bias")) return 0;
+  if (!is_bias && parameter.spec.shape.size() == 1 && listed("norm")) return 0;
+  return weight_decay;
+}
+
+void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const {
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  build.set_origin(origin);
+  const TensorId table =
+      program.persistent("lr_table", {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
+                         {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
+  UpdateInputs inputs{.lr = kNone, .updates = update_counter(program)};
+  inputs.lr = build.emit<TableLookup>({table, inputs.updates});
+  entry.outputs.push_back({"lr", inputs.lr});
+  if (clip_norm) {
+    std::vector<TensorId> gradients;
+    for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
+    const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
+    inputs.scale = clipped[0];
+    entry.outputs.push_back({"grad_norm", clipped[1]});
+  }
+  for (const ParameterGradient& pair : entry.gradients) {
+    update(build, pair, inputs, decay_of(program.tensor(pair.parameter)));
+  }
+  entry.gradients.clear();
+  for (TensorId count : {inputs.updates, step_counter(program)}) {
+    build.assign(count, build.emit<Increment>({count}));
+  }
+}
+
+const Registry<Optimizer>& optimizers() {
+  static const Registry<Optimizer> table = {sgd_optimizer(), adamw_optimizer()};
+  return table;
+}
+
+}  // namespace trainer

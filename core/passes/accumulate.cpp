@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/binary.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// The sum of a parameter's gradients so far. It persists between the runs of one step.
+TensorId sum_of(Program& program, const ParameterGradient& pair) {
+  const Tensor& parameter = program.tensor(pair.parameter);
+  return program.persistent(parameter.name + ".gradient", parameter.spec, Role::gradient_sum, {});
+}
+
+/// A copy of an entry that defines tensors of its own.
+Entry copy_of(Program& program, const Entry& entry, const std::string& name) {
+  Entry copy = entry;
+  copy.name = name;
+  std::map<TensorId, TensorId> renamed;
+  auto rename = [&](TensorId& id) {
+    if (const auto found = renamed.find(id); found != renamed.end()) id = found->second;
+  };
+  for (Node& node : copy.nodes) {
+    for (TensorId& id : node.inputs) rename(id);
+    for (TensorId& id : node.outputs) {
+      if (id == kNone) continue;
+      const TensorId fresh = program.add(Tensor(program.tensor(id)));
+      renamed[id] = fresh;
+      id = fresh;
+    }
+  }
+  for (NamedTensor& output : copy.outputs) rename(output.tensor);
+  for (ParameterGradient& pair : copy.gradients) rename(pair.gradient);
+  return copy;
+}
+
+/// sum := gradient on the first run, sum := sum + gradient on the others.
+void append_sums(Program& program, Entry& entry, bool first) {
+  Builder build(program, entry);
+  build.set_phase(Phase::backward);
+  build.set_role(Role::gradient);
+  for (const ParameterGradient& pair : entry.gradients) {
+    const TensorId sum = sum_of(program, pair);
+    build.assign(sum, first ? pair.gradient : build.emit<Binary>({sum, pair.gradient}, Binary::Kind::add));
+  }
+  entry.gradients.clear();
+}
+
+void split(Program& program) {
+  Entry next = copy_of(program, program.entry(entry_name::kTrainStep), entry_name::kAccumulateNext);
+  Entry update{.name = entry_name::kUpdate, .nodes = {}, .outputs = {}, .gradients = {}};
+  for (const ParameterGradient& pair : next.gradients) {
+    update.gradients.push_back({pair.parameter, sum_of(program, pair)});
+  }
+  append_sums(program, next, false);
+  Entry& first = program.entry(entry_name::kTrainStep);
+  first.name = entry_name::kAccumulateFirst;
+  append_sums(program, first, true);
+  const auto position = program.entries.begin() + (&first - program.entries.data()) + 1;
+  program.entries.insert(program.entries.insert(position, std::move(update)), std::move(next));
+}
+
+}  // namespace
+
+Pass accumulate(int64_t micro_batches) {
+  auto run = [micro_batches](Program& program) {
+    if (micro_batches > 1) split(program);
+  };
+  return {.name = "accumulate",
+          .help = "sum gradients over the micro-batches of a step",
+          .optional = false,
+          .run = run};
+}
+
+}  // namespace trainer

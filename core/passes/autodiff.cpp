@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/binary.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// Reverse mode: walks the forward nodes backwards and asks each operation for its gradient.
+class ReverseWalk {
+ public:
+  ReverseWalk(Program& program, Entry& entry) : program_(program), build_(program, entry), entry_(entry) {
+    build_.set_phase(Phase::backward);
+    build_.set_role(Role::gradient);
+  }
+
+  void run(TensorId loss) {
+    mark_dependent();
+    gradient_.assign(program_.tensors.size(), kNone);
+    set(loss, program_.persistent("one", {{1}, DType::f32}, Role::constant,
+                                  {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}}));
+    const size_t forward_nodes = entry_.nodes.size();
+    for (size_t n = forward_nodes; n-- > 0;) differentiate(Node(entry_.nodes[n]));  // a copy: the list grows
+    for (size_t id = 0; id < dependent_.size(); ++id) {
+      if (program_.tensors[id].role != Role::parameter || get(static_cast<TensorId>(id)) == kNone) continue;
+      entry_.gradients.push_back({static_cast<TensorId>(id), get(static_cast<TensorId>(id))});
+    }
+  }
+
+ private:
+  /// A tensor depends on parameters if it is one or is computed from one; no other gets a gradient.
+  void mark_dependent() {
+    dependent_.assign(program_.tensors.size(), false);
+    for (size_t i = 0; i < dependent_.size(); ++i) dependent_[i] = program_.tensors[i].role == Role::parameter;
+    for (const Node& node : entry_.nodes) {
+      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
+        return id != kNone && dependent_[static_cast<size_t>(id)];
+      });
+      for (TensorId id : node.outputs) {
+        if (any && id != kNone) dependent_[static_cast<size_t>(id)] = true;
+      }
+    }
+  }
+
+  void differentiate(const Node& node) {
+    Backward backward{.build = build_, .node = node, .dy = {}, .wanted = {}};
+    for (TensorId id : node.outputs) backward.dy.push_back(id == kNone ? kNone : get(id));
+    for (TensorId id : node.inputs) {
+      backward.wanted.push_back(id != kNone && dependent_[static_cast<size_t>(id)]);
+    }
+    const bool reached = std::any_of(backward.dy.begin(), backward.dy.end(), [](TensorId id) { return id != kNone; });
+    const bool needed = std::find(backward.wanted.begin(), backward.wanted.end(), true) != backward.wanted.end();
+    if (!reached || !needed) return;
+    build_.set_origin(node.origin);
+    const std::vector<TensorId> dx = node.op->gradient(backward);
+    for (size_t i = 0; i < dx.size(); ++i) {
+      if (dx[i] != kNone && backward.wanted[i]) add(node.inputs[i], dx[i]);
+    }
+  }
+
+  /// What is read in several places gets the sum of its gradients.
+  void add(TensorId of, TensorId dx) {
+    set(of, get(of) == kNone ? dx : build_.emit<Binary>({get(of), dx}, Binary::Kind::add));
+  }
+
+  TensorId get(TensorId id) const {
+    return static_cast<size_t>(id) < gradient_.size() ? gradient_[static_cast<size_t>(id)] : kNone;
+  }
+  void set(TensorId id, TensorId dx) { gradient_[static_cast<size_t>(id)] = dx; }
+
+  Program& program_;
+  Builder build_;
+  Entry& entry_;
+  std::vector<bool> dependent_;
+  std::vector<TensorId> gradient_;  ///< by forward tensor
+};
+
+TensorId output_named(const Entry& entry, const std::string& name) {
+  for (const NamedTensor& output : entry.outputs) {
+    if (output.name == name) return output.tensor;
+  }
+  throw std::logic_error("entry " + entry.name + " has no output " + name);
+}
+
+}  // namespace
+
+Pass autodiff() {
+  auto run = [](Program& program) {
+    Entry& entry = program.entry(entry_name::kTrainStep);
+    ReverseWalk(program, entry).run(output_named(entry, "loss"));
+  };
+  return {.name = "autodiff", .help = "append the gradient of the loss", .optional = false, .run = run};
+}
+
+}  // namespace trainer

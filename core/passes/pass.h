@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// One named step from program to program. Optional ones only make things faster or smaller and may be left out.
+struct Pass {
+  std::string name;
+  std::string help;  ///< one line
+  bool optional = false;
+  std::function<void(Program&)> run;
+};
+
+/// Entry points that passes know by name.
+namespace entry_name {
+constexpr const char* kTrainStep = "train_step";
+constexpr const char* kAccumulateFirst = "accumulate_first";
+constexpr const char* kAccumulateNext = "accumulate_next";
+constexpr const char* kUpdate = "update";
+constexpr const char* kEvaluate = "evaluate";
+}  // namespace entry_name
+
+/// Views before a linear layer disappear: it takes its features in any shape.
+Pass fold_flatten();
+/// A relu that is the only reader of a convolution or linear layer is computed with it.
+Pass fuse_relu();
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses.
+Pass autodiff();
+/// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
+/// `accumulate_next`, and `update` finds the sums.
+Pass accumulate(int64_t micro_batches);
+/// Removes what no output and no assign needs.
+Pass dead_code();
+
+/// Called after each pass with its name.
+using PassObserver = std::function<void(const std::string& pass, const Program& program)>;
+
+/// Runs the passes in order, verifying after each.
+void run_passes(Program& program, const std::vector<Pass>& passes, const PassObserver& observe = {});
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/data/formats.h"
+#include "core/passes/pass.h"
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+
+/// Inputs of every entry point that sees samples, in a batch's order.
+namespace input_name {
+constexpr const char* kImages = "images";              ///< f32 (N, C, H, W)
+constexpr const char* kLabels = "labels";              ///< i32 (N)
+constexpr const char* kWeights = "weights";            ///< f32 (N)
+constexpr const char* kSampleIndex = "sample_index";   ///< i32 (N)
+}  // namespace input_name
+
+/// The network's forward part with loss and metrics, as entry points `train_step` and `evaluate`. Shapes that
+/// do not fit throw Error (exit 78) at their layer.
+Program forward_program(const Recipe& recipe);
+
+/// Classes that the network tells apart: the last extent of its output.
+int64_t class_count(const Program& program);
+
+/// Everything between the forward program and the finished one, in order. `disabled` names optional passes to
+/// leave out; other names throw Error (exit 64). `lr_table` has one learning rate per update.
+std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
+                             const std::vector<std::string>& disabled);
+
+}  // namespace trainer

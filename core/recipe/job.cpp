@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainer {
+namespace {
+
+/// What oneDNN's generated code, thread stacks and the allocator's slack add once a run computes.
+constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
+
+LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
+  const TrainingSection& training = recipe.training;
+  LoopSettings settings{.global_batch_size = training.global_batch_size,
+                        .micro_batches = training.micro_batches(),
+                        .metrics = recipe.validation.metrics};
+  if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
+  if (job.validation) settings.validation_samples = job.validation->size;
+  if (!job.train) return settings;
+  const TrainingOrder order(job.train->size, training.global_batch_size, recipe.data.drop_last);
+  settings.steps = order.steps_in(training.max_duration);
+  settings.samples_per_epoch = recipe.data.drop_last
+                                   ? job.train->size / training.global_batch_size * training.global_batch_size
+                                   : job.train->size;
+  settings.validation_interval = order.steps_in(recipe.validation.interval);
+  settings.logging_interval = order.steps_in(recipe.logging.interval);
+  return settings;
+}
+
+std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) {
+  const int64_t per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / settings.global_batch_size);
+  return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps), per_epoch);
+}
+
+MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
+  MemoryBudget budget;
+  const auto add = [&](const std::string& kind, int64_t bytes) {
+    for (auto& [name, sum] : budget.kinds) {
+      if (name == kind) {
+        sum += bytes;
+        return;
+      }
+    }
+    budget.kinds.emplace_back(kind, bytes);
+  };
+  for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"}) add(kind, 0);
+  for (const auto& [kind, bytes] : job.plan.persistent_by_kind) add(kind, bytes);
+  for (const PlannedEntry& entry : job.plan.entries) {
+    if (entry.scratch_bytes != job.plan.scratch_bytes) continue;
+    for (const auto& [kind, bytes] : entry.peak_by_kind) add(kind, bytes);
+    add("gaps", entry.scratch_bytes - entry.live_bytes);
+    break;
+  }
+  const int64_t rows = recipe.training.micro_batch();
+  const auto& input = recipe.model.input;
+  int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch);
+  if (job.validation) rings *= 2;
+  add("batches", rings);
+  add("samples", (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
+  add("program", resident_bytes() + kRuntimeBytes);
+  return budget;
+}
+
+/// The largest micro-batch that divides the global batch and is likely to fit: activations, gradients and
+/// workspace grow with it, the rest does not.
+int64_t fitting_micro_batch(const Recipe& recipe, const Job& job, int64_t available) {
+  const int64_t now = recipe.training.micro_batch();
+  const int64_t fixed = job.memory.total() - job.plan.scratch_bytes;
+  for (int64_t rows = now - 1; rows >= 1; --rows) {
+    const double scratch = static_cast<double>(job.plan.scratch_bytes) * static_cast<double>(rows) / static_cast<double>(now);
+    const bool divides = recipe.training.global_batch_size % rows == 0;
+    if (divides && fixed + static_cast<int64_t>(scratch) <= available) return rows;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t MemoryBudget::total() const {
+  int64_t sum = 0;
+  for (const auto& [kind, bytes] : kinds) sum += bytes;
+  return sum;
+}
+
+SourceRequest source_request(const Recipe& recipe, const Program& program, Split split) {
+  return {.split = split,
+          .network_shape = recipe.model.input,
+          .network_classes = class_count(program),
+          .seed = static_cast<uint64_t>(recipe.run.seed)};
+}
+
+Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options) {
+  Job job;
+  job.program = forward_program(recipe);
+  if (options.observe) options.observe("layers", job.program);
+  job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
+  if (has_split(recipe.data, Split::val)) {
+    job.validation = peek_source(recipe.data, source_request(recipe, job.program, Split::val));
+  }
+  job.settings = loop_settings(recipe, job);
+  run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
+             options.observe);
+  job.plan = make_plan(job.program, backend);
+  job.memory = memory_budget(recipe, job);
+  return job;
+}
+
+void require_data(const Recipe& recipe) {
+  const std::vector<std::string> missing = missing_files(recipe.data);
+  if (missing.empty()) return;
+  Diagnostics diagnostics;
+  for (const std::string& file : missing) {
+    const bool of_train = recipe.data.train.empty() || file.starts_with(recipe.data.train);
+    diagnostics.error(recipe.origin_of(of_train ? "data.train" : "data.val"),
+                      fmt::format("there is no file {}; correct the path, or try data.format=synthetic", file));
+  }
+  diagnostics.throw_if_any();
+}
+
+void require_memory(const Recipe& recipe, const Backend& backend, const Job& job) {
+  const int64_t available = recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
+  if (job.memory.total() <= available) return;
+  std::string text = fmt::format("the run needs {}, {} has {}:", human_bytes(job.memory.total()),
+                                 recipe.device.memory ? "device.memory" : "the device", human_bytes(available));
+  for (const auto& [kind, bytes] : job.memory.kinds) {
+    if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
+  }
+  const int64_t rows = fitting_micro_batch(recipe, job, available);
+  text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
+                   : std::string("\nno micro-batch size is small enough: use a smaller network");
+  throw Error(ExitCode::out_of_memory, text);
+}
+
+}  // namespace trainer

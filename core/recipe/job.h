@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/plan.h"
+#include "core/recipe/assemble.h"
+#include "core/train/loop.h"
+
+namespace trainer {
+
+/// Bytes that a run will hold, by kind. Device kinds are exact; "program" is this process before the run plus
+/// what libraries take when they first compute, an estimate.
+struct MemoryBudget {
+  std::vector<std::pair<std::string, int64_t>> kinds;
+  int64_t total() const;
+};
+
+/// A run known before it starts: its lengths, its program, its plan and its memory.
+struct Job {
+  std::optional<SourceInfo> train, validation;  ///< nothing where the files are missing
+  LoopSettings settings;                        ///< lengths are 0 where they depend on missing data
+  Program program;
+  Plan plan;
+  MemoryBudget memory;
+};
+
+/// What happens on the way from recipe to plan, for whoever wants to look.
+struct JobOptions {
+  std::vector<std::string> disabled_passes;
+  PassObserver observe;
+};
+
+/// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.
+Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options = {});
+
+/// Throws Error (exit 78) that lists the data files that are not there.
+void require_data(const Recipe& recipe);
+
+/// Throws Error (exit 71) with the budget and what would fit, where it is more than device.memory or what the
+/// device has.
+void require_memory(const Recipe& recipe, const Backend& backend, const Job& job);
+
+/// The request for one split of the recipe's data.
+SourceRequest source_request(const Recipe& recipe, const Program& program, Split split);
+
+}  // namespace trainer

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/version.h"
+
+namespace trainer {
+namespace {
+
+/// The value at "a.b" below `root`, and the key's place.
+const Value::Entry* find_path(const Value& root, const std::string& path) {
+  const Value* at = &root;
+  const Value::Entry* found = nullptr;
+  size_t begin = 0;
+  while (begin <= path.size()) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string key = path.substr(begin, end - begin);
+    const auto entry = std::find_if(at->entries.begin(), at->entries.end(),
+                                    [&](const Value::Entry& candidate) { return candidate.key == key; });
+    if (entry == at->entries.end()) return nullptr;
+    found = &*entry;
+    at = &entry->value;
+    begin = end + 1;
+  }
+  return found;
+}
+
+Value* find_section(Value& root, const std::string& key) {
+  for (Value::Entry& entry : root.entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+/// Puts the keys of the file that `model.network` names beside it, as if they had been written there.
+void include_network(Value& root, const std::string& recipe_file, Diagnostics& diagnostics) {
+  const Value::Entry* named = find_path(root, "model.network");
+  if (named == nullptr || named->value.kind != Value::Kind::scalar) return;
+  const std::filesystem::path path =
+      std::filesystem::path(recipe_file).parent_path() / named->value.text;
+  const Value network = load_yaml(path.lexically_normal().string(), named->where, diagnostics);
+  Value& model = *find_section(root, "model");
+  for (const Value::Entry& entry : network.entries) {
+    if (const Value::Entry* twice = find_path(root, "model." + entry.key)) {
+      diagnostics.error(twice->where, "model." + entry.key,
+                        fmt::format("is given here and in {}; keep one of them", to_string(entry.where)));
+      continue;
+    }
+    model.entries.push_back(entry);
+  }
+}
+
+/// Paths of all keys with a single value: what braces in a name may hold.
+std::vector<std::string> scalar_paths(const Value& value, const std::string& path) {
+  if (value.kind == Value::Kind::scalar) return {path};
+  std::vector<std::string> paths;
+  for (const Value::Entry& entry : value.entries) {
+    const std::vector<std::string> below = scalar_paths(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+    paths.insert(paths.end(), below.begin(), below.end());
+  }
+  return paths;
+}
+
+bool names_network(const std::string& argument) { return argument.starts_with("model.network="); }
+
+/// Overrides that name another network come before its keys are read in, all others after.
+void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool network,
+                     Diagnostics& diagnostics) {
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    if (names_network(overrides[i]) != network) continue;
+    apply_override(root, overrides[i], static_cast<int>(i) + 1, diagnostics);
+  }
+}
+
+/// The network's keys stand in the text themselves, so the file is no longer needed.
+Value without_network_file(Value root) {
+  if (Value* model = find_section(root, "model")) {
+    std::erase_if(model->entries, [](const Value::Entry& entry) { return entry.key == "network"; });
+  }
+  return root;
+}
+
+}  // namespace
+
+Recipe::Recipe()
+    : loss(losses().front().make()),
+      optimizer(optimizers().front().make()),
+      lr_scheduler(schedules().front().make()) {
+  declare();
+}
+
+void Recipe::declare() {
+  fields_.add("version", &version, "of the recipe's format").at_least(1).at_most(1);
+  fields_.section("run", "what the run is called and where it goes", [&](Fields& f) { run.declare(f); });
+  fields_.section("device", "where it runs", [&](Fields& f) { device.declare(f); }).keeps_mathematics();
+  fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
+  fields_.section("data", "samples and what is done to them", [&](Fields& f) { data.declare(f); }).required();
+  fields_.section("training", "length and batches", [&](Fields& f) { training.declare(f); });
+  fields_.component("loss", loss, losses(), "what training makes small");
+  fields_.component("optimizer", optimizer, optimizers(), "how gradients change parameters");
+  fields_.component("lr_scheduler", lr_scheduler, schedules(), "how the learning rate changes");
+  fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
+  fields_.section("logging", "what is written while training", [&](Fields& f) { logging.declare(f); })
+      .keeps_mathematics();
+}
+
+std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  Value root = load_yaml(path, {.file = path}, diagnostics);
+  diagnostics.throw_if_any();
+  apply_overrides(root, overrides, true, diagnostics);
+  include_network(root, path, diagnostics);
+  apply_overrides(root, overrides, false, diagnostics);
+
+  auto recipe = std::make_unique<Recipe>();
+  recipe->file_ = path;
+  recipe->run.name = std::filesystem::path(path).stem().string();
+  recipe->fields_.read(root, "", diagnostics);
+  recipe->given_ = std::move(root);
+  if (diagnostics.ok()) recipe->check(diagnostics);
+  diagnostics.throw_if_any();
+  return recipe;
+}
+
+void Recipe::check(Diagnostics& diagnostics) const {
+  check_batches(diagnostics);
+  model.check(diagnostics);
+  data.check(origin_of("data"), diagnostics);
+  lr_scheduler->check(diagnostics);
+  output_directory_checked(diagnostics);
+  if (model.input.size() != 3) {
+    diagnostics.error(origin_of("model.input"), fmt::format("expected [channels, height, width], got {} numbers",
+                                                            model.input.size()));
+    return;
+  }
+  for (Split split : {Split::train, Split::val}) {
+    TransformChain(data.transform_list(split), model.input, diagnostics);
+  }
+}
+
+void Recipe::check_batches(Diagnostics& diagnostics) const {
+  if (training.global_batch_size % training.micro_batch() != 0) {
+    diagnostics.error(origin_of("training.micro_batch_size"),
+                      fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size,
+                                  training.micro_batch()));
+  }
+}
+
+std::string Recipe::to_yaml(bool sources) const {
+  return trainer::to_yaml(without_network_file(fields_.resolved()), sources);
+}
+
+RunIdentity Recipe::identity() const {
+  return {.mathematics = trainer::to_yaml(without_network_file(fields_.resolved(true)), false),
+          .program_version = kVersion};
+}
+
+std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
+  const Value all = fields_.resolved();
+  const auto lookup = [&](const std::string& key) -> std::optional<std::string> {
+    if (key == "hash") return text_hash(identity().mathematics).substr(0, kShortHash);
+    const Value::Entry* found = find_path(all, key);
+    if (found == nullptr || found->value.kind != Value::Kind::scalar) return std::nullopt;
+    return found->value.text;
+  };
+  return expand_name(run.output_dir, lookup, origin_of("run.output_dir"), diagnostics, scalar_paths(all, ""));
+}
+
+std::string Recipe::output_directory() const {
+  Diagnostics diagnostics;
+  std::string directory = output_directory_checked(diagnostics);
+  diagnostics.throw_if_any();
+  return directory;
+}
+
+Origin Recipe::origin_of(const std::string& path) const {
+  const Value::Entry* found = find_path(given_, path);
+  if (found != nullptr) return {found->where, path};
+  const size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return {{.file = file_}, path};
+  return {origin_of(path.substr(0, dot)).where, path};
+}
+
+}  // namespace trainer

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/data/section.h"
+#include "core/layers/loss.h"
+#include "core/layers/network.h"
+#include "core/layers/optimizer.h"
+#include "core/recipe/sections.h"
+#include "core/train/run_directory.h"
+#include "core/train/schedule.h"
+
+namespace trainer {
+
+/// A whole recipe, read and checked: every key has its value, and everything that can be known without data
+/// and device has been looked at.
+class Recipe {
+ public:
+  /// Defaults < file < overrides (`section.key=value`). Throws one Error (exit 78) with every problem.
+  static std::unique_ptr<Recipe> load(const std::string& path, const std::vector<std::string>& overrides);
+
+  /// All keys with their defaults, bounds and help, for listings.
+  Recipe();
+  const Fields& fields() const { return fields_; }
+
+  int64_t version = 1;
+  RunSection run;
+  DeviceSection device;
+  Network model;
+  DataSection data;
+  TrainingSection training;
+  std::unique_ptr<Loss> loss;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Schedule> lr_scheduler;
+  ValidationSection validation;
+  LoggingSection logging;
+
+  /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
+  std::string to_yaml(bool sources) const;
+  /// The keys that alter the numbers of a run.
+  RunIdentity identity() const;
+  /// run.output_dir with its braces filled in.
+  std::string output_directory() const;
+
+  /// The place of a section or of one of its keys ("data", "data.train"), or of the file.
+  Origin origin_of(const std::string& path) const;
+
+ private:
+  void declare();
+  void check(Diagnostics& diagnostics) const;
+  void check_batches(Diagnostics& diagnostics) const;
+  std::string output_directory_checked(Diagnostics& diagnostics) const;
+
+  std::string file_;
+  Fields fields_;
+  Value given_;  ///< what file and overrides say
+};
+
+}  // namespace trainer

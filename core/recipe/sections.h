@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/config/fields.h"
+
+namespace trainer {
+
+// Sections of a recipe that belong to no single folder; `data` and `model` are in theirs.
+
+struct RunSection {
+  std::string name;  ///< default: the recipe's file name without extension
+  std::string output_dir = "runs/{run.name}-{hash}";
+  int64_t seed = 0;
+  void declare(Fields& fields);
+};
+
+struct DeviceSection {
+  std::string type = "cpu";
+  int64_t threads = 0;
+  std::optional<ByteSize> memory;
+  void declare(Fields& fields);
+};
+
+struct TrainingSection {
+  Duration max_duration{10, Duration::Unit::epochs};
+  int64_t global_batch_size = 128;
+  std::optional<int64_t> micro_batch_size;
+  void declare(Fields& fields);
+
+  int64_t micro_batch() const { return micro_batch_size.value_or(global_batch_size); }
+  int64_t micro_batches() const { return global_batch_size / micro_batch(); }
+};
+
+struct ValidationSection {
+  Duration interval{1, Duration::Unit::epochs};
+  std::vector<std::string> metrics{"top1"};
+  void declare(Fields& fields);
+};
+
+struct LoggingSection {
+  Duration interval{50, Duration::Unit::batches};
+  void declare(Fields& fields);
+};
+
+}  // namespace trainer

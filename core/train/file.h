@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trainer {
+
+/// Owns an open file descriptor, or none (-1).
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor() { reset(); }
+
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// "path: call: reason", exit 74; the reason is that of `number`, an errno.
+Error io_error(const std::filesystem::path& path, std::string_view call, int number);
+
+/// open(2) with O_CLOEXEC added; throws Error (exit 74) where it fails.
+FileDescriptor open_file(const std::filesystem::path& path, int flags);
+
+/// Writes every byte, however often that takes. Returns 0, or the errno of the call that failed.
+int write_all(int fd, std::string_view bytes);
+
+/// Reads `bytes.size()` bytes at `offset`. Throws Error: exit 74 where reading fails, 65 where the file ends
+/// first.
+void read_exactly(int fd, const std::filesystem::path& path, int64_t offset, std::span<std::byte> bytes);
+
+/// The whole of a small file, or nothing where there is none or it cannot be read.
+std::optional<std::string> read_text(const std::filesystem::path& path);
+
+}  // namespace trainer

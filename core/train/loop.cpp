@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/loop.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+namespace trainer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Every metric but the loss is better when it is larger.
+bool better(const std::string& name, double a, double b) { return name == "loss" ? a < b : a > b; }
+
+}  // namespace
+
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
+                           LoopSettings settings, LoopOutput output)
+    : executable_(executable),
+      train_(train),
+      validation_(validation),
+      settings_(std::move(settings)),
+      out_(output),
+      images_(executable.tensor("images")),
+      labels_(executable.tensor("labels")),
+      weights_(executable.tensor("weights")),
+      sample_index_(executable.tensor("sample_index")) {
+  if (settings_.micro_batches == 1) {
+    first_ = executable.entry("train_step");
+  } else {
+    first_ = executable.entry("accumulate_first");
+    next_ = executable.entry("accumulate_next");
+    update_ = executable.entry("update");
+  }
+  evaluate_ = executable.entry("evaluate");
+}
+
+LoopResult TrainingLoop::run() {
+  const double started = now();
+  for (int64_t step = 1; step <= settings_.steps; ++step) {
+    const double before = now();
+    const double loss = this->step();
+    const double seconds = now() - before;
+    if (step == 1) result_.first_step_seconds = now() - started;
+    finish_step(step, loss, seconds);
+    const bool last = step == settings_.steps;
+    if (last || step % settings_.logging_interval == 0) write_interval(step);
+    const bool due = settings_.validation_interval > 0 && step % settings_.validation_interval == 0;
+    if (validation_ != nullptr && (last || due)) evaluate(step);
+  }
+  out_.progress.finish();
+  return result_;
+}
+
+/// One global batch: its loss, the mean over its samples.
+double TrainingLoop::step() {
+  double loss = 0;
+  for (int64_t i = 0; i < settings_.micro_batches; ++i) {
+    const double before = now();
+    const Batch& batch = train_.next();
+    interval_.data_wait += now() - before;
+    loss += run_micro_batch(i == 0 ? first_ : next_, batch);
+  }
+  if (settings_.micro_batches > 1) interval_.phases.add(executable_.run(update_));
+  return loss;
+}
+
+double TrainingLoop::run_micro_batch(size_t entry, const Batch& batch) {
+  bind(batch);
+  interval_.phases.add(executable_.run(entry));
+  return executable_.scalar(entry, "loss");
+}
+
+void TrainingLoop::bind(const Batch& batch) {
+  executable_.bind(images_, batch.images);
+  executable_.bind(labels_, batch.labels);
+  executable_.bind(weights_, batch.weights);
+  executable_.bind(sample_index_, batch.sample_index);
+}
+
+void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {
+  ++interval_.steps;
+  interval_.loss += loss;
+  interval_.seconds += seconds;
+  result_.training_seconds += seconds;
+  if (!std::isfinite(loss)) {
+    throw Error(ExitCode::internal,
+                fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
+                            "optimizer.clip_norm",
+                            loss, step));
+  }
+  if (out_.progress.due()) show(step, loss);
+}
+
+void TrainingLoop::show(int64_t step, double loss) {
+  const double samples = static_cast<double>(interval_.steps * settings_.global_batch_size);
+  out_.progress.update({.step = step,
+                        .steps = settings_.steps,
+                        .epoch = static_cast<int64_t>(std::ceil(epoch_of(step))),
+                        .epochs = settings_.epochs,
+                        .loss = loss,
+                        .samples_per_s = samples / interval_.seconds,
+                        .data_wait = interval_.data_wait / interval_.seconds});
+}
+
+double TrainingLoop::epoch_of(int64_t step) const {
+  return static_cast<double>(step * settings_.global_batch_size) / static_cast<double>(settings_.samples_per_epoch);
+}
+
+void TrainingLoop::write_interval(int64_t step) {
+  const auto steps = static_cast<double>(interval_.steps);
+  auto milliseconds = [&](double seconds) { return seconds / steps * 1e3; };
+  const size_t updating = settings_.micro_batches > 1 ? update_ : first_;
+  result_.train_loss = interval_.loss / steps;
+  MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "train"};
+  record.loss = result_.train_loss;
+  record.lr = executable_.scalar(updating, "lr");
+  record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
+  record.data_wait_ms = milliseconds(interval_.data_wait);
+  record.forward_ms = milliseconds(interval_.phases[Phase::forward]);
+  record.backward_ms = milliseconds(interval_.phases[Phase::backward]);
+  record.update_ms = milliseconds(interval_.phases[Phase::update]);
+  record.memory_bytes = resident_bytes();
+  out_.metrics.append(record);
+  interval_ = {};
+}
+
+std::map<std::string, double> TrainingLoop::evaluation_means() {
+  std::map<std::string, double> sums;
+  validation_->restart();
+  for (int64_t left = validation_->remaining(); left > 0; --left) {
+    bind(validation_->next());
+    executable_.run(evaluate_);
+    sums["loss"] += executable_.scalar(evaluate_, "loss");
+    for (const std::string& name : settings_.metrics) sums[name] += executable_.scalar(evaluate_, name);
+  }
+  for (auto& [name, sum] : sums) sum /= static_cast<double>(settings_.validation_samples);
+  return sums;
+}
+
+void TrainingLoop::evaluate(int64_t step) {
+  result_.last = evaluation_means();
+  MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
+  record.loss = result_.last["loss"];
+  std::string text = fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);
+  for (const std::string& name : settings_.metrics) {
+    record.metrics.emplace_back(name, result_.last[name]);
+    text += fmt::format(" {} {:.4f}", name, result_.last[name]);
+  }
+  for (const auto& [name, value] : result_.last) {
+    const auto [best, first] = result_.best.emplace(name, value);
+    if (!first && better(name, value, best->second)) best->second = value;
+  }
+  record.memory_bytes = resident_bytes();
+  out_.metrics.append(record);
+  out_.log.info(text);
+}
+
+}  // namespace trainer

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/train/file.h"
+
+namespace trainer {
+
+/// One line of metrics.jsonl. Times are milliseconds per step; what is absent is not written.
+struct MetricsRecord {
+  int64_t step = 0, updates = 0;
+  double epoch = 0;
+  std::string split;
+  double loss = 0;
+  std::vector<std::pair<std::string, double>> metrics;
+  std::optional<double> lr, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
+  std::optional<int64_t> memory_bytes;
+};
+
+/// The record as one JSON object without line breaks, its keys in the order above. JSON has no infinities and
+/// no NaN: they become null, and `non_finite` lists their keys.
+std::string to_json(const MetricsRecord& record);
+
+/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. Throws Error
+/// (exit 74).
+class MetricsWriter {
+ public:
+  explicit MetricsWriter(const std::filesystem::path& path);
+  void append(const MetricsRecord& record);
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+};
+
+using SummaryValue = std::variant<int64_t, double, std::string, bool>;
+/// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.
+using Summary = std::vector<std::pair<std::string, SummaryValue>>;
+
+/// Writes summary.json atomically, what is not finite as in to_json. Throws Error (exit 74).
+void write_summary(const std::filesystem::path& path, const Summary& summary);
+
+/// The `finished` of a summary.json; nothing where there is no such file, or no such value in it.
+std::optional<bool> read_finished(const std::filesystem::path& path);
+
+}  // namespace trainer

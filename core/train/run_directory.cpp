@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/run_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "core/train/atomic_file.h"
+#include "core/train/metrics.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIdentityFile = "identity.json";
+constexpr const char* kLockFile = "lock";
+constexpr size_t kDifferencesShown = 3;
+
+[[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
+  throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
+                                            directory.string(), what));
+}
+
+/// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys.
+std::string difference_text(std::string_view there, std::string_view here) {
+  const std::vector<Difference> all = differences(there, here);
+  if (all.empty()) return "the order of its keys differs";
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < all.size() && i < kDifferencesShown; ++i) {
+    const auto shown = [](const std::string& value) { return value.empty() ? "absent" : value; };
+    parts.push_back(
+        fmt::format("{} is {} there and {} here", all[i].path, shown(all[i].before), shown(all[i].after)));
+  }
+  if (all.size() > parts.size()) parts.push_back(fmt::format("{} more", all.size() - parts.size()));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// What a run that was stopped before it wrote its identity may have left.
+bool is_harmless(const std::string& name) {
+  return name == kLockFile || name.starts_with(fmt::format(".{}.tmp-", kIdentityFile));
+}
+
+/// The name of something in the directory that a run did not leave before it wrote its identity.
+std::optional<std::string> first_entry(const fs::path& directory) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_harmless(name)) return name;
+  }
+  return std::nullopt;
+}
+
+/// Throws unless `text`, an identity.json, is of the same run.
+void require_same(const fs::path& directory, const std::string& text, const RunIdentity& identity) {
+  const auto stored = nlohmann::json::parse(text, nullptr, false);
+  const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
+  if (mathematics == stored.end() || !mathematics->is_string()) {
+    throw_foreign(directory, fmt::format("holds an {} that cannot be read", kIdentityFile));
+  }
+  const std::string there = mathematics->get<std::string>();
+  if (there != identity.mathematics) {
+    throw_foreign(directory,
+                  fmt::format("holds another run ({})", difference_text(there, identity.mathematics)));
+  }
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity)
+    : path_(path), identity_(identity) {
+  try {
+    if (fs::exists(path_) && !fs::is_directory(path_)) throw_foreign(path_, "is not a directory");
+    if (!fs::exists(path_)) fs::create_directories(path_);
+    state_ = inspect();
+    if (state_ == State::finished) return;
+    lock();
+    // Another process may have finished between the look and the lock.
+    state_ = inspect();
+    if (state_ == State::finished) lock_.reset();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::io,
+                fmt::format("cannot use run directory {}: {}", path_.string(), error.code().message()));
+  }
+}
+
+RunDirectory::State RunDirectory::inspect() const {
+  // In this order: a process that starts meanwhile writes its identity before all else.
+  const std::optional<std::string> entry = first_entry(path_);
+  if (!fs::exists(file(kIdentityFile))) {
+    if (entry) throw_foreign(path_, fmt::format("holds files of no run (\"{}\")", *entry));
+    return State::fresh;
+  }
+  require_same(path_, read_text(file(kIdentityFile)).value_or(""), identity_);
+  return read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
+}
+
+void RunDirectory::lock() {
+  const fs::path name = file(kLockFile);
+  FileDescriptor descriptor = open_file(name, O_RDWR | O_CREAT);
+  while (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) throw io_error(name, "flock", errno);
+    // The file is empty for the moment between the holder's lock and its note.
+    std::string holder = read_text(name).value_or("");
+    while (holder.ends_with('\n')) holder.pop_back();
+    throw Error(ExitCode::io, fmt::format("run directory {} is in use by {}", path_.string(),
+                                          holder.empty() ? "another process" : "process " + holder));
+  }
+  const int truncated = ::ftruncate(descriptor.get(), 0);
+  const int error = truncated != 0 ? errno : write_all(descriptor.get(), fmt::format("{}\n", ::getpid()));
+  if (error != 0) throw io_error(name, "write", error);
+  lock_ = std::move(descriptor);
+}
+
+void RunDirectory::begin(const std::string& recipe, Log& log) {
+  const nlohmann::ordered_json identity = {{"hash", text_hash(identity_.mathematics)},
+                                           {"mathematics", identity_.mathematics},
+                                           {"program_version", identity_.program_version}};
+  // First of all files: without it the next process would take the directory for somebody else's.
+  write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
+  write_atomically(file("recipe.yaml"), recipe);
+  log.attach(file("log.txt"));
+  if (state_ != State::unfinished) return;
+  const fs::path metrics = file("metrics.jsonl");
+  std::error_code error;
+  if (fs::exists(metrics)) fs::resize_file(metrics, 0, error);
+  if (error) throw io_error(metrics, "truncate", error.value());
+  log.info(
+      fmt::format("run directory {} holds this run, unfinished: it starts over at step 0, its earlier "
+                  "metrics are dropped",
+                  path_.string()));
+}
+
+}  // namespace trainer

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/safetensors.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "core/train/safetensors_header.h"
+
+namespace trainer {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format stores little-endian numbers");
+
+constexpr int64_t kLengthBytes = 8;  // of the header's length, with which a file starts
+
+float from_f16(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+  const uint32_t exponent = (half >> 10) & 31u, fraction = half & 1023u;
+  if (exponent == 0) {  // zero and the subnormal numbers, fraction * 2^-24
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
+  }
+  // The exponents' biases are 15 and 127; all ones mean infinity or NaN in both.
+  const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+float from_bf16(uint16_t upper_half) {
+  return std::bit_cast<float>(static_cast<uint32_t>(upper_half) << 16);
+}
+
+float from_f64(double value) {
+  return static_cast<float>(value);
+}
+
+/// Reads in pieces, so that a converted tensor never lies in memory twice. read(offset, bytes) reads the
+/// file.
+template <class Stored, class Read>
+void convert(std::span<float> values, const Read& read, float (*to_float)(Stored)) {
+  std::vector<Stored> piece(std::min<size_t>(values.size(), 1 << 15));
+  for (size_t first = 0; first < values.size(); first += piece.size()) {
+    const size_t count = std::min(piece.size(), values.size() - first);
+    read(static_cast<int64_t>(first * sizeof(Stored)), std::as_writable_bytes(std::span(piece).first(count)));
+    std::transform(piece.begin(), piece.begin() + static_cast<int64_t>(count),
+                   values.begin() + static_cast<int64_t>(first), to_float);
+  }
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
+                       const StoredMetadata& metadata,
+                       const std::function<void(size_t index, const ByteSink& sink)>& produce) {
+  std::vector<StoredTensor> placed = tensors;
+  const std::string header = compose_header(placed, metadata);
+  write_atomically(path, [&](const ByteSink& sink) {
+    const uint64_t length = header.size();
+    sink(std::as_bytes(std::span(&length, 1)));
+    sink(std::as_bytes(std::span(header)));
+    for (size_t i = 0; i < placed.size(); ++i) {
+      int64_t missing = placed[i].end - placed[i].begin;
+      produce(i, [&](std::span<const std::byte> bytes) {
+        missing -= static_cast<int64_t>(bytes.size());
+        sink(bytes);
+      });
+      if (missing != 0) {
+        throw Error(ExitCode::internal,
+                    fmt::format("{}: tensor \"{}\" was given {} bytes too {}", path.string(), placed[i].name,
+                                std::abs(missing), missing > 0 ? "few" : "many"));
+      }
+    }
+  });
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path), file_(open_file(path, O_RDONLY)) {
+  const auto fail = [&path](const std::string& text) {
+    throw Error(ExitCode::data, fmt::format("{}: not a valid safetensors file: {}", path.string(), text));
+  };
+  struct stat status = {};
+  if (::fstat(file_.get(), &status) != 0) throw io_error(path, "fstat", errno);
+  if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
+  if (status.st_size < kLengthBytes) fail(fmt::format("it has {} bytes", status.st_size));
+  uint64_t length = 0;
+  read_exactly(file_.get(), path_, 0, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > kMaxHeaderBytes) {
+    fail(fmt::format("its header would have {} bytes, at most {} are allowed", length, kMaxHeaderBytes));
+  }
+  data_start_ = kLengthBytes + static_cast<int64_t>(length);
+  if (data_start_ > status.st_size) {
+    fail(fmt::format("its header would end at byte {}, the file ends at {}", data_start_, status.st_size));
+  }
+  std::string header(length, '\0');
+  read_exactly(file_.get(), path_, kLengthBytes, std::as_writable_bytes(std::span(header)));
+  tensors_ = parse_header(header, status.st_size - data_start_, path.string(), metadata_);
+}
+
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::span<std::byte> bytes) const {
+  if (static_cast<int64_t>(bytes.size()) != tensor.end - tensor.begin) {
+    throw Error(ExitCode::internal, fmt::format("\"{}\" has {} bytes, {} were asked for", tensor.name,
+                                                tensor.end - tensor.begin, bytes.size()));
+  }
+  read_exactly(file_.get(), path_, data_start_ + tensor.begin, bytes);
+}
+
+std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) const {
+  std::vector<float> values(static_cast<size_t>(numel(tensor.shape)));
+  const auto read = [&](int64_t offset, std::span<std::byte> bytes) {
+    read_exactly(file_.get(), path_, data_start_ + tensor.begin + offset, bytes);
+  };
+  if (tensor.dtype == "F32") {
+    read(0, std::as_writable_bytes(std::span(values)));
+  } else if (tensor.dtype == "F16") {
+    convert<uint16_t>(values, read, from_f16);
+  } else if (tensor.dtype == "BF16") {
+    convert<uint16_t>(values, read, from_bf16);
+  } else if (tensor.dtype == "F64") {
+    convert<double>(values, read, from_f64);
+  } else {
+    throw Error(ExitCode::data, fmt::format("{}: tensor \"{}\" holds {}, expected F32, F16, BF16 or F64",
+                                            path_.string(), tensor.name, tensor.dtype));
+  }
+  return values;
+}
+
+}  // namespace trainer

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/shape.h"
+#include "core/train/atomic_file.h"
+#include "core/train/file.h"
+
+namespace trainer {
+
+/// One tensor of a safetensors file, as its header records it: dtype is the format's own name ("F32",
+/// "BF16"), the shape of a scalar is empty, and the bytes [begin, end) count from the start of the data.
+struct StoredTensor {
+  std::string name;
+  std::string dtype = "F32";
+  Shape shape;
+  int64_t begin = 0, end = 0;
+};
+
+using StoredMetadata = std::map<std::string, std::string>;
+
+/// Writes the file atomically, its tensors in the order given; `begin` and `end` are not read. `produce(i,
+/// sink)` gives the bytes of tensor i (little-endian, row-major) in as many pieces as it likes. Throws Error.
+void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
+                       const StoredMetadata& metadata,
+                       const std::function<void(size_t index, const ByteSink& sink)>& produce);
+
+/// A safetensors file, opened and wholly checked against the format. Throws Error: exit 65 naming file and
+/// tensor where it breaks the format, 74 where it cannot be read. Holds no tensor's data.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  /// In the order of their data.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* find(std::string_view name) const;
+  const StoredMetadata& metadata() const { return metadata_; }
+
+  /// The values of one of tensors(); F16, BF16 and F64 are converted. Throws Error (exit 65) for other
+  /// dtypes.
+  std::vector<float> read_floats(const StoredTensor& tensor) const;
+  /// The bytes of one of tensors() as they are stored; `bytes` has exactly their number.
+  void read_bytes(const StoredTensor& tensor, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  int64_t data_start_ = 0;
+  std::vector<StoredTensor> tensors_;
+  StoredMetadata metadata_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/safetensors_header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kMetadataKey = "__metadata__";
+
+struct StoredType {
+  std::string_view name;
+  int64_t bits;
+};
+constexpr std::array<StoredType, 22> kTypes = {{
+    {"F32", 32},        {"F16", 16},        {"BF16", 16},   {"F64", 64},    {"I64", 64}, {"I32", 32},
+    {"I16", 16},        {"I8", 8},          {"U64", 64},    {"U32", 32},    {"U16", 16}, {"U8", 8},
+    {"BOOL", 8},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F4", 4},   {"F8_E8M0", 8},
+    {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
+}};
+
+int64_t bits_of(std::string_view dtype) {
+  const auto* found = std::ranges::find(kTypes, dtype, &StoredType::name);
+  return found == kTypes.end() ? 0 : found->bits;
+}
+
+/// Nothing where a product does not fit into 63 bits, or where the last byte is not full.
+std::optional<int64_t> bytes_of(const StoredTensor& tensor) {
+  int64_t bits = 1;
+  for (int64_t extent : tensor.shape) {
+    if (__builtin_mul_overflow(bits, extent, &bits)) return std::nullopt;
+  }
+  if (__builtin_mul_overflow(bits, bits_of(tensor.dtype), &bits) || bits % 8 != 0) return std::nullopt;
+  return bits / 8;
+}
+
+/// A tensor as messages show it: `F32 of shape [2, 3]`.
+std::string type_text(const StoredTensor& tensor) {
+  return fmt::format("{} of shape [{}]", tensor.dtype, fmt::join(tensor.shape, ", "));
+}
+
+/// Reads one header; each method names the file, and the tensor where there is one.
+class HeaderParser {
+ public:
+  explicit HeaderParser(const std::string& file) : file_(file) {}
+
+  Json parse(std::string_view text) const;
+  StoredMetadata metadata(const Json& value) const;
+  StoredTensor tensor(const std::string& name, const Json& value) const;
+  void check_layout(const std::vector<StoredTensor>& tensors, int64_t data_bytes) const;
+
+  [[noreturn]] void fail(const std::string& text) const {
+    throw Error(ExitCode::data, fmt::format("{}: not a valid safetensors file: {}", file_, text));
+  }
+  [[noreturn]] void fail(const std::string& name, const std::string& text) const {
+    fail(fmt::format("tensor \"{}\": {}", name, text));
+  }
+
+ private:
+  std::vector<int64_t> sizes(const std::string& name, const Json& value, const char* key) const;
+
+  const std::string& file_;
+};
+
+Json HeaderParser::parse(std::string_view text) const {
+  if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
+  // The JSON parser would take a zero byte for the end of its input.
+  if (text.find('\0') != std::string_view::npos) fail("the header holds a zero byte");
+  std::vector<std::set<std::string>>
+      keys;  // of each object that is open: the parser keeps the last of duplicates
+  const auto check = [&](int depth, Json::parse_event_t event, const Json& value) {
+    // A valid header is three deep; the bound keeps a hostile one from filling the memory.
+    if (depth > 8) fail("the header is nested too deeply");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+      fail(fmt::format("the key \"{}\" is there twice", value.get<std::string>()));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::exception& error) {
+    fail(fmt::format("the header is not JSON: {}", error.what()));
+  }
+}
+
+StoredMetadata HeaderParser::metadata(const Json& value) const {
+  StoredMetadata result;
+  if (!value.is_object()) fail("__metadata__ is not a map of texts");
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) fail(fmt::format("__metadata__: the value of \"{}\" is not text", key));
+    result[key] = text.get<std::string>();
+  }
+  return result;
+}
+
+std::vector<int64_t> HeaderParser::sizes(const std::string& name, const Json& value, const char* key) const {
+  const auto found = value.find(key);
+  if (found == value.end() || !found->is_array()) fail(name, fmt::format("has no list {}", key));
+  std::vector<int64_t> result;
+  for (const Json& item : *found) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) {
+      fail(name, fmt::format("{} holds {}, expected whole numbers from 0", key, item.dump()));
+    }
+    result.push_back(item.get<int64_t>());
+  }
+  return result;
+}
+
+StoredTensor HeaderParser::tensor(const std::string& name, const Json& value) const {
+  if (!value.is_object()) fail(name, "is not a map");
+  StoredTensor tensor;
+  tensor.name = name;
+  const auto dtype = value.find("dtype");
+  if (dtype == value.end() || !dtype->is_string()) fail(name, "has no dtype");
+  tensor.dtype = dtype->get<std::string>();
+  if (bits_of(tensor.dtype) == 0) fail(name, fmt::format("unknown dtype \"{}\"", tensor.dtype));
+  tensor.shape = sizes(name, value, "shape");
+  const std::vector<int64_t> offsets = sizes(name, value, "data_offsets");
+  if (offsets.size() != 2) fail(name, fmt::format("{} data_offsets, expected 2", offsets.size()));
+  tensor.begin = offsets[0];
+  tensor.end = offsets[1];
+  if (tensor.begin > tensor.end) fail(name, "its data ends before it begins");
+  const std::optional<int64_t> bytes = bytes_of(tensor);
+  if (!bytes) fail(name, fmt::format("{} is no whole number of bytes below 2^60", type_text(tensor)));
+  if (*bytes != tensor.end - tensor.begin) {
+    fail(name, fmt::format("{} needs {} bytes, data_offsets give it {}", type_text(tensor), *bytes,
+                           tensor.end - tensor.begin));
+  }
+  return tensor;
+}
+
+void HeaderParser::check_layout(const std::vector<StoredTensor>& tensors, int64_t data_bytes) const {
+  int64_t position = 0;
+  for (const StoredTensor& tensor : tensors) {
+    if (tensor.begin != position) {
+      const char* what =
+          tensor.begin < position ? "overlaps the tensor before it" : "leaves a hole before it";
+      fail(tensor.name,
+           fmt::format("its data begins at {}, expected {}: it {}", tensor.begin, position, what));
+    }
+    if (tensor.end > data_bytes) {
+      fail(tensor.name, fmt::format("its data ends at {}, the file's at {}: the file is cut short",
+                                    tensor.end, data_bytes));
+    }
+    position = tensor.end;
+  }
+  if (position != data_bytes) {
+    fail(fmt::format("{} bytes follow the data of the last tensor", data_bytes - position));
+  }
+}
+
+}  // namespace
+
+std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetadata& metadata) {
+  auto header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  int64_t position = 0;
+  std::set<std::string> names = {kMetadataKey};
+  for (StoredTensor& tensor : tensors) {
+    const std::optional<int64_t> bytes = bytes_of(tensor);
+    if (bits_of(tensor.dtype) == 0 || !bytes) {
+      throw Error(ExitCode::internal, fmt::format("cannot store \"{}\", {}", tensor.name, type_text(tensor)));
+    }
+    if (!names.insert(tensor.name).second) {
+      throw Error(ExitCode::internal, fmt::format("cannot store two tensors named \"{}\"", tensor.name));
+    }
+    tensor.begin = position;
+    tensor.end = position += *bytes;
+    // The names are known to differ; operator[] of an ordered map would look through all of them each time.
+    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
+        tensor.name,
+        nlohmann::ordered_json{
+            {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}});
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+std::vector<StoredTensor> parse_header(std::string_view text, int64_t data_bytes, const std::string& file,
+                                       StoredMetadata& metadata) {
+  const HeaderParser parser(file);
+  const Json header = parser.parse(text);
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, value] : header.items()) {
+    if (name != kMetadataKey) {
+      tensors.push_back(parser.tensor(name, value));
+    } else if (!value.is_null()) {
+      metadata = parser.metadata(value);
+    }
+  }
+  // By their ends too: a tensor without elements may share its begin with the one after it.
+  std::ranges::stable_sort(tensors, {}, [](const StoredTensor& t) { return std::pair(t.begin, t.end); });
+  parser.check_layout(tensors, data_bytes);
+  return tensors;
+}
+
+}  // namespace trainer

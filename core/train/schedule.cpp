@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/schedule.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <string>
+
+namespace trainer {
+namespace {
+
+class Constant : public Schedule {
+  double after_warmup(int64_t, int64_t, int64_t, int64_t) const override { return 1; }
+};
+
+/// gamma^k, where k milestones have been reached; they count from the start of training, warm-up included.
+class MultiStep : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("milestones", &milestones_, "when the rate drops, as durations from the start: [3ep, 5ep]")
+        .required();
+    fields.add("gamma", &gamma_, "factor of each drop").above(0).at_most(1);
+  }
+
+  void check(Diagnostics& diagnostics) const override {
+    const Origin place = origin_of("milestones");
+    if (milestones_.empty()) diagnostics.error(place, "expected at least one milestone, as in [3ep, 5ep]");
+    std::optional<Duration> last;
+    for (size_t i = 0; i < milestones_.size(); ++i) {
+      const std::optional<Duration> milestone = parse_duration(milestones_[i]);
+      const Origin item{place.where, fmt::format("{}[{}]", place.path, i)};
+      if (!milestone || milestone->count < 1) {
+        diagnostics.error(
+            item,
+            fmt::format("expected a duration such as 3ep or 500ba, at least 1, got \"{}\"", milestones_[i]));
+        continue;
+      }
+      // Epochs and batches cannot be compared before the length of an epoch is known.
+      if (last && last->unit == milestone->unit && last->count >= milestone->count) {
+        diagnostics.error(item, fmt::format("expected a milestone after {}, got {}", to_string(*last),
+                                            to_string(*milestone)));
+      }
+      last = milestone;
+    }
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t, int64_t, int64_t batches_per_epoch) const override {
+    const auto reached = std::ranges::count_if(milestones_, [&](const std::string& text) {
+      return update >= batches_in(parse_duration(text).value(), batches_per_epoch);
+    });
+    return std::pow(gamma_, static_cast<double>(reached));
+  }
+
+  std::vector<std::string> milestones_;
+  double gamma_ = 0.1;
+};
+
+/// min + (1 - min) (1 + cos(pi p)) / 2, with p from 0 at the end of the warm-up to 1 at the end of training
+/// (Loshchilov and Hutter, "SGDR", 2017, without restarts). The last update is one step short of p = 1.
+class Cosine : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("min_factor", &min_factor_, "factor at the end of training").at_least(0).at_most(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates, int64_t) const override {
+    if (update >= total_updates) return min_factor_;
+    const double part =
+        static_cast<double>(update - warmup_updates) / static_cast<double>(total_updates - warmup_updates);
+    return min_factor_ + (1 - min_factor_) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+  }
+
+  double min_factor_ = 0;
+};
+
+}  // namespace
+
+void Schedule::declare(Fields& fields) {
+  fields.add("warmup", &warmup_, "linear warm-up from 0 over this duration");
+}
+
+double Schedule::factor(int64_t update, int64_t total_updates, int64_t batches_per_epoch) const {
+  const int64_t warmup = batches_in(warmup_, batches_per_epoch);
+  if (update < warmup) return static_cast<double>(update + 1) / static_cast<double>(warmup);
+  return after_warmup(update, warmup, total_updates, batches_per_epoch);
+}
+
+const Registry<Schedule>& schedules() {
+  static const Registry<Schedule> kTable = {
+      {"constant", "the same rate throughout", [] { return std::make_unique<Constant>(); }},
+      {"multi_step", "the rate drops by a factor at each milestone",
+       [] { return std::make_unique<MultiStep>(); }},
+      {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
+  };
+  return kTable;
+}
+
+std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,
+                                  int64_t batches_per_epoch) {
+  std::vector<float> rates(static_cast<size_t>(std::max<int64_t>(total_updates, 0)));
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const double factor = schedule.factor(static_cast<int64_t>(i), total_updates, batches_per_epoch);
+    rates[i] = static_cast<float>(base_lr * factor);
+  }
+  return rates;
+}
+
+}  // namespace trainer

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/config/fields.h"
+
+namespace trainer {
+
+/// What the base learning rate is multiplied by, update for update. Every schedule may begin with a linear
+/// warm-up from 0: during `warmup` the factor of update t (from 0) is (t + 1) / warmup, reaching 1.
+class Schedule : public Component {
+ public:
+  void declare(Fields& fields) override;
+  /// Reports what no bound on a single field can say. Called once after the fields were read, before
+  /// factor().
+  virtual void check(Diagnostics&) const {}
+
+  double factor(int64_t update, int64_t total_updates, int64_t batches_per_epoch) const;
+
+ protected:
+  /// The factor of an update >= warmup_updates.
+  virtual double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates,
+                              int64_t batches_per_epoch) const = 0;
+
+ private:
+  Duration warmup_{0, Duration::Unit::batches};
+};
+
+/// constant, multi_step, cosine.
+const Registry<Schedule>& schedules();
+
+/// One value for each update, as the device reads them.
+std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,
+                                  int64_t batches_per_epoch);
+
+}  // namespace trainer

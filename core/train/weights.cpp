@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/version.h"
+#include "core/config/fields.h"
+#include "core/train/safetensors.h"
+
+namespace trainer {
+namespace {
+
+std::vector<TensorId> parameters(const Executable& executable) {
+  std::vector<TensorId> ids;
+  for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
+    if (executable.plan().tensors[i].role == Role::parameter) ids.push_back(static_cast<TensorId>(i));
+  }
+  return ids;
+}
+
+const Tensor& tensor(const Executable& executable, TensorId id) {
+  return executable.plan().tensors[static_cast<size_t>(id)];
+}
+
+/// One line for each tensor that the file lacks or has in another shape, and for each it has too many.
+std::vector<std::string> problems(const Executable& executable, const SafetensorsFile& file) {
+  std::vector<std::string> lines, unused;
+  for (const StoredTensor& stored : file.tensors()) unused.push_back(stored.name);
+  const std::vector<std::string> stored_names = unused;
+  for (TensorId id : parameters(executable)) {
+    const Tensor& wanted = tensor(executable, id);
+    std::erase(unused, wanted.name);
+    const StoredTensor* stored = file.find(wanted.name);
+    if (stored == nullptr) {
+      const auto near = nearest(wanted.name, stored_names);
+      lines.push_back(fmt::format("it has no '{}' of shape {}{}", wanted.name, to_string(wanted.spec.shape),
+                                  near ? fmt::format("; the nearest name is '{}'", *near) : ""));
+    } else if (stored->shape != wanted.spec.shape) {
+      lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name, to_string(stored->shape),
+                                  to_string(wanted.spec.shape)));
+    }
+  }
+  for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
+  return lines;
+}
+
+}  // namespace
+
+void save_weights(const Executable& executable, const std::filesystem::path& path) {
+  const std::vector<TensorId> ids = parameters(executable);
+  std::vector<StoredTensor> stored;
+  for (TensorId id : ids) {
+    stored.push_back({.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
+  }
+  write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}}, [&](size_t i, const ByteSink& sink) {
+    const std::vector<float> values = executable.read(ids[i]);
+    sink(std::as_bytes(std::span(values)));
+  });
+}
+
+void load_weights(Executable& executable, const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  const std::vector<std::string> wrong = problems(executable, file);
+  if (!wrong.empty()) {
+    throw Error(ExitCode::data,
+                fmt::format("{} does not fit the network:\n  {}", path.string(), fmt::join(wrong, "\n  ")));
+  }
+  for (TensorId id : parameters(executable)) {
+    executable.write(id, file.read_floats(*file.find(tensor(executable, id).name)));
+  }
+}
+
+}  // namespace trainer

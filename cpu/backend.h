@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/engine/backend.h"
+
+namespace trainer {
+
+/// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it asks for,
+/// everything else by loops over the shared functors. `threads` 0: all that the process may use.
+std::unique_ptr<Backend> make_cpu_backend(int threads);
+
+/// Cores that the process's affinity allows.
+int available_threads();
+
+}  // namespace trainer

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/conv2d.h"
+#include "cpu/handler.h"
+#include "cpu/onednn.h"
+
+namespace trainer::cpu {
+namespace {
+
+using dnnl::algorithm;
+using Descriptor = dnnl::memory::desc;
+
+constexpr const char* kWinograd = "winograd";
+constexpr const char* kDirect = "direct";
+
+/// The tensors of a convolution and its geometry in oneDNN's terms.
+struct Problem {
+  Shape x, w, y;  // weights of a grouped convolution have five dimensions: (groups, O / groups, …)
+  dnnl::memory::dims strides, dilations, padding;
+  bool bias = false, relu = false;
+
+  Problem(const Conv2dGeometry& g, Shape x_shape, Shape w_shape, Shape y_shape)
+      : x(std::move(x_shape)), w(std::move(w_shape)), y(std::move(y_shape)) {
+    if (g.groups > 1) {
+      w.insert(w.begin(), g.groups);
+      w[1] /= g.groups;
+    }
+    strides.assign(g.stride.begin(), g.stride.end());
+    padding.assign(g.padding.begin(), g.padding.end());
+    dilations = {g.dilation[0] - 1, g.dilation[1] - 1};
+  }
+
+  /// F(4x4, 3x3) exists for 3x3 kernels at stride 1 and needs full vectors of channels to win.
+  bool suits_winograd() const {
+    constexpr int64_t kVector = 16;
+    return w.size() == 4 && w[2] == 3 && w[3] == 3 && strides == dnnl::memory::dims{1, 1} &&
+           dilations == dnnl::memory::dims{0, 0} && x[1] >= kVector && y[1] >= kVector;
+  }
+};
+
+/// Layouts left open, or those of a choice already made.
+struct Descriptors {
+  Descriptor x, w, y, bias;
+
+  explicit Descriptors(const Problem& p) : x(any_layout(p.x)), w(any_layout(p.w)), y(any_layout(p.y)) {
+    set_bias(p);
+  }
+  Descriptors(const Problem& p, const Layout& x_layout, const Layout& w_layout, const Layout& y_layout)
+      : x(to_descriptor(x_layout, p.x)), w(to_descriptor(w_layout, p.w)), y(to_descriptor(y_layout, p.y)) {
+    set_bias(p);
+  }
+  void set_bias(const Problem& p) {
+    if (p.bias) bias = to_descriptor(Layout{}, {p.y[1]});
+  }
+};
+
+algorithm algorithm_named(const std::string& name) {
+  return name == kWinograd ? algorithm::convolution_winograd : algorithm::convolution_direct;
+}
+
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptors& d, algorithm how) {
+  dnnl::primitive_attr attributes = with_user_scratchpad();
+  if (p.relu) {
+    dnnl::post_ops post;
+    post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+    attributes.set_post_ops(post);
+  }
+  const auto kind = dnnl::prop_kind::forward_training;
+  if (p.bias) {
+    return {{kind, how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
+            attributes, onednn.engine};
+  }
+  return {{kind, how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding}, attributes, onednn.engine};
+}
+
+/// The gradients' descriptors ask for the forward one as a hint; any that exists will do.
+Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
+  p.bias = p.relu = false;
+  return forward(onednn, p, Descriptors(p), algorithm::convolution_direct);
+}
+
+BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptors& d,
+                                           algorithm how) {
+  return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
+          with_user_scratchpad(), onednn.engine, forward_hint(onednn, p)};
+}
+
+BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p, const Descriptors& d,
+                                                 algorithm how) {
+  const auto hint = forward_hint(onednn, p);
+  if (p.bias) {
+    return {{how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
+            with_user_scratchpad(), onednn.engine, hint};
+  }
+  return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
+          with_user_scratchpad(), onednn.engine, hint};
+}
+
+/// Makes the descriptor with Winograd's algorithm where that suits and exists, else directly.
+template <class Make>
+auto with_best_algorithm(const Problem& p, Choice& choice, Make make) {
+  if (p.suits_winograd()) {
+    try {
+      choice.algorithm = kWinograd;
+      return make(algorithm::convolution_winograd);
+    } catch (const dnnl::error&) {  // this processor has none
+    }
+  }
+  choice.algorithm = kDirect;
+  return make(algorithm::convolution_direct);
+}
+
+Problem forward_problem(const OpContext& c) {
+  const auto& op = static_cast<const Conv2d&>(c.op);
+  Problem p(op.geometry, c.inputs[0].shape, c.inputs[1].shape, c.outputs[0].shape);
+  p.bias = !c.inputs[2].shape.empty();
+  p.relu = op.relu;
+  return p;
+}
+
+Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+  const Problem p = forward_problem(c);
+  Choice choice;
+  const auto found =
+      with_best_algorithm(p, choice, [&](algorithm how) { return forward(onednn, p, Descriptors(p), how); });
+  choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.weights_desc(), p.w), Layout{}};
+  choice.outputs = {to_layout(found.dst_desc(), p.y)};
+  describe(choice, found);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                        const Choice& choice, const Slots& slots) {
+  const Problem p = forward_problem(c);
+  const Descriptors d(p, choice.inputs[0], choice.inputs[1], choice.outputs[0]);
+  const auto found = forward(*onednn, p, d, algorithm_named(choice.algorithm));
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
+                                  {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
+                                  {DNNL_ARG_DST, d.y, slots.outputs[0]},
+                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, d.bias, slots.inputs[2]});
+  return primitive_kernel(onednn, Forward(found), arguments);
+}
+
+Problem backward_data_problem(const OpContext& c) {
+  const auto& op = static_cast<const Conv2dBackwardData&>(c.op);
+  return {op.geometry, c.outputs[0].shape, c.inputs[1].shape, c.inputs[0].shape};
+}
+
+Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+  const Problem p = backward_data_problem(c);
+  Choice choice;
+  const auto found = with_best_algorithm(
+      p, choice, [&](algorithm how) { return backward_data(onednn, p, Descriptors(p), how); });
+  choice.inputs = {to_layout(found.diff_dst_desc(), p.y), to_layout(found.weights_desc(), p.w)};
+  choice.outputs = {to_layout(found.diff_src_desc(), p.x)};
+  describe(choice, found);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                              const Choice& choice, const Slots& slots) {
+  const Problem p = backward_data_problem(c);
+  const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
+  const auto found = backward_data(*onednn, p, d, algorithm_named(choice.algorithm));
+  return primitive_kernel(onednn, BackwardData(found),
+                          {{DNNL_ARG_DIFF_DST, d.y, slots.inputs[0]},
+                           {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
+                           {DNNL_ARG_DIFF_SRC, d.x, slots.outputs[0]},
+                           {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+}
+
+Problem backward_weights_problem(const OpContext& c) {
+  const auto& op = static_cast<const Conv2dBackwardWeights&>(c.op);
+  Problem p(op.geometry, c.inputs[0].shape, op.w_shape, c.inputs[1].shape);
+  p.bias = op.has_bias;
+  return p;
+}
+
+Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+  const Problem p = backward_weights_problem(c);
+  Choice choice;
+  const auto found = with_best_algorithm(
+      p, choice, [&](algorithm how) { return backward_weights(onednn, p, Descriptors(p), how); });
+  choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.diff_dst_desc(), p.y)};
+  choice.outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}};
+  describe(choice, found);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                                 const Choice& choice, const Slots& slots) {
+  const Problem p = backward_weights_problem(c);
+  const Descriptors d(p, choice.inputs[0], choice.outputs[0], choice.inputs[1]);
+  const auto found = backward_weights(*onednn, p, d, algorithm_named(choice.algorithm));
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
+                                  {DNNL_ARG_DIFF_DST, d.y, slots.inputs[1]},
+                                  {DNNL_ARG_DIFF_WEIGHTS, d.w, slots.outputs[0]},
+                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+  if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, d.bias, slots.outputs[1]});
+  return primitive_kernel(onednn, BackwardWeights(found), arguments);
+}
+
+}  // namespace
+
+void add_convolution(Handlers& handlers) {
+  const auto onednn = std::make_shared<OneDnn>();
+  handlers[typeid(Conv2d)] = onednn_handler(onednn, select_forward, compile_forward);
+  handlers[typeid(Conv2dBackwardData)] = onednn_handler(onednn, select_backward_data, compile_backward_data);
+  handlers[typeid(Conv2dBackwardWeights)] = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/dropout.h"
+#include "core/graph/ops/unary.h"
+#include "cpu/handler.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+template <class F>
+TRAINER_MULTIVERSION void forward_range(F f, const float* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+}
+
+template <class F>
+TRAINER_MULTIVERSION void backward_range(F f, const float* dy, const float* saved, float* dx, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) dx[i] = f.gradient(saved[i], dy[i]);
+}
+
+TRAINER_MULTIVERSION void add_range(const float* a, const float* b, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+}
+
+TRAINER_MULTIVERSION void mul_range(const float* a, const float* b, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = a[i] * b[i];
+}
+
+/// One sample's elements, four to a Philox block.
+TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const float* x, float* y,
+                                        int64_t count) {
+  const int64_t whole = count / 4;
+#pragma omp simd
+  for (int64_t block = 0; block < whole; ++block) {
+    const Words words = rule.block(block, sample, step);
+    for (int64_t i = 0; i < 4; ++i) y[4 * block + i] = x[4 * block + i] * rule.factor(words.v[i]);
+  }
+  const Words words = rule.block(whole, sample, step);
+  for (int64_t i = 4 * whole; i < count; ++i) y[i] = x[i] * rule.factor(words.v[i - 4 * whole]);
+}
+
+int64_t elements(const OpContext& context, const Choice& choice) {
+  return stored_elements(choice.inputs[0], context.inputs[0].shape);
+}
+
+std::unique_ptr<Kernel> compile_unary(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const auto& op = static_cast<const Unary&>(context.op);
+  const int64_t count = elements(context, choice);
+  auto make = [&](auto f) {
+    return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+      parallel_elements(count, [=](int64_t begin, int64_t end) {
+        forward_range(f, at<const float>(x) + begin, at<float>(y) + begin, end - begin);
+      });
+    });
+  };
+  return std::visit(make, op.function);
+}
+
+std::unique_ptr<Kernel> compile_unary_backward(const OpContext& context, const Choice& choice,
+                                               const Slots& slots) {
+  const auto& op = static_cast<const UnaryBackward&>(context.op);
+  const int64_t count = elements(context, choice);
+  auto make = [&](auto f) {
+    return kernel([=, dy = slots.inputs[0], saved = slots.inputs[1], dx = slots.outputs[0]] {
+      parallel_elements(count, [=](int64_t begin, int64_t end) {
+        backward_range(f, at<const float>(dy) + begin, at<const float>(saved) + begin, at<float>(dx) + begin,
+                       end - begin);
+      });
+    });
+  };
+  return std::visit(make, op.function);
+}
+
+std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const int64_t count = elements(context, choice);
+  const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
+  return kernel([=, a = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
+    parallel_elements(count, [=](int64_t begin, int64_t end) {
+      (adds ? add_range : mul_range)(at<const float>(a) + begin, at<const float>(b) + begin,
+                                     at<float>(y) + begin, end - begin);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
+  const DropoutRule rule = static_cast<const Dropout&>(context.op).rule;
+  const int64_t rows = context.inputs[0].shape[0], width = numel(context.inputs[0].shape) / rows;
+  return kernel([=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
+    parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
+                      at<const float>(x) + row * width, at<float>(y) + row * width, width);
+      }
+    });
+  });
+}
+
+bool unary_keeps_zero(const OpContext& context) {
+  const auto& op = static_cast<const Unary&>(context.op);
+  return std::visit([](const auto& f) { return f(0.0f) == 0.0f; }, op.function);
+}
+
+}  // namespace
+
+void add_elementwise(Handlers& handlers) {
+  auto same = [](const OpContext& context, const OpenLayouts& inputs) {
+    return select_same(context, inputs, true);
+  };
+  auto unary = [](const OpContext& context, const OpenLayouts& inputs) {
+    return select_same(context, inputs, unary_keeps_zero(context));
+  };
+  handlers[typeid(Unary)] = {unary, compile_unary, {}};
+  handlers[typeid(UnaryBackward)] = {same, compile_unary_backward, {}};
+  handlers[typeid(Binary)] = {same, compile_binary, {}};
+  handlers[typeid(Dropout)] = {select_row_major, compile_dropout, {}};
+}
+
+}  // namespace trainer::cpu

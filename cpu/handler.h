@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeindex>
+#include <unordered_map>
+
+#include "core/engine/backend.h"
+
+namespace trainer::cpu {
+
+/// How the CPU runs one kind of operation.
+struct Handler {
+  std::function<Choice(const OpContext&, const OpenLayouts&)> select;
+  std::function<std::unique_ptr<Kernel>(const OpContext&, const Choice&, const Slots&)> compile;
+  /// The reason against this use of the operation; absent: there is none.
+  std::function<std::optional<std::string>(const OpContext&)> why_not;
+};
+using Handlers = std::unordered_map<std::type_index, Handler>;
+
+// Each file of kernels adds its own.
+void add_convolution(Handlers& handlers);
+void add_inner_product(Handlers& handlers);
+void add_pooling(Handlers& handlers);
+void add_elementwise(Handlers& handlers);
+void add_movement(Handlers& handlers);
+void add_loss(Handlers& handlers);
+void add_optimizer(Handlers& handlers);
+
+/// The reorder between two layouts; its implementation's name says how.
+Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
+
+/// A kernel that calls `function()`; it holds the slots it needs.
+template <class Function>
+std::unique_ptr<Kernel> kernel(Function function) {
+  struct Call final : Kernel {
+    explicit Call(Function f) : function(std::move(f)) {}
+    void run() override { function(); }
+    Function function;
+  };
+  return std::make_unique<Call>(std::move(function));
+}
+
+/// Everything row-major: for operations that index rows and columns.
+Choice select_row_major(const OpContext& context, const OpenLayouts& inputs);
+
+/// All tensors of the first input's shape in the first input's layout (row-major where that is still open),
+/// everything else row-major: for operations that go element by element. With `zero_stays_zero` false a layout
+/// with padding is turned row-major, since the padding would not stay zero.
+Choice select_same(const OpContext& context, const OpenLayouts& inputs, bool zero_stays_zero);
+
+template <class T>
+T* at(void* const* slot) { return static_cast<T*>(*slot); }
+
+}  // namespace trainer::cpu

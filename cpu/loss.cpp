@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "core/base/math.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "cpu/handler.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// Largest of a row; NaN where the row holds one, so that it reaches the loss.
+float row_max(const float* row, int64_t classes) {
+  float largest = row[0];
+  for (int64_t c = 1; c < classes; ++c) largest = row[c] > largest || std::isnan(row[c]) ? row[c] : largest;
+  return largest;
+}
+
+TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t classes) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < classes; ++c) sum += math::exp(row[c] - largest);
+  return sum;
+}
+
+/// Loss of one sample, in double: log-sum-exp minus the target's share of the logits.
+double sample_loss(const float* row, int64_t classes, int32_t label, double smoothing) {
+  const float largest = row_max(row, classes);
+  const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
+  double mean = 0;
+  if (smoothing > 0) {
+    for (int64_t c = 0; c < classes; ++c) mean += row[c];
+    mean /= static_cast<double>(classes);
+  }
+  return log_sum - (1 - smoothing) * row[label] - smoothing * mean;
+}
+
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, int32_t label, float scale,
+                                       float smoothing, float* dx) {
+  const float largest = row_max(row, classes);
+  const float inverse = 1.0f / exp_sum(row, largest, classes);
+  const float even = smoothing / static_cast<float>(classes);
+#pragma omp simd
+  for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
+  dx[label] -= scale * (1.0f - smoothing);
+}
+
+std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
+  const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
+  const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
+  return kernel(
+      [=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2], loss = slots.outputs[0]] {
+        double sum = 0;  // one thread, in order: the same bits for any number of threads
+        for (int64_t n = 0; n < rows; ++n) {
+          const float w = at<const float>(weight)[n];
+          if (w == 0) continue;
+          sum += w * sample_loss(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], smoothing);
+        }
+        *at<float>(loss) = static_cast<float>(sum);
+      });
+}
+
+std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context, const Choice&,
+                                                       const Slots& slots) {
+  const auto smoothing = static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
+  const int64_t rows = context.inputs[1].shape[0], classes = context.inputs[1].shape[1];
+  return kernel([=, dloss = slots.inputs[0], x = slots.inputs[1], label = slots.inputs[2],
+                 weight = slots.inputs[3], dx = slots.outputs[0]] {
+    parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        gradient_row(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n],
+                     *at<const float>(dloss) * at<const float>(weight)[n], smoothing, at<float>(dx) + n * classes);
+      }
+    });
+  });
+}
+
+/// Whether the label is among the k largest; of equal logits the lower class comes first.
+bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) {
+  const float own = row[label];
+  if (std::isnan(own)) return false;
+  int64_t before = 0;
+  for (int64_t c = 0; c < classes; ++c) before += row[c] > own || (row[c] == own && c < label);
+  return before < k;
+}
+
+std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
+  const int64_t k = static_cast<const TopK&>(context.op).k;
+  const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
+  return kernel(
+      [=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2], correct = slots.outputs[0]] {
+        double sum = 0;
+        for (int64_t n = 0; n < rows; ++n) {
+          const bool hit = among_largest(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], k);
+          sum += hit ? at<const float>(weight)[n] : 0.0f;
+        }
+        *at<float>(correct) = static_cast<float>(sum);
+      });
+}
+
+}  // namespace
+
+void add_loss(Handlers& handlers) {
+  handlers[typeid(CrossEntropy)] = {select_row_major, compile_cross_entropy, {}};
+  handlers[typeid(CrossEntropyBackward)] = {select_row_major, compile_cross_entropy_backward, {}};
+  handlers[typeid(TopK)] = {select_row_major, compile_top_k, {}};
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/reorder.h"
+#include "cpu/handler.h"
+#include "cpu/onednn.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// Both layouts as views of one shape: a blocked one may see more dimensions than the tensor has.
+std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpContext& c, const Choice& choice) {
+  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
+  const Shape& shape = !from.row_major() ? from.dims : !to.row_major() ? to.dims : c.inputs[0].shape;
+  return {to_descriptor(from, shape, c.inputs[0].dtype), to_descriptor(to, shape, c.inputs[0].dtype)};
+}
+
+dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpContext& c, const Choice& choice) {
+  const auto [from, to] = reorder_descriptors(c, choice);
+  return {onednn.engine, from, onednn.engine, to, with_user_scratchpad()};
+}
+
+/// Two blocked layouts that see a tensor under different dimensions have no single reorder between them;
+/// moving element by element always works.
+bool needs_moving_one_by_one(const Choice& choice) {
+  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
+  return !from.row_major() && !to.row_major() && from.dims != to.dims;
+}
+
+std::vector<int64_t> places(const Layout& layout, const Shape& shape) {
+  std::vector<int64_t> all;
+  for_each_place(layout, shape, [&](int64_t place) { all.push_back(place); });
+  return all;
+}
+
+std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice, const Slots& slots) {
+  const Shape& shape = c.inputs[0].shape;
+  const auto width = static_cast<size_t>(bytes_per_element(c.inputs[0].dtype));
+  const auto stored = static_cast<size_t>(stored_elements(choice.outputs[0], shape));
+  return kernel([=, from = places(choice.inputs[0], shape), to = places(choice.outputs[0], shape),
+                 src = slots.inputs[0], dst = slots.outputs[0]] {
+    std::memset(at<char>(dst), 0, stored * width);
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::memcpy(at<char>(dst) + static_cast<size_t>(to[i]) * width,
+                  at<const char>(src) + static_cast<size_t>(from[i]) * width, width);
+    }
+  });
+}
+
+std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                        const Choice& choice, const Slots& slots) {
+  if (needs_moving_one_by_one(choice)) return compile_moving(c, choice, slots);
+  const auto found = reorder_primitive(*onednn, c, choice);
+  return primitive_kernel(onednn, dnnl::reorder(found),
+                          {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[0]},
+                           {DNNL_ARG_TO, found.dst_desc(), slots.outputs[0]},
+                           {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+}
+
+/// A tensor around `axis`: `outer` pieces of `length * inner` bytes.
+struct Pieces {
+  int64_t outer = 1, inner_bytes = 1;
+  Pieces(const TensorSpec& spec, int64_t axis) {
+    for (int64_t d = 0; d < axis; ++d) outer *= spec.shape[static_cast<size_t>(d)];
+    for (size_t d = static_cast<size_t>(axis) + 1; d < spec.shape.size(); ++d) inner_bytes *= spec.shape[d];
+    inner_bytes *= bytes_per_element(spec.dtype);
+  }
+};
+
+void copy_pieces(const char* src, int64_t src_step, char* dst, int64_t dst_step, int64_t bytes, int64_t count) {
+  parallel_rows(count, bytes / 4, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(dst + i * dst_step, src + i * src_step, static_cast<size_t>(bytes));
+    }
+  });
+}
+
+std::unique_ptr<Kernel> compile_concat(const OpContext& c, const Choice&, const Slots& slots) {
+  const int64_t axis = static_cast<const Concat&>(c.op).axis;
+  const auto along = static_cast<size_t>(axis);
+  const Pieces pieces(c.outputs[0], axis);
+  const int64_t row = c.outputs[0].shape[along] * pieces.inner_bytes;
+  std::vector<int64_t> lengths;
+  for (const TensorSpec& input : c.inputs) lengths.push_back(input.shape[along] * pieces.inner_bytes);
+  return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
+    int64_t offset = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      copy_pieces(at<const char>(in[i]), lengths[i], at<char>(y) + offset, row, lengths[i], pieces.outer);
+      offset += lengths[i];
+    }
+  });
+}
+
+std::unique_ptr<Kernel> compile_slice(const OpContext& c, const Choice&, const Slots& slots) {
+  const auto& op = static_cast<const Slice&>(c.op);
+  const Pieces pieces(c.inputs[0], op.axis);
+  const int64_t row = c.inputs[0].shape[static_cast<size_t>(op.axis)] * pieces.inner_bytes;
+  const int64_t skip = op.begin * pieces.inner_bytes, length = op.length * pieces.inner_bytes;
+  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+    copy_pieces(at<const char>(x) + skip, row, at<char>(y), length, length, pieces.outer);
+  });
+}
+
+std::unique_ptr<Kernel> compile_assign(const OpContext& c, const Choice& choice, const Slots& slots) {
+  const auto bytes = static_cast<size_t>(stored_elements(choice.inputs[0], c.inputs[0].shape) *
+                                         bytes_per_element(c.inputs[0].dtype));
+  return kernel([=, state = slots.inputs[0], value = slots.inputs[1]] {
+    std::memcpy(at<char>(state), at<const char>(value), bytes);
+  });
+}
+
+}  // namespace
+
+Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
+  Choice choice{.inputs = {from}, .outputs = {to}, .implementation = "loop", .algorithm = ""};
+  if (!needs_moving_one_by_one(choice)) describe(choice, reorder_primitive(OneDnn{}, context, choice));
+  return choice;
+}
+
+void add_movement(Handlers& handlers) {
+  const auto onednn = std::make_shared<OneDnn>();
+  auto same = [](const OpContext& context, const OpenLayouts& inputs) {
+    return select_same(context, inputs, true);
+  };
+  auto assign = [](const OpContext& context, const OpenLayouts& inputs) {
+    return select_same(context, {inputs[0] ? inputs[0] : inputs[1], inputs[1]}, true);
+  };
+  handlers[typeid(Reorder)] = {same,
+                               [onednn](const OpContext& c, const Choice& choice, const Slots& slots) {
+                                 return compile_reorder(onednn, c, choice, slots);
+                               },
+                               {}};
+  handlers[typeid(Concat)] = {select_row_major, compile_concat, {}};
+  handlers[typeid(Slice)] = {select_row_major, compile_slice, {}};
+  handlers[typeid(Assign)] = {assign, compile_assign, {}};
+}
+
+}  // namespace trainer::cpu

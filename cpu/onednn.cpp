@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/onednn.h"
+
+#include <stdexcept>
+
+namespace trainer::cpu {
+namespace {
+
+dnnl::memory::data_type to_onednn(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::u8: return dnnl::memory::data_type::u8;
+    case DType::i32: return dnnl::memory::data_type::s32;
+    case DType::bf16: return dnnl::memory::data_type::bf16;
+    case DType::f16: return dnnl::memory::data_type::f16;
+  }
+  return dnnl::memory::data_type::undef;
+}
+
+Shape row_major_strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t d = shape.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
+  return strides;
+}
+
+/// A dimension of extent 1 lies anywhere, so its stride says nothing.
+bool is_row_major(const Layout& layout) {
+  if (!layout.block_sizes.empty() || layout.has_padding()) return false;
+  const Shape expected = row_major_strides(layout.dims);
+  for (size_t d = 0; d < expected.size(); ++d) {
+    if (layout.dims[d] != 1 && layout.strides[d] != expected[d]) return false;
+  }
+  return true;
+}
+
+class PrimitiveKernel final : public Kernel {
+ public:
+  PrimitiveKernel(std::shared_ptr<OneDnn> onednn, dnnl::primitive primitive, const std::vector<Argument>& arguments)
+      : onednn_(std::move(onednn)), primitive_(std::move(primitive)) {
+    memories_.reserve(arguments.size());
+    for (const Argument& argument : arguments) {
+      memories_.emplace_back(argument.descriptor, onednn_->engine, *argument.slot);
+      slots_.push_back(argument.slot);
+      bound_.push_back(*argument.slot);
+      arguments_.push_back({argument.number, memories_.back().get()});
+    }
+  }
+
+  void run() override {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (*slots_[i] == bound_[i]) continue;
+      memories_[i].set_data_handle(*slots_[i]);
+      bound_[i] = *slots_[i];
+    }
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), onednn_->stream.get(),
+                                                   static_cast<int>(arguments_.size()), arguments_.data()),
+                            "oneDNN could not execute a primitive");
+  }
+
+ private:
+  std::shared_ptr<OneDnn> onednn_;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<void* const*> slots_;
+  std::vector<void*> bound_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+}  // namespace
+
+dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype) {
+  if (layout.row_major()) return {shape, to_onednn(dtype), row_major_strides(shape)};
+  dnnl_memory_desc_t raw{};
+  raw.ndims = static_cast<int>(layout.dims.size());
+  raw.data_type = dnnl::memory::convert_to_c(to_onednn(dtype));
+  raw.format_kind = dnnl_blocked;
+  dnnl_blocking_desc_t& blocking = raw.format_desc.blocking;
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    raw.dims[d] = layout.dims[d];
+    raw.padded_dims[d] = layout.padded[d];
+    blocking.strides[d] = layout.strides[d];
+  }
+  blocking.inner_nblks = static_cast<int>(layout.block_sizes.size());
+  for (size_t b = 0; b < layout.block_sizes.size(); ++b) {
+    blocking.inner_blks[b] = layout.block_sizes[b];
+    blocking.inner_idxs[b] = layout.block_dims[b];
+  }
+  return dnnl::memory::desc(raw);
+}
+
+dnnl::memory::desc any_layout(const Shape& shape) {
+  return {shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+}
+
+Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape) {
+  const dnnl_memory_desc_t& raw = descriptor.data;
+  if (raw.format_kind != dnnl_blocked || raw.offset0 != 0) {
+    throw std::logic_error("oneDNN chose a layout for a tensor of shape " + to_string(shape) +
+                           " that is not made of blocks");
+  }
+  const dnnl_blocking_desc_t& blocking = raw.format_desc.blocking;
+  Layout layout;
+  layout.dims.assign(raw.dims, raw.dims + raw.ndims);
+  layout.padded.assign(raw.padded_dims, raw.padded_dims + raw.ndims);
+  layout.strides.assign(blocking.strides, blocking.strides + raw.ndims);
+  layout.block_sizes.assign(blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks);
+  layout.block_dims.assign(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks);
+  return is_row_major(layout) ? Layout{} : layout;
+}
+
+dnnl::primitive_attr with_user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,
+                                         const std::vector<Argument>& arguments) {
+  return std::make_unique<PrimitiveKernel>(std::move(onednn), primitive, arguments);
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cpu/handler.h"
+
+namespace trainer::cpu {
+
+/// oneDNN's engine and stream, shared by all its kernels.
+struct OneDnn {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+/// The descriptor of a tensor of `shape` (or of the layout's own view of it) in this layout.
+dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype = DType::f32);
+
+/// A descriptor that leaves the layout to oneDNN.
+dnnl::memory::desc any_layout(const Shape& shape);
+
+/// The layout of a descriptor; row-major where it is just that for a tensor of `shape`.
+Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);
+
+/// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs.
+template <class PrimitiveDesc>
+void describe(Choice& choice, const PrimitiveDesc& found) {
+  choice.implementation = found.impl_info_str();
+  choice.workspace_bytes = static_cast<int64_t>(found.scratchpad_desc().get_size());
+}
+
+/// A handler whose two functions get oneDNN's engine first.
+template <class Select, class Compile>
+Handler onednn_handler(const std::shared_ptr<OneDnn>& onednn, Select select, Compile compile) {
+  return {[=](const OpContext& c, const OpenLayouts& inputs) { return select(*onednn, c, inputs); },
+          [=](const OpContext& c, const Choice& choice, const Slots& slots) {
+            return compile(onednn, c, choice, slots);
+          },
+          {}};
+}
+
+/// Takes scratch memory from the caller, as every primitive here does.
+dnnl::primitive_attr with_user_scratchpad();
+
+/// One argument of a primitive: oneDNN's number for it, its descriptor, and where its memory is.
+struct Argument {
+  int number;
+  dnnl::memory::desc descriptor;
+  void* const* slot;
+};
+
+/// A primitive with its arguments; a run costs no look-up, and a new address only where a slot has changed.
+std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,
+                                         const std::vector<Argument>& arguments);
+
+}  // namespace trainer::cpu

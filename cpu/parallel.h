@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+// A loop's function carries this; its text is compiled for three instruction sets and the best one is picked
+// when the program is loaded. Sanitizers instrument what runs before that choice can be made.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(TRAINER_SANITIZED)
+#define TRAINER_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TRAINER_MULTIVERSION
+#endif
+
+namespace trainer::cpu {
+
+/// Below this many elements a second thread costs more than it brings.
+constexpr int64_t kElementsWorthAThread = 8192;
+
+/// Calls body(begin, end) on contiguous parts of [0, count), in parallel where that pays. Parts begin at
+/// multiples of `unit`. The division depends on the number of threads only, so results repeat.
+template <class Body>
+void parallel_ranges(int64_t count, int64_t unit, int64_t worth_a_thread, const Body& body) {
+  const int64_t wanted = count / std::max<int64_t>(worth_a_thread, 1);
+  const int threads = static_cast<int>(std::clamp<int64_t>(wanted, 1, omp_get_max_threads()));
+  if (threads == 1) {
+    body(int64_t{0}, count);
+    return;
+  }
+  const int64_t units = (count + unit - 1) / unit;
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
+    const int64_t begin = std::min(count, units * me / all * unit);
+    const int64_t end = std::min(count, units * (me + 1) / all * unit);
+    if (begin < end) body(begin, end);
+  }
+}
+
+/// The same over elements of f32, divided at cache lines.
+template <class Body>
+void parallel_elements(int64_t count, const Body& body) {
+  parallel_ranges(count, 16, kElementsWorthAThread, body);
+}
+
+/// The same over rows of `width` elements.
+template <class Body>
+void parallel_rows(int64_t rows, int64_t width, const Body& body) {
+  parallel_ranges(rows, 1, std::max<int64_t>(1, kElementsWorthAThread / std::max<int64_t>(width, 1)), body);
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/pool2d.h"
+#include "cpu/handler.h"
+#include "cpu/onednn.h"
+
+namespace trainer::cpu {
+namespace {
+
+using dnnl::algorithm;
+using Descriptor = dnnl::memory::desc;
+using Forward = dnnl::pooling_forward;
+using BackwardOp = dnnl::pooling_backward;
+
+struct Problem {
+  algorithm how;
+  Shape x, y;
+  dnnl::memory::dims strides, kernel, padding;
+
+  Problem(algorithm a, const Conv2dGeometry& g, Shape x_shape, Shape y_shape)
+      : how(a), x(std::move(x_shape)), y(std::move(y_shape)) {
+    strides.assign(g.stride.begin(), g.stride.end());
+    kernel.assign(g.kernel.begin(), g.kernel.end());
+    padding.assign(g.padding.begin(), g.padding.end());
+  }
+  bool is_max() const { return how == algorithm::pooling_max; }
+};
+
+/// Where nobody wants the places of the maxima, the inference kind computes none.
+Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x, const Descriptor& y,
+                                bool trains) {
+  const auto kind = trains ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+  return {{kind, p.how, x, y, p.strides, p.kernel, p.padding, p.padding}, with_user_scratchpad(), onednn.engine};
+}
+
+BackwardOp::primitive_desc backward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
+                                    const Descriptor& y) {
+  return {{p.how, x, y, p.strides, p.kernel, p.padding, p.padding},
+          with_user_scratchpad(), onednn.engine, forward(onednn, p, x, y, true)};
+}
+
+template <class Op>
+constexpr algorithm algorithm_of() {
+  const bool is_max = std::is_same_v<Op, MaxPool2d> || std::is_same_v<Op, MaxPool2dBackward>;
+  return is_max ? algorithm::pooling_max : algorithm::pooling_avg_include_padding;
+}
+
+template <class Op>
+Problem forward_problem(const OpContext& c) {
+  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.inputs[0].shape, c.outputs[0].shape};
+}
+
+bool wants_places(const OpContext& c) { return c.outputs.size() > 1 && !c.outputs[1].shape.empty(); }
+
+template <class Op>
+Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
+  const Problem p = forward_problem<Op>(c);
+  const Layout x = inputs[0].value_or(Layout{});
+  const bool trains = !p.is_max() || wants_places(c);
+  const auto found = forward(onednn, p, to_descriptor(x, p.x), any_layout(p.y), trains);
+  Choice choice{.inputs = {x},
+                .outputs = {to_layout(found.dst_desc(), p.y)},
+                .implementation = "",
+                .algorithm = ""};
+  if (p.is_max()) choice.outputs.push_back(wants_places(c) ? to_layout(found.workspace_desc(), p.y) : Layout{});
+  describe(choice, found);
+  return choice;
+}
+
+template <class Op>
+std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                        const Choice& choice, const Slots& slots) {
+  const Problem p = forward_problem<Op>(c);
+  const bool trains = !p.is_max() || wants_places(c);
+  const Descriptor x = to_descriptor(choice.inputs[0], p.x), y = to_descriptor(choice.outputs[0], p.y);
+  const auto found = forward(*onednn, p, x, y, trains);
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
+                                  {DNNL_ARG_DST, y, slots.outputs[0]},
+                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+  if (wants_places(c)) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.outputs[1]});
+  return primitive_kernel(onednn, Forward(found), arguments);
+}
+
+template <class Op>
+Problem backward_problem(const OpContext& c) {
+  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.outputs[0].shape, c.inputs[0].shape};
+}
+
+/// Pooling gives its output the layout of its input, so the gradient of the input gets the layout that would
+/// have made y's. oneDNN wants it spelled out: its forward descriptor, the hint, takes no open one.
+Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
+  using tag = dnnl::memory::format_tag;
+  for (tag candidate : {tag::nChw16c, tag::nChw8c, tag::nhwc, tag::nchw}) {
+    const Descriptor x(p.x, dnnl::memory::data_type::f32, candidate);
+    const auto found = forward(onednn, p, x, any_layout(p.y), true);
+    if (to_layout(found.dst_desc(), p.y) == y) return to_layout(x, p.x);
+  }
+  return Layout{};
+}
+
+/// The places were written in the layout that the forward pass gave its output; dy follows them.
+template <class Op>
+Choice select_backward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
+  const Problem p = backward_problem<Op>(c);
+  const Layout y = inputs[p.is_max() ? 1 : 0].value_or(Layout{});
+  const Layout x = input_layout(onednn, p, y);
+  Choice choice{.inputs = {y}, .outputs = {x}};
+  if (p.is_max()) choice.inputs.push_back(y);
+  describe(choice, backward(onednn, p, to_descriptor(x, p.x), to_descriptor(y, p.y)));
+  return choice;
+}
+
+template <class Op>
+std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                         const Choice& choice, const Slots& slots) {
+  const Problem p = backward_problem<Op>(c);
+  const Descriptor x = to_descriptor(choice.outputs[0], p.x), y = to_descriptor(choice.inputs[0], p.y);
+  const auto found = backward(*onednn, p, x, y);
+  std::vector<Argument> arguments{{DNNL_ARG_DIFF_DST, y, slots.inputs[0]},
+                                  {DNNL_ARG_DIFF_SRC, x, slots.outputs[0]},
+                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+  if (p.is_max()) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.inputs[1]});
+  return primitive_kernel(onednn, BackwardOp(found), arguments);
+}
+
+}  // namespace
+
+void add_pooling(Handlers& handlers) {
+  const auto onednn = std::make_shared<OneDnn>();
+  handlers[typeid(MaxPool2d)] = onednn_handler(onednn, select_forward<MaxPool2d>, compile_forward<MaxPool2d>);
+  handlers[typeid(AvgPool2d)] = onednn_handler(onednn, select_forward<AvgPool2d>, compile_forward<AvgPool2d>);
+  handlers[typeid(MaxPool2dBackward)] = onednn_handler(onednn, select_backward<MaxPool2dBackward>, compile_backward<MaxPool2dBackward>);
+  handlers[typeid(AvgPool2dBackward)] = onednn_handler(onednn, select_backward<AvgPool2dBackward>, compile_backward<AvgPool2dBackward>);
+}
+
+}  // namespace trainer::cpu
