@@ -102,7 +102,9 @@ int available_threads() {
   return std::max(1, CPU_COUNT(&allowed));
 }
 
-std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  return std::make_unique<CpuBackend>(threads);
+}
 
 namespace cpu {
 

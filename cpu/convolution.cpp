@@ -71,9 +71,11 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
   const auto kind = dnnl::prop_kind::forward_training;
   if (p.bias) {
     return {{kind, how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
-            attributes, onednn.engine};
+            attributes,
+            onednn.engine};
   }
-  return {{kind, how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding}, attributes, onednn.engine};
+  return {
+      {kind, how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding}, attributes, onednn.engine};
 }
 
 /// The gradients' descriptors ask for the forward one as a hint; any that exists will do.
@@ -85,7 +87,9 @@ Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
 BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptors& d,
                                            algorithm how) {
   return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
-          with_user_scratchpad(), onednn.engine, forward_hint(onednn, p)};
+          with_user_scratchpad(),
+          onednn.engine,
+          forward_hint(onednn, p)};
 }
 
 BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p, const Descriptors& d,
@@ -93,10 +97,14 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
   const auto hint = forward_hint(onednn, p);
   if (p.bias) {
     return {{how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
-            with_user_scratchpad(), onednn.engine, hint};
+            with_user_scratchpad(),
+            onednn.engine,
+            hint};
   }
   return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
-          with_user_scratchpad(), onednn.engine, hint};
+          with_user_scratchpad(),
+          onednn.engine,
+          hint};
 }
 
 /// Makes the descriptor with Winograd's algorithm where that suits and exists, else directly.
@@ -210,7 +218,8 @@ void add_convolution(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   handlers[typeid(Conv2d)] = onednn_handler(onednn, select_forward, compile_forward);
   handlers[typeid(Conv2dBackwardData)] = onednn_handler(onednn, select_backward_data, compile_backward_data);
-  handlers[typeid(Conv2dBackwardWeights)] = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+  handlers[typeid(Conv2dBackwardWeights)] =
+      onednn_handler(onednn, select_backward_weights, compile_backward_weights);
 }
 
 }  // namespace trainer::cpu

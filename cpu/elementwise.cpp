@@ -31,8 +31,8 @@ TRAINER_MULTIVERSION void mul_range(const float* a, const float* b, float* y, in
 }
 
 /// One sample's elements, four to a Philox block.
-TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const float* x, float* y,
-                                        int64_t count) {
+TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const float* x,
+                                        float* y, int64_t count) {
   const int64_t whole = count / 4;
 #pragma omp simd
   for (int64_t block = 0; block < whole; ++block) {
@@ -89,14 +89,15 @@ std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& c
 std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
   const DropoutRule rule = static_cast<const Dropout&>(context.op).rule;
   const int64_t rows = context.inputs[0].shape[0], width = numel(context.inputs[0].shape) / rows;
-  return kernel([=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
-    parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
-                      at<const float>(x) + row * width, at<float>(y) + row * width, width);
-      }
-    });
-  });
+  return kernel(
+      [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
+        parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
+                          at<const float>(x) + row * width, at<float>(y) + row * width, width);
+          }
+        });
+      });
 }
 
 bool unary_keeps_zero(const OpContext& context) {

@@ -11,23 +11,22 @@ using Forward = dnnl::inner_product_forward;
 using BackwardData = dnnl::inner_product_backward_data;
 using BackwardWeights = dnnl::inner_product_backward_weights;
 
-/// x (N, K) or, where it is in a convolution's layout, (N, C, H, W) with weights (O, C, H, W) to match: then no
-/// reorder is needed between the two.
+/// x (N, K), w (O, K), y (N, O); activations row-major, weights in whatever layout suits all three products.
+/// An image in a convolution's layout is reordered first: taking it as it lies would end in a general matrix
+/// product with other weights for each direction.
 struct Problem {
   Shape x, w, y;
   bool bias = false, relu = false;
 
-  Problem(const Shape& x_shape, int64_t outputs, bool keep_dimensions) {
-    x = keep_dimensions ? x_shape : Shape{x_shape[0], numel(x_shape) / x_shape[0]};
-    w = x;
-    w[0] = outputs;
-    y = {x[0], outputs};
-  }
+  Problem(const Shape& x_shape, int64_t outputs)
+      : x{x_shape[0], numel(x_shape) / x_shape[0]}, w{outputs, x[1]}, y{x[0], outputs} {}
+
+  Descriptor plain_x() const { return to_descriptor(Layout{}, x); }
   Descriptor plain_y() const { return to_descriptor(Layout{}, y); }
   Descriptor plain_bias() const { return bias ? to_descriptor(Layout{}, {y[1]}) : Descriptor(); }
 };
 
-Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x, const Descriptor& w) {
+Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
   dnnl::primitive_attr attributes = with_user_scratchpad();
   if (p.relu) {
     dnnl::post_ops post;
@@ -35,52 +34,49 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
     attributes.set_post_ops(post);
   }
   const auto kind = dnnl::prop_kind::forward_training;
-  if (p.bias) return {{kind, x, w, p.plain_bias(), p.plain_y()}, attributes, onednn.engine};
-  return {{kind, x, w, p.plain_y()}, attributes, onednn.engine};
+  if (p.bias) return {{kind, p.plain_x(), w, p.plain_bias(), p.plain_y()}, attributes, onednn.engine};
+  return {{kind, p.plain_x(), w, p.plain_y()}, attributes, onednn.engine};
 }
 
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
   p.bias = p.relu = false;
-  return forward(onednn, p, any_layout(p.x), any_layout(p.w));
+  return forward(onednn, p, any_layout(p.w));
 }
 
-BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptor& x,
-                                           const Descriptor& w) {
-  return {{x, w, p.plain_y()}, with_user_scratchpad(), onednn.engine, forward_hint(onednn, p)};
+BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
+  return {{p.plain_x(), w, p.plain_y()}, with_user_scratchpad(), onednn.engine, forward_hint(onednn, p)};
 }
 
-BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p, const Descriptor& x,
+BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p,
                                                  const Descriptor& w) {
   const auto hint = forward_hint(onednn, p);
-  if (p.bias) return {{x, w, p.plain_bias(), p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
-  return {{x, w, p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
+  if (p.bias)
+    return {{p.plain_x(), w, p.plain_bias(), p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
+  return {{p.plain_x(), w, p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
 }
 
-Problem forward_problem(const OpContext& c, const Layout& x) {
-  Problem p(c.inputs[0].shape, c.outputs[0].shape[1], !x.row_major());
+Problem forward_problem(const OpContext& c) {
+  Problem p(c.inputs[0].shape, c.outputs[0].shape[1]);
   p.bias = !c.inputs[2].shape.empty();
   p.relu = static_cast<const Linear&>(c.op).relu;
   return p;
 }
 
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
-  const Layout x = inputs[0].value_or(Layout{});
-  const Problem p = forward_problem(c, x);
-  const auto found = forward(onednn, p, to_descriptor(x, p.x), any_layout(p.w));
-  Choice choice{.inputs = {x, to_layout(found.weights_desc(), p.w), Layout{}},
-                .outputs = {Layout{}},
-                .implementation = "",
-                .algorithm = ""};
+  const Problem p = forward_problem(c);
+  const auto found = forward(onednn, p, any_layout(p.w));
+  Choice choice = select_row_major(c, inputs);
+  choice.inputs[1] = to_layout(found.weights_desc(), p.w);
   describe(choice, found);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
-  const Problem p = forward_problem(c, choice.inputs[0]);
-  const Descriptor x = to_descriptor(choice.inputs[0], p.x), w = to_descriptor(choice.inputs[1], p.w);
-  const auto found = forward(*onednn, p, x, w);
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
+  const Problem p = forward_problem(c);
+  const Descriptor w = to_descriptor(choice.inputs[1], p.w);
+  const auto found = forward(*onednn, p, w);
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
                                   {DNNL_ARG_DST, p.plain_y(), slots.outputs[0]},
                                   {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
@@ -88,19 +84,15 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   return primitive_kernel(onednn, Forward(found), arguments);
 }
 
-/// The gradient of a convolution's output goes back as oneDNN likes it best, in four dimensions.
 Problem backward_data_problem(const OpContext& c) {
-  const Shape& x = c.outputs[0].shape;
-  return {x, c.inputs[0].shape[1], x.size() == 4};
+  return {c.outputs[0].shape, c.inputs[0].shape[1]};
 }
 
-Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = backward_data_problem(c);
-  const auto found = backward_data(onednn, p, any_layout(p.x), any_layout(p.w));
-  Choice choice{.inputs = {Layout{}, to_layout(found.weights_desc(), p.w)},
-                .outputs = {to_layout(found.diff_src_desc(), p.x)},
-                .implementation = "",
-                .algorithm = ""};
+  const auto found = backward_data(onednn, p, any_layout(p.w));
+  Choice choice = select_row_major(c, inputs);
+  choice.inputs[1] = to_layout(found.weights_desc(), p.w);
   describe(choice, found);
   return choice;
 }
@@ -108,39 +100,36 @@ Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const Open
 std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                               const Choice& choice, const Slots& slots) {
   const Problem p = backward_data_problem(c);
-  const Descriptor x = to_descriptor(choice.outputs[0], p.x), w = to_descriptor(choice.inputs[1], p.w);
-  const auto found = backward_data(*onednn, p, x, w);
+  const Descriptor w = to_descriptor(choice.inputs[1], p.w);
+  const auto found = backward_data(*onednn, p, w);
   return primitive_kernel(onednn, BackwardData(found),
                           {{DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[0]},
                            {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
-                           {DNNL_ARG_DIFF_SRC, x, slots.outputs[0]},
+                           {DNNL_ARG_DIFF_SRC, p.plain_x(), slots.outputs[0]},
                            {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
 }
 
-Problem backward_weights_problem(const OpContext& c, const Layout& x) {
-  Problem p(c.inputs[0].shape, c.inputs[1].shape[1], !x.row_major());
+Problem backward_weights_problem(const OpContext& c) {
+  Problem p(c.inputs[0].shape, c.inputs[1].shape[1]);
   p.bias = static_cast<const LinearBackwardWeights&>(c.op).has_bias;
   return p;
 }
 
 Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
-  const Layout x = inputs[0].value_or(Layout{});
-  const Problem p = backward_weights_problem(c, x);
-  const auto found = backward_weights(onednn, p, to_descriptor(x, p.x), any_layout(p.w));
-  Choice choice{.inputs = {x, Layout{}},
-                .outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}},
-                .implementation = "",
-                .algorithm = ""};
+  const Problem p = backward_weights_problem(c);
+  const auto found = backward_weights(onednn, p, any_layout(p.w));
+  Choice choice = select_row_major(c, inputs);
+  choice.outputs[0] = to_layout(found.diff_weights_desc(), p.w);
   describe(choice, found);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                                  const Choice& choice, const Slots& slots) {
-  const Problem p = backward_weights_problem(c, choice.inputs[0]);
-  const Descriptor x = to_descriptor(choice.inputs[0], p.x), w = to_descriptor(choice.outputs[0], p.w);
-  const auto found = backward_weights(*onednn, p, x, w);
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
+  const Problem p = backward_weights_problem(c);
+  const Descriptor w = to_descriptor(choice.outputs[0], p.w);
+  const auto found = backward_weights(*onednn, p, w);
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[1]},
                                   {DNNL_ARG_DIFF_WEIGHTS, w, slots.outputs[0]},
                                   {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
@@ -154,7 +143,8 @@ void add_inner_product(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   handlers[typeid(Linear)] = onednn_handler(onednn, select_forward, compile_forward);
   handlers[typeid(LinearBackwardData)] = onednn_handler(onednn, select_backward_data, compile_backward_data);
-  handlers[typeid(LinearBackwardWeights)] = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+  handlers[typeid(LinearBackwardWeights)] =
+      onednn_handler(onednn, select_backward_weights, compile_backward_weights);
 }
 
 }  // namespace trainer::cpu

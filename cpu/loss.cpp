@@ -48,28 +48,31 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, int32_
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
   const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
-  return kernel(
-      [=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2], loss = slots.outputs[0]] {
-        double sum = 0;  // one thread, in order: the same bits for any number of threads
-        for (int64_t n = 0; n < rows; ++n) {
-          const float w = at<const float>(weight)[n];
-          if (w == 0) continue;
-          sum += w * sample_loss(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], smoothing);
-        }
-        *at<float>(loss) = static_cast<float>(sum);
-      });
+  return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
+                 loss = slots.outputs[0]] {
+    double sum = 0;  // one thread, in order: the same bits for any number of threads
+    for (int64_t n = 0; n < rows; ++n) {
+      const float w = at<const float>(weight)[n];
+      if (w == 0) continue;
+      sum +=
+          w * sample_loss(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], smoothing);
+    }
+    *at<float>(loss) = static_cast<float>(sum);
+  });
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context, const Choice&,
                                                        const Slots& slots) {
-  const auto smoothing = static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
+  const auto smoothing =
+      static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
   const int64_t rows = context.inputs[1].shape[0], classes = context.inputs[1].shape[1];
   return kernel([=, dloss = slots.inputs[0], x = slots.inputs[1], label = slots.inputs[2],
                  weight = slots.inputs[3], dx = slots.outputs[0]] {
     parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         gradient_row(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n],
-                     *at<const float>(dloss) * at<const float>(weight)[n], smoothing, at<float>(dx) + n * classes);
+                     *at<const float>(dloss) * at<const float>(weight)[n], smoothing,
+                     at<float>(dx) + n * classes);
       }
     });
   });
@@ -87,15 +90,16 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
   const int64_t k = static_cast<const TopK&>(context.op).k;
   const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
-  return kernel(
-      [=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2], correct = slots.outputs[0]] {
-        double sum = 0;
-        for (int64_t n = 0; n < rows; ++n) {
-          const bool hit = among_largest(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], k);
-          sum += hit ? at<const float>(weight)[n] : 0.0f;
-        }
-        *at<float>(correct) = static_cast<float>(sum);
-      });
+  return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
+                 correct = slots.outputs[0]] {
+    double sum = 0;
+    for (int64_t n = 0; n < rows; ++n) {
+      const bool hit =
+          among_largest(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], k);
+      sum += hit ? at<const float>(weight)[n] : 0.0f;
+    }
+    *at<float>(correct) = static_cast<float>(sum);
+  });
 }
 
 }  // namespace

@@ -12,13 +12,15 @@ namespace trainer::cpu {
 namespace {
 
 /// Both layouts as views of one shape: a blocked one may see more dimensions than the tensor has.
-std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpContext& c, const Choice& choice) {
+std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpContext& c,
+                                                                      const Choice& choice) {
   const Layout &from = choice.inputs[0], &to = choice.outputs[0];
   const Shape& shape = !from.row_major() ? from.dims : !to.row_major() ? to.dims : c.inputs[0].shape;
   return {to_descriptor(from, shape, c.inputs[0].dtype), to_descriptor(to, shape, c.inputs[0].dtype)};
 }
 
-dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpContext& c, const Choice& choice) {
+dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpContext& c,
+                                                const Choice& choice) {
   const auto [from, to] = reorder_descriptors(c, choice);
   return {onednn.engine, from, onednn.engine, to, with_user_scratchpad()};
 }
@@ -70,7 +72,8 @@ struct Pieces {
   }
 };
 
-void copy_pieces(const char* src, int64_t src_step, char* dst, int64_t dst_step, int64_t bytes, int64_t count) {
+void copy_pieces(const char* src, int64_t src_step, char* dst, int64_t dst_step, int64_t bytes,
+                 int64_t count) {
   parallel_rows(count, bytes / 4, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(dst + i * dst_step, src + i * src_step, static_cast<size_t>(bytes));

@@ -8,11 +8,16 @@ namespace {
 
 dnnl::memory::data_type to_onednn(DType dtype) {
   switch (dtype) {
-    case DType::f32: return dnnl::memory::data_type::f32;
-    case DType::u8: return dnnl::memory::data_type::u8;
-    case DType::i32: return dnnl::memory::data_type::s32;
-    case DType::bf16: return dnnl::memory::data_type::bf16;
-    case DType::f16: return dnnl::memory::data_type::f16;
+    case DType::f32:
+      return dnnl::memory::data_type::f32;
+    case DType::u8:
+      return dnnl::memory::data_type::u8;
+    case DType::i32:
+      return dnnl::memory::data_type::s32;
+    case DType::bf16:
+      return dnnl::memory::data_type::bf16;
+    case DType::f16:
+      return dnnl::memory::data_type::f16;
   }
   return dnnl::memory::data_type::undef;
 }
@@ -35,7 +40,8 @@ bool is_row_major(const Layout& layout) {
 
 class PrimitiveKernel final : public Kernel {
  public:
-  PrimitiveKernel(std::shared_ptr<OneDnn> onednn, dnnl::primitive primitive, const std::vector<Argument>& arguments)
+  PrimitiveKernel(std::shared_ptr<OneDnn> onednn, dnnl::primitive primitive,
+                  const std::vector<Argument>& arguments)
       : onednn_(std::move(onednn)), primitive_(std::move(primitive)) {
     memories_.reserve(arguments.size());
     for (const Argument& argument : arguments) {

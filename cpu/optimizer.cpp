@@ -35,8 +35,8 @@ struct AdamWScalars {
 };
 
 TRAINER_MULTIVERSION void adamw_range(AdamWRule rule, AdamWScalars s, const float* w, const float* g,
-                                      const float* m, const float* v, float* new_w, float* new_m, float* new_v,
-                                      int64_t count) {
+                                      const float* m, const float* v, float* new_w, float* new_m,
+                                      float* new_v, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     float weight = w[i], first = m[i], second = v[i];
@@ -54,7 +54,9 @@ TRAINER_MULTIVERSION double square_sum(const float* x, int64_t count) {
   return sum;
 }
 
-float scale_of(void* const* slot) { return slot == nullptr ? 1.0f : *at<const float>(slot); }
+float scale_of(void* const* slot) {
+  return slot == nullptr ? 1.0f : *at<const float>(slot);
+}
 
 std::unique_ptr<Kernel> compile_sgd(const OpContext& context, const Choice& choice, const Slots& slots) {
   const SgdRule rule = static_cast<const Sgd&>(context.op).rule;
@@ -79,10 +81,11 @@ std::unique_ptr<Kernel> compile_adamw(const OpContext& context, const Choice& ch
   const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
   return kernel([=, in = slots.inputs, out = slots.outputs] {
     const double t = *at<const int32_t>(in[5]) + 1.0;
-    const AdamWScalars scalars{.lr = *at<const float>(in[4]),
-                               .scale = scale_of(in[6]),
-                               .correction1 = static_cast<float>(1 - std::pow(rule.beta1, t)),
-                               .root_correction2 = static_cast<float>(std::sqrt(1 - std::pow(rule.beta2, t)))};
+    const AdamWScalars scalars{
+        .lr = *at<const float>(in[4]),
+        .scale = scale_of(in[6]),
+        .correction1 = static_cast<float>(1 - std::pow(rule.beta1, t)),
+        .root_correction2 = static_cast<float>(std::sqrt(1 - std::pow(rule.beta2, t)))};
     parallel_elements(count, [&](int64_t begin, int64_t end) {
       adamw_range(rule, scalars, at<const float>(in[0]) + begin, at<const float>(in[1]) + begin,
                   at<const float>(in[2]) + begin, at<const float>(in[3]) + begin, at<float>(out[0]) + begin,

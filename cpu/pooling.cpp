@@ -26,16 +26,19 @@ struct Problem {
 };
 
 /// Where nobody wants the places of the maxima, the inference kind computes none.
-Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x, const Descriptor& y,
-                                bool trains) {
+Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
+                                const Descriptor& y, bool trains) {
   const auto kind = trains ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-  return {{kind, p.how, x, y, p.strides, p.kernel, p.padding, p.padding}, with_user_scratchpad(), onednn.engine};
+  return {
+      {kind, p.how, x, y, p.strides, p.kernel, p.padding, p.padding}, with_user_scratchpad(), onednn.engine};
 }
 
 BackwardOp::primitive_desc backward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
                                     const Descriptor& y) {
   return {{p.how, x, y, p.strides, p.kernel, p.padding, p.padding},
-          with_user_scratchpad(), onednn.engine, forward(onednn, p, x, y, true)};
+          with_user_scratchpad(),
+          onednn.engine,
+          forward(onednn, p, x, y, true)};
 }
 
 template <class Op>
@@ -49,7 +52,9 @@ Problem forward_problem(const OpContext& c) {
   return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.inputs[0].shape, c.outputs[0].shape};
 }
 
-bool wants_places(const OpContext& c) { return c.outputs.size() > 1 && !c.outputs[1].shape.empty(); }
+bool wants_places(const OpContext& c) {
+  return c.outputs.size() > 1 && !c.outputs[1].shape.empty();
+}
 
 template <class Op>
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
@@ -57,11 +62,10 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
   const Layout x = inputs[0].value_or(Layout{});
   const bool trains = !p.is_max() || wants_places(c);
   const auto found = forward(onednn, p, to_descriptor(x, p.x), any_layout(p.y), trains);
-  Choice choice{.inputs = {x},
-                .outputs = {to_layout(found.dst_desc(), p.y)},
-                .implementation = "",
-                .algorithm = ""};
-  if (p.is_max()) choice.outputs.push_back(wants_places(c) ? to_layout(found.workspace_desc(), p.y) : Layout{});
+  Choice choice{
+      .inputs = {x}, .outputs = {to_layout(found.dst_desc(), p.y)}, .implementation = "", .algorithm = ""};
+  if (p.is_max())
+    choice.outputs.push_back(wants_places(c) ? to_layout(found.workspace_desc(), p.y) : Layout{});
   describe(choice, found);
   return choice;
 }
@@ -88,8 +92,8 @@ Problem backward_problem(const OpContext& c) {
 /// Pooling gives its output the layout of its input, so the gradient of the input gets the layout that would
 /// have made y's. oneDNN wants it spelled out: its forward descriptor, the hint, takes no open one.
 Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
-  using tag = dnnl::memory::format_tag;
-  for (tag candidate : {tag::nChw16c, tag::nChw8c, tag::nhwc, tag::nchw}) {
+  using Tag = dnnl::memory::format_tag;
+  for (const Tag candidate : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc, Tag::nchw}) {
     const Descriptor x(p.x, dnnl::memory::data_type::f32, candidate);
     const auto found = forward(onednn, p, x, any_layout(p.y), true);
     if (to_layout(found.dst_desc(), p.y) == y) return to_layout(x, p.x);
@@ -128,8 +132,10 @@ void add_pooling(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   handlers[typeid(MaxPool2d)] = onednn_handler(onednn, select_forward<MaxPool2d>, compile_forward<MaxPool2d>);
   handlers[typeid(AvgPool2d)] = onednn_handler(onednn, select_forward<AvgPool2d>, compile_forward<AvgPool2d>);
-  handlers[typeid(MaxPool2dBackward)] = onednn_handler(onednn, select_backward<MaxPool2dBackward>, compile_backward<MaxPool2dBackward>);
-  handlers[typeid(AvgPool2dBackward)] = onednn_handler(onednn, select_backward<AvgPool2dBackward>, compile_backward<AvgPool2dBackward>);
+  handlers[typeid(MaxPool2dBackward)] =
+      onednn_handler(onednn, select_backward<MaxPool2dBackward>, compile_backward<MaxPool2dBackward>);
+  handlers[typeid(AvgPool2dBackward)] =
+      onednn_handler(onednn, select_backward<AvgPool2dBackward>, compile_backward<AvgPool2dBackward>);
 }
 
 }  // namespace trainer::cpu

@@ -35,9 +35,9 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
     return words;
   }
   const auto near = nearest(words[0], commands());
-  throw Error(ExitCode::usage,
-              fmt::format("'{}' is no command{}; there are: {}", words[0],
-                          near ? fmt::format("; did you mean '{}'?", *near) : "", fmt::join(commands(), ", ")));
+  throw Error(ExitCode::usage, fmt::format("'{}' is no command{}; there are: {}", words[0],
+                                           near ? fmt::format("; did you mean '{}'?", *near) : "",
+                                           fmt::join(commands(), ", ")));
 }
 
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
@@ -45,7 +45,8 @@ void add_recipe_options(CLI::App& command, Arguments& arguments) {
   command.add_option("overrides", arguments.overrides, "section.key=value: changes one key of the recipe");
   command.add_flag("--dump-config", arguments.dump_config,
                    "print the whole recipe with the source of each value, and stop");
-  command.add_option("--disable-pass", arguments.disabled_passes, "leave out an optional pass (may be repeated)")
+  command
+      .add_option("--disable-pass", arguments.disabled_passes, "leave out an optional pass (may be repeated)")
       ->allow_extra_args(false);
 }
 
@@ -62,11 +63,13 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   add_recipe_options(*train, arguments);
   CLI::App* plan = app.add_subcommand("plan", "show what would run: layers, work, memory; needs no data");
   add_recipe_options(*plan, arguments);
-  plan->add_option("--dump", arguments.dump,
-                   "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each operation's "
-                   "implementation and layouts)");
+  plan->add_option(
+      "--dump", arguments.dump,
+      "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each operation's "
+      "implementation and layouts)");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
-  app.add_subcommand("layers", "list layers, losses, optimisers, schedules and transforms with their parameters");
+  app.add_subcommand("layers",
+                     "list layers, losses, optimisers, schedules and transforms with their parameters");
 
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them

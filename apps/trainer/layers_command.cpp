@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/trainer/commands.h"
 #include "core/data/transforms/table.h"
 #include "core/layers/layer.h"
@@ -12,33 +14,55 @@ namespace trainer {
 namespace {
 
 void print_field(const Field& field) {
-  fmt::print("    {:<16} {:<18} {:<12} {}{}\n", field.name, field.type_text(), field.default_text(), field.help,
-             field.bound_text().empty() ? "" : "; " + field.bound_text());
+  const std::string bounds = field.bound_text().empty() ? "" : "; " + field.bound_text();
+  fmt::print("    {:<16} {:<27} {:<10} {}{}\n", field.name, field.type_text(), field.default_text(),
+             field.help, bounds);
 }
 
+/// The rows of a table, each with its parameters but for those that `leave_out` names.
 template <class Base>
-void print_table(const char* title, const Registry<Base>& table) {
-  fmt::print("{}\n", title);
+void print_table(const char* title, const Registry<Base>& table,
+                 const std::vector<std::string>& leave_out = {}) {
+  fmt::print("\n{}\n", title);
   for (const Registered<Base>& row : table) {
     fmt::print("  {:<18} {}\n", row.name, row.help);
     const std::unique_ptr<Base> component = row.make();
     Fields fields;
     component->declare(fields);
-    for (const Field& field : fields.list()) print_field(field);
+    for (const Field& field : fields.list()) {
+      if (std::find(leave_out.begin(), leave_out.end(), field.name) == leave_out.end()) print_field(field);
+    }
   }
-  fmt::print("\n");
+}
+
+/// What every layer takes, shown once.
+const std::vector<std::string>& common_fields() {
+  static const std::vector<std::string> names = {"name", "inputs"};
+  return names;
+}
+
+void print_common_fields() {
+  fmt::print("  every layer also takes\n");
+  const std::unique_ptr<Layer> layer = layers().front().make();
+  Fields fields;
+  layer->declare(fields);
+  for (const Field& field : fields.list()) {
+    const auto& common = common_fields();
+    if (std::find(common.begin(), common.end(), field.name) != common.end()) print_field(field);
+  }
 }
 
 }  // namespace
 
 int layers_command() {
-  fmt::print("Each parameter: type, default, what it does, bounds.\n\n");
-  print_table("Layers (model.layers)", layers());
+  fmt::print("Each parameter: type, default, what it does, bounds.\n");
+  print_table("Layers (model.layers)", layers(), common_fields());
+  print_common_fields();
   print_table("Losses (loss.name)", losses());
   print_table("Optimisers (optimizer.name)", optimizers());
   print_table("Schedules (lr_scheduler.name)", schedules());
   print_table("Transforms (data.augment, data.eval_transform)", transforms());
-  fmt::print("Metrics (validation.metrics)\n");
+  fmt::print("\nMetrics (validation.metrics)\n");
   for (const Metric& metric : metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
   return 0;
 }

@@ -15,9 +15,12 @@ int run(int argc, const char* const* argv) {
   const std::optional<Arguments> arguments = read_arguments(argc, argv);
   if (!arguments) return 0;
   switch (arguments->command) {
-    case Arguments::Command::train: return train_command(*arguments);
-    case Arguments::Command::plan: return plan_command(*arguments);
-    case Arguments::Command::layers: return layers_command();
+    case Arguments::Command::train:
+      return train_command(*arguments);
+    case Arguments::Command::plan:
+      return plan_command(*arguments);
+    case Arguments::Command::layers:
+      return layers_command();
   }
   return 0;
 }

@@ -24,7 +24,8 @@ class Snapshot {
 
   const std::string& text() const {
     if (text_.empty()) {
-      throw Error(ExitCode::usage, fmt::format("no pass is named '{}'; there are: {}", pass_, fmt::join(names_, ", ")));
+      throw Error(ExitCode::usage,
+                  fmt::format("no pass is named '{}'; there are: {}", pass_, fmt::join(names_, ", ")));
     }
     return text_;
   }
@@ -51,11 +52,10 @@ int plan_command(const Arguments& arguments) {
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   const std::unique_ptr<Backend> backend = open_device(*recipe);
-  const Job job = make_job(*recipe, *backend,
-                           {.disabled_passes = arguments.disabled_passes,
-                            .observe = [&](const std::string& pass, const Program& program) {
-                              snapshot.observe(pass, program);
-                            }});
+  const Job job = make_job(
+      *recipe, *backend,
+      {.disabled_passes = arguments.disabled_passes,
+       .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); }});
   for (const std::string& file : missing_files(recipe->data)) {
     fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are not known\n", file);
   }

@@ -26,7 +26,8 @@ double entry_flops(const Program& program, const char* name) {
 int64_t parameters_below(const Program& program, const std::string& layer) {
   int64_t count = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::parameter && tensor.name.starts_with(layer + ".")) count += numel(tensor.spec.shape);
+    if (tensor.role == Role::parameter && tensor.name.starts_with(layer + "."))
+      count += numel(tensor.spec.shape);
   }
   return count;
 }
@@ -35,7 +36,9 @@ int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
   return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
 }
 
-std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 std::string layers_text(const std::vector<LayerRow>& rows) {
   std::string text = fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", "layer", "type", "output",
@@ -43,21 +46,25 @@ std::string layers_text(const std::vector<LayerRow>& rows) {
   int64_t parameters = 0;
   double flops = 0;
   for (const LayerRow& row : rows) {
-    text += fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", row.name, row.type, shape_text(row.output),
-                        row.parameters, human_flops(row.forward_flops), human_bytes(row.output_bytes));
+    text += fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", row.name, row.type,
+                        shape_text(row.output), row.parameters, human_flops(row.forward_flops),
+                        human_bytes(row.output_bytes));
     parameters += row.parameters;
     flops += row.forward_flops;
   }
-  return text + fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14}\n", "total", "", "", parameters, human_flops(flops));
+  return text + fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14}\n", "total", "", "", parameters,
+                            human_flops(flops));
 }
 
 std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
   std::string text;
-  for (const auto& [kind, bytes] : job.memory.kinds) text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
+  for (const auto& [kind, bytes] : job.memory.kinds)
+    text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
   const int64_t total = job.memory.total(), available = available_bytes(recipe, backend);
-  text += fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
-                      100.0 * static_cast<double>(total) / static_cast<double>(available),
-                      total > available ? ": DOES NOT FIT" : "");
+  text +=
+      fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
+                  100.0 * static_cast<double>(total) / static_cast<double>(available),
+                  total > available ? ": DOES NOT FIT" : "");
   return text;
 }
 
@@ -77,7 +84,9 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe) {
   std::vector<LayerRow> rows;
   for (size_t i = 0; i < recipe.model.layers.size(); ++i) {
     const Layer& layer = *recipe.model.layers[i];
-    LayerRow row{.name = recipe.model.layer_name(i), .type = layer.chosen_as, .output = program.spec(outputs[i]).shape};
+    LayerRow row{.name = recipe.model.layer_name(i),
+                 .type = layer.chosen_as,
+                 .output = program.spec(outputs[i]).shape};
     row.parameters = parameters_below(program, row.name);
     row.output_bytes = numel(row.output) * bytes_per_element(DType::f32);
     for (const Node& node : entry.nodes) {
@@ -90,21 +99,26 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe) {
 
 double step_flops(const Job& job) {
   const auto more = static_cast<double>(job.settings.micro_batches - 1);
-  return entry_flops(job.program, entry_name::kTrainStep) + entry_flops(job.program, entry_name::kAccumulateFirst) +
-         more * entry_flops(job.program, entry_name::kAccumulateNext) + entry_flops(job.program, entry_name::kUpdate);
+  return entry_flops(job.program, entry_name::kTrainStep) +
+         entry_flops(job.program, entry_name::kAccumulateFirst) +
+         more * entry_flops(job.program, entry_name::kAccumulateNext) +
+         entry_flops(job.program, entry_name::kUpdate);
 }
 
 std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& job) {
   const TrainingSection& training = recipe.training;
-  std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name, to_string(training.max_duration),
-                                 training.global_batch_size);
-  if (training.micro_batches() > 1) text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
+  std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name,
+                                 to_string(training.max_duration), training.global_batch_size);
+  if (training.micro_batches() > 1)
+    text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
   text += fmt::format(", on {}\n", backend.name());
   if (job.train) {
-    text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format, job.train->size,
-                        job.settings.steps, job.settings.samples_per_epoch / training.global_batch_size);
+    text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
+                        job.train->size, job.settings.steps,
+                        job.settings.samples_per_epoch / training.global_batch_size);
   }
-  text += fmt::format("\nlayers, for a micro-batch of {}\n{}", training.micro_batch(), layers_text(layer_rows(recipe)));
+  text += fmt::format("\nlayers, for a micro-batch of {}\n{}", training.micro_batch(),
+                      layers_text(layer_rows(recipe)));
   text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
                       job.plan.entries.front().nodes.size());
   text += fmt::format("\nmemory\n{}", memory_text(recipe, backend, job));

@@ -10,9 +10,9 @@ namespace trainer {
 
 /// One layer of the network as a plan shows it.
 struct LayerRow {
-  std::string name;    ///< as in parameters' names
-  std::string type;    ///< conv2d, relu, …
-  Shape output;        ///< with the micro-batch in front
+  std::string name;  ///< as in parameters' names
+  std::string type;  ///< conv2d, relu, …
+  Shape output;      ///< with the micro-batch in front
   int64_t parameters = 0;
   double forward_flops = 0;  ///< of one micro-batch
   int64_t output_bytes = 0;

@@ -36,7 +36,8 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
   if (split == Split::val) {
-    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, EvaluationBatches{rows}), loading);
+    feed.pipeline =
+        std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, EvaluationBatches{rows}), loading);
   } else {
     const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
     const TrainingBatches batches{
@@ -54,13 +55,15 @@ int64_t parameter_count(const Program& program) {
   return count;
 }
 
-void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory, Log& log) {
+void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
+              Log& log) {
   const TrainingSection& training = recipe.training;
   log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, training.global_batch_size,
-                       training.micro_batches() > 1 ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
-                                                    : "",
+                       training.micro_batches() > 1
+                           ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
+                           : "",
                        backend.name(), human_bytes(job.memory.total())));
   if (directory.state() == RunDirectory::State::unfinished) {
     log.warn("an earlier run of this recipe was not finished; it starts again from step 0");
@@ -82,8 +85,8 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& resul
 }
 
 /// Trains in a directory that is this process's own now.
-void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory& directory, Progress& progress,
-           Log& log) {
+void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory& directory,
+           Progress& progress, Log& log) {
   const Feed train_feed = open_feed(recipe, job, backend, Split::train);
   const Feed validation_feed = open_feed(recipe, job, backend, Split::val);
   Executable executable(job.plan, backend);
@@ -99,7 +102,8 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory&
   save_weights(executable, directory.file("model.safetensors"));
   write_summary(directory.file("summary.json"), summary_of(recipe, job, result));
 
-  std::string text = fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
+  std::string text =
+      fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
   for (const auto& [name, value] : result.last) text += fmt::format(", validation {} {:.4f}", name, value);
   log.info(text);
   log.info(fmt::format("results are in {}", directory.path().string()));

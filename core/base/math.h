@@ -12,11 +12,21 @@ namespace trainer::math {
 // neither. The double overloads are the library's: the reference that tests compare with. Polynomials are
 // Chebyshev fits on the stated ranges; relative errors are those of the fp32 evaluation.
 
-TRAINER_HD double exp(double x) { return ::exp(x); }
-TRAINER_HD double tanh(double x) { return ::tanh(x); }
-TRAINER_HD double erf(double x) { return ::erf(x); }
-TRAINER_HD double sqrt(double x) { return ::sqrt(x); }
-TRAINER_HD float sqrt(float x) { return ::sqrtf(x); }
+TRAINER_HD double exp(double x) {
+  return ::exp(x);
+}
+TRAINER_HD double tanh(double x) {
+  return ::tanh(x);
+}
+TRAINER_HD double erf(double x) {
+  return ::erf(x);
+}
+TRAINER_HD double sqrt(double x) {
+  return ::sqrt(x);
+}
+TRAINER_HD float sqrt(float x) {
+  return ::sqrtf(x);
+}
 
 TRAINER_HD float bits_to_float(int32_t bits) {
   float value;
@@ -30,7 +40,8 @@ TRAINER_HD T clamp(T x, T low, T high) {
   return x > high ? high : x;
 }
 
-/// exp(x), relative error below 2e-7. Arguments are clamped to [-87.3, 88.7], where results are normal numbers.
+/// exp(x), relative error below 2e-7. Arguments are clamped to [-87.3, 88.7], where results are normal
+/// numbers.
 TRAINER_HD float exp(float x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and subtracting rounds to a whole number

@@ -23,7 +23,8 @@ TRAINER_HD Words philox(uint64_t key, Words counter) {
     const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter.v[0];
     const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter.v[2];
     counter = {{static_cast<uint32_t>(product1 >> 32) ^ counter.v[1] ^ key0, static_cast<uint32_t>(product1),
-                static_cast<uint32_t>(product0 >> 32) ^ counter.v[3] ^ key1, static_cast<uint32_t>(product0)}};
+                static_cast<uint32_t>(product0 >> 32) ^ counter.v[3] ^ key1,
+                static_cast<uint32_t>(product0)}};
     key0 += kWeyl0;
     key1 += kWeyl1;
   }
@@ -31,7 +32,9 @@ TRAINER_HD Words philox(uint64_t key, Words counter) {
 }
 
 /// Uniform in [0, 1) with 24 bits, exact in fp32.
-TRAINER_HD float uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+TRAINER_HD float uniform(uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
 
 /// A Philox key from a seed and the name of what draws (a parameter, a layer's path): 64-bit FNV-1a.
 constexpr uint64_t random_key(uint64_t seed, std::string_view name) {
@@ -45,7 +48,8 @@ constexpr uint64_t random_key(uint64_t seed, std::string_view name) {
 /// A sequence of draws for host code that needs "the next number": augmentation of one sample, a shuffle.
 class RandomStream {
  public:
-  RandomStream(uint64_t key, uint32_t high = 0, uint32_t higher = 0) : key_(key), counter_{{0, 0, high, higher}} {}
+  explicit RandomStream(uint64_t key, uint32_t high = 0, uint32_t higher = 0)
+      : key_(key), counter_{{0, 0, high, higher}} {}
 
   uint32_t next_word() {
     if (used_ == 4) {

@@ -17,6 +17,8 @@ int64_t numel(const Shape& shape) {
   return product;
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("{}", fmt::join(shape, "x"));
+}
 
 }  // namespace trainer

@@ -80,8 +80,9 @@ void Fields::read_component(Group& group, const Value::Entry& entry, const std::
                             Reading& reading) {
   const Value& value = entry.value;
   const Origin origin{entry.where, path};
+  if (value.kind == Value::Kind::null && !group.is_required)
+    return;  // as an empty section: the default stands
   group.is_named_ = true;
-  if (value.kind == Value::Kind::null && group.members_.empty() && !group.is_required) return;
   if (value.kind == Value::Kind::scalar) {
     Value no_parameters;
     no_parameters.where = entry.where;

@@ -13,7 +13,8 @@
 
 namespace trainer {
 
-/// One use of an operation, as a backend sees it. Absent optional inputs and unwanted outputs have empty shapes.
+/// One use of an operation, as a backend sees it. Absent optional inputs and unwanted outputs have empty
+/// shapes.
 struct OpContext {
   const Operation& op;
   std::vector<TensorSpec> inputs;

@@ -119,7 +119,8 @@ void Executable::write(TensorId id, const std::vector<float>& values) {
   const auto index = static_cast<size_t>(id);
   const Shape& shape = plan_.tensors[index].spec.shape;
   const Layout& layout = plan_.placements[index].layout;
-  if (static_cast<int64_t>(values.size()) != numel(shape)) throw std::logic_error("write: wrong number of values");
+  if (static_cast<int64_t>(values.size()) != numel(shape))
+    throw std::logic_error("write: wrong number of values");
   std::vector<float> stored(static_cast<size_t>(stored_elements(layout, shape)), 0.0f);
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });

@@ -19,7 +19,8 @@ struct PhaseSeconds {
   void add(const PhaseSeconds& other);
 };
 
-/// A plan with its memory and kernels: walks an entry's nodes in order. After construction nothing is allocated.
+/// A plan with its memory and kernels: walks an entry's nodes in order. After construction nothing is
+/// allocated.
 class Executable {
  public:
   /// Keeps a reference to the backend. Throws Error (exit 71) where the device has not enough memory.
@@ -61,12 +62,14 @@ class Executable {
   Plan plan_;
   Backend& backend_;
   Buffer persistent_, scratch_;
-  std::vector<void*> slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
+  std::vector<void*>
+      slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
   std::vector<std::vector<Step>> entries_;
 };
 
-/// Gives every persistent tensor its first value: parameters from (seed, name, element), others as they state.
+/// Gives every persistent tensor its first value: parameters from (seed, name, element), others as they
+/// state.
 void initialize(Executable& executable, uint64_t seed);
 
 }  // namespace trainer

@@ -30,7 +30,8 @@ std::vector<float> normal_values(size_t count, uint64_t key, double mean, double
     const size_t pair = i % 4 / 2 * 2;
     const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[pair])));
     const double angle = 2 * std::numbers::pi * uniform(words.v[pair + 1]);
-    values[i] = static_cast<float>(mean + deviation * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+    values[i] =
+        static_cast<float>(mean + deviation * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
   }
   return values;
 }
@@ -40,10 +41,14 @@ std::vector<float> initial_values(const Tensor& tensor, uint64_t seed) {
   const uint64_t key = random_key(seed, tensor.name);
   const Initial& initial = tensor.initial;
   switch (initial.kind) {
-    case Initial::Kind::fill: return std::vector<float>(count, static_cast<float>(initial.a));
-    case Initial::Kind::uniform: return uniform_values(count, key, initial.a, initial.b);
-    case Initial::Kind::normal: return normal_values(count, key, initial.a, initial.b);
-    case Initial::Kind::table: return initial.table;
+    case Initial::Kind::fill:
+      return std::vector<float>(count, static_cast<float>(initial.a));
+    case Initial::Kind::uniform:
+      return uniform_values(count, key, initial.a, initial.b);
+    case Initial::Kind::normal:
+      return normal_values(count, key, initial.a, initial.b);
+    case Initial::Kind::table:
+      return initial.table;
   }
   return {};
 }

@@ -32,8 +32,8 @@ struct PlannedEntry {
   std::string name;
   std::vector<PlannedNode> nodes;
   std::vector<NamedTensor> outputs;
-  int64_t scratch_bytes = 0;  ///< what the entry's offsets need
-  int64_t live_bytes = 0;     ///< largest sum of live tensors: no arrangement needs less
+  int64_t scratch_bytes = 0;                    ///< what the entry's offsets need
+  int64_t live_bytes = 0;                       ///< largest sum of live tensors: no arrangement needs less
   std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
 };
 
@@ -44,7 +44,7 @@ struct Plan {
   std::vector<Placement> placements;
   std::vector<PlannedEntry> entries;
   int64_t persistent_bytes = 0;
-  int64_t scratch_bytes = 0;  ///< of the largest entry
+  int64_t scratch_bytes = 0;                          ///< of the largest entry
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;

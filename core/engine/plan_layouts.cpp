@@ -9,8 +9,8 @@
 namespace trainer {
 namespace {
 
-/// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is reordered
-/// once per entry and layout.
+/// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is
+/// reordered once per entry and layout.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Backend& backend)
@@ -46,8 +46,7 @@ class LayoutChooser {
 
   Choice checked_choice(const Node& node, const OpContext& context) const {
     if (const auto reason = backend_.why_not(context)) {
-      fail_at(node.origin,
-              fmt::format("{} cannot run on {}: {}", node.op->name(), backend_.name(), *reason));
+      fail_at(node.origin, fmt::format("{} cannot run on {}: {}", node.op->name(), backend_.name(), *reason));
     }
     OpenLayouts now;
     for (TensorId id : node.inputs) {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kNever = -1;
 
-/// Decides for one entry which tensors lie in one piece of memory (a storage), when each storage is alive, and
-/// where it lies. A storage is named by one of its tensors.
+/// Decides for one entry which tensors lie in one piece of memory (a storage), when each storage is alive,
+/// and where it lies. A storage is named by one of its tensors.
 class StoragePlanner {
  public:
   StoragePlanner(const Backend& backend, Plan& plan, PlannedEntry& entry)
@@ -68,15 +68,26 @@ class StoragePlanner {
       if (n == assign) continue;
       const Node& node = entry_.nodes[static_cast<size_t>(n)].node;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] != state) continue;
+        if (viewed(node.inputs[i]) != state) continue;
         if (n != producer || !node.op->in_place(i, output_index(node, value))) return false;
       }
     }
     return true;
   }
 
+  /// The tensor whose memory this one is, by whatever number of views.
+  TensorId viewed(TensorId id) const {
+    while (id != kNone && defined_[index(id)] != kNever) {
+      const Node& node = entry_.nodes[static_cast<size_t>(defined_[index(id)])].node;
+      if (!node.op->is_view()) break;
+      id = node.inputs[0];
+    }
+    return id;
+  }
+
   static size_t output_index(const Node& node, TensorId id) {
-    return static_cast<size_t>(std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin());
+    return static_cast<size_t>(std::find(node.outputs.begin(), node.outputs.end(), id) -
+                               node.outputs.begin());
   }
 
   /// Views share always; other outputs take over the memory of an input that dies where that is allowed.
@@ -181,8 +192,7 @@ class StoragePlanner {
       int64_t sum = 0;
       for (size_t i = 0; i < lifetimes.size(); ++i) {
         if (lifetimes[i].first > at.first || lifetimes[i].last < at.first) continue;
-        const bool gradient =
-            owners[i] != kNone && plan_.tensors[index(owners[i])].role == Role::gradient;
+        const bool gradient = owners[i] != kNone && plan_.tensors[index(owners[i])].role == Role::gradient;
         const std::string kind = owners[i] == kNone ? "workspace" : gradient ? "gradients" : "activations";
         kinds[kind] += align_up(lifetimes[i].bytes);
         sum += align_up(lifetimes[i].bytes);
@@ -222,10 +232,14 @@ class StoragePlanner {
 
 std::string kind_of(Role role) {
   switch (role) {
-    case Role::parameter: return "parameters";
-    case Role::optimizer: return "optimizer";
-    case Role::gradient_sum: return "gradients";
-    default: return "state";
+    case Role::parameter:
+      return "parameters";
+    case Role::optimizer:
+      return "optimizer";
+    case Role::gradient_sum:
+      return "gradients";
+    default:
+      return "state";
   }
 }
 

@@ -20,8 +20,11 @@ std::vector<TensorId> Builder::emit_all(std::shared_ptr<const Operation> op, std
   } catch (const std::invalid_argument& problem) {
     fail_at(origin_, problem.what());
   }
-  entry_.nodes.push_back(
-      {.op = std::move(op), .inputs = std::move(inputs), .outputs = outputs, .origin = origin_, .phase = phase_});
+  entry_.nodes.push_back({.op = std::move(op),
+                          .inputs = std::move(inputs),
+                          .outputs = outputs,
+                          .origin = origin_,
+                          .phase = phase_});
   return outputs;
 }
 

@@ -30,8 +30,8 @@ class Builder {
 
   /// The only (or first) output.
   template <class Op, class... Arguments>
-  TensorId emit(std::vector<TensorId> inputs, Arguments&&... arguments) {
-    return emit_all(std::make_shared<Op>(std::forward<Arguments>(arguments)...), std::move(inputs)).front();
+  TensorId emit(const std::vector<TensorId>& inputs, Arguments&&... arguments) {
+    return emit_all(std::make_shared<Op>(std::forward<Arguments>(arguments)...), inputs).front();
   }
 
   /// state := value, the only way anything persistent changes.

@@ -5,7 +5,9 @@
 
 namespace trainer {
 
-const Shape& Backward::shape(size_t i) const { return build.shape(node.inputs[i]); }
+const Shape& Backward::shape(size_t i) const {
+  return build.shape(node.inputs[i]);
+}
 
 std::vector<TensorId> Operation::gradient(const Backward& backward) const {
   return std::vector<TensorId>(backward.node.inputs.size(), kNone);
@@ -17,7 +19,9 @@ double Operation::flops(std::span<const TensorSpec> /*inputs*/, std::span<const 
   return elements;
 }
 
-bool Operation::in_place(size_t /*input*/, size_t /*output*/) const { return false; }
+bool Operation::in_place(size_t /*input*/, size_t /*output*/) const {
+  return false;
+}
 
 void expect(bool holds, const std::string& text) {
   if (!holds) throw std::invalid_argument(text);

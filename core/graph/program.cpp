@@ -11,23 +11,34 @@ namespace trainer {
 
 std::string_view to_string(Role role) {
   switch (role) {
-    case Role::input: return "input";
-    case Role::parameter: return "parameter";
-    case Role::optimizer: return "optimizer";
-    case Role::gradient_sum: return "gradient_sum";
-    case Role::state: return "state";
-    case Role::constant: return "constant";
-    case Role::activation: return "activation";
-    case Role::gradient: return "gradient";
+    case Role::input:
+      return "input";
+    case Role::parameter:
+      return "parameter";
+    case Role::optimizer:
+      return "optimizer";
+    case Role::gradient_sum:
+      return "gradient_sum";
+    case Role::state:
+      return "state";
+    case Role::constant:
+      return "constant";
+    case Role::activation:
+      return "activation";
+    case Role::gradient:
+      return "gradient";
   }
   return "?";
 }
 
 std::string_view to_string(Phase phase) {
   switch (phase) {
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::update: return "update";
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::update:
+      return "update";
   }
   return "?";
 }
@@ -86,14 +97,15 @@ std::string reference(const Program& program, TensorId id) {
 std::string node_text(const Program& program, const Node& node) {
   std::vector<std::string> outputs, inputs;
   for (TensorId id : node.outputs) {
-    outputs.push_back(id == kNone ? "-"
-                                  : fmt::format("{}: {}", reference(program, id), type_text(program.spec(id))));
+    outputs.push_back(
+        id == kNone ? "-" : fmt::format("{}: {}", reference(program, id), type_text(program.spec(id))));
   }
   for (TensorId id : node.inputs) inputs.push_back(reference(program, id));
   std::string text = "  ";
   if (!outputs.empty()) text += fmt::format("{} = ", fmt::join(outputs, ", "));
   text += fmt::format("{}({})", node.op->name(), fmt::join(inputs, ", "));
-  if (const std::string attributes = node.op->attributes(); !attributes.empty()) text += " {" + attributes + "}";
+  if (const std::string attributes = node.op->attributes(); !attributes.empty())
+    text += " {" + attributes + "}";
   if (!node.origin.path.empty()) text += "  # " + node.origin.path;
   return text + "\n";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <numeric>
 #include <stdexcept>
 
 #include "core/graph/operation.h"
@@ -16,7 +17,9 @@ class EntryCheck {
       : program_(program),
         entry_(entry),
         defined_(program.tensors.size(), false),
-        assigned_(program.tensors.size(), false) {
+        assigned_(program.tensors.size(), false),
+        viewed_(program.tensors.size()) {
+    std::iota(viewed_.begin(), viewed_.end(), TensorId{0});
     for (size_t i = 0; i < program.tensors.size(); ++i) {
       const Role role = program.tensors[i].role;
       defined_[i] = role == Role::input || is_persistent(role);
@@ -33,18 +36,19 @@ class EntryCheck {
     const std::string what = fmt::format("{} ({})", node.op->name(), node.origin.path);
     const bool assigns = dynamic_cast<const Assign*>(node.op.get()) != nullptr;
     std::vector<TensorSpec> inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const TensorId id = node.inputs[i];
+    for (const TensorId id : node.inputs) {
       inputs.push_back(id == kNone ? TensorSpec{} : program_.spec(id));
       if (id == kNone) continue;
       require_defined(id, what);
-      if (assigned_[static_cast<size_t>(id)]) fail(what + " uses a state after it was assigned");
+      if (assigned_[static_cast<size_t>(viewed(id))]) fail(what + " uses a state after it was assigned");
     }
     const std::vector<TensorSpec> outputs = node.op->infer(inputs);
     if (outputs.size() != node.outputs.size()) fail(what + " has the wrong number of outputs");
     for (size_t i = 0; i < outputs.size(); ++i) define(node.outputs[i], outputs[i], what);
+    if (node.op->is_view()) viewed_[static_cast<size_t>(node.outputs[0])] = viewed(node.inputs[0]);
     if (!assigns) return;
-    if (!is_persistent(program_.tensor(node.inputs[0]).role)) fail(what + " assigns to what does not persist");
+    if (!is_persistent(program_.tensor(node.inputs[0]).role))
+      fail(what + " assigns to what does not persist");
     assigned_[static_cast<size_t>(node.inputs[0])] = true;
   }
 
@@ -59,6 +63,8 @@ class EntryCheck {
     if (!defined_[static_cast<size_t>(id)]) fail(what + " uses a tensor before it has a value");
   }
 
+  TensorId viewed(TensorId id) const { return viewed_[static_cast<size_t>(id)]; }
+
   [[noreturn]] void fail(const std::string& text) const {
     throw std::logic_error(fmt::format("program is broken, entry {}: {}", entry_.name, text));
   }
@@ -66,6 +72,7 @@ class EntryCheck {
   const Program& program_;
   const Entry& entry_;
   std::vector<bool> defined_, assigned_;
+  std::vector<TensorId> viewed_;  ///< in whose memory each tensor lies
 };
 
 }  // namespace

@@ -32,9 +32,9 @@ class Conv2dLayer final : public Layer {
     }
     const int64_t window = geometry_.kernel[0] * geometry_.kernel[1];
     const int64_t fan_in = std::max<int64_t>(1, channels / groups * window);
-    const TensorId w =
-        context.parameter("weight", {out_channels_, channels / groups, geometry_.kernel[0], geometry_.kernel[1]},
-                          initializer_.weight(fan_in, out_channels_ * window));
+    const TensorId w = context.parameter(
+        "weight", {out_channels_, channels / groups, geometry_.kernel[0], geometry_.kernel[1]},
+        initializer_.weight(fan_in, out_channels_ * window));
     const TensorId b = bias_ ? context.parameter("bias", {out_channels_}, initializer_.bias(fan_in)) : kNone;
     return context.build.emit<Conv2d>({x[0], w, b}, geometry_);
   }

@@ -22,8 +22,8 @@ class ElementwiseLayer final : public Layer {
 
 template <class... Functors>
 void add_all(Registry<Layer>& table, const std::variant<Functors...>*) {
-  (table.push_back({Functors::kName, Functors::kHelp,
-                    [] { return std::make_unique<ElementwiseLayer<Functors>>(); }}),
+  (table.push_back(
+       {Functors::kName, Functors::kHelp, [] { return std::make_unique<ElementwiseLayer<Functors>>(); }}),
    ...);
 }
 

@@ -6,7 +6,9 @@
 namespace trainer {
 namespace {
 
-Initial within(double bound) { return {.kind = Initial::Kind::uniform, .a = -bound, .b = bound, .table = {}}; }
+Initial within(double bound) {
+  return {.kind = Initial::Kind::uniform, .a = -bound, .b = bound, .table = {}};
+}
 Initial around_zero(double deviation) {
   return {.kind = Initial::Kind::normal, .a = 0, .b = deviation, .table = {}};
 }

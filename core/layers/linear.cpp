@@ -20,7 +20,8 @@ class LinearLayer final : public Layer {
     if (in.size() != 2) {
       fail_at(origin, "expected features (N, K), got shape " + to_string(in) + "; put `flatten` before it");
     }
-    const TensorId w = context.parameter("weight", {out_features_, in[1]}, initializer_.weight(in[1], out_features_));
+    const TensorId w =
+        context.parameter("weight", {out_features_, in[1]}, initializer_.weight(in[1], out_features_));
     const TensorId b = bias_ ? context.parameter("bias", {out_features_}, initializer_.bias(in[1])) : kNone;
     return context.build.emit<Linear>({x[0], w, b});
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/layers/loss.h"
 
-#include "core/graph/ops/cross_entropy.h"
 #include "core/graph/operation.h"
+#include "core/graph/ops/cross_entropy.h"
 
 namespace trainer {
 namespace {

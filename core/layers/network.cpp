@@ -31,7 +31,6 @@ std::string Network::layer_name(size_t index) const {
 }
 
 void Network::check(Diagnostics& diagnostics) const {
-  if (layers.empty()) diagnostics.error(Location{}, "model.layers", "a network needs at least one layer");
   std::map<std::string, size_t> known = {{"input", kInput}};
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = *layers[i];
@@ -46,8 +45,9 @@ void Network::check(Diagnostics& diagnostics) const {
     }
     const size_t count = layer.inputs.empty() ? 1 : layer.inputs.size();
     if (count < layer.min_inputs()) {
-      diagnostics.error(layer.origin, fmt::format("{} joins at least {} inputs, got {}; name them with `inputs`",
-                                                  layer.chosen_as, layer.min_inputs(), count));
+      diagnostics.error(layer.origin,
+                        fmt::format("{} joins at least {} inputs, got {}; name them with `inputs`",
+                                    layer.chosen_as, layer.min_inputs(), count));
     } else if (count > layer.max_inputs()) {
       diagnostics.error(layer.origin_of("inputs"),
                         fmt::format("{} takes one input, got {}", layer.chosen_as, count));
@@ -57,7 +57,8 @@ void Network::check(Diagnostics& diagnostics) const {
                         fmt::format("'{}' is what an unnamed layer or the input is called", layer.name));
     }
     if (!known.emplace(layer_name(i), i).second && !layer.name.empty() && layer.name != "input") {
-      diagnostics.error(layer.origin_of("name"), fmt::format("another layer is already named '{}'", layer.name));
+      diagnostics.error(layer.origin_of("name"),
+                        fmt::format("another layer is already named '{}'", layer.name));
     }
   }
 }

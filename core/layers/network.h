@@ -12,8 +12,8 @@ namespace trainer {
 
 /// The recipe's `model` section: a list of layers that make a directed acyclic graph.
 struct Network {
-  std::string file;                ///< `model.network`; its keys have been read into the others
-  std::vector<int64_t> input;      ///< shape of one sample, (C, H, W)
+  std::string file;            ///< `model.network`; its keys have been read into the others
+  std::vector<int64_t> input;  ///< shape of one sample, (C, H, W)
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<std::string> initial_weights;
 

@@ -15,8 +15,12 @@ TensorId counter(Program& program, const std::string& name) {
 
 }  // namespace
 
-TensorId step_counter(Program& program) { return counter(program, "counter.step"); }
-TensorId update_counter(Program& program) { return counter(program, "counter.updates"); }
+TensorId step_counter(Program& program) {
+  return counter(program, "counter.step");
+}
+TensorId update_counter(Program& program) {
+  return counter(program, "counter.updates");
+}
 
 void Optimizer::declare(Fields& fields) {
   fields.add("lr", &lr, "learning rate before the schedule").at_least(0);

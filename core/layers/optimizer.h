@@ -24,7 +24,8 @@ class Optimizer : public Component {
   void declare(Fields& fields) final;
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
-  /// per update. Counts "counter.updates" and "counter.step" up. Outputs "lr" and, when clipping, "grad_norm".
+  /// per update. Counts "counter.updates" and "counter.step" up. Outputs "lr" and, when clipping,
+  /// "grad_norm".
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const;
 
  protected:

@@ -39,7 +39,8 @@ class GlobalAvgPool2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> max_pool2d_layer() {
-  return {"max_pool2d", "the largest of each window", [] { return std::make_unique<Pool2dLayer<MaxPool2d>>(); }};
+  return {"max_pool2d", "the largest of each window",
+          [] { return std::make_unique<Pool2dLayer<MaxPool2d>>(); }};
 }
 
 Registered<Layer> avg_pool2d_layer() {

@@ -22,7 +22,10 @@ class FlattenLayer final : public Layer {
 class ReshapeLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("shape", &shape_, "extents of one sample; one of them may be -1").required().at_least(-1).bare();
+    fields.add("shape", &shape_, "extents of one sample; one of them may be -1")
+        .required()
+        .at_least(-1)
+        .bare();
   }
 
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -40,9 +43,9 @@ class ReshapeLayer final : public Layer {
     }
     const auto open = std::count(shape_.begin(), shape_.end(), -1);
     if (open > 1 || per_sample % known != 0 || (open == 0 && known != per_sample)) {
-      fail_at(origin_of("shape"), fmt::format("[{}] does not hold the {} elements of a sample of shape {}",
-                                              fmt::join(shape_, ", "), per_sample,
-                                              to_string(Shape(in.begin() + 1, in.end()))));
+      fail_at(origin_of("shape"),
+              fmt::format("[{}] does not hold the {} elements of a sample of shape {}",
+                          fmt::join(shape_, ", "), per_sample, to_string(Shape(in.begin() + 1, in.end()))));
     }
     Shape out{in[0]};
     for (int64_t extent : shape_) out.push_back(extent == -1 ? per_sample / known : extent);
@@ -59,7 +62,8 @@ Registered<Layer> flatten_layer() {
 }
 
 Registered<Layer> reshape_layer() {
-  return {"reshape", "the same elements under another shape", [] { return std::make_unique<ReshapeLayer>(); }};
+  return {"reshape", "the same elements under another shape",
+          [] { return std::make_unique<ReshapeLayer>(); }};
 }
 
 }  // namespace trainer

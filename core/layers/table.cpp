@@ -5,11 +5,10 @@ namespace trainer {
 
 const Registry<Layer>& layers() {
   static const Registry<Layer> table = [] {
-    Registry<Layer> rows = {
-        conv2d_layer(),     linear_layer(),  max_pool2d_layer(), avg_pool2d_layer(), global_avg_pool2d_layer(),
-        dropout_layer(),    flatten_layer(), reshape_layer(),    add_layer(),        mul_layer(),
-        concat_layer(),
-    };
+    Registry<Layer> rows;
+#define TRAINER_ADD_ROW(function) rows.push_back(function());
+    TRAINER_LAYERS(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
     add_elementwise_layers(rows);
     return rows;
   }();

@@ -3,20 +3,28 @@
 
 #include "core/layers/layer.h"
 
+/// The table of layers: one line for each, a function that its own file defines and that returns its row.
+/// (Element-wise functions are not here: each makes a layer by being in elementwise::Function.)
+// clang-format off
+#define TRAINER_LAYERS(row) \
+  row(conv2d_layer) \
+  row(linear_layer) \
+  row(max_pool2d_layer) \
+  row(avg_pool2d_layer) \
+  row(global_avg_pool2d_layer) \
+  row(dropout_layer) \
+  row(flatten_layer) \
+  row(reshape_layer) \
+  row(add_layer) \
+  row(mul_layer) \
+  row(concat_layer)
+// clang-format on
+
 namespace trainer {
 
-// One row for each layer, defined in the layer's own file and listed in table.cpp.
-Registered<Layer> add_layer();
-Registered<Layer> avg_pool2d_layer();
-Registered<Layer> concat_layer();
-Registered<Layer> conv2d_layer();
-Registered<Layer> dropout_layer();
-Registered<Layer> flatten_layer();
-Registered<Layer> global_avg_pool2d_layer();
-Registered<Layer> linear_layer();
-Registered<Layer> max_pool2d_layer();
-Registered<Layer> mul_layer();
-Registered<Layer> reshape_layer();
+#define TRAINER_DECLARE_ROW(function) Registered<Layer> function();
+TRAINER_LAYERS(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
 
 /// A layer for each function of core/graph/ops/elementwise.h.
 void add_elementwise_layers(Registry<Layer>& table);

@@ -34,7 +34,8 @@ class ReverseWalk {
   /// A tensor depends on parameters if it is one or is computed from one; no other gets a gradient.
   void mark_dependent() {
     dependent_.assign(program_.tensors.size(), false);
-    for (size_t i = 0; i < dependent_.size(); ++i) dependent_[i] = program_.tensors[i].role == Role::parameter;
+    for (size_t i = 0; i < dependent_.size(); ++i)
+      dependent_[i] = program_.tensors[i].role == Role::parameter;
     for (const Node& node : entry_.nodes) {
       const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
         return id != kNone && dependent_[static_cast<size_t>(id)];
@@ -51,8 +52,10 @@ class ReverseWalk {
     for (TensorId id : node.inputs) {
       backward.wanted.push_back(id != kNone && dependent_[static_cast<size_t>(id)]);
     }
-    const bool reached = std::any_of(backward.dy.begin(), backward.dy.end(), [](TensorId id) { return id != kNone; });
-    const bool needed = std::find(backward.wanted.begin(), backward.wanted.end(), true) != backward.wanted.end();
+    const bool reached =
+        std::any_of(backward.dy.begin(), backward.dy.end(), [](TensorId id) { return id != kNone; });
+    const bool needed =
+        std::find(backward.wanted.begin(), backward.wanted.end(), true) != backward.wanted.end();
     if (!reached || !needed) return;
     build_.set_origin(node.origin);
     const std::vector<TensorId> dx = node.op->gradient(backward);

@@ -10,7 +10,8 @@ namespace {
 bool feeds_only_linear(const Entry& entry, TensorId id) {
   for (const Node& node : entry.nodes) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] == id && (i != 0 || dynamic_cast<const Linear*>(node.op.get()) == nullptr)) return false;
+      if (node.inputs[i] == id && (i != 0 || dynamic_cast<const Linear*>(node.op.get()) == nullptr))
+        return false;
     }
   }
   for (const NamedTensor& output : entry.outputs) {

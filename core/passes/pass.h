@@ -9,7 +9,8 @@
 
 namespace trainer {
 
-/// One named step from program to program. Optional ones only make things faster or smaller and may be left out.
+/// One named step from program to program. Optional ones only make things faster or smaller and may be left
+/// out.
 struct Pass {
   std::string name;
   std::string help;  ///< one line

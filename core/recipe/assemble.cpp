@@ -62,12 +62,16 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
     Entry& entry = program.entry(accumulates ? entry_name::kUpdate : entry_name::kTrainStep);
     recipe.optimizer->append_update(program, entry, lr_table);
   };
-  std::vector<Pass> passes = {fold_flatten(), fuse_relu(), autodiff(), accumulate(recipe.training.micro_batches()),
-                              {.name = "update", .help = "append the optimiser", .optional = false, .run = update},
-                              dead_code()};
+  std::vector<Pass> passes = {
+      fold_flatten(),
+      fuse_relu(),
+      autodiff(),
+      accumulate(recipe.training.micro_batches()),
+      {.name = "update", .help = "append the optimiser", .optional = false, .run = update},
+      dead_code()};
   for (const std::string& name : disabled) {
-    const auto found =
-        std::find_if(passes.begin(), passes.end(), [&](const Pass& pass) { return pass.name == name && pass.optional; });
+    const auto found = std::find_if(passes.begin(), passes.end(),
+                                    [&](const Pass& pass) { return pass.name == name && pass.optional; });
     if (found == passes.end()) {
       std::vector<std::string> optional;
       for (const Pass& pass : passes) {

@@ -12,10 +12,10 @@ namespace trainer {
 
 /// Inputs of every entry point that sees samples, in a batch's order.
 namespace input_name {
-constexpr const char* kImages = "images";              ///< f32 (N, C, H, W)
-constexpr const char* kLabels = "labels";              ///< i32 (N)
-constexpr const char* kWeights = "weights";            ///< f32 (N)
-constexpr const char* kSampleIndex = "sample_index";   ///< i32 (N)
+constexpr const char* kImages = "images";             ///< f32 (N, C, H, W)
+constexpr const char* kLabels = "labels";             ///< i32 (N)
+constexpr const char* kWeights = "weights";           ///< f32 (N)
+constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N)
 }  // namespace input_name
 
 /// The network's forward part with loss and metrics, as entry points `train_step` and `evaluate`. Shapes that

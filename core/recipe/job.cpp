@@ -31,7 +31,8 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
 
 std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) {
   const int64_t per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / settings.global_batch_size);
-  return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps), per_epoch);
+  return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps),
+                        per_epoch);
 }
 
 MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
@@ -45,7 +46,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
     }
     budget.kinds.emplace_back(kind, bytes);
   };
-  for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"}) add(kind, 0);
+  for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"})
+    add(kind, 0);
   for (const auto& [kind, bytes] : job.plan.persistent_by_kind) add(kind, bytes);
   for (const PlannedEntry& entry : job.plan.entries) {
     if (entry.scratch_bytes != job.plan.scratch_bytes) continue;
@@ -58,7 +60,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch);
   if (job.validation) rings *= 2;
   add("batches", rings);
-  add("samples", (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
+  add("samples",
+      (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
   add("program", resident_bytes() + kRuntimeBytes);
   return budget;
 }
@@ -69,7 +72,8 @@ int64_t fitting_micro_batch(const Recipe& recipe, const Job& job, int64_t availa
   const int64_t now = recipe.training.micro_batch();
   const int64_t fixed = job.memory.total() - job.plan.scratch_bytes;
   for (int64_t rows = now - 1; rows >= 1; --rows) {
-    const double scratch = static_cast<double>(job.plan.scratch_bytes) * static_cast<double>(rows) / static_cast<double>(now);
+    const double scratch =
+        static_cast<double>(job.plan.scratch_bytes) * static_cast<double>(rows) / static_cast<double>(now);
     const bool divides = recipe.training.global_batch_size % rows == 0;
     if (divides && fixed + static_cast<int64_t>(scratch) <= available) return rows;
   }
@@ -113,8 +117,9 @@ void require_data(const Recipe& recipe) {
   Diagnostics diagnostics;
   for (const std::string& file : missing) {
     const bool of_train = recipe.data.train.empty() || file.starts_with(recipe.data.train);
-    diagnostics.error(recipe.origin_of(of_train ? "data.train" : "data.val"),
-                      fmt::format("there is no file {}; correct the path, or try data.format=synthetic", file));
+    diagnostics.error(
+        recipe.origin_of(of_train ? "data.train" : "data.val"),
+        fmt::format("there is no file {}; correct the path, or try data.format=synthetic", file));
   }
   diagnostics.throw_if_any();
 }
@@ -122,8 +127,9 @@ void require_data(const Recipe& recipe) {
 void require_memory(const Recipe& recipe, const Backend& backend, const Job& job) {
   const int64_t available = recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
   if (job.memory.total() <= available) return;
-  std::string text = fmt::format("the run needs {}, {} has {}:", human_bytes(job.memory.total()),
-                                 recipe.device.memory ? "device.memory" : "the device", human_bytes(available));
+  std::string text =
+      fmt::format("the run needs {}, {} has {}:", human_bytes(job.memory.total()),
+                  recipe.device.memory ? "device.memory" : "the device", human_bytes(available));
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }

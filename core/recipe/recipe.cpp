@@ -36,21 +36,36 @@ Value* find_section(Value& root, const std::string& key) {
   return nullptr;
 }
 
+/// Where a network's file is missing, its keys are not missed one by one as well.
+void leave_out(Value& model) {
+  model.kind = Value::Kind::map;
+  for (const char* key : {"input", "layers"}) {
+    Value silent;
+    silent.reported = true;
+    model.entries.push_back({key, {}, silent});
+  }
+}
+
 /// Puts the keys of the file that `model.network` names beside it, as if they had been written there.
 void include_network(Value& root, const std::string& recipe_file, Diagnostics& diagnostics) {
+  Value* model = find_section(root, "model");
+  if (model == nullptr || (model->kind != Value::Kind::map && model->kind != Value::Kind::null)) return;
   const Value::Entry* named = find_path(root, "model.network");
-  if (named == nullptr || named->value.kind != Value::Kind::scalar) return;
-  const std::filesystem::path path =
-      std::filesystem::path(recipe_file).parent_path() / named->value.text;
+  if (named == nullptr || named->value.kind != Value::Kind::scalar) {
+    if (find_path(root, "model.input") == nullptr && find_path(root, "model.layers") == nullptr)
+      leave_out(*model);
+    return;
+  }
+  const std::filesystem::path path = std::filesystem::path(recipe_file).parent_path() / named->value.text;
   const Value network = load_yaml(path.lexically_normal().string(), named->where, diagnostics);
-  Value& model = *find_section(root, "model");
+  if (network.kind != Value::Kind::map) return leave_out(*model);
   for (const Value::Entry& entry : network.entries) {
     if (const Value::Entry* twice = find_path(root, "model." + entry.key)) {
       diagnostics.error(twice->where, "model." + entry.key,
                         fmt::format("is given here and in {}; keep one of them", to_string(entry.where)));
       continue;
     }
-    model.entries.push_back(entry);
+    model->entries.push_back(entry);
   }
 }
 
@@ -59,13 +74,16 @@ std::vector<std::string> scalar_paths(const Value& value, const std::string& pat
   if (value.kind == Value::Kind::scalar) return {path};
   std::vector<std::string> paths;
   for (const Value::Entry& entry : value.entries) {
-    const std::vector<std::string> below = scalar_paths(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+    const std::vector<std::string> below =
+        scalar_paths(entry.value, path.empty() ? entry.key : path + "." + entry.key);
     paths.insert(paths.end(), below.begin(), below.end());
   }
   return paths;
 }
 
-bool names_network(const std::string& argument) { return argument.starts_with("model.network="); }
+bool names_network(const std::string& argument) {
+  return argument.starts_with("model.network=");
+}
 
 /// Overrides that name another network come before its keys are read in, all others after.
 void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool network,
@@ -127,14 +145,18 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
 }
 
 void Recipe::check(Diagnostics& diagnostics) const {
+  if (model.layers.empty()) {
+    diagnostics.error(origin_of("model"), "missing key 'network' (a file), or 'input' and 'layers'");
+    return;
+  }
   check_batches(diagnostics);
   model.check(diagnostics);
   data.check(origin_of("data"), diagnostics);
   lr_scheduler->check(diagnostics);
   output_directory_checked(diagnostics);
   if (model.input.size() != 3) {
-    diagnostics.error(origin_of("model.input"), fmt::format("expected [channels, height, width], got {} numbers",
-                                                            model.input.size()));
+    diagnostics.error(origin_of("model.input"),
+                      fmt::format("expected [channels, height, width], got {} numbers", model.input.size()));
     return;
   }
   for (Split split : {Split::train, Split::val}) {

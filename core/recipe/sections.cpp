@@ -9,7 +9,8 @@ void RunSection::declare(Fields& fields) {
   fields.add("name", &name, "what the run is called; default: the recipe's file name").keeps_mathematics();
   fields
       .add("output_dir", &output_dir,
-           "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are filled in")
+           "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are filled "
+           "in")
       .keeps_mathematics();
   fields.add("seed", &seed, "of everything random: first weights, order, augmentation, dropout").at_least(0);
 }
@@ -21,8 +22,10 @@ void DeviceSection::declare(Fields& fields) {
 }
 
 void TrainingSection::declare(Fields& fields) {
-  fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)").at_least(1);
-  fields.add("global_batch_size", &global_batch_size, "samples of one update, whatever the hardware").at_least(1);
+  fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
+      .at_least(1);
+  fields.add("global_batch_size", &global_batch_size, "samples of one update, whatever the hardware")
+      .at_least(1);
   fields
       .add("micro_batch_size", &micro_batch_size,
            "samples computed at once; must divide global_batch_size; default: all of it")
@@ -31,7 +34,9 @@ void TrainingSection::declare(Fields& fields) {
 }
 
 void ValidationSection::declare(Fields& fields) {
-  fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end").at_least(0).keeps_mathematics();
+  fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end")
+      .at_least(0)
+      .keeps_mathematics();
   std::vector<std::string> known;
   for (const Metric& metric : trainer::metrics()) known.push_back(metric.name);
   fields.add("metrics", &metrics, "what to report beside the loss").one_of(known).keeps_mathematics();

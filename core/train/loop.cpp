@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <fstream>
+#include <sstream>
 
 namespace trainer {
 namespace {
@@ -16,8 +18,24 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// From the kernel's record of when this process began, which has a resolution of 10 ms.
+double seconds_since_process_start() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold anything
+  std::string field;
+  constexpr int kStartTime = 20;  // of the fields after the name
+  for (int i = 0; i < kStartTime; ++i) fields >> field;
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  const double since_boot = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  return since_boot - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 /// Every metric but the loss is better when it is larger.
-bool better(const std::string& name, double a, double b) { return name == "loss" ? a < b : a > b; }
+bool better(const std::string& name, double a, double b) {
+  return name == "loss" ? a < b : a > b;
+}
 
 }  // namespace
 
@@ -56,12 +74,11 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
 }
 
 LoopResult TrainingLoop::run() {
-  const double started = now();
   for (int64_t step = 1; step <= settings_.steps; ++step) {
     const double before = now();
     const double loss = this->step();
     const double seconds = now() - before;
-    if (step == 1) result_.first_step_seconds = now() - started;
+    if (step == 1) result_.first_step_seconds = seconds_since_process_start();
     finish_step(step, loss, seconds);
     const bool last = step == settings_.steps;
     if (last || step % settings_.logging_interval == 0) write_interval(step);
@@ -104,10 +121,11 @@ void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {
   interval_.seconds += seconds;
   result_.training_seconds += seconds;
   if (!std::isfinite(loss)) {
-    throw Error(ExitCode::internal,
-                fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
-                            "optimizer.clip_norm",
-                            loss, step));
+    throw Error(
+        ExitCode::internal,
+        fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
+                    "optimizer.clip_norm",
+                    loss, step));
   }
   if (out_.progress.due()) show(step, loss);
 }
@@ -124,7 +142,8 @@ void TrainingLoop::show(int64_t step, double loss) {
 }
 
 double TrainingLoop::epoch_of(int64_t step) const {
-  return static_cast<double>(step * settings_.global_batch_size) / static_cast<double>(settings_.samples_per_epoch);
+  return static_cast<double>(step * settings_.global_batch_size) /
+         static_cast<double>(settings_.samples_per_epoch);
 }
 
 void TrainingLoop::write_interval(int64_t step) {
@@ -162,7 +181,8 @@ void TrainingLoop::evaluate(int64_t step) {
   result_.last = evaluation_means();
   MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
   record.loss = result_.last["loss"];
-  std::string text = fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);
+  std::string text =
+      fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);
   for (const std::string& name : settings_.metrics) {
     record.metrics.emplace_back(name, result_.last[name]);
     text += fmt::format(" {} {:.4f}", name, result_.last[name]);

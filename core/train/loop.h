@@ -31,7 +31,7 @@ struct LoopSettings {
 struct LoopResult {
   std::map<std::string, double> last, best;  ///< loss and metrics of the validation split
   double training_seconds = 0;               ///< without evaluation
-  double first_step_seconds = 0;             ///< from the loop's start to the end of the first update
+  double first_step_seconds = 0;             ///< from the process's start to the end of the first update
   double train_loss = 0;                     ///< mean of the last interval
 };
 

@@ -94,13 +94,13 @@ double Schedule::factor(int64_t update, int64_t total_updates, int64_t batches_p
 }
 
 const Registry<Schedule>& schedules() {
-  static const Registry<Schedule> kTable = {
+  static const Registry<Schedule> table = {
       {"constant", "the same rate throughout", [] { return std::make_unique<Constant>(); }},
       {"multi_step", "the rate drops by a factor at each milestone",
        [] { return std::make_unique<MultiStep>(); }},
       {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
   };
-  return kTable;
+  return table;
 }
 
 std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,

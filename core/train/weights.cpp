@@ -38,8 +38,8 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
       lines.push_back(fmt::format("it has no '{}' of shape {}{}", wanted.name, to_string(wanted.spec.shape),
                                   near ? fmt::format("; the nearest name is '{}'", *near) : ""));
     } else if (stored->shape != wanted.spec.shape) {
-      lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name, to_string(stored->shape),
-                                  to_string(wanted.spec.shape)));
+      lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name,
+                                  to_string(stored->shape), to_string(wanted.spec.shape)));
     }
   }
   for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
@@ -52,12 +52,14 @@ void save_weights(const Executable& executable, const std::filesystem::path& pat
   const std::vector<TensorId> ids = parameters(executable);
   std::vector<StoredTensor> stored;
   for (TensorId id : ids) {
-    stored.push_back({.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
+    stored.push_back(
+        {.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
   }
-  write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}}, [&](size_t i, const ByteSink& sink) {
-    const std::vector<float> values = executable.read(ids[i]);
-    sink(std::as_bytes(std::span(values)));
-  });
+  write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}},
+                    [&](size_t i, const ByteSink& sink) {
+                      const std::vector<float> values = executable.read(ids[i]);
+                      sink(std::as_bytes(std::span(values)));
+                    });
 }
 
 void load_weights(Executable& executable, const std::filesystem::path& path) {

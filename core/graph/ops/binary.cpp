@@ -5,8 +5,8 @@ namespace trainer {
 
 std::vector<TensorSpec> Binary::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs.size() == 2, "takes two inputs");
-  expect(inputs[0] == inputs[1], "the inputs must have one shape, got " + to_string(inputs[0].shape) + " and " +
-                                     to_string(inputs[1].shape));
+  expect(inputs[0] == inputs[1], "the inputs must have one shape, got " + to_string(inputs[0].shape) +
+                                     " and " + to_string(inputs[1].shape));
   return {inputs[0]};
 }
 

@@ -28,8 +28,8 @@ std::vector<TensorId> Concat::gradient(const Backward& backward) const {
   int64_t begin = 0;
   for (size_t i = 0; i < backward.node.inputs.size(); ++i) {
     const int64_t length = backward.shape(i)[static_cast<size_t>(axis)];
-    gradients.push_back(
-        backward.wanted[i] ? backward.build.emit<Slice>({backward.dy[0]}, axis, begin, length) : kNone);
+    gradients.push_back(backward.wanted[i] ? backward.build.emit<Slice>({backward.dy[0]}, axis, begin, length)
+                                           : kNone);
     begin += length;
   }
   return gradients;

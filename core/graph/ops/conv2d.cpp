@@ -32,7 +32,9 @@ Extent2 Conv2dGeometry::output(Extent2 input) const {
   return out;
 }
 
-std::string Conv2d::attributes() const { return geometry.text() + (relu ? " relu" : ""); }
+std::string Conv2d::attributes() const {
+  return geometry.text() + (relu ? " relu" : "");
+}
 
 std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
@@ -51,7 +53,8 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
 
 std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   TensorId dy = backward.dy[0];
-  if (relu) dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
+  if (relu)
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
   std::vector<TensorId> gradients(3, kNone);
   if (backward.wanted[0]) {
     gradients[0] = backward.build.emit<Conv2dBackwardData>({dy, backward.x(1)}, geometry, backward.shape(0));

@@ -21,8 +21,8 @@ struct Conv2dGeometry {
   Extent2 output(Extent2 input) const;
 };
 
-/// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O, H', W').
-/// With `relu` (set by fusion) y is clamped at zero in the same walk.
+/// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
+/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk.
 class Conv2d final : public Operation {
  public:
   explicit Conv2d(Conv2dGeometry g, bool with_relu = false) : geometry(g), relu(with_relu) {}

@@ -19,11 +19,15 @@ void expect_classification(std::span<const TensorSpec> inputs) {
 }
 
 /// exp, a sum, a division and a product for each logit.
-double softmax_flops(const TensorSpec& logits) { return 4.0 * static_cast<double>(numel(logits.shape)); }
+double softmax_flops(const TensorSpec& logits) {
+  return 4.0 * static_cast<double>(numel(logits.shape));
+}
 
 }  // namespace
 
-std::string CrossEntropy::attributes() const { return smoothing_text(label_smoothing); }
+std::string CrossEntropy::attributes() const {
+  return smoothing_text(label_smoothing);
+}
 
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
@@ -40,7 +44,9 @@ double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const T
   return softmax_flops(inputs[0]);
 }
 
-std::string CrossEntropyBackward::attributes() const { return smoothing_text(label_smoothing); }
+std::string CrossEntropyBackward::attributes() const {
+  return smoothing_text(label_smoothing);
+}
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
   return {inputs[1]};
@@ -52,7 +58,8 @@ double CrossEntropyBackward::flops(std::span<const TensorSpec> inputs, std::span
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  expect(k <= inputs[0].shape[1], fmt::format("top{} needs at least {} classes, got {}", k, k, inputs[0].shape[1]));
+  expect(k <= inputs[0].shape[1],
+         fmt::format("top{} needs at least {} classes, got {}", k, k, inputs[0].shape[1]));
   return {{.shape = {1}, .dtype = DType::f32}};
 }
 

@@ -20,7 +20,8 @@ class CrossEntropy final : public Operation {
   const double label_smoothing;
 };
 
-/// dloss (1), logits, labels, weights -> dlogits = dloss * weight * (p - target), target = (1 - s) onehot + s / C.
+/// dloss (1), logits, labels, weights -> dlogits = dloss * weight * (p - target), target = (1 - s) onehot + s
+/// / C.
 class CrossEntropyBackward final : public Operation {
  public:
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}

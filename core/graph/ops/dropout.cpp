@@ -5,7 +5,9 @@
 
 namespace trainer {
 
-std::string Dropout::attributes() const { return fmt::format("p={} key={:016x}", rule.p, rule.key); }
+std::string Dropout::attributes() const {
+  return fmt::format("p={} key={:016x}", rule.p, rule.key);
+}
 
 std::vector<TensorSpec> Dropout::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs[1] == TensorSpec{{inputs[0].shape[0]}, DType::i32}, "needs one index per sample");

@@ -7,8 +7,8 @@
 #include "core/base/math.h"
 
 // Every element-wise function of one argument. A functor computes y = f(x) and, from y or from x, the
-// gradient dx = dy * f'(x); it is compiled by g++ for the CPU and by nvcc for the GPU. The type list at the end
-// makes an operation, its gradient, a layer of that name and both backends' loops out of each functor.
+// gradient dx = dy * f'(x); it is compiled by g++ for the CPU and by nvcc for the GPU. The type list at the
+// end makes an operation, its gradient, a layer of that name and both backends' loops out of each functor.
 
 namespace trainer::elementwise {
 
@@ -23,9 +23,13 @@ struct Relu {
   template <class F>
   void declare(F&) {}
   template <class T>
-  TRAINER_HD T operator()(T x) const { return x > T(0) ? x : T(0); }
+  TRAINER_HD T operator()(T x) const {
+    return x > T(0) ? x : T(0);
+  }
   template <class T>
-  TRAINER_HD T gradient(T y, T dy) const { return y > T(0) ? dy : T(0); }
+  TRAINER_HD T gradient(T y, T dy) const {
+    return y > T(0) ? dy : T(0);
+  }
 };
 
 /// y = x for x > 0, negative_slope * x otherwise
@@ -39,9 +43,13 @@ struct LeakyRelu {
     fields.add("negative_slope", &negative_slope, "slope for x < 0");
   }
   template <class T>
-  TRAINER_HD T operator()(T x) const { return x > T(0) ? x : T(negative_slope) * x; }
+  TRAINER_HD T operator()(T x) const {
+    return x > T(0) ? x : T(negative_slope) * x;
+  }
   template <class T>
-  TRAINER_HD T gradient(T x, T dy) const { return x > T(0) ? dy : T(negative_slope) * dy; }
+  TRAINER_HD T gradient(T x, T dy) const {
+    return x > T(0) ? dy : T(negative_slope) * dy;
+  }
 };
 
 /// y = 1 / (1 + exp(-x)), dy/dx = y * (1 - y)
@@ -52,9 +60,13 @@ struct Sigmoid {
   template <class F>
   void declare(F&) {}
   template <class T>
-  TRAINER_HD T operator()(T x) const { return T(1) / (T(1) + math::exp(-x)); }
+  TRAINER_HD T operator()(T x) const {
+    return T(1) / (T(1) + math::exp(-x));
+  }
   template <class T>
-  TRAINER_HD T gradient(T y, T dy) const { return dy * y * (T(1) - y); }
+  TRAINER_HD T gradient(T y, T dy) const {
+    return dy * y * (T(1) - y);
+  }
 };
 
 /// y = tanh(x), dy/dx = 1 - y^2
@@ -65,9 +77,13 @@ struct Tanh {
   template <class F>
   void declare(F&) {}
   template <class T>
-  TRAINER_HD T operator()(T x) const { return math::tanh(x); }
+  TRAINER_HD T operator()(T x) const {
+    return math::tanh(x);
+  }
   template <class T>
-  TRAINER_HD T gradient(T y, T dy) const { return dy * (T(1) - y * y); }
+  TRAINER_HD T gradient(T y, T dy) const {
+    return dy * (T(1) - y * y);
+  }
 };
 
 /// y = x * s(x) with s the sigmoid, dy/dx = s * (1 + x * (1 - s))
@@ -78,7 +94,9 @@ struct Silu {
   template <class F>
   void declare(F&) {}
   template <class T>
-  TRAINER_HD T operator()(T x) const { return x / (T(1) + math::exp(-x)); }
+  TRAINER_HD T operator()(T x) const {
+    return x / (T(1) + math::exp(-x));
+  }
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
     const T s = T(1) / (T(1) + math::exp(-x));
@@ -94,9 +112,13 @@ struct Gelu {
   template <class F>
   void declare(F&) {}
   template <class T>
-  static TRAINER_HD T cumulative(T x) { return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752440))); }
+  static TRAINER_HD T cumulative(T x) {
+    return T(0.5) * (T(1) + math::erf(x * T(0.70710678118654752440)));
+  }
   template <class T>
-  TRAINER_HD T operator()(T x) const { return x * cumulative(x); }
+  TRAINER_HD T operator()(T x) const {
+    return x * cumulative(x);
+  }
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
     const T density = T(0.39894228040143267794) * math::exp(T(-0.5) * x * x);

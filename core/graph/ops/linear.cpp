@@ -10,7 +10,8 @@ namespace {
 
 /// One multiply-add for each element of y and each feature of x.
 double matmul_flops(const Shape& y, const Shape& x) {
-  return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(numel(x) / x[0]);
+  const int64_t features = numel(x) / x[0];
+  return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(features);
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   TensorId dy = backward.dy[0];
-  if (relu) dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
+  if (relu)
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
   std::vector<TensorId> gradients(3, kNone);
   if (backward.wanted[0]) {
     gradients[0] = backward.build.emit<LinearBackwardData>({dy, backward.x(1)}, backward.shape(0));
@@ -48,7 +50,8 @@ std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> in
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
 
-double LinearBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
+double LinearBackwardData::flops(std::span<const TensorSpec> inputs,
+                                 std::span<const TensorSpec> outputs) const {
   return matmul_flops(inputs[0].shape, outputs[0].shape);
 }
 

@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-/// y = x wT + bias. x (N, …) with its inner extents taken as K features, w (O, K), bias (O) or absent -> y (N, O).
-/// With `relu` (set by fusion) y is clamped at zero in the same walk.
+/// y = x wT + bias. x (N, …) with its inner extents taken as K features, w (O, K), bias (O) or absent -> y
+/// (N, O). With `relu` (set by fusion) y is clamped at zero in the same walk.
 class Linear final : public Operation {
  public:
   explicit Linear(bool with_relu = false) : relu(with_relu) {}

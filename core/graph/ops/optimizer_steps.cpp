@@ -6,7 +6,9 @@
 namespace trainer {
 namespace {
 
-double elements(const TensorSpec& spec) { return static_cast<double>(numel(spec.shape)); }
+double elements(const TensorSpec& spec) {
+  return static_cast<double>(numel(spec.shape));
+}
 
 void expect_same(std::span<const TensorSpec> inputs, size_t count) {
   for (size_t i = 1; i < count; ++i) {
@@ -56,7 +58,9 @@ bool AdamW::in_place(size_t input, size_t output) const {
   return (input == 0 && output == 0) || (input == output + 1 && output >= 1);
 }
 
-std::string ClipByNorm::attributes() const { return fmt::format("max_norm={}", max_norm); }
+std::string ClipByNorm::attributes() const {
+  return fmt::format("max_norm={}", max_norm);
+}
 
 std::vector<TensorSpec> ClipByNorm::infer(std::span<const TensorSpec>) const {
   return {{.shape = {1}, .dtype = DType::f32}, {.shape = {1}, .dtype = DType::f32}};

@@ -11,7 +11,8 @@ TensorSpec pooled(const TensorSpec& input, const Conv2dGeometry& geometry) {
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
   for (size_t d = 0; d < 2; ++d) {
     expect(geometry.padding[d] * 2 <= geometry.kernel[d],
-           fmt::format("padding {} is more than half the window of {}", geometry.padding[d], geometry.kernel[d]));
+           fmt::format("padding {} is more than half the window of {}", geometry.padding[d],
+                       geometry.kernel[d]));
   }
   const Extent2 out = geometry.output({x[2], x[3]});
   expect(out[0] > 0 && out[1] > 0, fmt::format("a {}x{} window does not fit into a {}x{} image",
@@ -32,7 +33,8 @@ std::vector<TensorSpec> MaxPool2d::infer(std::span<const TensorSpec> inputs) con
 }
 
 std::vector<TensorId> MaxPool2d::gradient(const Backward& backward) const {
-  return {backward.build.emit<MaxPool2dBackward>({backward.dy[0], backward.y(1)}, geometry, backward.shape(0))};
+  return {
+      backward.build.emit<MaxPool2dBackward>({backward.dy[0], backward.y(1)}, geometry, backward.shape(0))};
 }
 
 double MaxPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec> outputs) const {

@@ -30,8 +30,12 @@ elementwise::Reads gradient_reads(const elementwise::Function& function) {
   return std::visit([](const auto& f) { return f.kGradientReads; }, function);
 }
 
-std::string_view Unary::name() const { return function_name(function); }
-std::string Unary::attributes() const { return parameters_text(function); }
+std::string_view Unary::name() const {
+  return function_name(function);
+}
+std::string Unary::attributes() const {
+  return parameters_text(function);
+}
 
 std::vector<TensorSpec> Unary::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs.size() == 1, "takes one input");
@@ -46,7 +50,9 @@ std::vector<TensorId> Unary::gradient(const Backward& backward) const {
 UnaryBackward::UnaryBackward(elementwise::Function f)
     : function(f), name_(std::string(function_name(f)) + "_backward") {}
 
-std::string UnaryBackward::attributes() const { return parameters_text(function); }
+std::string UnaryBackward::attributes() const {
+  return parameters_text(function);
+}
 
 std::vector<TensorSpec> UnaryBackward::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs.size() == 2 && inputs[0] == inputs[1], "takes two inputs of one shape");

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "cuda/handler.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// The oldest architecture that the build compiles for: 8.0, NVIDIA's A100.
+constexpr int kLowestMajor = 8;
+
+[[noreturn]] void no_device(const std::string& reason) {
+  throw Error(ExitCode::no_device,
+              fmt::format("{}; run where a GPU of compute capability {}.0 or newer is available", reason,
+                          kLowestMajor));
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Refuses where the runtime finds no GPU, or only one that this library was not compiled for.
+void expect_device() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess || devices == 0) {
+    std::string reason = "no CUDA device: cudaGetDeviceCount says " + describe(status);
+    int driver = 0;
+    if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
+      reason += driver == 0 ? ": no NVIDIA driver is installed"
+                            : fmt::format(": the driver knows CUDA {}, this was built with {}",
+                                          version_text(driver), version_text(CUDART_VERSION));
+    }
+    no_device(reason);
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "reading the GPU's properties");
+  if (properties.major < kLowestMajor) {
+    no_device(
+        fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
+  }
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend() {
+    expect_device();
+    check(cudaSetDevice(0), "choosing the GPU");
+    device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
+      return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
+    });
+    device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
+    size_t total = 0;
+    check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
+    add_elementwise(handlers_);
+    add_linear(handlers_);
+  }
+
+  std::string_view name() const override { return "cuda"; }
+
+  std::optional<std::string> why_not(const OpContext& context) const override {
+    if (find(context) == nullptr) {
+      return "this version has no GPU kernel for it; write device.type=cpu";
+    }
+    for (const TensorSpec& spec : context.inputs) {
+      if (spec.dtype == DType::f32) continue;
+      return fmt::format("its GPU kernel computes in f32 only, not {}", to_string(spec.dtype));
+    }
+    return std::nullopt;
+  }
+
+  Choice select(const OpContext& context, const OpenLayouts& /*inputs*/) const override {
+    return find(context)->select(device_, context);
+  }
+
+  Choice select_reorder(const OpContext&, const Layout&, const Layout&) const override {
+    throw std::logic_error("the CUDA backend keeps every tensor row-major: nothing is to be reordered");
+  }
+
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
+                                  const Slots& slots) const override {
+    return find(context)->compile(device_, context, choice, slots);
+  }
+
+  Buffer allocate(int64_t bytes) override {
+    // An empty buffer still gets an address, so that sub-arrays of it can be formed.
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    void* data = nullptr;
+    const cudaError_t status = cudaMalloc(&data, size);
+    if (status == cudaErrorMemoryAllocation) out_of_memory(bytes);
+    check(status, "allocating GPU memory");
+    Buffer buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFree(memory)); });
+    check(cudaMemsetAsync(data, 0, size, device_.stream.get()), "clearing GPU memory");
+    return buffer;
+  }
+
+  /// Page-locked: the GPU copies from it without the host's help, and may read it in place.
+  Buffer allocate_batch(int64_t bytes) override {
+    void* data = nullptr;
+    check(cudaHostAlloc(&data, static_cast<size_t>(std::max<int64_t>(bytes, 1)), cudaHostAllocDefault),
+          "allocating page-locked memory");
+    return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
+  }
+
+  int64_t memory_bytes() const override { return static_cast<int64_t>(free_at_start_); }
+
+  void upload(void* device, const float* host, int64_t elements, DType dtype) override {
+    if (dtype == DType::i32) {
+      const std::vector<int32_t> whole(host, host + elements);
+      copy(device, whole.data(), elements, cudaMemcpyHostToDevice);
+    } else {
+      copy(device, host, elements, cudaMemcpyHostToDevice);
+    }
+  }
+
+  void download(float* host, const void* device, int64_t elements, DType dtype) override {
+    if (dtype == DType::i32) {
+      std::vector<int32_t> whole(static_cast<size_t>(elements));
+      copy(whole.data(), device, elements, cudaMemcpyDeviceToHost);
+      std::transform(whole.begin(), whole.end(), host,
+                     [](int32_t value) { return static_cast<float>(value); });
+    } else {
+      copy(host, device, elements, cudaMemcpyDeviceToHost);
+    }
+  }
+
+ private:
+  const Handler* find(const OpContext& context) const {
+    const auto found = handlers_.find(std::type_index(typeid(context.op)));
+    return found == handlers_.end() ? nullptr : &found->second;
+  }
+
+  /// Four bytes an element, after everything put on the stream before; returns when it is done.
+  void copy(void* to, const void* from, int64_t elements, cudaMemcpyKind kind) {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(elements) * 4, kind, device_.stream.get()),
+          "copying");
+    check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
+  }
+
+  [[noreturn]] static void out_of_memory(int64_t bytes) {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("out of GPU memory: asked for {}, free {} of {}; lower training.micro_batch_size",
+                            human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
+                            human_bytes(static_cast<int64_t>(total))));
+  }
+
+  Device device_;
+  Handlers handlers_;
+  size_t free_at_start_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() {
+  return std::make_unique<CudaBackend>();
+}
+
+}  // namespace trainer::cuda

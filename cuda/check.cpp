@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/check.h"
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
+namespace trainer::cuda {
+
+std::string describe(cudaError_t status) {
+  return fmt::format("{} ({})", cudaGetErrorName(status), cudaGetErrorString(status));
+}
+
+void check(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  throw Error(ExitCode::internal, fmt::format("{}: CUDA says {}", what, describe(status)));
+}
+
+void check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ExitCode::internal,
+              fmt::format("{}: cuBLASLt says {} ({})", what, cublasLtGetStatusName(status),
+                          cublasLtGetStatusString(status)));
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+namespace trainer::cuda {
+
+/// Throws Error (exit 70) unless the call, or the launch before it, succeeded; `what` is an operation's name
+/// or says what was being done.
+void check(cudaError_t status, std::string_view what);
+void check(cublasStatus_t status, std::string_view what);
+
+/// "cudaErrorNoDevice (no CUDA-capable device is detected)"
+std::string describe(cudaError_t status);
+
+// What CUDA and cuBLASLt hand out, given back by whoever holds it last. A failure then has nobody to tell:
+// it is an earlier error of the device, which the next checked call reports.
+template <auto destroy>
+struct Destroy {
+  template <class Object>
+  void operator()(Object* object) const {
+    static_cast<void>(destroy(object));
+  }
+};
+template <class Handle, auto destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<destroy>>;
+
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
+using BlasHandle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using MatmulDescriptor = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using MatmulPreference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+/// Calls create(&handle, …) and owns what it made.
+template <class Owner, class Create, class... Arguments>
+Owner make(std::string_view what, Create create, Arguments... arguments) {
+  typename Owner::pointer handle = nullptr;
+  check(create(&handle, arguments...), what);
+  return Owner(handle);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "core/engine/backend_library.h"
+#include "cuda/backend.h"
+
+namespace {
+
+/// As much of the text as fits, ended by a zero.
+void copy_text(const std::string& text, char* to, size_t bytes) {
+  const size_t count = std::min(text.size(), bytes - 1);
+  std::memcpy(to, text.data(), count);
+  to[count] = '\0';
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) trainer::Backend* trainer_make_backend(
+    const char* interface, char* reason, size_t reason_bytes) {
+  try {
+    if (std::string(interface) == trainer::kBackendInterface) return trainer::cuda::make_backend().release();
+    copy_text(std::string("libtrainer_cuda.so is of another build: it has ") + trainer::kBackendInterface +
+                  ", the program expects " + interface + "; install the two together",
+              reason, reason_bytes);
+  } catch (const std::exception& problem) {
+    copy_text(problem.what(), reason, reason_bytes);
+  }
+  return nullptr;
+}

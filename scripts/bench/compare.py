@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ours and PyTorch on the same machine in one run, alternating; prints the median ratio with its spread.
+
+Each turn is a fresh process on either side. A turn during which the rest of the machine used more than 5 % of a
+core is thrown away and repeated. PyTorch runs tuned: an OpenMP build of OpenBLAS (a pthreads one fights with
+PyTorch's own threads) and a malloc that keeps freed pages; it gets the faster of its two layouts.
+"""
+import argparse
+import glob
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MOST_FOREIGN_CPU = 0.05  # cores
+
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument("network", choices=["mlp", "lenet"])
+arguments.add_argument("--turns", type=int, default=6)
+arguments.add_argument("--threads", type=int, default=2)
+arguments.add_argument("--steps", type=int, default=0, help="steps of one window; default: about a second's worth")
+arguments.add_argument("--trainer", default=os.path.join(ROOT, "build/release/bin/trainer"))
+arguments.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
+arguments.add_argument("--set", action="append", default=[], help="an override for our side (may be repeated)")
+options = arguments.parse_args()
+steps = options.steps or {"mlp": 300, "lenet": 30}[options.network]
+WINDOWS = 6
+
+
+def tuned_environment():
+    """Without variables that cap OpenBLAS, with an OpenMP OpenBLAS unpacked beside, not installed."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+    cache = os.path.join(tempfile.gettempdir(), "openblas-openmp")
+    if not glob.glob(cache + "/usr/lib/*/openblas-openmp/libblas.so.3"):
+        os.makedirs(cache, exist_ok=True)
+        subprocess.run("apt-get download libopenblas0-openmp && dpkg -x libopenblas0-openmp_*.deb .", shell=True,
+                       cwd=cache, check=True, stdout=subprocess.DEVNULL)
+    library = glob.glob(cache + "/usr/lib/*/openblas-openmp/libblas.so.3")[0]
+    env.update(LD_LIBRARY_PATH=os.path.dirname(library), MALLOC_MMAP_MAX_="0",
+               MALLOC_TRIM_THRESHOLD_=str(1 << 36), MALLOC_TOP_PAD_=str(1 << 28))
+    return env
+
+
+def busy_seconds():
+    fields = [int(v) for v in open("/proc/stat").readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def timed(command, env):
+    """Output of a command, and the cores that everything else used meanwhile."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy, began = busy_seconds(), time.perf_counter()
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return done.stdout, max(0.0, (busy_seconds() - busy - own) / wall)
+
+
+def until_clean(turn):
+    for _ in range(10):
+        result, foreign = turn()
+        if foreign <= MOST_FOREIGN_CPU:
+            return result
+        print(f"  thrown away: the rest of the machine used {foreign:.2f} cores", flush=True)
+    sys.exit("the machine is too busy for a comparison")
+
+
+def ours():
+    directory = tempfile.mkdtemp()
+    recipe = {"mlp": "fashion_mnist_mlp", "lenet": "fashion_mnist_cnn"}[options.network]
+    command = [options.trainer, "--config", f"{ROOT}/configs/{recipe}.yaml", f"run.output_dir={directory}/run",
+               f"training.max_duration={(WINDOWS + 2) * steps}ba", "validation.interval=0ep",
+               f"logging.interval={steps}ba", f"device.threads={options.threads}", "optimizer.lr=0.01",
+               "optimizer.weight_decay=0", "lr_scheduler=constant", 'data.val=""',
+               "data.augment=[{normalize: {mean: [0.286], std: [0.353]}}]"]
+    if options.network == "lenet":
+        command += ["model.layers[5].dropout.p=0", "model.layers[9].dropout.p=0"]
+    _, foreign = timed(command + options.set, os.environ)
+    records = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
+    summary = json.load(open(directory + "/run/summary.json"))
+    shutil.rmtree(directory)
+    windows = [128 / r["samples_per_s"] * 1e3 for r in records if r["split"] == "train"][2:]
+    parts = {k: statistics.median(r[k] for r in records[2:])
+             for k in ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")}
+    return {"ms_per_step": windows, "first_step_s": summary["training"]["first_step_seconds"],
+            "peak_rss_mib": summary["memory"]["peak_bytes"] / 2**20, **parts}, foreign
+
+
+def theirs(layout):
+    command = [options.python, HERE + "/peer_torch.py", options.network, "--layout", layout, "--steps", str(steps),
+               "--windows", str(WINDOWS), "--threads", str(options.threads)]
+    output, foreign = timed(command, tuned_environment())
+    return json.loads(output), foreign
+
+
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+layouts = ["nchw"] if options.network == "mlp" else ["nchw", "nhwc"]
+rows = []
+for turn in range(options.turns):
+    us = until_clean(ours)
+    peers = {layout: until_clean(lambda: theirs(layout)) for layout in layouts}
+    best = min(peers.values(), key=lambda p: statistics.median(p["ms_per_step"]))
+    rows.append((us, best))
+    print(f"turn {turn + 1}: ours {statistics.median(us['ms_per_step']):.3f} ms, "
+          f"PyTorch {best['version']} {best['layout']} {statistics.median(best['ms_per_step']):.3f} ms", flush=True)
+ratio = [statistics.median(p["ms_per_step"]) / statistics.median(u["ms_per_step"]) for u, p in rows]
+print(f"{options.network}, batch 128, {options.threads} threads, {options.turns} turns: times as fast as PyTorch "
+      f"{rows[0][1]['version']}: {spread(ratio)}")
+print(f"  ms/step: ours {spread([statistics.median(u['ms_per_step']) for u, _ in rows])}, "
+      f"PyTorch {spread([statistics.median(p['ms_per_step']) for _, p in rows])}")
+print(f"  start of process to end of first step, s: ours {spread([u['first_step_s'] for u, _ in rows])}, "
+      f"PyTorch {spread([p['first_step_s'] for _, p in rows])}")
+print(f"  peak resident MiB: ours {spread([u['peak_rss_mib'] for u, _ in rows])}, "
+      f"PyTorch {spread([p['peak_rss_mib'] for _, p in rows])}")
+parts = ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")
+print("  ours: " + ", ".join(f"{k[:-3]} {statistics.median(u[k] for u, _ in rows):.3f} ms" for k in parts))

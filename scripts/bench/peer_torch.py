@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's side of a comparison: trains one of our networks on Fashion-MNIST and prints one JSON line.
+
+A step is: take the next batch, zero gradients, forward, cross entropy, backward, SGD with momentum. The pictures are
+normalised once beforehand and lie in memory, which costs PyTorch less than our pipeline costs us. Two warm-up
+windows are not counted.
+"""
+import argparse
+import gzip
+import json
+import os
+import resource
+import time
+
+arguments = argparse.ArgumentParser(description=__doc__)
+arguments.add_argument("network", choices=["mlp", "lenet"])
+arguments.add_argument("--threads", type=int, default=2)
+arguments.add_argument("--batch", type=int, default=128)
+arguments.add_argument("--steps", type=int, default=50, help="steps of one window")
+arguments.add_argument("--windows", type=int, default=6)
+arguments.add_argument("--layout", choices=["nchw", "nhwc"], default="nchw")
+arguments.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+options = arguments.parse_args()
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+
+
+def seconds_since_process_start():
+    """Since exec, from the kernel's own record (10 ms resolution)."""
+    started = int(open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+
+
+import torch  # noqa: E402  (reads the environment)
+from torch import nn  # noqa: E402
+
+torch.set_num_threads(options.threads)
+torch.manual_seed(0)
+
+
+def read_idx(name, header):
+    data = gzip.open(os.path.join(options.data, name)).read()
+    return torch.frombuffer(bytearray(data[header:]), dtype=torch.uint8)
+
+
+if options.network == "mlp":
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 100), nn.ReLU(),
+                          nn.Linear(100, 10))
+else:
+    model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=True)
+loss_of = nn.CrossEntropyLoss()
+samples = (options.windows + 2) * options.steps * options.batch
+images = read_idx("train-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).float().div_(255).sub_(0.286).div_(0.353)
+labels = read_idx("train-labels-idx1-ubyte.gz", 8).long()
+if options.layout == "nhwc":
+    model = model.to(memory_format=torch.channels_last)
+    images = images.contiguous(memory_format=torch.channels_last)
+position = 0
+
+
+def step():
+    global position
+    if position + options.batch > len(images):
+        position = 0
+    x, y = images[position:position + options.batch], labels[position:position + options.batch]
+    position += options.batch
+    optimizer.zero_grad(set_to_none=True)
+    loss = loss_of(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+first_loss = float(step())
+first_step_s = seconds_since_process_start()
+windows = []
+for window in range(options.windows + 2):
+    began = time.perf_counter()
+    for _ in range(options.steps):
+        loss = step()
+    float(loss)
+    windows.append((time.perf_counter() - began) / options.steps * 1e3)
+print(json.dumps({
+    "version": torch.__version__, "network": options.network, "layout": options.layout,
+    "ms_per_step": windows[2:], "first_step_s": first_step_s,
+    "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+}))

@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Formatting, rules of the source tree and clang-tidy. Each finding is one line: file:line: what is wrong.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/stage.sh
+source scripts/stage.sh
+
+# Tracked files and those about to be.
+list() {
+  git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
+    [ ! -f "$file" ] || printf '%s\n' "$file"
+  done
+}
+
+# Runs a rule, which prints its findings; anything printed, a complaint of its own tools included, is a failure.
+rule() {
+  local found
+  found=$("$1" 2>&1 || true)
+  [ -z "$found" ] || { printf '%s\n' "$found" && return 1; }
+}
+
+# Release 14 by preference: other releases format differently and know other checks.
+tool() {
+  command -v "$1-14" || command -v "$1" || {
+    echo "lint: $1 not found: run scripts/setup.sh --lint" >&2
+    exit 69
+  }
+}
+
+sources=('*.h' '*.cpp' '*.cu' '*.cuh')
+scripts=('*.sh' '*.py' '*.cmake' '*CMakeLists.txt' '*.yaml' '*.yml' .ci/run .clang-tidy)
+text=("${sources[@]}" "${scripts[@]}" '*.json' '*.md' '*.txt' .clang-format .gitignore LICENSE)
+
+check_format() {
+  local format
+  format=$(tool clang-format)
+  list "${sources[@]}" | xargs -d '\n' "$format" --dry-run -Werror
+}
+
+check_spdx() {
+  list "${sources[@]}" "${scripts[@]}" | while read -r file; do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0$' ||
+      echo "$file:1: no 'SPDX-License-Identifier: Apache-2.0' in the first two lines"
+  done
+}
+
+# Which folder may include what: a list of files or folders. The folders under core/ count one by one.
+check_includes() {
+  list "${sources[@]}" | xargs -d '\n' grep -HnE '^[[:space:]]*#[[:space:]]*include' | awk '
+    BEGIN {
+      base = "core/base/"; config = base " core/config/"; graph = base " core/graph/"
+      engine = graph " core/engine/"
+      may["core/base"] = base
+      may["core/config"] = config
+      may["core/graph"] = graph
+      may["core/engine"] = engine
+      may["core/passes"] = engine " core/passes/"
+      may["core/layers"] = graph " core/config/ core/layers/"
+      may["core/data"] = config " core/data/ core/engine/buffer.h"
+      may["core/train"] = engine " core/config/ core/data/ core/train/"
+      may["core/recipe"] = "core/"
+      may["cpu"] = engine " cpu/"
+      may["cuda"] = engine " cuda/"
+      may["apps"] = "core/ cpu/backend.h apps/"
+      may["tests"] = "core/ cpu/ cuda/ apps/ tests/"
+      # Headers of libraries: where they may stand.
+      lib["yaml-cpp/"] = "^core/config/.*[.]cpp$"
+      lib["CLI/"] = "^apps/.*[.]cpp$"
+      lib["oneapi/"] = lib["dnnl"] = "^(cpu|tests)/"
+      lib["nlohmann/"] = "[.]cpp$"
+      lib["zlib.h"] = "[.]cpp$"
+      lib["catch2/"] = "^tests/"
+      lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^cuda/"
+    }
+    function starts(text, prefix) { return substr(text, 1, length(prefix)) == prefix }
+    function finding(text) { print file ":" line ": " text }
+    {
+      file = $0; sub(/:.*/, "", file)
+      line = substr($0, length(file) + 2); sub(/:.*/, "", line)
+      if (!match($0, /["<][^">]*[">]/)) { finding("an include that is neither \"file\" nor <header>"); next }
+      target = substr($0, RSTART + 1, RLENGTH - 2); quoted = substr($0, RSTART, 1) == "\""
+      if (target ~ /(^|\/)\.\.?\//) { finding("\"" target "\": write includes from the root"); next }
+      if (!quoted) {
+        for (prefix in lib) {
+          if (starts(target, prefix) && file !~ lib[prefix]) finding("<" target "> may only stand in " lib[prefix])
+        }
+        next
+      }
+      split(file, part, "/")
+      folder = part[1] == "core" ? "core/" part[2] : part[1]
+      if (!(folder in may)) { finding("folder " folder " has no include rule in scripts/lint.sh"); next }
+      count = split(may[folder], allowed, " "); ok = 0
+      for (i = 1; i <= count; ++i) if (starts(target, allowed[i])) ok = 1
+      if (!ok) finding("\"" target "\": " folder " may include only " may[folder])
+    }'
+}
+
+check_headers() {
+  list '*.h' '*.cuh' | while read -r file; do
+    [ "$(grep -c '^#pragma once$' "$file")" = 1 ] || echo "$file:1: expected one '#pragma once'"
+  done
+}
+
+check_compiler_switches() {
+  list "${sources[@]}" | grep -v '^core/base/host_device\.h$' |
+    xargs -d '\n' grep -HnE '^[[:space:]]*#[[:space:]]*(if|elif).*(CUDA|NVCC)' |
+    sed 's/$/   <- only core\/base\/host_device.h may ask for CUDA/'
+}
+
+# Paths of one machine. Where NVIDIA and Debian install theirs is the same everywhere, and named where it is needed.
+check_paths() {
+  list "${text[@]}" | grep -v -e '^LICENSE$' -e '^scripts/lint\.sh$' | xargs -d '\n' grep -HnE \
+    '(^|[^[:alnum:]_./}-])/(work|tmp|home|root|opt|mnt|scratch|usr/local|usr/share)(/|[^[:alnum:]_-]|$)' |
+    grep -vE \
+      -e '^(scripts/[^:]*|[^:]*\.cmake|([^:]*/)?CMakeLists\.txt|[^:]*\.md):[0-9]+:.*/usr/local/cuda' \
+      -e '^(configs/[^:]*|scripts/[^:]*|tests/[^:]*|[^:]*\.md):[0-9]+:.*/usr/share/datasets' |
+    sed 's/$/   <- a path of one machine/'
+}
+
+# Control characters, carriage returns, and the invisible ones that reorder or hide text.
+check_characters() {
+  list "${text[@]}" | LC_ALL=C.UTF-8 xargs -d '\n' grep -aHnP \
+    '[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{2069}\x{feff}]' |
+    LC_ALL=C sed -E 's/^([^:]*:[0-9]+):.*/\1: a control or invisible character/'
+}
+
+check_tidy() {
+  local database=build/release log=build/clang-tidy.log status=0 tidy
+  tidy=$(tool clang-tidy)
+  [ -f "$database/compile_commands.json" ] || cmake --preset release -DTRAINER_CUDA=auto >/dev/null
+  # The commands are g++'s: clang does not know all its warnings, and brings no <omp.h>.
+  run-clang-tidy -quiet -clang-tidy-binary "$tidy" -p "$database" -j "$(nproc)" \
+    -extra-arg=-Wno-unknown-warning-option "-extra-arg=-idirafter$(g++ -print-file-name=include)" \
+    "^$PWD/(core|cpu|apps)/" >"$log" 2>&1 || status=$?
+  sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -vE '^[^ ]*clang-tidy|warnings? (generated|treated)|^$' || true
+  echo "$(grep -cE '^[^ ]*clang-tidy[^ ]* ' "$log") files"
+  return "$status"
+}
+
+fast=yes tidy=yes
+case ${1:-} in
+  "") ;;
+  --fast) tidy=no ;;
+  --tidy) fast=no ;;
+  *)
+    echo "usage: scripts/lint.sh [--fast | --tidy]    (--fast: without clang-tidy, --tidy: nothing else)" >&2
+    exit 64
+    ;;
+esac
+
+failed=0
+if [ "$fast" = yes ]; then
+  stage "format" check_format || failed=1
+  stage "licence lines" rule check_spdx || failed=1
+  stage "include directions" rule check_includes || failed=1
+  stage "header guards" rule check_headers || failed=1
+  stage "CUDA switches" rule check_compiler_switches || failed=1
+  stage "machine paths" rule check_paths || failed=1
+  stage "control characters" rule check_characters || failed=1
+fi
+if [ "$tidy" = yes ]; then
+  stage "clang-tidy" check_tidy || failed=1
+fi
+exit "$failed"

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/fixtures/*.safetensors: what PyTorch computes for operations, optimisers and short trainings.
+
+Needs numpy and torch (CPU). The files are small and kept with the sources, so that the tests need neither.
+"""
+
+import json
+import math
+import pathlib
+import struct
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
+
+
+def write(name, tensors):
+    """The safetensors format: length of the header, the header as JSON, the data."""
+    header, data = {}, b""
+    for key, value in tensors.items():
+        array = np.ascontiguousarray(torch.as_tensor(value).detach().numpy(), dtype="<f4")
+        header[key] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path = FIXTURES / (name + ".safetensors")
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+# Operations ----------------------------------------------------------------------------------------------------
+
+
+def f32(*shape):
+    """Numbers that fp32 holds exactly, in double: both sides start from the same values."""
+    return torch.randn(*shape).float().double()
+
+
+def record(out, name, forward, **inputs):
+    """Inputs, y, a gradient dy that arrives, and the gradient of each input that has one."""
+    leaves = {k: v.clone().requires_grad_(True) for k, v in inputs.items()}
+    y = forward(**leaves)
+    dy = f32(*y.shape)
+    y.backward(dy)
+    for key, leaf in leaves.items():
+        out[f"{name}/{key}"] = leaf
+        out[f"{name}/d{key}"] = leaf.grad
+    out[f"{name}/y"] = y
+    out[f"{name}/dy"] = dy
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else value
+
+
+def geometry(kernel, stride=1, padding=0, dilation=1, groups=1):
+    flat = [*pair(kernel), *pair(stride), *pair(padding), *pair(dilation), groups]
+    return torch.tensor(flat, dtype=torch.float32)
+
+
+CONVOLUTIONS = [
+    ((2, 3, 6, 5), 4, 3, {}),
+    ((1, 17, 5, 5), 6, 3, {"padding": 1}),
+    ((3, 2, 9, 8), 5, (3, 2), {"stride": (2, 3), "padding": (1, 0)}),
+    ((2, 3, 9, 9), 4, 3, {"padding": 2, "dilation": 2}),
+    ((2, 6, 5, 5), 9, 3, {"padding": 1, "groups": 3}),
+    ((1, 8, 6, 6), 8, 3, {"stride": 2, "padding": 1, "groups": 8}),
+    ((2, 16, 6, 6), 16, 3, {"padding": 1}),
+    ((2, 5, 4, 4), 33, 1, {}),
+]
+WINDOWS = [((2, 3, 6, 5), 2, 2, 0), ((1, 17, 7, 7), 3, 2, 1), ((2, 2, 6, 8), (3, 2), (1, 3), (1, 0))]
+ACTIVATIONS = {
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
+
+
+def operations():
+    out = {}
+    for i, (shape, channels, kernel, options) in enumerate(CONVOLUTIONS):
+        w = f32(channels, shape[1] // options.get("groups", 1), *pair(kernel))
+        out[f"conv2d.{i}/geometry"] = geometry(kernel, **options)
+        record(out, f"conv2d.{i}", lambda x, w, b, o=options: F.conv2d(x, w, b, **o), x=f32(*shape), w=w, b=f32(channels))
+    for i, (n, k, o) in enumerate([(1, 31, 33), (5, 17, 3)]):
+        record(out, f"linear.{i}", lambda x, w, b: F.linear(x, w, b),
+               x=f32(n, k), w=f32(o, k), b=f32(o))
+    for kind, pool in {"max_pool2d": F.max_pool2d, "avg_pool2d": F.avg_pool2d}.items():
+        for i, (shape, kernel, stride, padding) in enumerate(WINDOWS):
+            out[f"{kind}.{i}/geometry"] = geometry(kernel, stride, padding)
+            record(out, f"{kind}.{i}", lambda x, p=pool, a=(kernel, stride, padding): p(x, *a), x=f32(*shape))
+    x = torch.cat([torch.linspace(-12, 12, 97).float().double(), 3 * f32(95)])
+    for name, function in ACTIVATIONS.items():
+        record(out, name, lambda x, f=function: f(x), x=x)
+    for i, smoothing in enumerate([0.0, 0.1]):
+        logits = (3 * f32(7, 11)).float().double().requires_grad_(True)
+        labels = torch.randint(0, 11, (7,))
+        loss = F.cross_entropy(logits, labels, label_smoothing=smoothing)
+        loss.backward()
+        out[f"cross_entropy.{i}/smoothing"] = torch.tensor([smoothing])
+        out[f"cross_entropy.{i}/x"] = logits
+        out[f"cross_entropy.{i}/labels"] = labels.double()
+        out[f"cross_entropy.{i}/y"] = loss.reshape(1)
+        out[f"cross_entropy.{i}/dx"] = logits.grad
+    write("operations", out)
+
+
+# Optimisers ----------------------------------------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "sgd.0": (torch.optim.SGD, {"lr": 0.1}),
+    "sgd.1": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}),
+    "sgd.2": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.01, "nesterov": True}),
+    "adamw.0": (torch.optim.AdamW, {"lr": 0.01}),
+    "adamw.1": (torch.optim.AdamW, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.2}),
+}
+
+
+def optimizers():
+    out = {}
+    for name, (kind, options) in OPTIMIZERS.items():
+        w = f32(37).requires_grad_(True)
+        out[f"{name}/w"] = w.detach().clone()
+        optimizer = kind([w], **options)
+        gradients, weights = [f32(37) for _ in range(5)], []
+        for g in gradients:
+            w.grad = g.clone()
+            optimizer.step()
+            weights.append(w.detach().clone())
+        out[f"{name}/gradients"] = torch.stack(gradients)
+        out[f"{name}/weights"] = torch.stack(weights)
+    for i, limit in enumerate([0.5, 100.0]):
+        parts = [f32(13).requires_grad_(True), f32(4, 5).requires_grad_(True)]
+        for j, part in enumerate(parts):
+            part.grad = f32(*part.shape)
+            out[f"clip.{i}/g{j}"] = part.grad.clone()
+        out[f"clip.{i}/max_norm"] = torch.tensor([limit])
+        out[f"clip.{i}/norm"] = torch.nn.utils.clip_grad_norm_(parts, limit).reshape(1)
+        for j, part in enumerate(parts):
+            out[f"clip.{i}/clipped{j}"] = part.grad
+    write("optimizers", out)
+
+
+# Loss curves: weights and batches come from the same counters as core/engine/initialize.cpp's ---------------------
+
+SEED, BATCH, STEPS, BATCHES = 1, 32, 20, 4
+
+
+def random_key(seed, name):
+    value = 0xCBF29CE484222325
+    for byte in struct.pack("<Q", seed) + name.encode():
+        value = ((value ^ byte) * 0x100000001B3) % 2**64
+    return value
+
+
+def philox(key, blocks):
+    """Philox4x32-10 of the counters (block, 0, 0, 0): four words per block."""
+    mask = np.uint64(0xFFFFFFFF)
+    c = [blocks & mask, blocks >> np.uint64(32), np.zeros_like(blocks), np.zeros_like(blocks)]
+    key0, key1 = np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)
+    for _ in range(10):
+        product0, product1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+        c = [(product1 >> np.uint64(32)) ^ c[1] ^ key0, product1 & mask,
+             (product0 >> np.uint64(32)) ^ c[3] ^ key1, product0 & mask]
+        key0, key1 = (key0 + np.uint64(0x9E3779B9)) & mask, (key1 + np.uint64(0xBB67AE85)) & mask
+    return np.stack(c, axis=1).reshape(-1)
+
+
+def uniform(name, shape, low, high):
+    count = math.prod(shape)
+    words = philox(random_key(SEED, name), np.arange((count + 3) // 4, dtype=np.uint64))[:count]
+    u = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24
+    return torch.from_numpy((low + (high - low) * u).astype(np.float32).reshape(shape))
+
+
+def mlp():
+    linear = torch.nn.Linear
+    return {"fc1": linear(784, 1000), "fc2": linear(1000, 100), "fc3": linear(100, 10)}
+
+
+def mlp_forward(m, x):
+    return m["fc3"](F.relu(m["fc2"](F.relu(m["fc1"](x.flatten(1))))))
+
+
+def cnn():
+    return {"conv1": torch.nn.Conv2d(1, 32, 3), "conv2": torch.nn.Conv2d(32, 64, 3),
+            "fc1": torch.nn.Linear(9216, 128), "fc2": torch.nn.Linear(128, 10)}
+
+
+def cnn_forward(m, x):
+    x = F.max_pool2d(F.relu(m["conv2"](F.relu(m["conv1"](x)))), 2)
+    return m["fc2"](F.relu(m["fc1"](x.flatten(1))))
+
+
+def curve(layers, forward, threads, channels_last):
+    torch.set_num_threads(threads)
+    format = torch.channels_last if channels_last else torch.contiguous_format
+    parameters = []
+    for name, layer in layers().items():
+        bound = 1 / math.sqrt(layer.weight[0].numel())
+        with torch.no_grad():
+            for kind in ("weight", "bias"):
+                p = getattr(layer, kind)
+                p.copy_(uniform(f"{name}.{kind}", tuple(p.shape), -bound, bound))
+        parameters.append((name, layer.to(memory_format=format)))
+    model = dict(parameters)
+    optimizer = torch.optim.SGD([p for m in model.values() for p in m.parameters()], lr=0.01, momentum=0.9)
+    losses = []
+    for step in range(STEPS):
+        root3, batch = math.sqrt(3), step % BATCHES  # few batches, so that the loss falls within the steps
+        x = uniform(f"images.{batch}", (BATCH, 1, 28, 28), -root3, root3).contiguous(memory_format=format)
+        labels = uniform(f"labels.{batch}", (BATCH,), 0, 10).floor().long()
+        loss = F.cross_entropy(forward(model, x), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return np.array(losses)
+
+
+def curves():
+    out = {}
+    for name, layers, forward in [("mlp", mlp, mlp_forward), ("cnn", cnn, cnn_forward)]:
+        base = curve(layers, forward, 1, False)
+        others = [curve(layers, forward, 2, False), curve(layers, forward, 1, True), curve(layers, forward, 2, True)]
+        out[f"{name}/losses"] = torch.from_numpy(base)
+        out[f"{name}/spread"] = torch.from_numpy(np.max([abs(other - base) for other in others], axis=0))
+        print(name, base[0], base[-1], "spread", out[f"{name}/spread"].max().item())
+    write("curves", out)
+
+
+if __name__ == "__main__":
+    FIXTURES.mkdir(exist_ok=True)
+    torch.manual_seed(1)
+    operations()
+    optimizers()
+    curves()

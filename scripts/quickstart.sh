@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a fresh clone to a trained network: sets up, builds a release, trains a CNN on Fashion-MNIST.
+# Arguments are passed on: scripts/quickstart.sh training.max_duration=1ep
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh
+cmake --preset release -DTRAINER_CUDA=auto
+cmake --build --preset release -j "$(nproc)" --target trainer
+exec build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml "$@"

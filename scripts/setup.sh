@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is needed to build and run, on Debian 12: only what is missing, shown before it is done.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/setup.sh [--lint] [--dry-run]
+  --lint     also what scripts/lint.sh needs: clang-format and clang-tidy
+  --dry-run  only show what is missing and the command that would install it
+TEXT
+}
+
+readonly unavailable=69 # EX_UNAVAILABLE
+packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
+  nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev dataset-fashion-mnist)
+tools=(g++ cmake ninja git python3)
+dry_run=no
+for argument in "$@"; do
+  case $argument in
+    --lint)
+      packages+=(clang-format clang-tidy)
+      tools+=(clang-format clang-tidy)
+      ;;
+    --dry-run) dry_run=yes ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      echo "setup: unknown argument '$argument'" >&2
+      usage >&2
+      exit 64
+      ;;
+  esac
+done
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    # shellcheck disable=SC2016 # the format is dpkg-query's own
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+  done
+}
+
+# Without Debian's package tools: names the libraries and goes on if the programs are there; CMake says the rest.
+check_by_hand() {
+  local tool absent=()
+  echo "setup: this is not a Debian system; install the equivalents of:"
+  echo "  ${packages[*]}"
+  for tool in "${tools[@]}"; do
+    command -v "$tool" >/dev/null || absent+=("$tool")
+  done
+  if [ ${#absent[@]} -gt 0 ]; then
+    echo "setup: not found: ${absent[*]}" >&2
+    exit "$unavailable"
+  fi
+  echo "setup: the programs are there; a library that is missing will be named by CMake"
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  check_by_hand
+  exit 0
+fi
+
+mapfile -t missing < <(missing_packages)
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "setup: everything needed is installed"
+  exit 0
+fi
+
+apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
+if [ "$(id -u)" -ne 0 ]; then
+  apt=(sudo "${apt[@]}")
+fi
+install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
+# Package lists may be absent (a fresh image) or may not know a package; simulating needs neither root nor network.
+update=()
+if ! apt-get -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+  update=("${apt[@]}" update)
+fi
+
+echo "setup: missing: ${missing[*]}"
+echo "setup: to be run:"
+[ ${#update[@]} -eq 0 ] || echo "  ${update[*]}"
+echo "  ${install[*]}"
+[ "$dry_run" = no ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: there is no sudo here: have an administrator run the above without 'sudo', then try again" >&2
+    exit "$unavailable"
+  fi
+  if [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
+    echo "setup: sudo would ask for a password, and nobody is here to type it: run the above, then try again" >&2
+    exit "$unavailable"
+  fi
+fi
+
+if [ ${#update[@]} -gt 0 ]; then
+  "${update[@]}"
+  "${install[@]}"
+else
+  # Lists that are old name files that the mirror no longer has.
+  "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
+fi

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, builds and runs every test: the release, then all under ASan and UBSan, then the loader under TSan.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/stage.sh
+source scripts/stage.sh
+
+quick=no
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=yes ;;
+    *)
+      echo "usage: [ALLOW_NO_CUDA=1] scripts/test.sh [--quick]    (--quick: the release's tests only)" >&2
+      exit 64
+      ;;
+  esac
+done
+
+passed=0
+failed=0
+
+# Runs the tests of a preset and adds to the two counts; a failing test does not keep the next preset from running.
+run_tests() { # PRESET [COMMAND PREFIX...]
+  local preset=$1 log=build/$1/ctest.log status=0 bad=0 all=0
+  shift
+  "$@" ctest --preset "$preset" -j "$(nproc)" | tee "$log" || status=$?
+  read -r bad all < <(sed -nE 's/.* ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p' "$log") || bad=0 all=0
+  passed=$((passed + all - bad))
+  # A ctest that ends badly without having counted a failure is one.
+  [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+  failed=$((failed + bad))
+  return "$status"
+}
+
+build() { # PRESET [CONFIGURE ARGUMENTS...]
+  local preset=$1
+  shift
+  cmake --preset "$preset" "$@" && cmake --build --preset "$preset" -j "$(nproc)"
+}
+
+# Lets the cache serve a copy of the sources that lies elsewhere (tests/walkthrough.sh, another clone).
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
+stage "setup" scripts/setup.sh
+
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+if command -v nvcc >/dev/null; then
+  cuda=on
+elif [ "${ALLOW_NO_CUDA:-0}" = 1 ]; then
+  cuda=off
+  echo "test: nvcc not found; going on without libtrainer_cuda.so, since ALLOW_NO_CUDA=1"
+else
+  echo "test: nvcc not found in PATH or ${CUDA_HOME:-/usr/local/cuda}/bin, so libtrainer_cuda.so cannot be built." >&2
+  echo "test: install the CUDA toolkit, or set ALLOW_NO_CUDA=1 to test without it." >&2
+  exit 69
+fi
+
+stage "build release" build release -DTRAINER_TESTS=ON -DTRAINER_CUDA="$cuda"
+stage "test release" run_tests release || true
+
+if [ "$quick" = no ]; then
+  stage "build with ASan and UBSan" build debug
+  stage "test with ASan and UBSan" run_tests debug || true
+  stage "build the loader's test with TSan" build tsan
+  # TSan maps fixed addresses; some kernels randomise over more bits than it can move away from.
+  still=()
+  ! setarch -R true 2>/dev/null || still=(setarch -R)
+  stage "test the loader with TSan" run_tests tsan "${still[@]}" || true
+fi
+
+echo
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

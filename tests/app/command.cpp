@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/app/command.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+const char* const kSmallRecipe = R"(version: 1
+run: {name: small, seed: 3}
+model:
+  input: [1, 12, 12]
+  layers:
+    - conv2d: {out_channels: 8, kernel_size: 3, name: conv1}
+    - relu
+    - max_pool2d: 2
+    - flatten
+    - dropout: 0.25
+    - linear: {out_features: 32, name: fc1}
+    - tanh
+    - linear: {out_features: 5, name: fc2}
+data: {format: synthetic, synthetic: {train_samples: 640, val_samples: 130}}
+training: {max_duration: 2ep, global_batch_size: 64}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9, clip_norm: 5.0}
+validation: {metrics: [top1, top5]}
+logging: {interval: 1ba}
+)";
+
+Outcome run_shell(const std::string& line, const fs::path& directory) {
+  const fs::path out = directory / ".stdout", err = directory / ".stderr";
+  const std::string command = "cd " + quoted(directory.string()) +
+                              " && export TRAINER=" + quoted(TRAINER_BINARY) + " && { " + line + " ; } >" +
+                              quoted(out.string()) + " 2>" + quoted(err.string());
+  const int status = std::system(command.c_str());
+  Outcome outcome{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                  .output = content_of(out),
+                  .errors = content_of(err)};
+  fs::remove(out);
+  fs::remove(err);
+  return outcome;
+}
+
+Outcome run_trainer(const std::vector<std::string>& arguments, const fs::path& directory) {
+  std::string line = "\"$TRAINER\"";
+  for (const std::string& argument : arguments) line += " " + quoted(argument);
+  return run_shell(line, directory);
+}
+
+Workspace::Workspace() {
+  std::string pattern = (fs::temp_directory_path() / "trainer-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a directory for a test");
+  path_ = pattern;
+}
+
+Workspace::~Workspace() {
+  fs::remove_all(path_);
+}
+
+std::string Workspace::read(const std::string& name) const {
+  return content_of(path_ / name);
+}
+
+void Workspace::write(const std::string& name, const std::string& text) const {
+  fs::create_directories((path_ / name).parent_path());
+  std::ofstream(path_ / name) << text;
+}
+
+std::vector<double> losses_in(const std::string& metrics, const std::string& split) {
+  std::vector<double> losses;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.at("split") == split) losses.push_back(record.at("loss"));
+  }
+  return losses;
+}
+
+}  // namespace trainer

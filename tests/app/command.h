@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// What one call of the program printed and returned.
+struct Outcome {
+  int code = 0;
+  std::string output;  ///< standard output
+  std::string errors;  ///< standard error
+};
+
+/// Runs the built program with these arguments, in `directory`.
+Outcome run_trainer(const std::vector<std::string>& arguments, const std::filesystem::path& directory);
+
+/// Runs a line of shell, with the program's path in $TRAINER.
+Outcome run_shell(const std::string& line, const std::filesystem::path& directory);
+
+/// A directory of its own for one test, removed at the end.
+class Workspace {
+ public:
+  Workspace();
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string read(const std::string& name) const;
+  void write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A recipe of a small network with dropout on synthetic pictures, 10 steps an epoch.
+extern const char* const kSmallRecipe;
+
+/// The `loss` of each line of metrics.jsonl of this split.
+std::vector<double> losses_in(const std::string& metrics, const std::string& split);
+
+}  // namespace trainer

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
+
+nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"plan", "--json", "--config"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const Outcome outcome = run_trainer(words, workspace.path());
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  return nlohmann::json::parse(outcome.output);
+}
+
+}  // namespace
+
+TEST_CASE("a plan needs no data, training does") {
+  const Workspace workspace;
+  const std::vector<std::string> rest{"--config", kConfigs + "fashion_mnist_mlp.yaml",
+                                      "data.train=nowhere/train"};
+  std::vector<std::string> words{"plan"};
+  words.insert(words.end(), rest.begin(), rest.end());
+  const Outcome plan = run_trainer(words, workspace.path());
+  CHECK(plan.code == 0);
+  CHECK(plan.errors.find("warning: there is no file nowhere/train") != std::string::npos);
+  CHECK(plan.output.find("memory") != std::string::npos);
+  const Outcome train = run_trainer(rest, workspace.path());
+  CHECK(train.code == 78);
+  CHECK(train.errors.find("command line:1:6: error: data.train: there is no file nowhere/train") !=
+        std::string::npos);
+}
+
+TEST_CASE("shipped networks: parameter counts, no reference code, an arena near its lower bound") {
+  const Workspace workspace;
+  const std::vector<std::pair<std::string, int64_t>> networks = {{"mlp", 886110}, {"cnn", 1199882}};
+  for (const auto& [name, parameters] : networks) {
+    for (const char* rows : {"128", "32"}) {
+      INFO(name << " micro-batch " << rows);
+      const auto plan =
+          plan_of(workspace, {kConfigs + "fashion_mnist_" + name + ".yaml", "data.format=synthetic",
+                              std::string("training.micro_batch_size=") + rows});
+      int64_t sum = 0;
+      for (const auto& layer : plan["layers"]) sum += layer["parameters"].get<int64_t>();
+      CHECK(sum == parameters);
+      for (const auto& entry : plan["entries"]) {
+        INFO(entry["name"]);
+        CHECK(entry["scratch_bytes"].get<double>() <= 1.05 * entry["lower_bound_bytes"].get<double>());
+        for (const auto& node : entry["nodes"]) {
+          CHECK_FALSE(node["implementation"].get<std::string>().starts_with("ref"));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the 3x3 convolution of the shipped network is a Winograd one in all directions") {
+  const Workspace workspace;
+  const auto plan = plan_of(workspace, {kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic"});
+  int winograd = 0;
+  for (const auto& node : plan["entries"][0]["nodes"]) winograd += node["algorithm"] == "winograd";
+  if (plan["entries"][0]["nodes"][0]["implementation"].get<std::string>().find("avx512") ==
+      std::string::npos) {
+    WARN("this processor has no AVX-512, for which oneDNN has Winograd kernels");
+    CHECK(winograd == 0);
+  } else {
+    CHECK(winograd == 3);
+  }
+}
+
+TEST_CASE("planned peak memory is within 5 % or 32 MiB of the measured one") {
+#ifdef TRAINER_SANITIZED
+  WARN("sanitizers hold memory of their own: not measured here");
+#else
+  const Workspace workspace;
+  for (const char* name : {"fashion_mnist_mlp", "fashion_mnist_cnn"}) {
+    INFO(name);
+    const Outcome outcome = run_trainer({"--config", kConfigs + name + ".yaml", "data.format=synthetic",
+                                         "training.max_duration=5ba", std::string("run.output_dir=") + name},
+                                        workspace.path());
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    const auto memory = nlohmann::json::parse(workspace.read(std::string(name) + "/summary.json"))["memory"];
+    const double planned = memory["planned_bytes"], peak = memory["peak_bytes"];
+    CHECK(std::abs(planned - peak) <= std::max(0.05 * peak, 32.0 * 1024 * 1024));
+  }
+#endif
+}
+
+TEST_CASE("too little memory is refused before the start, with what would fit") {
+  const Workspace workspace;
+  const Outcome outcome = run_trainer({"--config", kConfigs + "fashion_mnist_cnn.yaml",
+                                       "data.format=synthetic", "device.memory=90MiB", "run.output_dir=a"},
+                                      workspace.path());
+  CHECK(outcome.code == 71);
+  CHECK(outcome.errors.find("device.memory has 90.0 MiB") != std::string::npos);
+  const size_t at = outcome.errors.find("training.micro_batch_size=");
+  REQUIRE(at != std::string::npos);
+  const std::string advice = outcome.errors.substr(at, outcome.errors.find('\n', at) - at);
+  const Outcome advised =
+      run_trainer({"--config", kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic",
+                   "device.memory=90MiB", "run.output_dir=a", advice, "training.max_duration=1ba"},
+                  workspace.path());
+  INFO(advice << "\n" << advised.errors);
+  CHECK(advised.code == 0);
+}
+
+TEST_CASE("programs are shown after each pass, and optional passes can be left out") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  auto dump = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--config", "small.yaml"});
+    const Outcome outcome = run_trainer(more, workspace.path());
+    CHECK(outcome.code == 0);
+    return outcome.output;
+  };
+  CHECK(dump({"--dump", "program:after=layers"}).find("relu(") != std::string::npos);
+  CHECK(dump({"--dump", "program:after=layers"}).find("relu_backward") == std::string::npos);
+  CHECK(dump({"--dump", "program:after=fuse_relu"}).find(" relu(") == std::string::npos);
+  CHECK(dump({"--dump", "program:after=autodiff"}).find("conv2d_backward_weights") != std::string::npos);
+  CHECK(dump({"--dump", "program"}).find("sgd(") != std::string::npos);
+  CHECK(dump({"--dump", "program", "--disable-pass", "fuse_relu"}).find(" relu(") != std::string::npos);
+  const Outcome wrong =
+      run_trainer({"plan", "--config", "small.yaml", "--disable-pass", "autodiff"}, workspace.path());
+  CHECK(wrong.code == 64);
+  CHECK(wrong.errors.find("there are: ") != std::string::npos);
+}
+
+TEST_CASE("the resolved recipe names the source of each value and keeps variables unexpanded") {
+  const Workspace workspace;
+  workspace.write("env.yaml", std::string(kSmallRecipe) + "loss:\n  label_smoothing: ${env:SMOOTH}\n");
+  const Outcome outcome =
+      run_shell("SMOOTH=0.1 \"$TRAINER\" --config env.yaml --dump-config optimizer.lr=0.5", workspace.path());
+  INFO(outcome.output << outcome.errors);
+  CHECK(outcome.code == 0);
+  CHECK(outcome.output.find("lr: 0.5  # command line:1") != std::string::npos);
+  CHECK(outcome.output.find("label_smoothing: ${env:SMOOTH}  # env.yaml:") != std::string::npos);
+  CHECK(outcome.output.find("weight_decay: 0  # default") != std::string::npos);
+}
+
+TEST_CASE("wrong usage ends with 64, and help names every command") {
+  const Workspace workspace;
+  CHECK(run_trainer({"trian", "--config", "x.yaml"}, workspace.path()).code == 64);
+  CHECK(run_trainer({"trian"}, workspace.path()).errors.find("did you mean 'train'?") != std::string::npos);
+  CHECK(run_trainer({"--nonsense"}, workspace.path()).code == 64);
+  CHECK(run_trainer({"train"}, workspace.path()).code == 64);
+  const Outcome help = run_trainer({"--help"}, workspace.path());
+  CHECK(help.code == 0);
+  for (const char* command : {"train", "plan", "layers"})
+    CHECK(help.output.find(command) != std::string::npos);
+  const Outcome missing = run_trainer({"--config", "nowhere.yaml"}, workspace.path());
+  CHECK(missing.code == 78);
+  CHECK(missing.errors.find("nowhere.yaml") != std::string::npos);
+}
+
+TEST_CASE("the registry lists layers with parameters, defaults and bounds") {
+  const Workspace workspace;
+  const Outcome outcome = run_trainer({"layers"}, workspace.path());
+  CHECK(outcome.code == 0);
+  for (const char* name : {"conv2d", "linear", "max_pool2d", "gelu", "dropout", "concat", "cross_entropy",
+                           "sgd", "adamw", "cosine", "multi_step", "random_crop", "top5", "negative_slope"}) {
+    INFO(name);
+    CHECK(outcome.output.find(name) != std::string::npos);
+  }
+}
+
+TEST_CASE("a device that is not there ends with 69 and its reason") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome outcome =
+      run_trainer({"--config", "small.yaml", "device.type=cuda", "run.output_dir=a"}, workspace.path());
+  if (outcome.code == 0 || outcome.code == 78)
+    return;  // there is a GPU here: refused by the plan, or trained
+  CHECK(outcome.code == 69);
+  CHECK(outcome.errors.find("cuda") != std::string::npos);
+}
+
+}  // namespace trainer

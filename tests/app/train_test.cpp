@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Trains the small recipe with these overrides in runs/NAME and demands that it ends well.
+Outcome train(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides = {}) {
+  workspace.write("small.yaml", kSmallRecipe);
+  overrides.insert(overrides.begin(), {"--config", "small.yaml", "run.output_dir=runs/" + name});
+  Outcome outcome = run_trainer(overrides, workspace.path());
+  INFO(outcome.errors);
+  CHECK(outcome.code == 0);
+  return outcome;
+}
+
+std::vector<double> train_losses(const Workspace& workspace, const std::string& name) {
+  return losses_in(workspace.read("runs/" + name + "/metrics.jsonl"), "train");
+}
+
+}  // namespace
+
+TEST_CASE("a run learns and leaves what it promises") {
+  const Workspace workspace;
+  train(workspace, "a", {"training.max_duration=6ep"});
+  const std::vector<double> losses = train_losses(workspace, "a");
+  REQUIRE(losses.size() == 60);
+  CHECK(losses.back() < 0.5 * losses.front());
+  for (const char* file : {"recipe.yaml", "metrics.jsonl", "summary.json", "model.safetensors", "log.txt"}) {
+    INFO(file);
+    CHECK(fs::file_size(workspace.path() / "runs/a" / file) > 0);
+  }
+  const auto summary = nlohmann::json::parse(workspace.read("runs/a/summary.json"));
+  CHECK(summary["finished"] == true);
+  CHECK(summary["validation"]["last"]["top1"].get<double>() > 0.5);
+  CHECK(summary["validation"]["best"]["top1"] >= summary["validation"]["last"]["top1"]);
+  CHECK(summary["training"]["seconds"].get<double>() > 0);
+  std::istringstream lines(workspace.read("runs/a/metrics.jsonl"));
+  std::string line;
+  std::getline(lines, line);
+  const auto record = nlohmann::json::parse(line);
+  for (const char* key : {"step", "updates", "epoch", "split", "loss", "lr", "samples_per_s", "data_wait_ms",
+                          "forward_ms", "backward_ms", "update_ms", "memory_bytes"}) {
+    INFO(key);
+    CHECK(record.contains(key));
+  }
+}
+
+TEST_CASE("the resolved recipe of a run makes the same run again") {
+  const Workspace workspace;
+  train(workspace, "a");
+  const Outcome again =
+      run_trainer({"--config", "runs/a/recipe.yaml", "run.output_dir=runs/b"}, workspace.path());
+  CHECK(again.code == 0);
+  CHECK(workspace.read("runs/a/model.safetensors") == workspace.read("runs/b/model.safetensors"));
+}
+
+TEST_CASE("the same seed gives the same bits, another seed others") {
+  const Workspace workspace;
+  train(workspace, "a");
+  train(workspace, "b", {"data.workers=3", "data.prefetch=2", "logging.interval=7ba"});
+  train(workspace, "c", {"run.seed=4"});
+  CHECK(workspace.read("runs/a/model.safetensors") == workspace.read("runs/b/model.safetensors"));
+  CHECK(workspace.read("runs/a/model.safetensors") != workspace.read("runs/c/model.safetensors"));
+}
+
+TEST_CASE("the split into micro-batches moves the loss by less than 1e-5, dropout included") {
+  const Workspace workspace;
+  train(workspace, "whole");
+  const std::vector<double> whole = train_losses(workspace, "whole");
+  for (const char* rows : {"32", "16", "1"}) {
+    const std::string name = std::string("split") + rows;
+    train(workspace, name, {std::string("training.micro_batch_size=") + rows});
+    const std::vector<double> split = train_losses(workspace, name);
+    REQUIRE(split.size() == whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) CHECK(split[i] == Approx(whole[i]).margin(1e-5));
+  }
+}
+
+TEST_CASE("a shell loop over batch sizes makes a directory for each, and a second loop finds them finished") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const std::string loop =
+      "for b in 32 64 128; do \"$TRAINER\" --config small.yaml training.global_batch_size=$b "
+      "training.max_duration=3ba || exit $?; done";
+  REQUIRE(run_shell(loop, workspace.path()).code == 0);
+  std::vector<fs::path> runs;
+  for (const auto& entry : fs::directory_iterator(workspace.path() / "runs")) runs.push_back(entry.path());
+  CHECK(runs.size() == 3);
+  const Outcome again = run_shell(loop, workspace.path());
+  CHECK(again.code == 0);
+  CHECK(again.errors.find("this run is finished") != std::string::npos);
+  CHECK(again.errors.find("step") == std::string::npos);
+}
+
+TEST_CASE("another run's directory is left alone") {
+  const Workspace workspace;
+  train(workspace, "a");
+  const std::string before = workspace.read("runs/a/metrics.jsonl");
+  const Outcome other =
+      run_trainer({"--config", "small.yaml", "run.output_dir=runs/a", "optimizer.lr=0.01"}, workspace.path());
+  CHECK(other.code == 78);
+  CHECK(other.errors.find("optimizer.lr") != std::string::npos);
+  CHECK(workspace.read("runs/a/metrics.jsonl") == before);
+}
+
+TEST_CASE("names in run.output_dir are filled in") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome outcome = run_trainer({"--config", "small.yaml", "training.max_duration=1ba",
+                                       "run.output_dir=out/{run.name}-b{training.global_batch_size}"},
+                                      workspace.path());
+  CHECK(outcome.code == 0);
+  CHECK(fs::exists(workspace.path() / "out/small-b64/summary.json"));
+}
+
+TEST_CASE("a batch log holds no control characters") {
+  const Workspace workspace;
+  const Outcome outcome = train(workspace, "a");
+  CHECK(outcome.errors.find("validation loss") != std::string::npos);
+  for (char c : outcome.errors + outcome.output + workspace.read("runs/a/log.txt")) {
+    CHECK((c == '\n' || static_cast<unsigned char>(c) >= ' '));
+  }
+}
+
+TEST_CASE("first weights come from a file by name, and what does not fit is named") {
+  const Workspace workspace;
+  train(workspace, "a");
+  train(workspace, "b", {"model.initial_weights=runs/a/model.safetensors", "optimizer.lr=0.0"});
+  CHECK(workspace.read("runs/a/model.safetensors") == workspace.read("runs/b/model.safetensors"));
+  const Outcome wrong = run_trainer(
+      {"--config", "small.yaml", "run.output_dir=runs/c", "model.layers[5].linear.out_features=33",
+       "model.layers[7].linear.name=head", "model.initial_weights=runs/a/model.safetensors"},
+      workspace.path());
+  CHECK(wrong.code == 65);
+  CHECK(wrong.errors.find("'fc1.weight' has shape 32x200, the network needs 33x200") != std::string::npos);
+  CHECK(wrong.errors.find("it has no 'head.weight' of shape 5x33") != std::string::npos);
+  CHECK(wrong.errors.find("the network has no 'fc2.weight'") != std::string::npos);
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/c/metrics.jsonl"));
+}
+
+TEST_CASE("a loss that is no longer finite ends the run with its step and a remedy") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome outcome = run_trainer(
+      {"--config", "small.yaml", "optimizer.lr=1e38", "optimizer.clip_norm=1e30", "run.output_dir=runs/a"},
+      workspace.path());
+  CHECK(outcome.code == 70);
+  CHECK(outcome.errors.find("at step") != std::string::npos);
+  CHECK(outcome.errors.find("optimizer.lr") != std::string::npos);
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/a/summary.json"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/engine/backend_library.h"
+
+using Catch::Matchers::Contains;
+using trainer::Error;
+using trainer::ExitCode;
+
+TEST_CASE("the library opens, and without a GPU says why it cannot run and what to do") {
+  try {
+    const auto backend = trainer::load_backend("cuda");
+    CHECK(backend->name() == "cuda");
+    CHECK(backend->memory_bytes() > 0);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::no_device);
+    CHECK_THAT(error.what(), Contains("device.type=cuda: no CUDA device: cudaGetDeviceCount says cudaError"));
+    CHECK_THAT(error.what(), Contains("run where a GPU") && Contains("or write device.type=cpu"));
+  }
+}
+
+TEST_CASE("the library refuses a program of another build, in as many letters as there is room for") {
+  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtrainer_cuda.so";
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  REQUIRE(library != nullptr);
+  auto* factory = reinterpret_cast<trainer::BackendFactory*>(::dlsym(library, trainer::kBackendFactory));
+  REQUIRE(factory != nullptr);
+
+  char reason[512];
+  CHECK(factory("trainer backend interface 0", reason, sizeof reason) == nullptr);
+  CHECK_THAT(reason, Contains("another build") && Contains(trainer::kBackendInterface) &&
+                         Contains("expects trainer backend interface 0; install the two together"));
+
+  std::memset(reason, '#', sizeof reason);
+  CHECK(factory("trainer backend interface 0", reason, 8) == nullptr);
+  CHECK(std::string(reason) == "libtrai");
+  CHECK(reason[8] == '#');
+  ::dlclose(library);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/order.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+std::vector<int64_t> order_of(uint64_t seed, int64_t epoch, int64_t size) {
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < size; ++i) order.push_back(shuffled_index(seed, epoch, i, size));
+  return order;
+}
+
+TEST_CASE("a shuffle is a permutation") {
+  const int64_t size = GENERATE(1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100, 1000, 4097, 60000);
+  for (uint64_t seed : {0u, 42u}) {
+    for (int64_t epoch : {0, 1, 17}) {
+      std::vector<bool> seen(static_cast<size_t>(size));
+      for (int64_t value : order_of(seed, epoch, size)) {
+        REQUIRE(value >= 0);
+        REQUIRE(value < size);
+        REQUIRE(!seen[static_cast<size_t>(value)]);
+        seen[static_cast<size_t>(value)] = true;
+      }
+    }
+  }
+}
+
+TEST_CASE("shuffles differ from epoch to epoch and seed to seed, and look random") {
+  constexpr int64_t kSize = 10000;
+  std::set<std::vector<int64_t>> orders;
+  for (uint64_t seed : {1u, 2u, 3u}) {
+    for (int64_t epoch : {0, 1, 2}) {
+      const std::vector<int64_t> order = order_of(seed, epoch, kSize);
+      orders.insert(order);
+      double displacement = 0;
+      int64_t fixed = 0, neighbours = 0;
+      for (int64_t i = 0; i < kSize; ++i) {
+        const int64_t value = order[static_cast<size_t>(i)];
+        displacement += static_cast<double>(std::abs(value - i)) / kSize;
+        fixed += value == i;
+        if (i > 0) neighbours += std::abs(value - order[static_cast<size_t>(i - 1)]) == 1;
+      }
+      // A random permutation: mean displacement size / 3, one fixed point, two pairs of neighbours.
+      CHECK(displacement / kSize == Approx(1.0 / 3).margin(0.01));
+      CHECK(fixed < 8);
+      CHECK(neighbours < 12);
+    }
+  }
+  CHECK(orders.size() == 9);
+}
+
+TEST_CASE("every place of a small shuffle is equally likely") {
+  const int64_t size = GENERATE(2, 3, 5, 6, 9, 31, 600);
+  constexpr int64_t kEpochs = 20000;
+  const double expected = static_cast<double>(kEpochs) / static_cast<double>(size);
+  for (int64_t place : {int64_t{0}, size - 1}) {
+    std::vector<int64_t> count(static_cast<size_t>(size));
+    for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      ++count[static_cast<size_t>(shuffled_index(9, epoch, place, size))];
+    }
+    double chi_square = 0;
+    for (int64_t c : count) chi_square += std::pow(static_cast<double>(c) - expected, 2) / expected;
+    const auto freedom = static_cast<double>(size - 1);
+    CHECK(chi_square < freedom + 4 * std::sqrt(2 * freedom) + 4);
+  }
+}
+
+TEST_CASE("with drop_last an epoch holds whole batches") {
+  const TrainingOrder order(103, 10, true);
+  CHECK(order.steps_in(3) == 30);
+  CHECK(order.steps_in(Duration{2, Duration::Unit::epochs}) == 20);
+  CHECK(order.steps_in(Duration{7, Duration::Unit::batches}) == 7);
+  CHECK(order.at(0, 3).index == 3);
+  CHECK(order.at(9, 9).epoch == 0);
+  CHECK(order.at(9, 9).index == 99);
+  CHECK(order.at(10, 0).epoch == 1);
+  CHECK(order.at(10, 0).index == 0);
+  CHECK(order.at(25, 4).epoch == 2);
+  CHECK(order.at(25, 4).index == 54);
+}
+
+TEST_CASE("without drop_last every epoch takes each sample once, across batches") {
+  const int64_t batch = GENERATE(1, 10, 64, 250);
+  constexpr int64_t kSize = 103, kEpochs = 5;
+  const TrainingOrder order(kSize, batch, false);
+  std::vector<std::vector<int>> seen(kEpochs, std::vector<int>(kSize));
+  for (int64_t step = 0; step < order.steps_in(kEpochs); ++step) {
+    for (int64_t i = 0; i < batch; ++i) {
+      const auto [epoch, index] = order.at(step, i);
+      if (epoch < kEpochs) ++seen[static_cast<size_t>(epoch)][static_cast<size_t>(index)];
+    }
+  }
+  for (const auto& epoch : seen) CHECK(epoch == std::vector<int>(kSize, 1));
+  CHECK((order.steps_in(kEpochs) - 1) * batch < kEpochs * kSize);
+}
+
+TEST_CASE("drop_last with fewer samples than a batch is an error of the recipe") {
+  try {
+    TrainingOrder(99, 100, true);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::recipe);
+    CHECK(std::string(error.what()) ==
+          "training.global_batch_size: must be at most 99, the training samples, got 100; "
+          "lower it or set data.drop_last=false");
+  }
+  CHECK(TrainingOrder(100, 100, true).steps_in(1) == 1);
+}
+
+}  // namespace
+}  // namespace trainer

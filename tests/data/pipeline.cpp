@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/pipeline.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "core/data/synthetic.h"
+#include "tests/data/counting_new.h"
+#include "tests/data/samples.h"
+
+namespace trainer {
+namespace {
+
+const Shape kShape = {2, 6, 5};
+constexpr int64_t kPixels = 60;
+
+TransformList augmentation() {
+  TransformList list;
+  list.push_back(make_transform("random_crop"));
+  list.push_back(make_transform("horizontal_flip"));
+  list.push_back(make_transform("normalize"));
+  set(*list[2], "mean", std::vector<double>{0.3, 0.4});
+  set(*list[2], "std", std::vector<double>{0.5, 0.6});
+  return list;
+}
+
+/// All numbers of a batch, so that two compare bit by bit.
+std::string bits(const Batch& batch, int64_t rows, int64_t pixels = kPixels) {
+  const auto count = static_cast<size_t>(rows);
+  std::string all(reinterpret_cast<const char*>(batch.images), count * static_cast<size_t>(pixels) * 4);
+  all.append(reinterpret_cast<const char*>(batch.labels), count * 4);
+  all.append(reinterpret_cast<const char*>(batch.weights), count * 4);
+  all.append(reinterpret_cast<const char*>(batch.sample_index), count * 4);
+  for (int64_t number : {batch.step, batch.first, batch.epoch, batch.real})
+    all += std::to_string(number) + " ";
+  return all;
+}
+
+struct Training {
+  int64_t micro_batch = 6, global_batch = 12, first_step = 0;
+  bool drop_last = true;
+  uint64_t seed = 5;
+};
+
+std::vector<std::string> training_bits(const DataSource& source, const TransformList& list,
+                                       const Training& training, const Loading& loading, int64_t batches) {
+  const TrainingOrder order(source.size(), training.global_batch, training.drop_last);
+  DataPipeline pipeline({source, make_chain(list, source.sample_shape()),
+                         TrainingBatches{training.seed, order, training.micro_batch, training.first_step}},
+                        loading);
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < batches; ++i) all.push_back(bits(pipeline.next(), training.micro_batch));
+  return all;
+}
+
+TEST_CASE("training batches follow the order, with labels, weights and numbers") {
+  const bool drop_last = GENERATE(true, false);
+  const CountingSource source(50, kShape);
+  const TransformList none;
+  const TrainingOrder order(50, 12, drop_last);
+  DataPipeline pipeline({source, make_chain(none, kShape), TrainingBatches{3, order, 4, 2}}, {});
+  for (int64_t number = 6; number < 60; ++number) {
+    const Batch& batch = pipeline.next();
+    CHECK(batch.step == number / 3);
+    CHECK(batch.first == number % 3 * 4);
+    CHECK(batch.epoch == order.at(batch.step, batch.first).epoch);
+    CHECK(batch.real == 4);
+    for (int64_t row = 0; row < 4; ++row) {
+      const auto [epoch, index] = order.at(batch.step, batch.first + row);
+      const int64_t sample = shuffled_index(3, epoch, index, 50);
+      CHECK(batch.labels[row] == sample % 10);
+      CHECK(batch.weights[row] == 1.0f / 12);
+      CHECK(batch.sample_index[row] == batch.first + row);
+      CHECK(batch.images[row * kPixels + 1] == Approx(static_cast<double>(sample + 7) / 255).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("batches are the same bits for any number of workers and any prefetch") {
+  const CountingSource source(50, kShape);
+  const TransformList list = augmentation();
+  for (uint64_t seed : {1u, 2u}) {
+    for (bool drop_last : {true, false}) {
+      Training training;
+      training.seed = seed;
+      training.drop_last = drop_last;
+      const auto expected = training_bits(source, list, training, {0, 1}, 40);
+      for (int64_t workers : {0, 1, 3}) {
+        for (int64_t prefetch : {1, 4}) {
+          CHECK(training_bits(source, list, training, {workers, prefetch}, 40) == expected);
+        }
+      }
+      training.first_step = 7;
+      auto rest = expected;
+      rest.erase(rest.begin(), rest.begin() + 14);
+      CHECK(training_bits(source, list, training, {2, 3}, 26) == rest);
+      training.first_step = 0;
+      training.seed = seed + 10;
+      CHECK(training_bits(source, list, training, {1, 4}, 1)[0] != expected[0]);
+    }
+  }
+}
+
+TEST_CASE("augmentation belongs to seed, epoch and sample, not to the split into micro-batches") {
+  const CountingSource source(36, kShape);
+  const TransformList list = augmentation();
+  const TrainingOrder order(36, 12, true);
+  std::vector<std::vector<float>> streams;
+  for (int64_t micro_batch : {1, 4, 12}) {
+    DataPipeline pipeline({source, make_chain(list, kShape), TrainingBatches{8, order, micro_batch}}, {2, 3});
+    std::vector<float> pixels;
+    for (int64_t i = 0; i < 72; i += micro_batch) {
+      const float* images = pipeline.next().images;
+      pixels.insert(pixels.end(), images, images + micro_batch * kPixels);
+    }
+    streams.push_back(pixels);
+  }
+  CHECK(streams[0] == streams[1]);
+  CHECK(streams[0] == streams[2]);
+
+  // A sample of the first epoch is augmented in another way in the second.
+  int same = 0;
+  for (int64_t i = 0; i < 36; ++i) {
+    const int64_t sample = shuffled_index(8, 0, i, 36);
+    for (int64_t j = 0; j < 36; ++j) {
+      if (shuffled_index(8, 1, j, 36) != sample) continue;
+      const auto first = streams[0].begin() + i * kPixels, second = streams[0].begin() + (36 + j) * kPixels;
+      same += std::equal(first, first + kPixels, second);
+    }
+  }
+  CHECK(same < 8);  // of 50 equally likely results, one is the same by chance
+}
+
+TEST_CASE("evaluation takes every sample once, in order, and pads the last batch") {
+  const int64_t workers = GENERATE(0, 1, 3);
+  const int64_t size = GENERATE(1, 7, 8, 20);
+  const CountingSource source(size, kShape);
+  const TransformList none;
+  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 2});
+  for (int pass = 0; pass < 3; ++pass) {
+    const int64_t batches = (size + 7) / 8;
+    CHECK(pipeline.remaining() == batches);
+    for (int64_t number = 0; number < batches; ++number) {
+      const Batch& batch = pipeline.next();
+      CHECK(batch.step == number);
+      CHECK(batch.real == std::min<int64_t>(8, size - number * 8));
+      for (int64_t row = 0; row < 8; ++row) {
+        const int64_t sample = number * 8 + row;
+        const bool real = sample < size;
+        CHECK(batch.weights[row] == (real ? 1.0f : 0.0f));
+        CHECK(batch.labels[row] == (real ? sample % 10 : 0));
+        CHECK(batch.sample_index[row] == row);
+        const float* pixels = batch.images + row * kPixels;
+        CHECK(pixels[2] == Approx(real ? static_cast<double>(sample + 14) / 255 : 0).epsilon(1e-6));
+        if (!real) CHECK(std::all_of(pixels, pixels + kPixels, [](float x) { return x == 0; }));
+      }
+    }
+    CHECK(pipeline.remaining() == 0);
+    CHECK_THROWS_AS(pipeline.next(), std::logic_error);
+    pipeline.restart();
+  }
+}
+
+TEST_CASE("restart in the middle of a pass, again and again") {
+  const int64_t workers = GENERATE(0, 1, 3);
+  const auto source = make_synthetic(1, Split::val, 100, kShape, 10);
+  const TransformList none;
+  DataPipeline pipeline({*source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 3});
+  std::vector<std::string> expected;
+  while (pipeline.remaining() > 0) expected.push_back(bits(pipeline.next(), 8));
+  CHECK(expected.size() == 13);
+  for (size_t taken = 0; taken <= 13; ++taken) {
+    pipeline.restart();
+    for (size_t i = 0; i < taken; ++i) CHECK(bits(pipeline.next(), 8) == expected[i]);
+  }
+}
+
+TEST_CASE("what a worker throws comes out of next() at its batch, and the others go on") {
+  const int64_t workers = GENERATE(0, 1, 3);
+  const CountingSource source(40, kShape, 21);
+  const TransformList none;
+  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 4});
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int64_t number = 0; number < 5; ++number) {
+      if (number == 2) {
+        CHECK(data_error([&] { pipeline.next(); }) == "sample 21 is bad");
+      } else {
+        CHECK(pipeline.next().step == number);
+      }
+    }
+    pipeline.restart();
+  }
+}
+
+/// Each sample takes a while, as decoding would.
+class SlowSource : public CountingSource {
+ public:
+  using CountingSource::CountingSource;
+  void read(int64_t index, Image& into) const override {
+    ++reads;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    CountingSource::read(index, into);
+  }
+  mutable std::atomic<int64_t> reads = 0;
+};
+
+TEST_CASE("a pipeline ends within a sample or so, whatever its workers are doing") {
+  const int64_t workers = GENERATE(1, 3);
+  const SlowSource source(4096, kShape);
+  const TransformList none;
+  constexpr int64_t kBatch = 40;
+  auto pipeline = std::make_unique<DataPipeline>(
+      BatchMaker(source, make_chain(none, kShape), EvaluationBatches{kBatch}), Loading{workers, 4});
+  while (source.reads < workers) std::this_thread::yield();
+  const int64_t before = source.reads;
+  pipeline.reset();
+  // Half a batch is room for a busy machine; workers that finished theirs would read nearly all of it.
+  CHECK(source.reads - before < workers * kBatch / 2);
+}
+
+TEST_CASE("the batch at hand stays as it is while workers go on") {
+  const auto source = make_synthetic(3, Split::train, 200, kShape, 10);
+  const TransformList none;
+  DataPipeline pipeline({*source, make_chain(none, kShape), EvaluationBatches{4}}, {3, 1});
+  while (pipeline.remaining() > 0) {
+    const Batch& batch = pipeline.next();
+    const std::string before = bits(batch, 4);
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    CHECK(bits(batch, 4) == before);
+  }
+}
+
+TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were announced") {
+  const int64_t workers = GENERATE(0, 1, 6);
+  const CountingSource source(100, kShape);
+  const TransformList none;
+  int64_t asked = 0, buffers = 0;
+  const auto allocate = [&](int64_t bytes) {
+    asked += bytes;
+    ++buffers;
+    return allocate_host(bytes);
+  };
+  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{7}}, {workers, 4, allocate});
+  CHECK(buffers == (workers == 0 ? 1 : workers == 1 ? 5 : 7));
+  CHECK(asked == DataPipeline::ring_bytes(kShape, 7, workers, 4));
+  CHECK(asked / buffers == 1728 + 3 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
+  const Batch& batch = pipeline.next();
+  for (const void* array :
+       {static_cast<const void*>(batch.images), static_cast<const void*>(batch.labels),
+        static_cast<const void*>(batch.weights), static_cast<const void*>(batch.sample_index)}) {
+    CHECK(reinterpret_cast<uintptr_t>(array) % 64 == 0);
+  }
+}
+
+TEST_CASE("next() allocates nothing") {
+  const int64_t workers = GENERATE(0, 1, 3);
+  const auto source = make_synthetic(1, Split::train, 500, kShape, 10);
+  const TransformList list = augmentation();
+  const TrainingOrder order(500, 32, false);
+  DataPipeline pipeline({*source, make_chain(list, kShape), TrainingBatches{1, order, 16}}, {workers, 2});
+  const int64_t before = allocations_here();
+  for (int i = 0; i < 100; ++i) pipeline.next();
+  CHECK(allocations_here() == before);
+  // The counter counts.
+  CHECK(std::make_unique<int>(1) != nullptr);
+  CHECK(allocations_here() > before);
+}
+
+TEST_CASE("a micro-batch that does not divide the global batch is an error of the recipe") {
+  const CountingSource source(100, kShape);
+  const TransformList none;
+  const TrainingOrder order(100, 12, true);
+  CHECK_THROWS_WITH(BatchMaker(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
+                    "training.micro_batch_size: must divide training.global_batch_size 12, got 5");
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/data/pipeline.h"
+#include "core/data/source.h"
+#include "core/data/transform.h"
+
+namespace trainer {
+
+/// A folder of its own, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// The bytes of an IDX file.
+std::string idx_bytes(uint32_t magic, const std::vector<uint32_t>& extents, const std::string& payload);
+std::string gzip(const std::string& bytes);
+void write_file(const std::string& path, const std::string& bytes);
+
+/// What Error (exit 65) says, or a failed check where none is thrown.
+std::string data_error(const std::function<void()>& action);
+
+/// A transform of the table, its parameters set by name.
+std::unique_ptr<Transform> make_transform(const std::string& name);
+void set(Transform& transform, const std::string& field, double value);
+void set(Transform& transform, const std::string& field, int64_t value);
+void set(Transform& transform, const std::string& field, std::vector<double> values);
+
+/// A chain for a list that must fit.
+TransformChain make_chain(const TransformList& list, const Shape& input);
+
+/// Samples whose first byte is their index and whose others follow from it; label = index % classes. Throws
+/// in place of sample `bad`.
+class CountingSource : public DataSource {
+ public:
+  CountingSource(int64_t size, Shape shape, int64_t bad = -1)
+      : shape_(std::move(shape)), size_(size), bad_(bad) {}
+  int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return shape_; }
+  int64_t classes() const override { return 10; }
+  int64_t resident_bytes() const override { return 0; }
+  void check_labels(int64_t) const override {}
+  void read(int64_t index, Image& into) const override;
+
+ private:
+  Shape shape_;
+  int64_t size_, bad_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/section.h"
+
+#include <catch2/catch.hpp>
+
+#include "core/config/fields.h"
+#include "core/data/formats.h"
+#include "tests/data/samples.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+struct Read {
+  DataSection section;
+  Diagnostics diagnostics;
+
+  explicit Read(const std::string& yaml, bool check = true) {
+    const Value value = parse_yaml(yaml, "r.yaml", diagnostics);
+    Fields fields;
+    section.declare(fields);
+    fields.read(value, "data", diagnostics);
+    if (check) section.check({value.where, "data"}, diagnostics);
+  }
+  std::string only_problem() const {
+    REQUIRE(diagnostics.problems().size() == 1);
+    return diagnostics.problems()[0];
+  }
+};
+
+TEST_CASE("a whole data section") {
+  const Read read(R"(
+format: idx
+train: /nowhere/train
+val: /nowhere/val
+workers: 2
+prefetch: 8
+drop_last: false
+augment:
+  - random_crop: {padding: 3}
+  - horizontal_flip: 0.25
+  - normalize: {mean: [0.286], std: [0.353]}
+eval_transform:
+  - normalize: {mean: [0.286], std: [0.353]}
+)");
+  CHECK(read.diagnostics.problems().empty());
+  CHECK(read.section.workers == 2);
+  CHECK(read.section.prefetch == 8);
+  CHECK(!read.section.drop_last);
+  CHECK(read.section.augment.size() == 3);
+  CHECK(read.section.eval_transform.size() == 1);
+  CHECK(missing_files(read.section) == std::vector<std::string>{"/nowhere/train-images-idx3-ubyte[.gz]",
+                                                                "/nowhere/train-labels-idx1-ubyte[.gz]",
+                                                                "/nowhere/val-images-idx3-ubyte[.gz]",
+                                                                "/nowhere/val-labels-idx1-ubyte[.gz]"});
+  CHECK(!peek_source(read.section, {}).has_value());
+}
+
+TEST_CASE("problems of a data section are reported where they stand") {
+  CHECK_THAT(Read("workers: 1").only_problem(), Contains("data.train: required by data.format idx"));
+  CHECK_THAT(Read("{format: tar, train: x}").only_problem(), StartsWith("r.yaml:1:2: "));
+  CHECK_THAT(Read("{train: x, workers: 65}").only_problem(), StartsWith("r.yaml:1:12: "));
+  CHECK_THAT(Read("{train: x, prefetch: 0}").only_problem(), StartsWith("r.yaml:1:12: "));
+  CHECK_THAT(Read("{format: synthetic, synthetic: {train_samples: 0}}").only_problem(),
+             StartsWith("r.yaml:1:33: "));
+  CHECK_THAT(Read("{train: x, eval_transform: [horizontal_flip]}").only_problem(),
+             StartsWith("r.yaml:1:29: ") && Contains("is random") && Contains("move it to data.augment"));
+  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5], std: [0.5]}, random_crop]}").only_problem(),
+             StartsWith("r.yaml:1:22: ") && Contains("must be the last of its list"));
+  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5]}]}").only_problem(), Contains("std"));
+  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [72.9], std: [0.5]}]}").only_problem(),
+             Contains("mean"));
+  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5], std: [0]}]}").only_problem(),
+             Contains("std"));
+}
+
+TEST_CASE("a synthetic section needs no files and takes the network's shape") {
+  const Read read("{format: synthetic, synthetic: {train_samples: 30, val_samples: 20}}");
+  CHECK(read.diagnostics.problems().empty());
+  CHECK(missing_files(read.section).empty());
+  CHECK(has_split(read.section, Split::val));
+  const SourceRequest request{Split::val, {3, 8, 8}, 7, 1};
+  const auto info = peek_source(read.section, request);
+  REQUIRE(info.has_value());
+  CHECK(info->size == 20);
+  CHECK(info->shape == Shape{3, 8, 8});
+  CHECK(info->classes == 7);
+  const auto source = open_source(read.section, request);
+  CHECK(source->size() == 20);
+  CHECK(source->sample_shape() == Shape{3, 8, 8});
+}
+
+TEST_CASE("an IDX section without validation; labels are checked on opening") {
+  TemporaryFolder folder;
+  const std::string prefix = folder.path("set");
+  write_file(prefix + "-images-idx3-ubyte", idx_bytes(0x803, {2, 1, 1}, "ab"));
+  write_file(prefix + "-labels-idx1-ubyte", idx_bytes(0x801, {2}, std::string("\0\5", 2)));
+  const Read read("train: " + prefix);
+  CHECK(read.diagnostics.problems().empty());
+  CHECK(!has_split(read.section, Split::val));
+  CHECK(missing_files(read.section).empty());
+  CHECK(open_source(read.section, {Split::train, {1, 1, 1}, 6, 1})->size() == 2);
+  CHECK_THAT(data_error([&] {
+               open_source(read.section, {Split::train, {1, 1, 1}, 5, 1});
+             }),
+             Contains("offset 9: expected a label below 5"));
+}
+
+}  // namespace
+}  // namespace trainer

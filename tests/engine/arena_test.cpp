@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/arena.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "core/base/rng.h"
+
+using namespace trainer;
+
+namespace {
+
+std::vector<Lifetime> random_lifetimes(uint64_t seed) {
+  RandomStream random(random_key(seed, "arena"));
+  std::vector<Lifetime> lifetimes(static_cast<size_t>(1 + random.next_below(60)));
+  const int64_t steps = 1 + random.next_below(50), largest = int64_t{1} << random.next_below(20);
+  for (Lifetime& life : lifetimes) {
+    life.bytes = random.next_below(largest + 1);
+    life.first = random.next_below(steps);
+    life.last = life.first + random.next_below(steps - life.first);
+  }
+  return lifetimes;
+}
+
+/// The bytes alive at each step, summed up.
+int64_t most_alive(const std::vector<Lifetime>& lifetimes) {
+  int64_t most = 0;
+  for (int64_t step = 0; step < 50; ++step) {
+    int64_t sum = 0;
+    for (const Lifetime& life : lifetimes) {
+      if (life.first <= step && step <= life.last) sum += (life.bytes + 63) / 64 * 64;
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("what lives at one time never overlaps, whatever the lifetimes") {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    INFO("seed " << seed);
+    const std::vector<Lifetime> all = random_lifetimes(seed);
+    const Arrangement found = arrange(all);
+    REQUIRE(found.offsets.size() == all.size());
+    int64_t end = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      REQUIRE(found.offsets[i] >= 0);
+      REQUIRE(found.offsets[i] % kArenaAlignment == 0);
+      end = std::max(end, found.offsets[i] + all[i].bytes);
+      for (size_t j = 0; j < i; ++j) {
+        const bool together = all[i].first <= all[j].last && all[j].first <= all[i].last;
+        const bool apart = found.offsets[i] + all[i].bytes <= found.offsets[j] ||
+                           found.offsets[j] + all[j].bytes <= found.offsets[i] || all[i].bytes == 0 ||
+                           all[j].bytes == 0;
+        REQUIRE((!together || apart));
+      }
+    }
+    REQUIRE(end <= found.bytes);
+    REQUIRE(lower_bound_bytes(all) == most_alive(all));
+    REQUIRE(found.bytes >= lower_bound_bytes(all));
+    REQUIRE(found.bytes <= 2 * lower_bound_bytes(all));
+    REQUIRE(arrange(all).offsets == found.offsets);
+  }
+}
+
+TEST_CASE("a chain of layers needs no more than its two largest neighbours") {
+  std::vector<Lifetime> chain;
+  for (int64_t i = 0; i < 12; ++i)
+    chain.push_back({.bytes = 64 * (1 + i * 7 % 5), .first = i, .last = i + 1});
+  CHECK(arrange(chain).bytes == lower_bound_bytes(chain));
+}
+
+TEST_CASE("nothing takes nothing") {
+  CHECK(arrange({}).bytes == 0);
+  CHECK(lower_bound_bytes({}) == 0);
+  CHECK(arrange({{.bytes = 0, .first = 0, .last = 3}}).bytes == 0);
+}

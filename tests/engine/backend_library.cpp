@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/backend_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/base/error.h"
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+using trainer::Error;
+using trainer::ExitCode;
+
+namespace {
+
+/// A folder PREFIX/bin with nothing in it, removed at the end.
+struct EmptyProgramFolder {
+  EmptyProgramFolder() { fs::create_directories(bin()); }
+  ~EmptyProgramFolder() { fs::remove_all(prefix); }
+  fs::path bin() const { return prefix / "bin"; }
+  fs::path library(const std::string& folder) const { return prefix / folder / "libtrainer_cuda.so"; }
+
+  fs::path prefix = fs::temp_directory_path() / ("trainer_backend_library_" + std::to_string(::getpid()));
+};
+
+/// The text of the error that loading must end with; its exit code is 69.
+std::string refusal(const std::string& name, const fs::path& directory) {
+  try {
+    trainer::load_backend(name, directory);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::no_device);
+    return error.what();
+  }
+  return "";
+}
+
+fs::path path_of_libm() {
+  void* library = ::dlopen("libm.so.6", RTLD_NOW);
+  REQUIRE(library != nullptr);
+  link_map* map = nullptr;
+  REQUIRE(::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0);
+  const fs::path path = map->l_name;
+  ::dlclose(library);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("a backend's library that is not there is named, with what to do") {
+  const EmptyProgramFolder folder;
+  const std::string text = refusal("cuda", folder.bin());
+  CHECK_THAT(text, Contains("device.type=cuda: libtrainer_cuda.so is not in " + folder.bin().string()));
+  CHECK_THAT(text, Contains("without CUDA") && Contains("-DTRAINER_CUDA=on") && Contains("device.type=cpu"));
+}
+
+TEST_CASE("what cannot be opened is refused with the loader's words, beside the program or in ../lib") {
+  const EmptyProgramFolder folder;
+  const std::string where = GENERATE("bin", "lib");
+  fs::create_directories(folder.prefix / where);
+  std::ofstream(folder.library(where)) << "this is no shared object, however long it may be made to look";
+  const std::string text = refusal("cuda", folder.bin());
+  CHECK_THAT(text,
+             Contains("cannot open") && Contains("libtrainer_cuda.so: ") && Contains("LD_LIBRARY_PATH"));
+  CHECK_THAT(text, Contains("invalid ELF header") || Contains("file too short"));
+}
+
+TEST_CASE("a library that holds no backend is refused") {
+  const EmptyProgramFolder folder;
+  fs::create_symlink(path_of_libm(), folder.library("bin"));
+  CHECK_THAT(refusal("cuda", folder.bin()), Contains("it has no trainer_make_backend"));
+}
+
+TEST_CASE("only known backends are looked for") {
+  const EmptyProgramFolder folder;
+  CHECK_THAT(refusal("tpu", folder.bin()), Contains("no library holds a backend \"tpu\": there is \"cuda\""));
+  CHECK_THAT(refusal("../cuda", folder.bin()), Contains("\"../cuda\""));
+}

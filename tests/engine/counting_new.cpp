@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/counting_new.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> count{0};
+
+const void* object_of(const void* address) {
+  Dl_info info{};
+  return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
+  static const void* const here = object_of(reinterpret_cast<const void*>(&trainer::own_allocations));
+  if (object_of(caller) == here) ++count;
+  void* memory = nullptr;
+  if (alignment <= alignof(std::max_align_t)) {
+    memory = std::malloc(bytes);
+  } else if (::posix_memalign(&memory, alignment, bytes) != 0) {
+    memory = nullptr;
+  }
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+namespace trainer {
+int64_t own_allocations() {
+  return count;
+}
+}  // namespace trainer
+
+void* operator new(std::size_t bytes) {
+  return counted(bytes, 1, __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes) {
+  return counted(bytes, 1, __builtin_return_address(0));
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}

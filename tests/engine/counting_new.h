@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+/// Uses of operator new by this program's own code, on any thread, since the program began; what shared
+/// libraries such as oneDNN allocate for themselves is not counted.
+int64_t own_allocations();
+
+}  // namespace trainer

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/linear.h"
+#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/unary.h"
+#include "cpu/backend.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+using namespace trainer;
+
+namespace {
+
+const TensorSpec kThree{{3}, DType::f32};
+using Values = std::vector<double>;
+
+/// An entry "run" on two states, s = (1, 2, 3) and t = (10, 20, 30), and an input x = (5, 6, 7).
+struct Bench {
+  Program program{.tensors = {},
+                  .entries = {Entry{.name = "run", .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Builder build{program, program.entries[0]};
+  TensorId s = program.persistent("s", kThree, Role::state, table({1, 2, 3}));
+  TensorId t = program.persistent("t", kThree, Role::state, table({10, 20, 30}));
+  TensorId x = program.input("x", kThree);
+
+  static Initial table(std::vector<float> values) {
+    return {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = std::move(values)};
+  }
+  TensorId add(TensorId a, TensorId b) { return build.emit<Binary>({a, b}, Binary::Kind::add); }
+  TensorId mul(TensorId a, TensorId b) { return build.emit<Binary>({a, b}, Binary::Kind::mul); }
+  TensorId row(TensorId a) { return build.emit<Reshape>({a}, Shape{1, 3}); }
+  TensorId flat(TensorId a) { return build.emit<Reshape>({a}, Shape{3}); }
+  void output(const std::string& name, TensorId id) { program.entries[0].outputs.push_back({name, id}); }
+
+  /// Runs it on both backends; `check` sees each.
+  template <class Check>
+  void run(const Check& check) {
+    const auto cpu = make_cpu_backend(1);
+    ReferenceBackend reference;
+    for (Backend* backend : {cpu.get(), static_cast<Backend*>(&reference)}) {
+      INFO(backend->name());
+      Session session(program, *backend);
+      session.set("x", {5, 6, 7});
+      session.run("run");
+      check(session);
+    }
+  }
+};
+
+int copied_assigns(Session& session) {
+  int count = 0;
+  for (const PlannedNode& planned : session.executable().plan().entry("run").nodes) {
+    count += dynamic_cast<const Assign*>(planned.node.op.get()) != nullptr && planned.runs;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("an assigned value is computed in the state's own memory") {
+  Bench bench;
+  const TensorId sum = bench.add(bench.s, bench.x);
+  bench.build.assign(bench.s, sum);
+  bench.run([&](Session& session) {
+    CHECK(copied_assigns(session) == 0);
+    CHECK(session.executable().address(sum) == session.executable().address(bench.s));
+    CHECK(session.persistent("s") == Values{6, 8, 10});
+    session.run("run");
+    CHECK(session.persistent("s") == Values{11, 14, 17});
+  });
+}
+
+TEST_CASE("an assigned value is copied where the old one is still read") {
+  Bench bench;
+  const TensorId sum = bench.add(bench.s, bench.x);
+  bench.output("old", bench.mul(bench.s, bench.x));
+  bench.build.assign(bench.s, sum);
+  bench.run([&](Session& session) {
+    CHECK(copied_assigns(session) == 1);
+    CHECK(session.output("run", "old") == Values{5, 12, 21});
+    CHECK(session.persistent("s") == Values{6, 8, 10});
+  });
+}
+
+TEST_CASE("an assigned value is copied where a view of the old one is still read") {
+  Bench bench;
+  const TensorId view = bench.row(bench.s);
+  const TensorId sum = bench.add(bench.s, bench.x);
+  bench.output("old", bench.mul(view, bench.row(bench.x)));
+  bench.build.assign(bench.s, sum);
+  bench.run([&](Session& session) {
+    CHECK(session.output("run", "old") == Values{5, 12, 21});
+    CHECK(session.persistent("s") == Values{6, 8, 10});
+  });
+}
+
+TEST_CASE("a state is not overwritten by an operation that reads it through a view at other places") {
+  Bench bench;
+  const TensorSpec square{{3, 3}, DType::f32};
+  const TensorId w =
+      bench.program.persistent("w", square, Role::parameter, Bench::table({0, 0, 1, 1, 0, 0, 0, 1, 0}));
+  const TensorId turned = bench.build.emit<Linear>({bench.row(bench.s), w, kNone});  // (s3, s1, s2)
+  bench.build.assign(bench.s, bench.flat(turned));
+  bench.run([&](Session& session) { CHECK(session.persistent("s") == Values{3, 1, 2}); });
+}
+
+TEST_CASE("a value that is also an output keeps its own memory") {
+  Bench bench;
+  const TensorId sum = bench.add(bench.s, bench.x);
+  bench.build.assign(bench.s, sum);
+  bench.output("sum", sum);
+  bench.run([&](Session& session) {
+    CHECK(session.output("run", "sum") == Values{6, 8, 10});
+    CHECK(session.persistent("s") == Values{6, 8, 10});
+  });
+}
+
+TEST_CASE("one value for two states, a state's value for another, an input for a state") {
+  Bench both;
+  const TensorId sum = both.add(both.s, both.t);
+  both.build.assign(both.s, sum);
+  both.build.assign(both.t, sum);
+  both.run([&](Session& session) {
+    CHECK(session.persistent("s") == Values{11, 22, 33});
+    CHECK(session.persistent("t") == Values{11, 22, 33});
+  });
+  Bench copy;
+  copy.build.assign(copy.t, copy.s);
+  copy.build.assign(copy.s, copy.x);
+  copy.run([&](Session& session) {
+    CHECK(session.persistent("t") == Values{1, 2, 3});
+    CHECK(session.persistent("s") == Values{5, 6, 7});
+  });
+}
+
+TEST_CASE("a value read again after its assign is what the state holds") {
+  Bench bench;
+  const TensorId sum = bench.add(bench.s, bench.x);
+  bench.build.assign(bench.s, sum);
+  bench.output("twice", bench.add(sum, sum));
+  bench.run([&](Session& session) {
+    CHECK(session.output("run", "twice") == Values{12, 16, 20});
+    CHECK(session.persistent("s") == Values{6, 8, 10});
+  });
+}
+
+TEST_CASE("neither inputs nor states are taken over by operations that may write in place") {
+  Bench bench;
+  const auto relu = elementwise::Function(elementwise::Relu{});
+  const TensorId negative = bench.mul(bench.x, bench.s);
+  bench.output("a", bench.build.emit<Unary>({bench.x}, relu));
+  bench.output("b", bench.build.emit<Unary>({bench.row(bench.t)}, relu));
+  bench.output("c", bench.add(negative, negative));
+  bench.run([&](Session& session) {
+    CHECK(session.persistent("s") == Values{1, 2, 3});
+    CHECK(session.persistent("t") == Values{10, 20, 30});
+    session.run("run");
+    CHECK(session.output("run", "c") == Values{10, 24, 42});
+  });
+}
+
+TEST_CASE("views of an input follow wherever it is bound") {
+  Bench bench;
+  bench.output("sum", bench.add(bench.row(bench.x), bench.row(bench.row(bench.x))));
+  bench.output("view", bench.row(bench.x));
+  bench.run([&](Session& session) {
+    CHECK(session.output("run", "sum") == Values{10, 12, 14});
+    Executable& executable = session.executable();
+    Backend& backend = executable.backend();
+    Buffer other = backend.allocate_batch(3 * backend.element_bytes(DType::f32));
+    const std::vector<float> values{-1, -2, -3};
+    backend.upload(other.data(), values.data(), 3, DType::f32);
+    executable.bind(bench.x, other.data());
+    session.run("run");
+    CHECK(session.output("run", "sum") == Values{-2, -4, -6});
+    CHECK(session.output("run", "view") == Values{-1, -2, -3});
+  });
+}
+
+TEST_CASE("unknown names are errors of the program, not crashes") {
+  Bench bench;
+  bench.build.assign(bench.s, bench.x);
+  bench.run([&](Session& session) {
+    CHECK_THROWS_AS(session.executable().entry("nowhere"), std::logic_error);
+    CHECK_THROWS_AS(session.executable().scalar(0, "loss"), std::logic_error);
+    CHECK_THROWS_AS(session.executable().write(bench.s, {1, 2}), std::logic_error);
+    CHECK(session.executable().tensor("nowhere") == kNone);
+  });
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/conv2d.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/unary.h"
+#include "tests/ops/harness.h"
+
+using namespace trainer;
+
+namespace {
+
+struct Case {
+  Shape x;
+  int64_t out_channels;
+  Conv2dGeometry geometry;
+};
+
+const std::vector<Case> kCases = {
+    {{1, 1, 5, 5}, 1, {.kernel = {3, 3}}},
+    {{2, 3, 7, 5}, 4, {.kernel = {1, 1}}},
+    {{3, 1, 9, 9}, 6, {.kernel = {5, 5}, .padding = {2, 2}}},
+    {{2, 17, 6, 6}, 33, {.kernel = {3, 3}, .padding = {1, 1}}},
+    {{1, 31, 5, 7}, 17, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
+    {{2, 32, 6, 6}, 32, {.kernel = {3, 3}, .padding = {1, 1}}},
+    {{3, 16, 8, 8}, 64, {.kernel = {1, 1}, .stride = {2, 2}}},
+    {{2, 5, 9, 8}, 7, {.kernel = {3, 2}, .stride = {1, 3}, .padding = {2, 0}}},
+    {{2, 4, 9, 9}, 3, {.kernel = {3, 3}, .padding = {2, 2}, .dilation = {2, 2}}},
+    {{1, 3, 11, 7}, 5, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 2}, .dilation = {3, 2}}},
+    {{2, 6, 5, 5}, 9, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 3}},
+    {{2, 33, 6, 5}, 33, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 33}},
+    {{2, 32, 7, 7}, 32, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 32}},
+    {{1, 34, 5, 5}, 34, {.kernel = {3, 3}, .padding = {1, 1}, .dilation = {2, 1}, .groups = 2}},
+    {{1, 8, 4, 4}, 3, {.kernel = {4, 4}}},
+    {{2, 3, 19, 17}, 8, {.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}}},
+};
+
+std::string text(const Case& c) {
+  return fmt::format("{} -> {} {}", to_string(c.x), c.out_channels, c.geometry.text());
+}
+
+/// x as a parameter, so that its gradient is asked for too.
+void draft(Sketch& sketch, const Case& c, bool bias, bool relu) {
+  const TensorId x = sketch.parameter("x", c.x);
+  const Shape shape{c.out_channels, c.x[1] / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]};
+  const TensorId w = sketch.parameter("w", shape);
+  const TensorId b = bias ? sketch.parameter("b", {c.out_channels}) : kNone;
+  TensorId y = sketch.build().emit<Conv2d>({x, w, b}, c.geometry);
+  if (relu) y = sketch.build().emit<Unary>({y}, elementwise::Function(elementwise::Relu{}));
+  sketch.output("y", y);
+  sketch.loss(y);
+}
+
+}  // namespace
+
+TEST_CASE("convolutions of every kind have the right values and gradients") {
+  for (const Case& c : kCases) {
+    for (const bool bias : {false, true}) {
+      check_program(text(c), [&](Sketch& sketch) { draft(sketch, c, bias, false); });
+    }
+  }
+}
+
+TEST_CASE("a convolution with its relu in it equals one followed by a relu") {
+  for (const Case& c : kCases) {
+    INFO(text(c));
+    for (uint64_t seed : {1, 2}) check_cpu([&](Sketch& sketch) { draft(sketch, c, true, true); }, seed);
+  }
+}
+
+TEST_CASE("a chain of convolutions passes gradients through blocked layouts") {
+  for (int64_t channels : {int64_t{1}, int64_t{33}}) {
+    check_program("chain", [&](Sketch& sketch) {
+      const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}};
+      const TensorId x = sketch.input("x", {3, 3, 5, 5});
+      const TensorId w1 = sketch.parameter("w1", {channels, 3, 3, 3}),
+                     b1 = sketch.parameter("b1", {channels});
+      const TensorId w2 = sketch.parameter("w2", {31, channels, 3, 3}), b2 = sketch.parameter("b2", {31});
+      const TensorId middle = sketch.build().emit<Conv2d>({x, w1, b1}, geometry);
+      sketch.loss(sketch.build().emit<Conv2d>({middle, w2, b2}, geometry));
+    });
+  }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/unary.h"
+#include "tests/ops/functions.h"
+#include "tests/ops/harness.h"
+
+using namespace trainer;
+
+TEST_CASE("every element-wise function has the right values and gradient") {
+  for_each_functor([](auto functor) {
+    for (const Shape& shape :
+         {Shape{1, 7}, Shape{3, 31}, Shape{2, 17, 5, 3}, Shape{1, 33, 1, 1}, Shape{4, 5000}}) {
+      check_program(fmt::format("{} of {}", functor.kName, to_string(shape)), [&](Sketch& sketch) {
+        const TensorId x = sketch.parameter("x", shape, Values::off_zero);
+        const TensorId y = sketch.build().emit<Unary>({x}, elementwise::Function(functor));
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
+    }
+  });
+}
+
+TEST_CASE("element-wise functions follow a convolution's layout, padding included") {
+  for_each_functor([](auto functor) {
+    for (int64_t channels : {int64_t{1}, int64_t{17}}) {
+      check_program(fmt::format("{} between convolutions", functor.kName), [&](Sketch& sketch) {
+        Builder& build = sketch.build();
+        const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}};
+        const TensorId x = sketch.input("x", {2, 3, 5, 6});
+        const TensorId w1 = sketch.parameter("w1", {channels, 3, 3, 3});
+        const TensorId w2 = sketch.parameter("w2", {3, channels, 3, 3});
+        const TensorId first = build.emit<Conv2d>({x, w1, kNone}, geometry);
+        const TensorId middle = build.emit<Unary>({first}, elementwise::Function(functor));
+        sketch.loss(build.emit<Conv2d>({middle, w2, kNone}, geometry));
+      });
+    }
+  });
+}
+
+TEST_CASE("add and mul, also of a tensor with itself") {
+  for (const Shape& shape : {Shape{1, 3}, Shape{3, 31}, Shape{2, 17, 3, 3}, Shape{2, 10000}}) {
+    for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {
+      check_program("binary", [&](Sketch& sketch) {
+        const TensorId a = sketch.parameter("a", shape), b = sketch.parameter("b", shape);
+        const TensorId y = sketch.build().emit<Binary>({a, b}, kind);
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
+      check_program("binary with itself", [&](Sketch& sketch) {
+        const TensorId a = sketch.parameter("a", shape);
+        const TensorId square = sketch.build().emit<Binary>({a, a}, kind);
+        const TensorId more = sketch.build().emit<Binary>({square, a}, Binary::Kind::add);
+        sketch.loss(sketch.build().emit<Binary>({more, more}, kind));
+      });
+    }
+  }
+}

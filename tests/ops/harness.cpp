@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/harness.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "core/passes/pass.h"
+#include "cpu/backend.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+namespace trainer {
+namespace {
+
+const std::string kEntry = entry_name::kTrainStep;
+
+std::string gradient_name(const std::string& parameter) {
+  return fmt::format("gradient of {}", parameter);
+}
+
+/// The program with gradients, each of them an output.
+Program differentiated(Program program, const std::vector<Pass>& before) {
+  std::vector<Pass> passes = before;
+  passes.push_back(autodiff());
+  run_passes(program, passes);
+  Entry& entry = program.entry(kEntry);
+  for (const ParameterGradient& pair : entry.gradients) {
+    entry.outputs.push_back({gradient_name(program.tensor(pair.parameter).name), pair.gradient});
+  }
+  run_passes(program, {dead_code()});
+  return program;
+}
+
+std::vector<std::string> parameters_of(const Program& program) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+/// d loss / d value by a central difference of fourth order.
+double difference(Session& session, double& value) {
+  constexpr double kStep = 1e-4;
+  const double middle = value;
+  auto loss_at = [&](double offset) {
+    value = middle + offset;
+    session.run(kEntry);
+    return session.output(kEntry, "loss")[0];
+  };
+  const double near = loss_at(kStep) - loss_at(-kStep), far = loss_at(2 * kStep) - loss_at(-2 * kStep);
+  value = middle;
+  return (8 * near - far) / (12 * kStep);
+}
+
+/// All of them, or where they are many, as many at random.
+std::vector<size_t> some_elements(size_t count, RandomStream random) {
+  constexpr size_t kEnough = 24;
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < std::min(count, kEnough); ++i) {
+    chosen.push_back(count <= kEnough ? i
+                                      : static_cast<size_t>(random.next_below(static_cast<int64_t>(count))));
+  }
+  return chosen;
+}
+
+using Outputs = std::vector<std::vector<double>>;
+
+Outputs outputs_of(const Session& session, const Program& program) {
+  Outputs all;
+  for (const NamedTensor& output : program.find_entry(kEntry)->outputs) {
+    all.push_back(session.output(kEntry, output.name));
+  }
+  return all;
+}
+
+bool same_bits(const Outputs& a, const Outputs& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+  });
+}
+
+/// Outputs of a first run; a second one repeats them, and neither touches the inputs.
+Outputs run_twice(const Program& program, Backend& backend, const Sketch& sketch) {
+  Session session(program, backend);
+  session.set(sketch.values);
+  std::vector<std::pair<std::string, std::vector<std::byte>>> inputs;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::input) inputs.emplace_back(tensor.name, session.input_bytes(tensor.name));
+  }
+  session.run(kEntry);
+  const Outputs first = outputs_of(session, program);
+  session.run(kEntry);
+  CHECK(same_bits(first, outputs_of(session, program)));
+  for (const auto& [name, bytes] : inputs) {
+    INFO("input " << name);
+    CHECK(session.input_bytes(name) == bytes);
+  }
+  return first;
+}
+
+void compare(const Program& program, const Outputs& found, const Outputs& expected,
+             const Tolerances& tolerances) {
+  const std::vector<NamedTensor>& outputs = program.find_entry(kEntry)->outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    INFO(outputs[i].name);
+    const bool gradient = outputs[i].name.starts_with("gradient of ");
+    CHECK(relative_error(found[i], expected[i]) <= (gradient ? tolerances.gradients : tolerances.forward));
+  }
+}
+
+}  // namespace
+
+void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+  INFO("finite differences, seed " << seed);
+  Sketch sketch(seed);
+  draft(sketch);
+  ReferenceBackend backend;
+  Session forward(sketch.program, backend);
+  forward.set(sketch.values);
+  Session backward(differentiated(sketch.program, {}), backend);
+  backward.set(sketch.values);
+  backward.run(kEntry);
+  for (const std::string& name : parameters_of(sketch.program)) {
+    INFO("gradient of " << name);
+    const std::vector<double> gradient = backward.output(kEntry, gradient_name(name));
+    auto* stored = static_cast<double*>(forward.executable().address(forward.id(name)));
+    std::vector<double> expected, found;
+    for (size_t i : some_elements(gradient.size(), RandomStream(random_key(seed, name)))) {
+      found.push_back(gradient[i]);
+      expected.push_back(difference(forward, stored[i]));
+    }
+    CHECK(relative_error(found, expected) <= tolerances.differences);
+  }
+}
+
+void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+  Sketch sketch(seed);
+  draft(sketch);
+  ReferenceBackend reference;
+  const auto cpu = make_cpu_backend(2);
+  const Program plain = differentiated(sketch.program, {});
+  const Outputs expected = run_twice(plain, reference, sketch);
+  const std::vector<std::vector<Pass>> variants = {
+      {}, {fold_flatten()}, {fuse_relu()}, {fold_flatten(), fuse_relu()}};
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const Program program = differentiated(sketch.program, variants[v]);
+    if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do
+    INFO("CPU, seed " << seed << ", variant of passes " << v);
+    compare(program, run_twice(program, *cpu, sketch), expected, tolerances);
+    if (v == 0) continue;
+    INFO("the reference with these passes");
+    compare(program, run_twice(program, reference, sketch), expected, {.forward = 1e-13, .gradients = 1e-12});
+  }
+}
+
+void check_program(const std::string& name, const Draft& draft, int seeds, const Tolerances& tolerances) {
+  INFO(name);
+  for (int seed = 1; seed <= seeds; ++seed) {
+    check_differences(draft, static_cast<uint64_t>(seed), tolerances);
+    check_cpu(draft, static_cast<uint64_t>(seed), tolerances);
+  }
+}
+
+}  // namespace trainer

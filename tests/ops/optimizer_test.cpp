@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "core/base/rng.h"
+#include "core/graph/operation.h"
+#include "cpu/backend.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/reference/session.h"
+
+using namespace trainer;
+
+namespace {
+
+constexpr int64_t kBatch = 6;
+const char* const kNetwork = R"(
+input: [3, 7, 6]
+layers:
+  - conv2d: {out_channels: 17, kernel_size: 3, padding: 1}
+  - tanh
+  - avg_pool2d: 2
+  - flatten
+  - linear: 13
+  - gelu
+  - linear: {out_features: 5, bias: false}
+)";
+const std::vector<float> kRates = {0.02f, 0.01f, 0.04f, 0.002f};
+// Adam moves by about lr whatever the gradient is, so that rounding near zero shows at once.
+const std::vector<float> kSmallRates = {1e-3f, 5e-4f, 2e-3f, 1e-4f};
+
+std::map<std::string, std::vector<float>> batch_of(int64_t samples, int step, float weight) {
+  RandomStream random(random_key(11, "batch"), static_cast<uint32_t>(step));
+  std::vector<float> images(static_cast<size_t>(samples * 3 * 7 * 6)), labels, index;
+  for (float& value : images) value = 3 * random.next_uniform() - 1.5f;
+  for (int64_t n = 0; n < samples; ++n) {
+    labels.push_back(static_cast<float>(random.next_below(5)));
+    index.push_back(static_cast<float>(n));
+  }
+  return {{"images", images},
+          {"labels", labels},
+          {"sample_index", index},
+          {"weights", std::vector<float>(static_cast<size_t>(samples), weight)}};
+}
+
+std::vector<std::string> changing_tensors(const Program& program) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : program.tensors) {
+    if (is_persistent(tensor.role) && tensor.role != Role::constant) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+const std::vector<std::string> kOptimizers = {
+    "sgd",
+    "{name: sgd, weight_decay: 0.1}",
+    "{name: sgd, momentum: 0.9}",
+    "{name: sgd, momentum: 0.9, nesterov: true, weight_decay: 0.05, no_decay: [bias]}",
+    "{name: sgd, momentum: 0.5, clip_norm: 0.1}",
+    "{name: sgd, momentum: 0.5, clip_norm: 1000}",
+    "adamw",
+    "{name: adamw, beta1: 0.5, beta2: 0.9, eps: 1e-3, weight_decay: 0.2}",
+    "{name: adamw, clip_norm: 0.05, weight_decay: 0}",
+};
+
+}  // namespace
+
+TEST_CASE("five steps of every optimiser change parameters, moments and counters alike on both backends") {
+  const auto cpu = make_cpu_backend(2);
+  ReferenceBackend reference;
+  const Network network = network_from(kNetwork);
+  for (const std::string& text : kOptimizers) {
+    INFO(text);
+    const std::vector<float>& rates = text.find("adamw") != std::string::npos ? kSmallRates : kRates;
+    const Program program =
+        training_program(network, kBatch, *optimizer_from(text), rates, {fold_flatten(), fuse_relu()});
+    Session found(program, *cpu), expected(program, reference);
+    for (int step = 0; step < 5; ++step) {
+      for (Session* session : {&found, &expected}) {
+        session->set(batch_of(kBatch, step, 1.0f / kBatch));
+        session->run("train_step");
+      }
+      // The fifth step is past the table: its last entry holds.
+      CHECK(found.output("train_step", "lr")[0] == rates[static_cast<size_t>(std::min(step, 3))]);
+      CHECK(relative_error(found.output("train_step", "loss"), expected.output("train_step", "loss")) < 1e-5);
+      if (text.find("clip_norm") != std::string::npos) {
+        CHECK(relative_error(found.output("train_step", "grad_norm"),
+                             expected.output("train_step", "grad_norm")) < 1e-4);
+      }
+    }
+    for (const std::string& name : changing_tensors(program)) {
+      INFO(name);
+      CHECK(relative_error(found.persistent(name), expected.persistent(name)) < 1e-4);
+    }
+    CHECK(found.persistent("counter.step")[0] == 5);
+    CHECK(found.persistent("counter.updates")[0] == 5);
+  }
+}
+
+TEST_CASE("clipping bounds the joint norm and leaves small gradients alone") {
+  ReferenceBackend reference;
+  const Network network = network_from(kNetwork);
+  auto moved = [&](const std::string& optimizer) {
+    const Program program = training_program(network, kBatch, *optimizer_from(optimizer), {1.0f}, {});
+    Session session(program, reference);
+    const std::vector<std::string> names = changing_tensors(program);
+    double sum = 0;
+    std::map<std::string, std::vector<double>> before;
+    for (const std::string& name : names) before[name] = session.persistent(name);
+    session.set(batch_of(kBatch, 0, 1.0f / kBatch));
+    session.run("train_step");
+    for (const std::string& name : names) {
+      if (name.starts_with("counter")) continue;
+      const std::vector<double> after = session.persistent(name);
+      for (size_t i = 0; i < after.size(); ++i) sum += std::pow(after[i] - before[name][i], 2);
+    }
+    return std::sqrt(sum);
+  };
+  const double free = moved("sgd");
+  CHECK(free > 0.2);
+  CHECK(moved("{name: sgd, clip_norm: 0.1}") == Approx(0.1).epsilon(1e-4));
+  CHECK(moved("{name: sgd, clip_norm: 1000}") == Approx(free).epsilon(1e-12));
+}
+
+TEST_CASE("three micro-batches update as one batch does") {
+  constexpr int64_t kMicro = 2, kCount = kBatch / kMicro;
+  const auto cpu = make_cpu_backend(2);
+  ReferenceBackend reference;
+  const Network network = network_from(kNetwork);
+  const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9, clip_norm: 0.5}");
+  const Program whole = training_program(network, kBatch, *optimizer, kRates, {});
+  Program split = forward_program(network, kMicro);
+  run_passes(split, {fold_flatten(), fuse_relu(), autodiff(), accumulate(kCount)});
+  optimizer->append_update(split, split.entry(entry_name::kUpdate), kRates);
+  run_passes(split, {dead_code()});
+
+  struct Case {
+    Backend& backend;
+    double tolerance;
+  };
+  for (const Case& c : {Case{reference, 1e-6}, Case{*cpu, 1e-4}}) {
+    Session one(whole, reference), parts(split, c.backend);
+    for (int step = 0; step < 3; ++step) {
+      const auto batch = batch_of(kBatch, step, 1.0f / kBatch);
+      one.set(batch);
+      one.run("train_step");
+      double loss = 0;
+      for (int64_t part = 0; part < kCount; ++part) {
+        for (const auto& [name, values] : batch) {
+          const auto size = static_cast<std::ptrdiff_t>(values.size()) / kCount;
+          parts.set(name, {values.begin() + part * size, values.begin() + (part + 1) * size});
+        }
+        const char* entry = part == 0 ? entry_name::kAccumulateFirst : entry_name::kAccumulateNext;
+        parts.run(entry);
+        loss += parts.output(entry, "loss")[0];
+      }
+      parts.run(entry_name::kUpdate);
+      CHECK(loss == Approx(one.output("train_step", "loss")[0]).epsilon(c.tolerance));
+    }
+    for (const std::string& name : changing_tensors(whole)) {
+      INFO(name);
+      CHECK(relative_error(parts.persistent(name), one.persistent(name)) < c.tolerance);
+    }
+  }
+}

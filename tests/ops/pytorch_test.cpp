@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/linear.h"
+#include "core/graph/ops/optimizer_steps.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/unary.h"
+#include "cpu/backend.h"
+#include "tests/ops/fixture.h"
+#include "tests/ops/functions.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+using namespace trainer;
+
+namespace {
+
+constexpr const char* kEntry = "compute";
+
+struct Side {
+  std::unique_ptr<Backend> backend;
+  double tolerance;
+};
+
+/// The fixtures hold fp32, so that is as near as the reference can come.
+std::vector<Side> sides() {
+  std::vector<Side> all;
+  all.push_back({std::make_unique<ReferenceBackend>(), 1e-7});
+  all.push_back({make_cpu_backend(2), 5e-6});
+  return all;
+}
+
+/// A program whose inputs are tensors of a fixture, called `case/name` there.
+struct FixtureProgram {
+  const Fixture& fixture;
+  std::string prefix;
+  Program program{.tensors = {},
+                  .entries = {Entry{.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Builder build{program, program.entries[0]};
+
+  FixtureProgram(const Fixture& f, const std::string& name) : fixture(f), prefix(name + "/") {}
+
+  TensorId input(const std::string& name, DType dtype = DType::f32) {
+    return program.input(name, {fixture.shape(prefix + name), dtype});
+  }
+  void output(const std::string& name, TensorId tensor) {
+    program.entries[0].outputs.push_back({name, tensor});
+  }
+
+  /// y and the gradient of every input that the fixture has one for.
+  void operation(const std::shared_ptr<const Operation>& op, const std::vector<std::string>& names) {
+    std::vector<TensorId> inputs;
+    for (const std::string& name : names) inputs.push_back(input(name));
+    output("y", build.emit_all(op, inputs).front());
+    const Node node = program.entries[0].nodes.back();
+    Backward backward{
+        .build = build, .node = node, .dy = {input("dy")}, .wanted = std::vector<bool>(names.size(), true)};
+    backward.dy.resize(node.outputs.size(), kNone);
+    const std::vector<TensorId> gradients = op->gradient(backward);
+    for (size_t i = 0; i < names.size(); ++i) output("d" + names[i], gradients[i]);
+  }
+
+  void check() {
+    for (const Side& side : sides()) {
+      Session session(program, *side.backend);
+      for (const Tensor& tensor : program.tensors) {
+        if (tensor.role == Role::input) session.set(tensor.name, fixture.values(prefix + tensor.name));
+      }
+      session.run(kEntry);
+      for (const NamedTensor& named : program.entries[0].outputs) {
+        INFO(prefix << named.name << " on " << side.backend->name());
+        CHECK(relative_error(session.output(kEntry, named.name), fixture.doubles(prefix + named.name)) <
+              side.tolerance);
+      }
+    }
+  }
+};
+
+Conv2dGeometry geometry_of(const Fixture& fixture, const std::string& name) {
+  std::vector<int64_t> n;
+  for (float value : fixture.values(name + "/geometry")) n.push_back(static_cast<int64_t>(value));
+  return {.kernel = {n[0], n[1]},
+          .stride = {n[2], n[3]},
+          .padding = {n[4], n[5]},
+          .dilation = {n[6], n[7]},
+          .groups = n[8]};
+}
+
+/// Calls check(name) for "kind.0", "kind.1", … as long as the fixture has them; at least one.
+template <class Check>
+void for_each_case(const Fixture& fixture, const std::string& kind, const std::string& probe,
+                   const Check& check) {
+  int count = 0;
+  for (; fixture.has(fmt::format("{}.{}/{}", kind, count, probe)); ++count)
+    check(fmt::format("{}.{}", kind, count));
+  CHECK(count > 0);
+}
+
+}  // namespace
+
+TEST_CASE("convolutions, linear layers and pools compute what PyTorch computes") {
+  const Fixture fixture("operations");
+  for_each_case(fixture, "conv2d", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<Conv2d>(geometry_of(fixture, name)), {"x", "w", "b"});
+    p.check();
+  });
+  for_each_case(fixture, "linear", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<Linear>(), {"x", "w", "b"});
+    p.check();
+  });
+  for_each_case(fixture, "max_pool2d", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<MaxPool2d>(geometry_of(fixture, name)), {"x"});
+    p.check();
+  });
+  for_each_case(fixture, "avg_pool2d", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<AvgPool2d>(geometry_of(fixture, name)), {"x"});
+    p.check();
+  });
+}
+
+TEST_CASE("element-wise functions compute what PyTorch computes") {
+  const Fixture fixture("operations");
+  int found = 0;
+  for_each_functor([&](auto functor) {
+    if (!fixture.has(std::string(functor.kName) + "/x")) return;  // PyTorch has none of that name
+    ++found;
+    FixtureProgram p(fixture, functor.kName);
+    p.operation(std::make_shared<Unary>(elementwise::Function(functor)), {"x"});
+    p.check();
+  });
+  CHECK(found >= 6);
+}
+
+TEST_CASE("cross entropy computes what PyTorch computes") {
+  const Fixture fixture("operations");
+  for_each_case(fixture, "cross_entropy", "x", [&](const std::string& name) {
+    const double smoothing = fixture.values(name + "/smoothing")[0];
+    const auto samples = fixture.shape(name + "/x")[0];
+    FixtureProgram p(fixture, name);
+    const TensorId x = p.input("x"), labels = p.input("labels", DType::i32);
+    const Initial mean{
+        .kind = Initial::Kind::fill, .a = 1.0 / static_cast<double>(samples), .b = 0, .table = {}};
+    const TensorId weights = p.program.persistent("weights", {{samples}, DType::f32}, Role::constant, mean);
+    const Initial unit{.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}};
+    const TensorId one = p.program.persistent("one", {{1}, DType::f32}, Role::constant, unit);
+    p.output("y", p.build.emit<CrossEntropy>({x, labels, weights}, smoothing));
+    p.output("dx", p.build.emit<CrossEntropyBackward>({one, x, labels, weights}, smoothing));
+    p.check();
+  });
+}
+
+namespace {
+
+struct Rule {
+  std::string name;
+  double lr;
+  std::shared_ptr<const Operation> op;
+};
+
+/// One update of w by a gradient that the test sets, with whatever moments the rule has.
+Program update_program(const Rule& rule, const Shape& shape) {
+  Program program;
+  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  Builder build(program, program.entries[0]);
+  auto state = [&](const std::string& name, Role role) {
+    return program.persistent(name, {shape, DType::f32}, role, {});
+  };
+  const TensorId w = state("w", Role::parameter), m = state("m", Role::optimizer),
+                 g = program.input("g", {shape, DType::f32});
+  const TensorId lr = program.input("lr", {{1}, DType::f32});
+  if (dynamic_cast<const Sgd*>(rule.op.get()) != nullptr) {
+    const auto updated = build.emit_all(rule.op, {w, g, m, lr, kNone});
+    build.assign(w, updated[0]);
+    build.assign(m, updated[1]);
+    return program;
+  }
+  const TensorId v = state("v", Role::optimizer);
+  const TensorId count = program.persistent("count", {{1}, DType::i32}, Role::state, {});
+  const auto updated = build.emit_all(rule.op, {w, g, m, v, lr, count, kNone});
+  build.assign(w, updated[0]);
+  build.assign(m, updated[1]);
+  build.assign(v, updated[2]);
+  build.assign(count, build.emit<Increment>({count}));
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
+  const Fixture fixture("optimizers");
+  const std::vector<Rule> rules = {
+      {"sgd.0", 0.1, std::make_shared<Sgd>(SgdRule{})},
+      {"sgd.1", 0.05, std::make_shared<Sgd>(SgdRule{.momentum = 0.9, .weight_decay = 0.1})},
+      {"sgd.2", 0.05,
+       std::make_shared<Sgd>(SgdRule{.momentum = 0.8, .weight_decay = 0.01, .nesterov = true})},
+      {"adamw.0", 0.01, std::make_shared<AdamW>(AdamWRule{})},
+      {"adamw.1", 0.1,
+       std::make_shared<AdamW>(AdamWRule{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2})},
+  };
+  for (const Rule& rule : rules) {
+    const Shape shape = fixture.shape(rule.name + "/w");
+    const auto size = static_cast<std::ptrdiff_t>(numel(shape));
+    const std::vector<float> gradients = fixture.values(rule.name + "/gradients");
+    const std::vector<double> weights = fixture.doubles(rule.name + "/weights");
+    for (const Side& side : sides()) {
+      Session session(update_program(rule, shape), *side.backend);
+      session.set({{"w", fixture.values(rule.name + "/w")}, {"lr", {static_cast<float>(rule.lr)}}});
+      for (std::ptrdiff_t step = 0; step < 5; ++step) {
+        session.set("g", {gradients.begin() + step * size, gradients.begin() + (step + 1) * size});
+        session.run(kEntry);
+        INFO(rule.name << ", step " << step << " on " << side.backend->name());
+        const std::vector<double> expected(weights.begin() + step * size,
+                                           weights.begin() + (step + 1) * size);
+        CHECK(relative_error(session.persistent("w"), expected) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients are clipped as by PyTorch's clip_grad_norm_") {
+  const Fixture fixture("optimizers");
+  for_each_case(fixture, "clip", "g0", [&](const std::string& name) {
+    for (const Side& side : sides()) {
+      FixtureProgram p(fixture, name);
+      const std::vector<TensorId> gradients{p.input("g0"), p.input("g1")};
+      const double limit = fixture.values(name + "/max_norm")[0];
+      const auto clipped = p.build.emit_all(std::make_shared<ClipByNorm>(limit), gradients);
+      p.output("scale", clipped[0]);
+      p.output("norm", clipped[1]);
+      Session session(p.program, *side.backend);
+      for (const char* gradient : {"g0", "g1"}) session.set(gradient, fixture.values(name + "/" + gradient));
+      session.run(kEntry);
+      INFO(name << " on " << side.backend->name());
+      CHECK(relative_error(session.output(kEntry, "norm"), fixture.doubles(name + "/norm")) < 1e-6);
+      const double scale = session.output(kEntry, "scale")[0];
+      for (int i : {0, 1}) {
+        std::vector<double> scaled = fixture.doubles(fmt::format("{}/g{}", name, i));
+        for (double& value : scaled) value *= scale;
+        CHECK(relative_error(scaled, fixture.doubles(fmt::format("{}/clipped{}", name, i))) < 1e-6);
+      }
+    }
+  });
+}

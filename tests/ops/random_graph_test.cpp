@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/dropout.h"
+#include "core/graph/ops/linear.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/unary.h"
+#include "tests/ops/functions.h"
+#include "tests/ops/harness.h"
+
+using namespace trainer;
+
+namespace {
+
+/// Grows a network by operations on what it has so far; every image and feature may be read again.
+class RandomNetwork {
+ public:
+  explicit RandomNetwork(Sketch& sketch) : sketch_(sketch), build_(sketch.build()) {
+    batch_ = 1 + below(3);
+    samples_ = sketch.integers("samples", batch_, 1000);
+    step_ = sketch.integers("step", 1, 1000);
+    images_.push_back(sketch.input("x", {batch_, 1 + below(4), 6 + below(6), 6 + below(6)}));
+  }
+
+  void grow(int operations) {
+    for (int i = 0; i < operations; ++i) add_one();
+    TensorId total = kNone;
+    for (TensorId image : images_) total = sum(total, head(image));
+    sketch_.output("logits", total);
+    sketch_.loss(total);
+  }
+
+ private:
+  int64_t below(int64_t bound) { return sketch_.random().next_below(bound); }
+  TensorId any() { return images_[static_cast<size_t>(below(static_cast<int64_t>(images_.size())))]; }
+
+  void add_one() {
+    const TensorId x = any();
+    switch (below(9)) {
+      case 0:
+      case 1:
+        images_.push_back(convolution(x));
+        break;
+      case 2:
+      case 3:
+        images_.push_back(function(x));
+        break;
+      case 4:
+        images_.push_back(pool(x));
+        break;
+      case 5:
+        images_.push_back(binary(x));
+        break;
+      case 6:
+        images_.push_back(concat(x));
+        break;
+      case 7:
+        images_.push_back(build_.emit<Dropout>({x, samples_, step_}, DropoutRule{.p = 0.2, .key = 3}));
+        break;
+      default:
+        images_.push_back(reshape(x));
+        break;
+    }
+  }
+
+  /// A weight whose output is about as large as its input.
+  TensorId weight(const Shape& shape) {
+    const std::string name = fmt::format("w{}", weights_++);
+    const TensorId w = sketch_.parameter(name, shape);
+    const auto scale = 1 / std::sqrt(static_cast<float>(numel(shape) / shape[0]));
+    for (float& value : sketch_.values[name]) value *= scale;
+    return w;
+  }
+
+  TensorId convolution(TensorId x) {
+    const Shape shape = build_.shape(x);
+    constexpr int64_t kChannels[] = {1, 3, 8, 16, 17, 32};
+    const int64_t side = below(2) == 0 ? 1 : 3, out = kChannels[below(6)], stride = 1 + below(2);
+    const Conv2dGeometry geometry{
+        .kernel = {side, side}, .stride = {stride, stride}, .padding = {side / 2, side / 2}};
+    const TensorId w = weight({out, shape[1], side, side});
+    const TensorId bias = below(2) == 0 ? kNone : sketch_.parameter(fmt::format("b{}", weights_++), {out});
+    return build_.emit<Conv2d>({x, w, bias}, geometry);
+  }
+
+  TensorId function(TensorId x) {
+    TensorId y = kNone;
+    const auto chosen = below(static_cast<int64_t>(std::variant_size_v<elementwise::Function>));
+    int64_t index = 0;
+    for_each_functor([&](auto functor) {
+      if (index++ == chosen) y = build_.emit<Unary>({x}, elementwise::Function(functor));
+    });
+    return y;
+  }
+
+  TensorId pool(TensorId x) {
+    const Shape shape = build_.shape(x);
+    if (shape[2] < 2 || shape[3] < 2) return function(x);
+    const Conv2dGeometry two{.kernel = {2, 2}, .stride = {2, 2}};
+    const Conv2dGeometry three{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const Conv2dGeometry& geometry = below(2) == 0 ? two : three;
+    return below(2) == 0 ? build_.emit<MaxPool2d>({x}, geometry) : build_.emit<AvgPool2d>({x}, geometry);
+  }
+
+  TensorId binary(TensorId x) {
+    const Shape shape = build_.shape(x);
+    TensorId other = x;
+    for (TensorId image : images_) {
+      if (build_.shape(image) == shape) other = image;
+    }
+    if (below(2) == 0) return build_.emit<Binary>({x, other}, Binary::Kind::add);
+    const TensorId gate = build_.emit<Unary>({other}, elementwise::Function(elementwise::Tanh{}));
+    return build_.emit<Binary>({gate, x}, Binary::Kind::mul);
+  }
+
+  TensorId concat(TensorId x) {
+    const Shape shape = build_.shape(x);
+    std::vector<TensorId> parts{x};
+    for (TensorId image : images_) {
+      Shape other = build_.shape(image);
+      other[1] = shape[1];
+      if (other == shape && parts.size() < 3) parts.push_back(image);
+    }
+    return build_.emit<Concat>(parts, 1);
+  }
+
+  TensorId reshape(TensorId x) {
+    const Shape shape = build_.shape(x);
+    return build_.emit<Reshape>({x}, Shape{shape[0], shape[2], shape[1], shape[3]});
+  }
+
+  TensorId head(TensorId image) {
+    const int64_t features = numel(build_.shape(image)) / batch_;
+    const TensorId flat = build_.emit<Reshape>({image}, Shape{batch_, features});
+    return build_.emit<Linear>(
+        {flat, weight({7, features}), sketch_.parameter(fmt::format("b{}", weights_++), {7})});
+  }
+
+  TensorId sum(TensorId a, TensorId b) {
+    return a == kNone ? b : build_.emit<Binary>({a, b}, Binary::Kind::add);
+  }
+
+  Sketch& sketch_;
+  Builder& build_;
+  int64_t batch_ = 1;
+  int weights_ = 0;
+  TensorId samples_ = kNone, step_ = kNone;
+  std::vector<TensorId> images_;
+};
+
+}  // namespace
+
+TEST_CASE("random networks train alike on the CPU and in the reference") {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    check_cpu([](Sketch& sketch) { RandomNetwork(sketch).grow(9); }, seed);
+  }
+}

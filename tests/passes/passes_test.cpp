@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/linear.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/unary.h"
+#include "core/passes/pass.h"
+
+using namespace trainer;
+
+namespace {
+
+/// A train_step in the making. Tensors are numbered in the order of their making, as the text shows them.
+struct Draft {
+  Program program{
+      .tensors = {},
+      .entries = {Entry{.name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Builder build{program, program.entries[0]};
+
+  TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
+    return program.input(name, {shape, dtype});
+  }
+  TensorId parameter(const std::string& name, const Shape& shape) {
+    return program.persistent(name, {shape, DType::f32}, Role::parameter, {});
+  }
+  TensorId relu(TensorId x) { return build.emit<Unary>({x}, elementwise::Function(elementwise::Relu{})); }
+  TensorId flatten(TensorId x) {
+    const Shape shape = build.shape(x);
+    return build.emit<Reshape>({x}, Shape{shape[0], numel(shape) / shape[0]});
+  }
+  void output(const std::string& name, TensorId x) { program.entries[0].outputs.push_back({name, x}); }
+
+  /// The entries' text after a pass, without the list of tensors.
+  std::string after(const Pass& pass) {
+    run_passes(program, {pass});
+    const std::string text = to_text(program);
+    return text.substr(text.find("\nentry"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("fold_flatten removes a view that only linear layers read") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {5, 48}),
+                 v = draft.parameter("v", {6, 48});
+  const TensorId flat = draft.flatten(draft.relu(x));
+  draft.output("a", draft.build.emit<Linear>({flat, w, kNone}));
+  draft.output("b", draft.build.emit<Linear>({flat, v, kNone}));
+  CHECK(draft.after(fold_flatten()) == R"(
+entry train_step
+ forward:
+  %3: f32[2,3,4,4] = relu(@x)
+  %5: f32[2,5] = linear(%3, @w, -)
+  %6: f32[2,6] = linear(%3, @v, -)
+  output a = %5
+  output b = %6
+)");
+}
+
+TEST_CASE("fold_flatten keeps views that something else reads, outputs, and reshapes across samples") {
+  Draft other;
+  const TensorId flat = other.flatten(other.input("x", {2, 3, 4, 4}));
+  other.output("a", other.build.emit<Linear>({flat, other.parameter("w", {5, 48}), kNone}));
+  other.output("b", other.relu(flat));
+  const std::string before = to_text(other.program);
+  run_passes(other.program, {fold_flatten()});
+  CHECK(to_text(other.program) == before);
+
+  Draft named;
+  const TensorId view = named.flatten(named.input("x", {2, 3, 4, 4}));
+  named.output("a", named.build.emit<Linear>({view, named.parameter("w", {5, 48}), kNone}));
+  named.output("view", view);
+  CHECK(named.after(fold_flatten()).find("reshape") != std::string::npos);
+
+  Draft across;
+  const TensorId rows = across.build.emit<Reshape>({across.input("x", {2, 8})}, Shape{4, 4});
+  across.output("a", across.build.emit<Linear>({rows, across.parameter("w", {5, 4}), kNone}));
+  CHECK(across.after(fold_flatten()).find("reshape") != std::string::npos);
+}
+
+TEST_CASE("fuse_relu computes a relu with the layer before it") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 4, 4});
+  const TensorId w = draft.parameter("w", {5, 3, 1, 1}), v = draft.parameter("v", {6, 80});
+  const TensorId image = draft.relu(draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{}));
+  draft.output("y", draft.relu(draft.build.emit<Linear>({draft.flatten(image), v, kNone})));
+  CHECK(draft.after(fuse_relu()) == R"(
+entry train_step
+ forward:
+  %4: f32[2,5,4,4] = conv2d(@x, @w, -) {kernel=1x1 stride=1x1 padding=0x0 relu}
+  %5: f32[2,80] = reshape(%4)
+  %7: f32[2,6] = linear(%5, @v, -) {relu}
+  output y = %7
+)");
+}
+
+TEST_CASE(
+    "fuse_relu leaves a relu alone whose input is read elsewhere, is an output or went through something") {
+  auto untouched = [](const auto& finish) {
+    Draft draft;
+    const TensorId y =
+        draft.build.emit<Linear>({draft.input("x", {2, 8}), draft.parameter("w", {5, 8}), kNone});
+    finish(draft, y);
+    const std::string before = to_text(draft.program);
+    run_passes(draft.program, {fuse_relu()});
+    CHECK(to_text(draft.program) == before);
+  };
+  untouched([](Draft& draft, TensorId y) {
+    draft.output("sum", draft.build.emit<Binary>({draft.relu(y), y}, Binary::Kind::add));
+  });
+  untouched([](Draft& draft, TensorId y) {
+    draft.output("y", y);
+    draft.output("relu", draft.relu(y));
+  });
+  untouched([](Draft& draft, TensorId y) {
+    draft.output("relu",
+                 draft.relu(draft.build.emit<Unary>({y}, elementwise::Function(elementwise::Tanh{}))));
+  });
+}
+
+TEST_CASE("a second relu after a fused one stays") {
+  Draft draft;
+  const TensorId y =
+      draft.build.emit<Linear>({draft.input("x", {2, 8}), draft.parameter("w", {5, 8}), kNone});
+  draft.output("y", draft.relu(draft.relu(y)));
+  CHECK(draft.after(fuse_relu()) == R"(
+entry train_step
+ forward:
+  %3: f32[2,5] = linear(@x, @w, -) {relu}
+  %4: f32[2,5] = relu(%3)
+  output y = %4
+)");
+}
+
+namespace {
+
+/// logits = x wT + b, and their cross entropy.
+Draft classifier() {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3}), labels = draft.input("labels", {2}, DType::i32);
+  const TensorId weights = draft.input("weights", {2});
+  const TensorId w = draft.parameter("w", {4, 3}), b = draft.parameter("b", {4});
+  draft.parameter("unused", {7});
+  const TensorId logits = draft.relu(draft.build.emit<Linear>({x, w, b}));
+  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  return draft;
+}
+
+}  // namespace
+
+TEST_CASE("autodiff appends the gradient of the loss, only where parameters are") {
+  Draft draft = classifier();
+  CHECK(draft.after(autodiff()) == R"(
+entry train_step
+ forward:
+  %6: f32[2,4] = linear(@x, @w, @b)
+  %7: f32[2,4] = relu(%6)
+  %8: f32[1] = cross_entropy(%7, @labels, @weights)
+ backward:
+  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights)
+  %11: f32[2,4] = relu_backward(%10, %7)
+  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11)
+  output loss = %8
+)");
+  const Entry& entry = draft.program.entries[0];
+  REQUIRE(entry.gradients.size() == 2);  // the parameter that is not used has none
+  CHECK(draft.program.tensor(entry.gradients[0].parameter).name == "w");
+  CHECK(entry.gradients[0].gradient == 12);
+  CHECK(draft.program.tensor(entry.gradients[1].parameter).name == "b");
+  CHECK(entry.gradients[1].gradient == 13);
+  CHECK(draft.program.tensor(11).role == Role::gradient);
+}
+
+TEST_CASE("autodiff sums the gradients of what is read twice") {
+  Draft draft;
+  const TensorId w = draft.parameter("w", {2, 3});
+  const TensorId square = draft.build.emit<Binary>({w, w}, Binary::Kind::mul);
+  draft.output("loss",
+               draft.build.emit<CrossEntropy>(
+                   {square, draft.input("labels", {2}, DType::i32), draft.input("weights", {2})}, 0.0));
+  CHECK(draft.after(autodiff()) == R"(
+entry train_step
+ forward:
+  %1: f32[2,3] = mul(@w, @w)
+  %4: f32[1] = cross_entropy(%1, @labels, @weights)
+ backward:
+  %6: f32[2,3] = cross_entropy_backward(@one, %1, @labels, @weights)
+  %7: f32[2,3] = mul(%6, @w)
+  %8: f32[2,3] = mul(%6, @w)
+  %9: f32[2,3] = add(%7, %8)
+  output loss = %4
+)");
+  CHECK(draft.program.entries[0].gradients[0].gradient == 9);
+}
+
+TEST_CASE("autodiff without a loss is a mistake of ours") {
+  Draft draft;
+  draft.output("y", draft.relu(draft.parameter("w", {3})));
+  CHECK_THROWS_AS(autodiff().run(draft.program), std::logic_error);
+}
+
+TEST_CASE("accumulate splits the step into first, next and update") {
+  Draft draft = classifier();
+  run_passes(draft.program, {autodiff()});
+  CHECK(draft.after(accumulate(4)) == R"(
+entry accumulate_first
+ forward:
+  %6: f32[2,4] = linear(@x, @w, @b)
+  %7: f32[2,4] = relu(%6)
+  %8: f32[1] = cross_entropy(%7, @labels, @weights)
+ backward:
+  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights)
+  %11: f32[2,4] = relu_backward(%10, %7)
+  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11)
+  assign(@w.gradient, %12)
+  assign(@b.gradient, %13)
+  output loss = %8
+
+entry accumulate_next
+ forward:
+  %14: f32[2,4] = linear(@x, @w, @b)
+  %15: f32[2,4] = relu(%14)
+  %16: f32[1] = cross_entropy(%15, @labels, @weights)
+ backward:
+  %17: f32[2,4] = cross_entropy_backward(@one, %15, @labels, @weights)
+  %18: f32[2,4] = relu_backward(%17, %15)
+  %19: f32[4,3], %20: f32[4] = linear_backward_weights(@x, %18)
+  %23: f32[4,3] = add(@w.gradient, %19)
+  assign(@w.gradient, %23)
+  %24: f32[4] = add(@b.gradient, %20)
+  assign(@b.gradient, %24)
+  output loss = %16
+
+entry update
+)");
+  const Entry& update = draft.program.entry(entry_name::kUpdate);
+  REQUIRE(update.gradients.size() == 2);
+  CHECK(draft.program.tensor(update.gradients[0].gradient).name == "w.gradient");
+  CHECK(draft.program.tensor(update.gradients[0].gradient).role == Role::gradient_sum);
+}
+
+TEST_CASE("accumulate of one micro-batch changes nothing") {
+  Draft draft = classifier();
+  run_passes(draft.program, {autodiff()});
+  const std::string before = to_text(draft.program);
+  run_passes(draft.program, {accumulate(1)});
+  CHECK(to_text(draft.program) == before);
+}
+
+TEST_CASE("dead_code keeps what outputs and assigns need, and drops second outputs that nobody reads") {
+  Draft draft;
+  const TensorId x = draft.input("x", {1, 2, 4, 4}), s = draft.parameter("s", {1, 2, 4, 4});
+  const auto pooled = draft.build.emit_all(
+      std::make_shared<MaxPool2d>(Conv2dGeometry{.kernel = {2, 2}, .stride = {2, 2}}), {x});
+  draft.relu(pooled[0]);  // read by nobody
+  const TensorId unused = draft.relu(x);
+  draft.build.emit<Binary>({unused, x}, Binary::Kind::mul);
+  draft.build.assign(s, draft.relu(s));
+  draft.output("y", pooled[0]);
+  CHECK(draft.after(dead_code()) == R"(
+entry train_step
+ forward:
+  %2: f32[1,2,2,2], - = max_pool2d(@x) {kernel=2x2 stride=2x2 padding=0x0}
+  %7: f32[1,2,4,4] = relu(@s)
+  assign(@s, %7)
+  output y = %2
+)");
+}
+
+TEST_CASE("passes are observed by name, in order") {
+  Draft draft = classifier();
+  std::vector<std::string> seen;
+  run_passes(draft.program, {fold_flatten(), fuse_relu(), autodiff(), dead_code()},
+             [&](const std::string& pass, const Program&) { seen.push_back(pass); });
+  CHECK(seen == std::vector<std::string>{"fold_flatten", "fuse_relu", "autodiff", "dead_code"});
+  CHECK(fold_flatten().optional);
+  CHECK(fuse_relu().optional);
+  CHECK_FALSE(autodiff().optional);
+  CHECK_FALSE(dead_code().optional);
+}

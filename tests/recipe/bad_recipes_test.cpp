@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "core/recipe/assemble.h"
+
+namespace trainer {
+
+/// Each file in bad/ begins with a comment: the place and the message that it must produce.
+TEST_CASE("a bad recipe gives the message that its first line states") {
+  const std::filesystem::path folder = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/recipe/bad";
+  size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::string expected;
+    std::getline(std::ifstream(file.path()), expected);
+    REQUIRE(expected.starts_with("# "));
+    expected = file.path().string() + ":" + expected.substr(2);
+    std::string problems = "no error at all";
+    try {
+      forward_program(*Recipe::load(file.path().string(), {}));
+    } catch (const Error& error) {
+      problems = error.what();
+      CHECK(error.code() == ExitCode::recipe);
+    }
+    INFO("expected " << expected << "\ngot      " << problems);
+    CHECK(problems.starts_with(expected));
+    CHECK(problems.ends_with("1 error, nothing was started"));
+    ++files;
+  }
+  CHECK(files >= 16);
+}
+
+TEST_CASE("all errors of a recipe are reported at once, overrides included") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/fashion_mnist_cnn.yaml";
+  try {
+    Recipe::load(path, {"optimizer.momentum=2", "trainign.max_duration=3ep", "data.workers=many"});
+    FAIL("loaded");
+  } catch (const Error& error) {
+    const std::string problems = error.what();
+    INFO(problems);
+    CHECK(problems.find(
+              "command line:1:11: error: optimizer.momentum: must be at least 0 and below 1, got 2") !=
+          std::string::npos);
+    CHECK(problems.find("command line:2:1: error: unknown key 'trainign'; did you mean 'training'?") !=
+          std::string::npos);
+    CHECK(problems.find("command line:3:6: error: data.workers: expected an integer, found 'many'") !=
+          std::string::npos);
+    CHECK(problems.ends_with("3 errors, nothing was started"));
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/recipe/mutation.h"
+
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+std::vector<fs::path> recipes_in(const fs::path& directory) {
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == ".yaml") found.push_back(entry.path());
+  }
+  return found;
+}
+
+/// A copy of the shipped recipes that a test may spoil.
+class Copies {
+ public:
+  Copies() : root_(fs::temp_directory_path() / ("recipes-" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+    fs::copy(fs::path(TRAINER_SOURCE_DIR) / "configs", root_, fs::copy_options::recursive);
+  }
+  ~Copies() { fs::remove_all(root_); }
+  const fs::path& root() const { return root_; }
+
+ private:
+  fs::path root_;
+};
+
+std::string problems_of(const fs::path& recipe) {
+  try {
+    Recipe::load(recipe.string(), {});
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::recipe);
+    return error.what();
+  }
+  return "no error at all";
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// Spoils `file`, loads `recipe` (the same file, or one that includes it) and demands exactly one error
+/// there.
+void check(const fs::path& recipe, const fs::path& file, const Mutation& mutation) {
+  const std::string good = content_of(file);
+  write_text(file, mutation.text);
+  const std::string problems = problems_of(recipe);
+  write_text(file, good);
+  INFO(mutation.what << "\n" << problems << "\n" << mutation.text);
+  CHECK(count(problems, ": error: ") == 1);
+  const std::string place = file.lexically_normal().string() + ":" + std::to_string(mutation.line) + ":" +
+                            std::to_string(mutation.column) + ": error: ";
+  CHECK(problems.starts_with(place));
+  if (!mutation.suggestion.empty())
+    CHECK(problems.find("did you mean '" + mutation.suggestion + "'?") != std::string::npos);
+}
+
+void check_every_key(const fs::path& recipe, const fs::path& file) {
+  const std::string text = content_of(file);
+  const std::vector<KeyPlace> keys = find_keys(text);
+  REQUIRE(keys.size() > 4);
+  for (const KeyPlace& key : keys) {
+    for (const Mutation& mutation : misspellings(text, key)) check(recipe, file, mutation);
+    check(recipe, file, duplicated(text, key));
+    check(recipe, file, wrong_type(text, key));
+    const bool top_level = key.path.find_first_of(".[") == std::string::npos;
+    if (!top_level && !key.is_only_item) check(recipe, file, wrong_level(text, key));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every shipped recipe loads") {
+  const fs::path configs = fs::path(TRAINER_SOURCE_DIR) / "configs";
+  for (const fs::path& path : recipes_in(configs)) {
+    INFO(path);
+    CHECK_NOTHROW(Recipe::load(path.string(), {}));
+    CHECK_NOTHROW(Recipe::load(path.string(), {"data.format=synthetic"}));
+  }
+}
+
+TEST_CASE("every key of every shipped recipe, spoilt, gives one error at its place") {
+  const Copies copies;
+  for (const fs::path& recipe : recipes_in(copies.root())) {
+    INFO(recipe);
+    check_every_key(recipe, recipe);
+    const std::string text = content_of(recipe);
+    const size_t at = text.find("network: ");
+    REQUIRE(at != std::string::npos);
+    const std::string network = text.substr(at + 9, text.find('\n', at) - at - 9);
+    check_every_key(recipe, copies.root() / network);
+  }
+}
+
+}  // namespace trainer

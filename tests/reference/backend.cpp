@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/reference/backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "tests/reference/loop.h"
+
+namespace trainer {
+namespace {
+
+const reference::Loops& loops() {
+  static const reference::Loops table = [] {
+    reference::Loops all;
+    reference::add_convolution(all);
+    reference::add_elementwise(all);
+    reference::add_linear(all);
+    reference::add_loss(all);
+    reference::add_movement(all);
+    reference::add_optimizer(all);
+    reference::add_pooling(all);
+    return all;
+  }();
+  return table;
+}
+
+class LoopKernel final : public Kernel {
+ public:
+  LoopKernel(reference::Loop loop, reference::Call call) : loop_(loop), call_(std::move(call)) {}
+  void run() override { loop_(call_); }
+
+ private:
+  reference::Loop loop_;
+  reference::Call call_;
+};
+
+bool is_stored(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::i32 || dtype == DType::u8;
+}
+
+}  // namespace
+
+std::optional<std::string> ReferenceBackend::why_not(const OpContext& context) const {
+  if (!loops().contains(typeid(context.op))) return "no loop has been written for it";
+  for (const TensorSpec& spec : context.inputs) {
+    if (!is_stored(spec.dtype)) return "it computes in double, not " + std::string(to_string(spec.dtype));
+  }
+  return std::nullopt;
+}
+
+Choice ReferenceBackend::select(const OpContext& context, const OpenLayouts& /*inputs*/) const {
+  return {.inputs = std::vector<Layout>(context.inputs.size()),
+          .outputs = std::vector<Layout>(context.outputs.size()),
+          .implementation = "naive",
+          .algorithm = ""};
+}
+
+Choice ReferenceBackend::select_reorder(const OpContext& context, const Layout& from,
+                                        const Layout& to) const {
+  if (!from.row_major() || !to.row_major())
+    throw std::logic_error("the reference knows row-major layouts only");
+  return select(context, {});
+}
+
+std::unique_ptr<Kernel> ReferenceBackend::compile(const OpContext& context, const Choice& /*choice*/,
+                                                  const Slots& slots) const {
+  const reference::Call call{
+      .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
+  return std::make_unique<LoopKernel>(loops().at(typeid(context.op)), call);
+}
+
+int64_t ReferenceBackend::element_bytes(DType dtype) const {
+  return dtype == DType::f32 ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
+}
+
+Buffer ReferenceBackend::allocate(int64_t bytes) {
+  Buffer buffer = allocate_host(bytes);
+  std::memset(buffer.data(), 0, static_cast<size_t>(bytes));
+  return buffer;
+}
+
+void ReferenceBackend::upload(void* device, const float* host, int64_t elements, DType dtype) {
+  if (dtype == DType::i32) {
+    std::transform(host, host + elements, static_cast<int32_t*>(device),
+                   [](float value) { return static_cast<int32_t>(value); });
+  } else {
+    std::copy(host, host + elements, static_cast<double*>(device));
+  }
+}
+
+void ReferenceBackend::download(float* host, const void* device, int64_t elements, DType dtype) {
+  if (dtype == DType::i32) {
+    const auto* from = static_cast<const int32_t*>(device);
+    std::transform(from, from + elements, host, [](int32_t value) { return static_cast<float>(value); });
+  } else {
+    const auto* from = static_cast<const double*>(device);
+    std::transform(from, from + elements, host, [](double value) { return static_cast<float>(value); });
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/dropout.h"
+#include "core/graph/ops/unary.h"
+#include "tests/reference/loop.h"
+
+namespace trainer::reference {
+namespace {
+
+void unary(const Call& c) {
+  auto loop = [&](const auto& f) {
+    for (int64_t i = 0; i < c.count_out(0); ++i) c.out(0)[i] = f(c.in(0)[i]);
+  };
+  std::visit(loop, c.as<Unary>().function);
+}
+
+void unary_backward(const Call& c) {
+  auto loop = [&](const auto& f) {
+    for (int64_t i = 0; i < c.count_out(0); ++i) c.out(0)[i] = f.gradient(c.in(1)[i], c.in(0)[i]);
+  };
+  std::visit(loop, c.as<UnaryBackward>().function);
+}
+
+void binary(const Call& c) {
+  const bool adds = c.as<Binary>().kind == Binary::Kind::add;
+  for (int64_t i = 0; i < c.count_out(0); ++i) {
+    const double a = c.in(0)[i], b = c.in(1)[i];
+    c.out(0)[i] = adds ? a + b : a * b;
+  }
+}
+
+/// Word e % 4 of the block e / 4 decides about element e of a sample.
+void dropout(const Call& c) {
+  const DropoutRule& rule = c.as<Dropout>().rule;
+  const int64_t samples = c.shape_in(0)[0], width = c.count_in(0) / samples;
+  const int32_t step = c.in<int32_t>(2)[0];
+  for (int64_t n = 0; n < samples; ++n) {
+    for (int64_t e = 0; e < width; ++e) {
+      const Words words = rule.block(e / 4, c.in<int32_t>(1)[n], step);
+      c.out(0)[n * width + e] = c.in(0)[n * width + e] * static_cast<double>(rule.factor(words.v[e % 4]));
+    }
+  }
+}
+
+}  // namespace
+
+void add_elementwise(Loops& loops) {
+  loops[typeid(Unary)] = unary;
+  loops[typeid(UnaryBackward)] = unary_backward;
+  loops[typeid(Binary)] = binary;
+  loops[typeid(Dropout)] = dropout;
+}
+
+}  // namespace trainer::reference

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/linear.h"
+
+#include <algorithm>
+
+#include "tests/reference/loop.h"
+
+namespace trainer::reference {
+namespace {
+
+/// x (N, K), w (O, K), y (N, O).
+struct Extents {
+  int64_t samples, features, outputs;
+  Extents(const Shape& x, const Shape& y) : samples(x[0]), features(numel(x) / x[0]), outputs(y[1]) {}
+};
+
+void forward(const Call& call) {
+  const Extents e(call.shape_in(0), call.shape_out(0));
+  for (int64_t n = 0; n < e.samples; ++n) {
+    for (int64_t o = 0; o < e.outputs; ++o) {
+      double sum = call.has_input(2) ? call.in(2)[o] : 0;
+      for (int64_t k = 0; k < e.features; ++k)
+        sum += call.in(0)[n * e.features + k] * call.in(1)[o * e.features + k];
+      call.out(0)[n * e.outputs + o] = call.as<Linear>().relu ? std::max(sum, 0.0) : sum;
+    }
+  }
+}
+
+void backward_data(const Call& call) {
+  const Extents e(call.shape_out(0), call.shape_in(0));
+  for (int64_t n = 0; n < e.samples; ++n) {
+    for (int64_t k = 0; k < e.features; ++k) {
+      double sum = 0;
+      for (int64_t o = 0; o < e.outputs; ++o)
+        sum += call.in(0)[n * e.outputs + o] * call.in(1)[o * e.features + k];
+      call.out(0)[n * e.features + k] = sum;
+    }
+  }
+}
+
+void backward_weights(const Call& call) {
+  const Extents e(call.shape_in(0), call.shape_in(1));
+  for (int64_t o = 0; o < e.outputs; ++o) {
+    for (int64_t k = 0; k < e.features; ++k) {
+      double sum = 0;
+      for (int64_t n = 0; n < e.samples; ++n)
+        sum += call.in(1)[n * e.outputs + o] * call.in(0)[n * e.features + k];
+      call.out(0)[o * e.features + k] = sum;
+    }
+    if (!call.has_output(1)) continue;
+    double sum = 0;
+    for (int64_t n = 0; n < e.samples; ++n) sum += call.in(1)[n * e.outputs + o];
+    call.out(1)[o] = sum;
+  }
+}
+
+}  // namespace
+
+void add_linear(Loops& loops) {
+  loops[typeid(Linear)] = forward;
+  loops[typeid(LinearBackwardData)] = backward_data;
+  loops[typeid(LinearBackwardWeights)] = backward_weights;
+}
+
+}  // namespace trainer::reference

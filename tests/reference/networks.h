@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/graph/program.h"
+#include "core/layers/network.h"
+#include "core/layers/optimizer.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+
+/// Reads YAML text ("test.yaml") into what `declare` binds. Throws Error with all problems.
+void read_text(const std::string& text, const std::function<void(Fields&)>& declare);
+
+/// The text of a file of the source tree.
+std::string source_text(const std::string& path);
+
+/// A network from the keys `input` and `layers`, checked.
+Network network_from(const std::string& text);
+/// An optimiser from a map such as "{name: sgd, lr: 0.1}".
+std::unique_ptr<Optimizer> optimizer_from(const std::string& text);
+
+/// `train_step` and `evaluate` of the network, forward only, with a cross entropy as "loss". Inputs:
+/// "images", "labels", "weights", "sample_index".
+Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1);
+
+/// The same ready to train: passes, gradients, update.
+Program training_program(const Network& network, int64_t batch, const Optimizer& optimizer,
+                         const std::vector<float>& lr_table, const std::vector<Pass>& optional_passes);
+
+}  // namespace trainer

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/atomic_file.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <stdexcept>
+
+#include "tests/train_io/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+using test::contents;
+using test::error_text;
+using test::put;
+using test::ScratchDirectory;
+
+/// Stands for a full disk: writes beyond `bytes` fail, after a short write up to there.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+    const rlimit now = {bytes, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int);
+};
+
+TEST_CASE("an atomic write replaces the file and leaves nothing else") {
+  const ScratchDirectory scratch;
+  write_atomically(scratch / "a.txt", "first");
+  CHECK(contents(scratch / "a.txt") == "first");
+  write_atomically(scratch / "a.txt", [](const ByteSink& sink) {
+    sink(std::as_bytes(std::span("sec", 3)));
+    sink({});
+    sink(std::as_bytes(std::span("ond", 3)));
+  });
+  CHECK(contents(scratch / "a.txt") == "second");
+  CHECK(scratch.names() == std::set<std::string>{"a.txt"});
+}
+
+TEST_CASE("an atomic write gives the usual permissions") {
+  const ScratchDirectory scratch;
+  const mode_t before = ::umask(0027);
+  write_atomically(scratch / "a.txt", "text");
+  ::umask(before);
+  struct stat status = {};
+  REQUIRE(::stat((scratch / "a.txt").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0640);
+}
+
+TEST_CASE("the old file stands until the new one is whole") {
+  const ScratchDirectory scratch;
+  put(scratch / "a.txt", "old");
+  write_atomically(scratch / "a.txt", [&](const ByteSink& sink) {
+    sink(std::as_bytes(std::span("new", 3)));
+    CHECK(contents(scratch / "a.txt") == "old");
+    CHECK(scratch.names().size() == 2);
+  });
+  CHECK(contents(scratch / "a.txt") == "new");
+}
+
+TEST_CASE("a write that fails leaves the old file and no temporary") {
+  const ScratchDirectory scratch;
+  put(scratch / "a.txt", "old");
+  const std::string large(1 << 20, 'x');
+  const std::string text = error_text(ExitCode::io, [&] {
+    const FileSizeLimit limit(100'000);
+    write_atomically(scratch / "a.txt", large);
+  });
+  CHECK(text == (scratch / "a.txt").string() + ": write: File too large");
+  CHECK(contents(scratch / "a.txt") == "old");
+  CHECK(scratch.names() == std::set<std::string>{"a.txt"});
+}
+
+TEST_CASE("a producer that throws leaves the old file and no temporary") {
+  const ScratchDirectory scratch;
+  put(scratch / "a.txt", "old");
+  const auto produce = [](const ByteSink& sink) {
+    sink(std::as_bytes(std::span("new", 3)));
+    throw std::runtime_error("stopped");
+  };
+  CHECK_THROWS_WITH(write_atomically(scratch / "a.txt", produce), "stopped");
+  CHECK(contents(scratch / "a.txt") == "old");
+  CHECK(scratch.names() == std::set<std::string>{"a.txt"});
+}
+
+TEST_CASE("a missing directory and a directory in the file's place are named") {
+  const ScratchDirectory scratch;
+  const auto missing = scratch / "no/a.txt";
+  CHECK(error_text(ExitCode::io, [&] { write_atomically(missing, "text"); }) ==
+        missing.string() + ": open of a temporary file: No such file or directory");
+  std::filesystem::create_directories(scratch / "taken/inside");
+  const std::string text = error_text(ExitCode::io, [&] { write_atomically(scratch / "taken", "text"); });
+  CHECK(text.find("taken: rename: ") != std::string::npos);
+  CHECK(scratch.names() == std::set<std::string>{"taken"});
+}
+
+TEST_CASE("what a killed process left does not stand in the way") {
+  const ScratchDirectory scratch;
+  const std::string stale = ".a.txt.tmp-" + std::to_string(::getpid()) + "-0";
+  put(scratch / stale, "left behind");
+  write_atomically(scratch / "a.txt", "text");
+  CHECK(contents(scratch / "a.txt") == "text");
+  CHECK(contents(scratch / stale) == "left behind");
+}
+
+}  // namespace
+}  // namespace trainer

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/metrics.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/train_io/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+using test::contents;
+using test::error_text;
+using test::put;
+using test::ScratchDirectory;
+
+MetricsRecord full_record() {
+  MetricsRecord record;
+  record.step = 12;
+  record.updates = 11;
+  record.epoch = 0.1;
+  record.split = "train";
+  record.loss = 0.1 + 0.2;
+  record.metrics = {{"top5", 0.5}, {"top1", 0.25}};
+  record.lr = 0.125;
+  record.samples_per_s = 1000;
+  record.data_wait_ms = 1;
+  record.forward_ms = 2;
+  record.backward_ms = 3;
+  record.update_ms = 4;
+  record.memory_bytes = int64_t{1} << 40;
+  return record;
+}
+
+TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
+  CHECK(to_json(full_record()) ==
+        R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
+        R"("top1":0.25,"lr":0.125,"samples_per_s":1000.0,"data_wait_ms":1.0,"forward_ms":2.0,)"
+        R"("backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776})");
+}
+
+TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
+  MetricsRecord record;
+  record.split = "val \"x\"\n";
+  record.loss = std::nan("");
+  record.metrics = {{"top1", 1}, {"norm", HUGE_VAL}};
+  const std::string line = to_json(record);
+  CHECK(line.find('\n') == std::string::npos);
+  const auto json = nlohmann::json::parse(line);
+  CHECK(json.size() == 8);
+  CHECK(json["split"] == record.split);
+  CHECK(json["loss"].is_null());
+  CHECK(json["norm"].is_null());
+  CHECK(json["non_finite"] == std::vector<std::string>{"loss", "norm"});
+  CHECK_FALSE(nlohmann::json::parse(to_json(full_record())).contains("non_finite"));
+}
+
+TEST_CASE("metrics: records are appended, a line each") {
+  const ScratchDirectory scratch;
+  put(scratch / "m.jsonl", "{\"step\":-1}\n");
+  {
+    MetricsWriter writer(scratch / "m.jsonl");
+    for (int64_t step = 0; step < 3; ++step) {
+      MetricsRecord record = full_record();
+      record.step = step;
+      writer.append(record);
+      CHECK(contents(scratch / "m.jsonl").ends_with("}\n"));
+    }
+  }
+  std::istringstream lines(contents(scratch / "m.jsonl"));
+  int64_t expected = -1;
+  for (std::string line; std::getline(lines, line); ++expected) {
+    CHECK(nlohmann::json::parse(line)["step"] == expected);
+  }
+  CHECK(expected == 3);
+}
+
+TEST_CASE("metrics: a file that cannot be opened or a full disk is an I/O error") {
+  const ScratchDirectory scratch;
+  CHECK(error_text(ExitCode::io, [&] { MetricsWriter writer(scratch / "no/m.jsonl"); }) ==
+        (scratch / "no/m.jsonl").string() + ": open: No such file or directory");
+  MetricsWriter full("/dev/full");
+  CHECK(error_text(ExitCode::io, [&] { full.append(full_record()); }) ==
+        "/dev/full: write: No space left on device");
+}
+
+TEST_CASE("summary: dotted names nest, in the order given") {
+  const ScratchDirectory scratch;
+  write_summary(scratch / "s.json", {{"finished", true},
+                                     {"validation.last.top1", 0.92},
+                                     {"run", "mlp"},
+                                     {"validation.best.top1", 0.93},
+                                     {"validation.last.loss", std::nan("")},
+                                     {"steps", int64_t{1} << 53}});
+  const auto json = nlohmann::ordered_json::parse(contents(scratch / "s.json"));
+  CHECK(
+      json.dump() ==
+      R"({"finished":true,"validation":{"last":{"top1":0.92,"loss":null},"best":{"top1":0.93}},"run":"mlp",)"
+      R"("steps":9007199254740992,"non_finite":["validation.last.loss"]})");
+}
+
+TEST_CASE("summary: a name that is both a value and a map is refused") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "s.json";
+  error_text(ExitCode::internal, [&] { write_summary(path, {{"a", 1.0}, {"a.b", 2.0}}); });
+  error_text(ExitCode::internal, [&] { write_summary(path, {{"a.b", 1.0}, {"a", 2.0}}); });
+  error_text(ExitCode::internal, [&] { write_summary(path, {{"a", 1.0}, {"a", 2.0}}); });
+  CHECK(scratch.names().empty());
+}
+
+TEST_CASE("summary: finished is read back") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "s.json";
+  CHECK(read_finished(path) == std::nullopt);
+  write_summary(path, {{"finished", true}});
+  CHECK(read_finished(path) == true);
+  write_summary(path, {{"finished", false}});
+  CHECK(read_finished(path) == false);
+  for (const std::string text : {"", "{", "[true]", "{}", "{\"finished\": 1}", "{\"finished\": \"true\"}"}) {
+    put(path, text);
+    CHECK(read_finished(path) == std::nullopt);
+  }
+}
+
+}  // namespace
+}  // namespace trainer
