@@ -17,7 +17,8 @@ class Builder {
 
   Program& program() { return program_; }
   Entry& entry() { return entry_; }
-  const Shape& shape(TensorId id) const { return program_.spec(id).shape; }
+  /// A copy: the list of tensors grows with every emit.
+  Shape shape(TensorId id) const { return program_.spec(id).shape; }
 
   void set_origin(Origin origin) { origin_ = std::move(origin); }
   const Origin& origin() const { return origin_; }

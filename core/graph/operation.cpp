@@ -5,7 +5,7 @@
 
 namespace trainer {
 
-const Shape& Backward::shape(size_t i) const {
+Shape Backward::shape(size_t i) const {
   return build.shape(node.inputs[i]);
 }
 

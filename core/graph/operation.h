@@ -21,7 +21,7 @@ struct Backward {
 
   TensorId x(size_t i) const { return node.inputs[i]; }
   TensorId y(size_t i) const { return node.outputs[i]; }
-  const Shape& shape(size_t i) const;
+  Shape shape(size_t i) const;
 };
 
 /// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;

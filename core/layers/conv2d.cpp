@@ -23,7 +23,7 @@ class Conv2dLayer final : public Layer {
   }
 
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape& in = context.build.shape(x[0]);
+    const Shape in = context.build.shape(x[0]);
     const int64_t channels = in.size() == 4 ? in[1] : 0;
     const int64_t groups = geometry_.groups;
     if (in.size() == 4 && (channels % groups != 0 || out_channels_ % groups != 0)) {

@@ -16,7 +16,7 @@ class LinearLayer final : public Layer {
   }
 
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape& in = context.build.shape(x[0]);
+    const Shape in = context.build.shape(x[0]);
     if (in.size() != 2) {
       fail_at(origin, "expected features (N, K), got shape " + to_string(in) + "; put `flatten` before it");
     }

@@ -30,7 +30,7 @@ class Pool2dLayer final : public Layer {
 class GlobalAvgPool2dLayer final : public Layer {
  public:
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape& in = context.build.shape(x[0]);
+    const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     return context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = {in[2], in[3]}});
   }

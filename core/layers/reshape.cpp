@@ -13,7 +13,7 @@ namespace {
 class FlattenLayer final : public Layer {
  public:
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape& in = context.build.shape(x[0]);
+    const Shape in = context.build.shape(x[0]);
     if (in.size() == 2) return x[0];
     return context.build.emit<Reshape>({x[0]}, Shape{in[0], numel(in) / in[0]});
   }
@@ -29,7 +29,7 @@ class ReshapeLayer final : public Layer {
   }
 
   TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape& in = context.build.shape(x[0]);
+    const Shape in = context.build.shape(x[0]);
     return context.build.emit<Reshape>({x[0]}, resolved(in));
   }
 

@@ -4,7 +4,6 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/assign.h"
 #include "core/passes/pass.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {

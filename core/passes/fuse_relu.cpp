@@ -3,10 +3,21 @@
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
 #include "core/passes/pass.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
+
+/// How often each tensor is read within an entry, outputs counting as reads.
+std::vector<int> count_uses(const Program& program, const Entry& entry) {
+  std::vector<int> uses(program.tensors.size(), 0);
+  for (const Node& node : entry.nodes) {
+    for (TensorId id : node.inputs) {
+      if (id != kNone) ++uses[static_cast<size_t>(id)];
+    }
+  }
+  for (const NamedTensor& output : entry.outputs) ++uses[static_cast<size_t>(output.tensor)];
+  return uses;
+}
 
 /// The same operation with the relu in it, or nullptr where it cannot take one.
 std::shared_ptr<const Operation> with_relu(const Operation& op) {

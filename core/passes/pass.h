@@ -27,8 +27,6 @@ constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 }  // namespace entry_name
 
-/// Views before a linear layer disappear: it takes its features in any shape.
-Pass fold_flatten();
 /// A relu that is the only reader of a convolution or linear layer is computed with it.
 Pass fuse_relu();
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses.

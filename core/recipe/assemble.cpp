@@ -63,7 +63,6 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
     recipe.optimizer->append_update(program, entry, lr_table);
   };
   std::vector<Pass> passes = {
-      fold_flatten(),
       fuse_relu(),
       autodiff(),
       accumulate(recipe.training.micro_batches()),

@@ -30,9 +30,12 @@ arguments.add_argument("--steps", type=int, default=0, help="steps of one window
 arguments.add_argument("--trainer", default=os.path.join(ROOT, "build/release/bin/trainer"))
 arguments.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
 arguments.add_argument("--set", action="append", default=[], help="an override for our side (may be repeated)")
+arguments.add_argument("--first-step", action="store_true",
+                       help="only start-up: from the start of the process to the end of the first step, on synthetic data")
 options = arguments.parse_args()
 steps = options.steps or {"mlp": 300, "lenet": 30}[options.network]
 WINDOWS = 6
+RECIPES = {"mlp": "fashion_mnist_mlp", "lenet": "fashion_mnist_cnn"}
 
 
 def tuned_environment():
@@ -78,8 +81,7 @@ def until_clean(turn):
 
 def ours():
     directory = tempfile.mkdtemp()
-    recipe = {"mlp": "fashion_mnist_mlp", "lenet": "fashion_mnist_cnn"}[options.network]
-    command = [options.trainer, "--config", f"{ROOT}/configs/{recipe}.yaml", f"run.output_dir={directory}/run",
+    command = [options.trainer, "--config", f"{ROOT}/configs/{RECIPES[options.network]}.yaml", f"run.output_dir={directory}/run",
                f"training.max_duration={(WINDOWS + 2) * steps}ba", "validation.interval=0ep",
                f"logging.interval={steps}ba", f"device.threads={options.threads}", "optimizer.lr=0.01",
                "optimizer.weight_decay=0", "lr_scheduler=constant", 'data.val=""',
@@ -108,6 +110,28 @@ def spread(values):
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
+def first_steps():
+    """Start-up alone, without the time to read a data set on either side."""
+    def ours_once():
+        with tempfile.TemporaryDirectory() as directory:
+            _, foreign = timed([options.trainer, "--config", f"{ROOT}/configs/{RECIPES[options.network]}.yaml",
+                                f"run.output_dir={directory}/run", "training.max_duration=1ba",
+                                "validation.interval=0ep", "data.format=synthetic"], os.environ)
+            return json.load(open(directory + "/run/summary.json"))["training"]["first_step_seconds"], foreign
+
+    def theirs_once():
+        output, foreign = timed([options.python, HERE + "/peer_torch.py", options.network, "--data", "synthetic",
+                                 "--steps", "1", "--windows", "0"], tuned_environment())
+        return json.loads(output)["first_step_s"], foreign
+
+    pairs = [(until_clean(ours_once), until_clean(theirs_once)) for _ in range(options.turns)]
+    print(f"{options.network}: start of process to end of first step, s: ours {spread([u for u, _ in pairs])}, "
+          f"PyTorch {spread([p for _, p in pairs])}; share {spread([u / p for u, p in pairs])}")
+
+
+if options.first_step:
+    first_steps()
+    sys.exit()
 layouts = ["nchw"] if options.network == "mlp" else ["nchw", "nhwc"]
 rows = []
 for turn in range(options.turns):

@@ -20,7 +20,7 @@ arguments.add_argument("--batch", type=int, default=128)
 arguments.add_argument("--steps", type=int, default=50, help="steps of one window")
 arguments.add_argument("--windows", type=int, default=6)
 arguments.add_argument("--layout", choices=["nchw", "nhwc"], default="nchw")
-arguments.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+arguments.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="a directory, or synthetic")
 options = arguments.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
 
@@ -51,9 +51,12 @@ else:
                           nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=True)
 loss_of = nn.CrossEntropyLoss()
-samples = (options.windows + 2) * options.steps * options.batch
-images = read_idx("train-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).float().div_(255).sub_(0.286).div_(0.353)
-labels = read_idx("train-labels-idx1-ubyte.gz", 8).long()
+if options.data == "synthetic":
+    images, labels = torch.randn(options.batch, 1, 28, 28), torch.randint(10, (options.batch,))
+else:
+    images = read_idx("train-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).float()
+    images.div_(255).sub_(0.286).div_(0.353)
+    labels = read_idx("train-labels-idx1-ubyte.gz", 8).long()
 if options.layout == "nhwc":
     model = model.to(memory_format=torch.channels_last)
     images = images.contiguous(memory_format=torch.channels_last)
@@ -84,6 +87,6 @@ for window in range(options.windows + 2):
     windows.append((time.perf_counter() - began) / options.steps * 1e3)
 print(json.dumps({
     "version": torch.__version__, "network": options.network, "layout": options.layout,
-    "ms_per_step": windows[2:], "first_step_s": first_step_s,
+    "ms_per_step": windows[2:], "data": options.data, "first_step_s": first_step_s,
     "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
 }))

@@ -26,6 +26,10 @@ void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
   } else if (::posix_memalign(&memory, alignment, bytes) != 0) {
     memory = nullptr;
   }
+  return memory;
+}
+
+void* or_throw(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -39,13 +43,19 @@ int64_t own_allocations() {
 }  // namespace trainer
 
 void* operator new(std::size_t bytes) {
-  return counted(bytes, 1, __builtin_return_address(0));
+  return or_throw(counted(bytes, 1, __builtin_return_address(0)));
 }
 void* operator new[](std::size_t bytes) {
-  return counted(bytes, 1, __builtin_return_address(0));
+  return or_throw(counted(bytes, 1, __builtin_return_address(0)));
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+  return or_throw(counted(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0)));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, 1, __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, 1, __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -80,7 +80,7 @@ TEST_CASE("places of a blocked layout are where oneDNN puts the elements") {
 
       const std::vector<float> written = numbered(count, 1);
       session.set(name, written);
-      CHECK(session.executable().read(id) == written);
+      CHECK((session.executable().read(id) == written));
       CHECK(stored_non_zero(session.executable(), id) == count);
       session.run("use");  // the output is row-major: reordered by oneDNN
       CHECK(equal(session.output("use", name), written));

@@ -19,7 +19,7 @@ constexpr int64_t kBatch = 128;
 
 Program shipped(const std::string& model, const std::string& optimizer) {
   return training_program(network_from(source_text("configs/models/" + model + ".yaml")), kBatch,
-                          *optimizer_from(optimizer), {0.1f}, {fold_flatten(), fuse_relu()});
+                          *optimizer_from(optimizer), {0.1f}, {fuse_relu()});
 }
 
 /// An operation that no backend has heard of.

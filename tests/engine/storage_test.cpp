@@ -147,6 +147,16 @@ TEST_CASE("a value read again after its assign is what the state holds") {
   });
 }
 
+TEST_CASE("memory is taken over by an operation only where nothing reads it later") {
+  Bench bench;
+  const TensorId product = bench.mul(bench.x, bench.s);  // (5, 12, 21)
+  const TensorId square = bench.mul(product, product);   // (25, 144, 441)
+  const TensorId view = bench.row(product);
+  const TensorId sum = bench.add(view, bench.row(square));  // (30, 156, 462)
+  bench.output("all", bench.add(bench.flat(sum), bench.add(product, square)));
+  bench.run([&](Session& session) { CHECK(session.output("run", "all") == Values{60, 312, 924}); });
+}
+
 TEST_CASE("neither inputs nor states are taken over by operations that may write in place") {
   Bench bench;
   const auto relu = elementwise::Function(elementwise::Relu{});

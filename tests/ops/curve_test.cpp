@@ -29,8 +29,7 @@ void add_batches(Program& program) {
 
 std::vector<double> curve(const std::string& network, size_t steps, int threads) {
   const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9}");
-  Program program =
-      training_program(network_from(network), kBatch, *optimizer, {0.01f}, {fold_flatten(), fuse_relu()});
+  Program program = training_program(network_from(network), kBatch, *optimizer, {0.01f}, {fuse_relu()});
   add_batches(program);
   const auto backend = make_cpu_backend(threads);
   Session session(program, *backend, 1);

@@ -44,45 +44,6 @@ struct Draft {
 
 }  // namespace
 
-TEST_CASE("fold_flatten removes a view that only linear layers read") {
-  Draft draft;
-  const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {5, 48}),
-                 v = draft.parameter("v", {6, 48});
-  const TensorId flat = draft.flatten(draft.relu(x));
-  draft.output("a", draft.build.emit<Linear>({flat, w, kNone}));
-  draft.output("b", draft.build.emit<Linear>({flat, v, kNone}));
-  CHECK(draft.after(fold_flatten()) == R"(
-entry train_step
- forward:
-  %3: f32[2,3,4,4] = relu(@x)
-  %5: f32[2,5] = linear(%3, @w, -)
-  %6: f32[2,6] = linear(%3, @v, -)
-  output a = %5
-  output b = %6
-)");
-}
-
-TEST_CASE("fold_flatten keeps views that something else reads, outputs, and reshapes across samples") {
-  Draft other;
-  const TensorId flat = other.flatten(other.input("x", {2, 3, 4, 4}));
-  other.output("a", other.build.emit<Linear>({flat, other.parameter("w", {5, 48}), kNone}));
-  other.output("b", other.relu(flat));
-  const std::string before = to_text(other.program);
-  run_passes(other.program, {fold_flatten()});
-  CHECK(to_text(other.program) == before);
-
-  Draft named;
-  const TensorId view = named.flatten(named.input("x", {2, 3, 4, 4}));
-  named.output("a", named.build.emit<Linear>({view, named.parameter("w", {5, 48}), kNone}));
-  named.output("view", view);
-  CHECK(named.after(fold_flatten()).find("reshape") != std::string::npos);
-
-  Draft across;
-  const TensorId rows = across.build.emit<Reshape>({across.input("x", {2, 8})}, Shape{4, 4});
-  across.output("a", across.build.emit<Linear>({rows, across.parameter("w", {5, 4}), kNone}));
-  CHECK(across.after(fold_flatten()).find("reshape") != std::string::npos);
-}
-
 TEST_CASE("fuse_relu computes a relu with the layer before it") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 3, 4, 4});
@@ -275,10 +236,9 @@ entry train_step
 TEST_CASE("passes are observed by name, in order") {
   Draft draft = classifier();
   std::vector<std::string> seen;
-  run_passes(draft.program, {fold_flatten(), fuse_relu(), autodiff(), dead_code()},
+  run_passes(draft.program, {fuse_relu(), autodiff(), dead_code()},
              [&](const std::string& pass, const Program&) { seen.push_back(pass); });
-  CHECK(seen == std::vector<std::string>{"fold_flatten", "fuse_relu", "autodiff", "dead_code"});
-  CHECK(fold_flatten().optional);
+  CHECK(seen == std::vector<std::string>{"fuse_relu", "autodiff", "dead_code"});
   CHECK(fuse_relu().optional);
   CHECK_FALSE(autodiff().optional);
   CHECK_FALSE(dead_code().optional);

@@ -24,7 +24,7 @@ struct Relu {
   void declare(F&) {}
   template <class T>
   TRAINER_HD T operator()(T x) const {
-    return x > T(0) ? x : T(0);
+    return x < T(0) ? T(0) : x;  // so that NaN stays NaN
   }
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
