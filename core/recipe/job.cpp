@@ -66,18 +66,26 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   return budget;
 }
 
-/// The largest micro-batch that divides the global batch and is likely to fit: activations, gradients and
-/// workspace grow with it, the rest does not.
-int64_t fitting_micro_batch(const Recipe& recipe, const Job& job, int64_t available) {
-  const int64_t now = recipe.training.micro_batch();
-  const int64_t fixed = job.memory.total() - job.plan.scratch_bytes;
-  for (int64_t rows = now - 1; rows >= 1; --rows) {
-    const double scratch =
-        static_cast<double>(job.plan.scratch_bytes) * static_cast<double>(rows) / static_cast<double>(now);
-    const bool divides = recipe.training.global_batch_size % rows == 0;
-    if (divides && fixed + static_cast<int64_t>(scratch) <= available) return rows;
+/// Everything but the process itself, which is measured and would count the planning as well.
+int64_t planned_bytes(const MemoryBudget& memory) {
+  int64_t sum = 0;
+  for (const auto& [kind, bytes] : memory.kinds) sum += kind == "program" ? 0 : bytes;
+  return sum;
+}
+
+/// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 where none does.
+int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& job, int64_t available) {
+  constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
+  const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
+  const std::optional<int64_t> asked = recipe.training.micro_batch_size;
+  int64_t fits = 0;
+  for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
+    if (recipe.training.global_batch_size % rows != 0) continue;
+    recipe.training.micro_batch_size = rows;
+    if (planned_bytes(make_job(recipe, backend).memory) + program <= available) fits = rows;
   }
-  return 0;
+  recipe.training.micro_batch_size = asked;
+  return fits;
 }
 
 }  // namespace
@@ -124,7 +132,7 @@ void require_data(const Recipe& recipe) {
   diagnostics.throw_if_any();
 }
 
-void require_memory(const Recipe& recipe, const Backend& backend, const Job& job) {
+void require_memory(Recipe& recipe, const Backend& backend, const Job& job) {
   const int64_t available = recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
   if (job.memory.total() <= available) return;
   std::string text =
@@ -133,7 +141,7 @@ void require_memory(const Recipe& recipe, const Backend& backend, const Job& job
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }
-  const int64_t rows = fitting_micro_batch(recipe, job, available);
+  const int64_t rows = fitting_micro_batch(recipe, backend, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
   throw Error(ExitCode::out_of_memory, text);

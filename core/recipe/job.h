@@ -39,9 +39,10 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
 /// Throws Error (exit 78) that lists the data files that are not there.
 void require_data(const Recipe& recipe);
 
-/// Throws Error (exit 71) with the budget and what would fit, where it is more than device.memory or what the
-/// device has.
-void require_memory(const Recipe& recipe, const Backend& backend, const Job& job);
+/// Throws Error (exit 71) with the budget and the micro-batch that would fit, where it is more than
+/// device.memory or what the device has. Plans with smaller micro-batches to find out; leaves `recipe` as it
+/// was.
+void require_memory(Recipe& recipe, const Backend& backend, const Job& job);
 
 /// The request for one split of the recipe's data.
 SourceRequest source_request(const Recipe& recipe, const Program& program, Split split);
