@@ -18,8 +18,7 @@ constexpr int64_t kBatch = 16;
 
 Program shipped(const std::string& model) {
   return training_program(network_from(source_text("configs/models/" + model + ".yaml")), kBatch,
-                          *optimizer_from("{name: adamw, clip_norm: 1}"), {0.001f},
-                          {fuse_relu()});
+                          *optimizer_from("{name: adamw, clip_norm: 1}"), {0.001f}, {fuse_relu()});
 }
 
 void set_batch(Session& session, uint32_t step) {
