@@ -5,20 +5,14 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "core/recipe/recipe.h"
+#include "core/train/file.h"
 
 namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path) << text;
@@ -65,7 +59,7 @@ size_t count(const std::string& text, const std::string& what) {
 /// Spoils `file`, loads `recipe` (the same file, or one that includes it) and demands exactly one error
 /// there.
 void check(const fs::path& recipe, const fs::path& file, const Mutation& mutation) {
-  const std::string good = content_of(file);
+  const std::string good = read_text(file).value();
   write_text(file, mutation.text);
   const std::string problems = problems_of(recipe);
   write_text(file, good);
@@ -79,7 +73,7 @@ void check(const fs::path& recipe, const fs::path& file, const Mutation& mutatio
 }
 
 void check_every_key(const fs::path& recipe, const fs::path& file) {
-  const std::string text = content_of(file);
+  const std::string text = read_text(file).value();
   const std::vector<KeyPlace> keys = find_keys(text);
   REQUIRE(keys.size() > 4);
   for (const KeyPlace& key : keys) {
@@ -107,7 +101,7 @@ TEST_CASE("every key of every shipped recipe, spoilt, gives one error at its pla
   for (const fs::path& recipe : recipes_in(copies.root())) {
     INFO(recipe);
     check_every_key(recipe, recipe);
-    const std::string text = content_of(recipe);
+    const std::string text = read_text(recipe).value();
     const size_t at = text.find("network: ");
     REQUIRE(at != std::string::npos);
     const std::string network = text.substr(at + 9, text.find('\n', at) - at - 9);
