@@ -26,6 +26,8 @@ class CpuBackend final : public Backend {
     cpu::add_movement(handlers_);
     cpu::add_loss(handlers_);
     cpu::add_optimizer(handlers_);
+    cpu::add_batch_norm(handlers_);
+    cpu::add_batch_norm_inference(handlers_);
   }
 
   std::string_view name() const override { return "cpu"; }

@@ -29,6 +29,8 @@ void add_elementwise(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_loss(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
+void add_batch_norm(Handlers& handlers);
+void add_batch_norm_inference(Handlers& handlers);
 
 /// The reorder between two layouts; its implementation's name says how.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);

@@ -8,6 +8,7 @@
 // clang-format off
 #define TRAINER_LAYERS(row) \
   row(conv2d_layer) \
+  row(batch_norm_layer) \
   row(linear_layer) \
   row(max_pool2d_layer) \
   row(avg_pool2d_layer) \

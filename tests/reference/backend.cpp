@@ -13,6 +13,7 @@ namespace {
 const reference::Loops& loops() {
   static const reference::Loops table = [] {
     reference::Loops all;
+    reference::add_batch_norm(all);
     reference::add_convolution(all);
     reference::add_elementwise(all);
     reference::add_linear(all);

@@ -39,6 +39,7 @@ using Loop = void (*)(const Call&);
 using Loops = std::unordered_map<std::type_index, Loop>;
 
 // Each file of loops adds its own.
+void add_batch_norm(Loops& loops);
 void add_convolution(Loops& loops);
 void add_elementwise(Loops& loops);
 void add_linear(Loops& loops);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/batch_norm.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+/// Operations on each element of x, here and in the gradient: subtract, scale, add; the sums about as much
+/// again.
+constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
+
+std::string eps_text(double eps) {
+  return fmt::format("eps={:g}", eps);
+}
+
+double per_element(double flops, const TensorSpec& spec) {
+  return flops * static_cast<double>(numel(spec.shape));
+}
+
+void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t last) {
+  const Shape& x = inputs[0].shape;
+  expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
+  for (size_t i = first; i < last; ++i) {
+    expect(inputs[i].shape == Shape{x[1]}, fmt::format("expected one number for each of {} channels, got {}",
+                                                       x[1], to_string(inputs[i].shape)));
+  }
+}
+
+}  // namespace
+
+std::string BatchNorm::attributes() const {
+  return eps_text(eps) + (relu ? " relu" : "");
+}
+
+std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) const {
+  expect_channels(inputs, 1, 3);
+  const Shape& x = inputs[0].shape;
+  expect(inputs[3].shape.empty() || inputs[3].shape == x,
+         fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
+  expect(x[0] * x[2] * x[3] > 1, "statistics of a single value per channel say nothing; use a larger batch");
+  const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
+  return {inputs[0], statistic, statistic};
+}
+
+std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
+  const bool residual = backward.x(3) != kNone;
+  const auto op = std::make_shared<BatchNormBackward>(eps, relu, residual);
+  const std::vector<TensorId> all =
+      backward.build.emit_all(op, {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2),
+                                   relu ? backward.y(0) : kNone});
+  return {all[0], all[1], all[2], residual ? all[3] : kNone};
+}
+
+double BatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return per_element(kForwardFlops, inputs[0]);
+}
+
+std::string BatchNormBackward::attributes() const {
+  return eps_text(eps) + (relu ? " relu" : "") + (residual ? " residual" : "");
+}
+
+std::vector<TensorSpec> BatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
+  std::vector<TensorSpec> outputs{inputs[1], inputs[2], inputs[2]};
+  if (residual) outputs.push_back(inputs[1]);
+  return outputs;
+}
+
+double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return per_element(kBackwardFlops, inputs[1]);
+}
+
+/// The masked dy, which is the residual's gradient, is written in the first walk over dy; the second reads
+/// it. So dx must not lie where dy was unless no residual's gradient is needed beside it.
+bool BatchNormBackward::in_place(size_t input, size_t output) const {
+  return input == 0 && output == (residual ? 3u : 0u);
+}
+
+std::string BatchNormInference::attributes() const {
+  return eps_text(eps);
+}
+
+std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> inputs) const {
+  expect_channels(inputs, 1, 5);
+  return {inputs[0]};
+}
+
+double BatchNormInference::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return per_element(kInferenceFlops, inputs[0]);
+}
+
+std::string FoldBatchNorm::attributes() const {
+  return eps_text(eps);
+}
+
+std::vector<TensorSpec> FoldBatchNorm::infer(std::span<const TensorSpec> inputs) const {
+  return {inputs[0], inputs[2]};
+}
+
+}  // namespace trainer

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
+/// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
+/// y, mean (C), variance (C, biased). Fusion lets it add the residual and then clamp at zero in the same
+/// walk.
+class BatchNorm final : public Operation {
+ public:
+  explicit BatchNorm(double epsilon, bool with_relu = false) : eps(epsilon), relu(with_relu) {}
+  std::string_view name() const override { return "batch_norm"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override { return input == 3 && output == 0; }
+
+  const double eps;
+  const bool relu;
+};
+
+/// dy, x, gamma, mean, variance, y where relu -> dx, dgamma, dbeta and, where there was one, the residual's
+/// gradient. With relu, dy counts only where y > 0: the output is kept anyway, so no mask is.
+class BatchNormBackward final : public Operation {
+ public:
+  BatchNormBackward(double epsilon, bool with_relu, bool with_residual)
+      : eps(epsilon), relu(with_relu), residual(with_residual) {}
+  std::string_view name() const override { return "batch_norm_backward"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override;
+
+  const double eps;
+  const bool relu, residual;
+};
+
+/// The same with statistics that are given: x, gamma, beta, mean, variance -> y. No gradient.
+class BatchNormInference final : public Operation {
+ public:
+  explicit BatchNormInference(double epsilon) : eps(epsilon) {}
+  std::string_view name() const override { return "batch_norm_inference"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override { return input == 0 && output == 0; }
+
+  const double eps;
+};
+
+/// What a convolution has to be so that it computes the normalisation behind it too: w (C, …), bias (C) or
+/// absent, gamma, beta, mean, variance -> w * s and (bias - mean) * s + beta, with s = gamma / sqrt(variance
+/// + eps).
+class FoldBatchNorm final : public Operation {
+ public:
+  explicit FoldBatchNorm(double epsilon) : eps(epsilon) {}
+  std::string_view name() const override { return "fold_batch_norm"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const double eps;
+};
+
+}  // namespace trainer

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// old, fresh of one shape -> old + share * (scale * fresh - old): a running average.
+class Blend final : public Operation {
+ public:
+  explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}
+  std::string_view name() const override { return "blend"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t, size_t) const override { return true; }
+
+  const double share, scale;
+};
+
+}  // namespace trainer

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/batch_norm.h"
+
+#include "core/graph/ops/blend.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+class BatchNormLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("eps", &eps_, "added to the variance").above(0);
+    fields.add("momentum", &momentum_, "share of a batch in the running statistics").at_least(0).at_most(1);
+  }
+
+  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape in = context.build.shape(x[0]);
+    if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
+    const Shape channels{in[1]};
+    const TensorId gamma = context.parameter("weight", channels, constant(1));
+    const TensorId beta = context.parameter("bias", channels, constant(0));
+    const TensorId mean = state(context, "running_mean", channels, 0);
+    const TensorId variance = state(context, "running_var", channels, 1);
+    if (!context.training)
+      return context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_);
+    const std::vector<TensorId> y =
+        context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
+    const auto values = static_cast<double>(numel(in) / in[1]);
+    context.build.assign(mean, context.build.emit<Blend>({mean, y[1]}, momentum_));
+    // As in PyTorch the running variance is the unbiased one.
+    context.build.assign(variance,
+                         context.build.emit<Blend>({variance, y[2]}, momentum_, values / (values - 1)));
+    return y[0];
+  }
+
+ private:
+  static Initial constant(double value) {
+    return {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}};
+  }
+  static TensorId state(LayerContext& context, const std::string& suffix, const Shape& shape, double value) {
+    return context.build.program().persistent(context.name + "." + suffix, {shape, DType::f32}, Role::state,
+                                              constant(value));
+  }
+
+  double eps_ = 1e-5, momentum_ = 0.1;
+};
+
+}  // namespace
+
+Registered<Layer> batch_norm_layer() {
+  return {"batch_norm", "normalise each channel over the batch; running statistics in evaluation",
+          [] { return std::make_unique<BatchNormLayer>(); }};
+}
+
+}  // namespace trainer

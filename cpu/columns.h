@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "core/engine/layout.h"
+
+// Images seen as matrices of sixteen columns. Any layout whose channels lie in blocks of 1, 8 or 16 is a list
+// of runs in which element i belongs to channel i % block; so column s holds channel s % block, and one loop
+// serves all.
+
+namespace trainer::cpu {
+
+constexpr int64_t kColumns = 16;
+/// Rows that are summed in f32 before the sum goes into double.
+constexpr int64_t kRowsPerSum = 256;
+
+/// A row of the matrix; the compiler makes it one register or several, whatever the processor has.
+using Row = float __attribute__((vector_size(kColumns * sizeof(float))));
+
+// References, not values: how a Row is passed by value differs between instruction sets.
+inline __attribute__((always_inline)) void load(const float* from, Row& row) {
+  std::memcpy(&row, from, sizeof row);
+}
+inline __attribute__((always_inline)) void store(const Row& row, float* to) {
+  std::memcpy(to, &row, sizeof row);
+}
+
+/// A run of elements in memory.
+struct Piece {
+  int64_t offset, count;
+};
+
+/// How (N, C, H, W) lies: for each sample `blocks` blocks of `lanes` channels, each `run` elements long.
+struct ChannelBlocks {
+  int64_t samples, channels, lanes, blocks, run;
+
+  /// Runs are cut so that one thread's share is neither tiny nor larger than its cache.
+  static constexpr int64_t kMostElements = int64_t{1} << 15;
+
+  int64_t cuts() const { return (run + kMostElements - 1) / kMostElements; }
+  int64_t piece_elements() const { return std::min(run, kMostElements); }
+  int64_t pieces() const { return samples * cuts(); }
+  Piece piece(int64_t block, int64_t i) const {
+    const int64_t within = i % cuts() * kMostElements;
+    return {(i / cuts() * blocks + block) * run + within, std::min(kMostElements, run - within)};
+  }
+  /// Channels of a block that are not padding.
+  int64_t lanes_used(int64_t block) const { return std::min(lanes, channels - block * lanes); }
+};
+
+/// Nothing where the layout has no such blocks.
+inline std::optional<ChannelBlocks> channel_blocks(const Layout& layout, const Shape& shape) {
+  const int64_t area = shape[2] * shape[3];
+  if (layout.row_major()) return ChannelBlocks{shape[0], shape[1], 1, shape[1], area};
+  const bool one_block = layout.dims == shape && layout.block_dims == std::vector<int64_t>{1};
+  if (!one_block || (layout.block_sizes[0] != 8 && layout.block_sizes[0] != 16)) return std::nullopt;
+  const int64_t lanes = layout.block_sizes[0], blocks = layout.padded[1] / lanes;
+  const std::vector<int64_t> dense{blocks * area * lanes, area * lanes, shape[3] * lanes, lanes};
+  if (layout.strides != dense || layout.padded[0] != shape[0]) return std::nullopt;
+  return ChannelBlocks{shape[0], shape[1], lanes, blocks, area * lanes};
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/batch_norm.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/unary.h"
+#include "tests/ops/harness.h"
+
+using namespace trainer;
+
+namespace {
+
+const std::vector<Shape> kShapes = {{2, 1, 1, 1},  {3, 5, 1, 1},   {1, 2, 3, 5},
+                                    {2, 16, 4, 4}, {3, 17, 5, 3},  {2, 33, 7, 7},
+                                    {4, 32, 9, 5}, {1, 3, 67, 61}, {5, 8, 3, 3}};
+
+/// A convolution in front gives x the blocked layout that the CPU likes best.
+TensorId blocked(Sketch& sketch, const std::string& name, const Shape& shape) {
+  const TensorId x = sketch.parameter(name, shape);
+  const TensorId w = sketch.parameter(name + ".w", {shape[1], shape[1], 1, 1});
+  return sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
+}
+
+TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
+  const Shape channels{sketch.build().shape(x)[1]};
+  const TensorId gamma = sketch.parameter("gamma", channels, Values::positive);
+  const TensorId beta = sketch.parameter("beta", channels);
+  const auto op = std::make_shared<BatchNorm>(1e-3, relu);
+  const auto y = sketch.build().emit_all(op, {x, gamma, beta, residual});
+  sketch.output("mean", y[1]);
+  sketch.output("variance", y[2]);
+  return y[0];
+}
+
+void draft(Sketch& sketch, const Shape& shape, bool blocks, bool residual, bool relu) {
+  const TensorId x = blocks ? blocked(sketch, "x", shape) : sketch.parameter("x", shape);
+  const TensorId r = !residual ? kNone : blocks ? blocked(sketch, "r", shape) : sketch.parameter("r", shape);
+  const TensorId y = normalised(sketch, x, r, relu);
+  sketch.output("y", y);
+  sketch.loss(y);
+}
+
+}  // namespace
+
+TEST_CASE("batch normalisation has the right values and gradients, in plain and blocked layouts") {
+  for (const Shape& shape : kShapes) {
+    for (const bool blocks : {false, true}) {
+      for (const bool residual : {false, true}) {
+        // Two values of a channel are always normalised to +1 and -1: nothing but noise passes back to x.
+        const Tolerances tolerances{.differences = 1e-5};
+        check_program(
+            fmt::format("{} blocks {} residual {}", to_string(shape), blocks, residual),
+            [&](Sketch& sketch) { draft(sketch, shape, blocks, residual, false); }, 2, tolerances);
+      }
+    }
+  }
+}
+
+TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu") {
+  for (const Shape& shape : kShapes) {
+    for (const bool residual : {false, true}) {
+      INFO(to_string(shape) << " residual " << residual);
+      for (uint64_t seed : {1, 2, 3}) {
+        check_cpu([&](Sketch& sketch) { draft(sketch, shape, seed % 2 == 0, residual, true); }, seed);
+      }
+    }
+  }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/batch_norm.h"
+
+#include <cmath>
+
+#include "core/graph/ops/blend.h"
+#include "tests/reference/loop.h"
+
+namespace trainer::reference {
+namespace {
+
+/// Calls visit(index) for every element of a channel of (N, C, H, W).
+template <class Visit>
+void for_channel(const Shape& shape, int64_t channel, const Visit& visit) {
+  const int64_t area = shape[2] * shape[3];
+  for (int64_t n = 0; n < shape[0]; ++n) {
+    for (int64_t i = 0; i < area; ++i) visit((n * shape[1] + channel) * area + i);
+  }
+}
+
+double count_of(const Shape& shape) {
+  return static_cast<double>(numel(shape) / shape[1]);
+}
+
+void batch_norm(const Call& call) {
+  const auto& op = call.as<BatchNorm>();
+  const Shape& shape = call.shape_in(0);
+  for (int64_t c = 0; c < shape[1]; ++c) {
+    double sum = 0, squares = 0;
+    for_channel(shape, c, [&](int64_t i) { sum += call.in(0)[i]; });
+    const double mean = sum / count_of(shape);
+    for_channel(shape, c, [&](int64_t i) { squares += std::pow(call.in(0)[i] - mean, 2); });
+    const double variance = squares / count_of(shape);
+    call.out(1)[c] = mean;
+    call.out(2)[c] = variance;
+    for_channel(shape, c, [&](int64_t i) {
+      double y = call.in(1)[c] * (call.in(0)[i] - mean) / std::sqrt(variance + op.eps) + call.in(2)[c];
+      if (call.has_input(3)) y += call.in(3)[i];
+      call.out(0)[i] = op.relu && y < 0 ? 0 : y;
+    });
+  }
+}
+
+void batch_norm_backward(const Call& call) {
+  const auto& op = call.as<BatchNormBackward>();
+  const Shape& shape = call.shape_in(1);
+  for (int64_t c = 0; c < shape[1]; ++c) {
+    const double mean = call.in(3)[c], inverse = 1 / std::sqrt(call.in(4)[c] + op.eps);
+    auto slope = [&](int64_t i) { return op.relu && !(call.in(5)[i] > 0) ? 0.0 : call.in(0)[i]; };
+    auto normal = [&](int64_t i) { return (call.in(1)[i] - mean) * inverse; };
+    double sum = 0, product = 0;
+    for_channel(shape, c, [&](int64_t i) {
+      sum += slope(i);
+      product += slope(i) * normal(i);
+    });
+    if (call.has_output(1)) call.out(1)[c] = product;
+    if (call.has_output(2)) call.out(2)[c] = sum;
+    // dx may lie where dy is, and so may the residual's gradient: each element of dy is read before either is
+    // written.
+    for_channel(shape, c, [&](int64_t i) {
+      const double g = slope(i);
+      if (call.has_output(3)) call.out(3)[i] = g;
+      call.out(0)[i] =
+          call.in(2)[c] * inverse * (g - sum / count_of(shape) - normal(i) * product / count_of(shape));
+    });
+  }
+}
+
+/// gamma / sqrt(variance + eps)
+double inference_scale(const Call& call, size_t gamma, size_t variance, double eps, int64_t c) {
+  return call.in(gamma)[c] / std::sqrt(call.in(variance)[c] + eps);
+}
+
+void batch_norm_inference(const Call& call) {
+  const double eps = call.as<BatchNormInference>().eps;
+  for (int64_t c = 0; c < call.shape_in(0)[1]; ++c) {
+    const double scale = inference_scale(call, 1, 4, eps, c);
+    for_channel(call.shape_in(0), c,
+                [&](int64_t i) { call.out(0)[i] = (call.in(0)[i] - call.in(3)[c]) * scale + call.in(2)[c]; });
+  }
+}
+
+void fold_batch_norm(const Call& call) {
+  const double eps = call.as<FoldBatchNorm>().eps;
+  const int64_t channels = call.shape_in(0)[0], each = call.count_in(0) / channels;
+  for (int64_t c = 0; c < channels; ++c) {
+    const double scale = inference_scale(call, 2, 5, eps, c), bias = call.has_input(1) ? call.in(1)[c] : 0;
+    for (int64_t i = c * each; i < (c + 1) * each; ++i) call.out(0)[i] = call.in(0)[i] * scale;
+    call.out(1)[c] = (bias - call.in(4)[c]) * scale + call.in(3)[c];
+  }
+}
+
+void blend(const Call& call) {
+  const auto& op = call.as<Blend>();
+  for (int64_t i = 0; i < call.count_out(0); ++i) {
+    const double old = call.in(0)[i];
+    call.out(0)[i] = old + op.share * (op.scale * call.in(1)[i] - old);
+  }
+}
+
+}  // namespace
+
+void add_batch_norm(Loops& loops) {
+  loops[typeid(BatchNorm)] = batch_norm;
+  loops[typeid(BatchNormBackward)] = batch_norm_backward;
+  loops[typeid(BatchNormInference)] = batch_norm_inference;
+  loops[typeid(FoldBatchNorm)] = fold_batch_norm;
+  loops[typeid(Blend)] = blend;
+}
+
+}  // namespace trainer::reference
