@@ -212,10 +212,8 @@ std::unique_ptr<Kernel> compile_forward(const OpContext& context, const Choice& 
         }
         const int64_t c = block * blocks.lanes + lane;
         const double variance = all.squares[0] / all.count[0];
-        if (writes) {
-          at<float>(out[1])[c] = static_cast<float>(all.mean[0]);
-          at<float>(out[2])[c] = static_cast<float>(variance);
-        }
+        if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(all.mean[0]);
+        if (writes && out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(variance);
         const double scale = at<const float>(in[1])[c] / std::sqrt(variance + eps);
         for (auto s = static_cast<size_t>(lane); s < kColumns; s += static_cast<size_t>(blocks.lanes)) {
           affine.mean[s] = static_cast<float>(all.mean[0]);

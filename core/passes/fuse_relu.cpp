@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
 #include "core/passes/pass.h"
+#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
-
-/// How often each tensor is read within an entry, outputs counting as reads.
-std::vector<int> count_uses(const Program& program, const Entry& entry) {
-  std::vector<int> uses(program.tensors.size(), 0);
-  for (const Node& node : entry.nodes) {
-    for (TensorId id : node.inputs) {
-      if (id != kNone) ++uses[static_cast<size_t>(id)];
-    }
-  }
-  for (const NamedTensor& output : entry.outputs) ++uses[static_cast<size_t>(output.tensor)];
-  return uses;
-}
 
 /// The same operation with the relu in it, or nullptr where it cannot take one.
 std::shared_ptr<const Operation> with_relu(const Operation& op) {
@@ -26,6 +16,9 @@ std::shared_ptr<const Operation> with_relu(const Operation& op) {
   }
   if (const auto* linear = dynamic_cast<const Linear*>(&op); linear != nullptr && !linear->relu) {
     return std::make_shared<Linear>(true);
+  }
+  if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
+    return std::make_shared<BatchNorm>(norm->eps, true);
   }
   return nullptr;
 }
@@ -39,14 +32,12 @@ void fuse(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     const auto fused = with_relu(*entry.nodes[n].op);
-    if (fused == nullptr || uses[static_cast<size_t>(entry.nodes[n].outputs[0])] != 1) continue;
-    for (size_t r = n + 1; r < entry.nodes.size(); ++r) {
-      if (!is_relu(*entry.nodes[r].op) || entry.nodes[r].inputs[0] != entry.nodes[n].outputs[0]) continue;
-      entry.nodes[n].op = fused;
-      entry.nodes[n].outputs[0] = entry.nodes[r].outputs[0];
-      entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(r));
-      break;
-    }
+    if (fused == nullptr) continue;
+    const int reader = only_reader(entry, uses, entry.nodes[n].outputs[0]);
+    if (reader < 0 || !is_relu(*entry.nodes[static_cast<size_t>(reader)].op)) continue;
+    entry.nodes[n].op = fused;
+    entry.nodes[n].outputs[0] = entry.nodes[static_cast<size_t>(reader)].outputs[0];
+    entry.nodes.erase(entry.nodes.begin() + reader);
   }
 }
 
@@ -57,7 +48,7 @@ Pass fuse_relu() {
     for (Entry& entry : program.entries) fuse(program, entry);
   };
   return {.name = "fuse_relu",
-          .help = "compute a relu together with the convolution or linear layer before it",
+          .help = "compute a relu together with the convolution, normalisation or linear layer before it",
           .optional = true,
           .run = run};
 }

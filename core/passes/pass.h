@@ -27,7 +27,11 @@ constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 }  // namespace entry_name
 
-/// A relu that is the only reader of a convolution or linear layer is computed with it.
+/// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
+Pass fuse_residual();
+/// In evaluation a batch normalisation behind a convolution becomes part of the convolution's weights.
+Pass fold_batch_norm();
+/// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses.
 Pass autodiff();

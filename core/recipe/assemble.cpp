@@ -63,6 +63,8 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
     recipe.optimizer->append_update(program, entry, lr_table);
   };
   std::vector<Pass> passes = {
+      fuse_residual(),
+      fold_batch_norm(),
       fuse_relu(),
       autodiff(),
       accumulate(recipe.training.micro_batches()),

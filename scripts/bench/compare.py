@@ -23,19 +23,31 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 MOST_FOREIGN_CPU = 0.05  # cores
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-arguments.add_argument("network", choices=["mlp", "lenet"])
+arguments.add_argument("network", choices=["mlp", "lenet", "resnet18", "resnet50"])
 arguments.add_argument("--turns", type=int, default=6)
 arguments.add_argument("--threads", type=int, default=2)
 arguments.add_argument("--steps", type=int, default=0, help="steps of one window; default: about a second's worth")
 arguments.add_argument("--trainer", default=os.path.join(ROOT, "build/release/bin/trainer"))
 arguments.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
+arguments.add_argument("--recipe", help="another recipe for our side")
 arguments.add_argument("--set", action="append", default=[], help="an override for our side (may be repeated)")
 arguments.add_argument("--first-step", action="store_true",
                        help="only start-up: from the start of the process to the end of the first step, on synthetic data")
 options = arguments.parse_args()
-steps = options.steps or {"mlp": 300, "lenet": 30}[options.network]
 WINDOWS = 6
-RECIPES = {"mlp": "fashion_mnist_mlp", "lenet": "fashion_mnist_cnn"}
+# Recipe, batch size, steps of one window, whether both sides get synthetic data.
+RECIPES = {
+    "mlp": ("fashion_mnist_mlp", 128, 300, False),
+    "lenet": ("fashion_mnist_cnn", 128, 30, False),
+    "resnet18": ("resnet18_cifar10", 128, 1, True),
+    "resnet50": ("resnet50_imagenet", 16, 1, True),
+}
+recipe, batch, default_steps, synthetic = RECIPES[options.network]
+recipe = options.recipe or f"{ROOT}/configs/{recipe}.yaml"
+steps = options.steps or default_steps
+# Both sides do the same arithmetic: no augmentation, no decay, one learning rate.
+SAME_WORK = ["optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "lr_scheduler=constant", "loss=cross_entropy",
+             f"training.global_batch_size={batch}", "validation.interval=0ep"]
 
 
 def tuned_environment():
@@ -81,18 +93,21 @@ def until_clean(turn):
 
 def ours():
     directory = tempfile.mkdtemp()
-    command = [options.trainer, "--config", f"{ROOT}/configs/{RECIPES[options.network]}.yaml", f"run.output_dir={directory}/run",
-               f"training.max_duration={(WINDOWS + 2) * steps}ba", "validation.interval=0ep",
-               f"logging.interval={steps}ba", f"device.threads={options.threads}", "optimizer.lr=0.01",
-               "optimizer.weight_decay=0", "lr_scheduler=constant", 'data.val=""',
-               "data.augment=[{normalize: {mean: [0.286], std: [0.353]}}]"]
+    command = [options.trainer, "--config", recipe, f"run.output_dir={directory}/run",
+               f"training.max_duration={(WINDOWS + 2) * steps}ba", f"logging.interval={steps}ba",
+               f"device.threads={options.threads}", *SAME_WORK]
+    if synthetic:
+        command += ["data={format: synthetic}"]
+    else:
+        command += ['data.val=""', "data.augment=[{normalize: {mean: [0.286], std: [0.353]}}]"]
     if options.network == "lenet":
         command += ["model.layers[5].dropout.p=0", "model.layers[9].dropout.p=0"]
     _, foreign = timed(command + options.set, os.environ)
-    records = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
+    lines = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
+    records = [r for r in lines if r["split"] == "train"]
     summary = json.load(open(directory + "/run/summary.json"))
     shutil.rmtree(directory)
-    windows = [128 / r["samples_per_s"] * 1e3 for r in records if r["split"] == "train"][2:]
+    windows = [batch / r["samples_per_s"] * 1e3 for r in records[2:]]
     parts = {k: statistics.median(r[k] for r in records[2:])
              for k in ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")}
     return {"ms_per_step": windows, "first_step_s": summary["training"]["first_step_seconds"],
@@ -101,7 +116,9 @@ def ours():
 
 def theirs(layout):
     command = [options.python, HERE + "/peer_torch.py", options.network, "--layout", layout, "--steps", str(steps),
-               "--windows", str(WINDOWS), "--threads", str(options.threads)]
+               "--windows", str(WINDOWS), "--threads", str(options.threads), "--batch", str(batch)]
+    if synthetic:
+        command += ["--data", "synthetic"]
     output, foreign = timed(command, tuned_environment())
     return json.loads(output), foreign
 
@@ -114,7 +131,7 @@ def first_steps():
     """Start-up alone, without the time to read a data set on either side."""
     def ours_once():
         with tempfile.TemporaryDirectory() as directory:
-            _, foreign = timed([options.trainer, "--config", f"{ROOT}/configs/{RECIPES[options.network]}.yaml",
+            _, foreign = timed([options.trainer, "--config", recipe,
                                 f"run.output_dir={directory}/run", "training.max_duration=1ba",
                                 "validation.interval=0ep", "data.format=synthetic"], os.environ)
             return json.load(open(directory + "/run/summary.json"))["training"]["first_step_seconds"], foreign
@@ -142,7 +159,7 @@ for turn in range(options.turns):
     print(f"turn {turn + 1}: ours {statistics.median(us['ms_per_step']):.3f} ms, "
           f"PyTorch {best['version']} {best['layout']} {statistics.median(best['ms_per_step']):.3f} ms", flush=True)
 ratio = [statistics.median(p["ms_per_step"]) / statistics.median(u["ms_per_step"]) for u, p in rows]
-print(f"{options.network}, batch 128, {options.threads} threads, {options.turns} turns: times as fast as PyTorch "
+print(f"{options.network}, batch {batch}, {options.threads} threads, {options.turns} turns: times as fast as PyTorch "
       f"{rows[0][1]['version']}: {spread(ratio)}")
 print(f"  ms/step: ours {spread([statistics.median(u['ms_per_step']) for u, _ in rows])}, "
       f"PyTorch {spread([statistics.median(p['ms_per_step']) for _, p in rows])}")

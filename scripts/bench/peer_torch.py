@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of a comparison: trains one of our networks on Fashion-MNIST and prints one JSON line.
+"""PyTorch's side of a comparison: trains one of our networks and prints one JSON line.
 
 A step is: take the next batch, zero gradients, forward, cross entropy, backward, SGD with momentum. The pictures are
 normalised once beforehand and lie in memory, which costs PyTorch less than our pipeline costs us. Two warm-up
@@ -14,7 +14,7 @@ import resource
 import time
 
 arguments = argparse.ArgumentParser(description=__doc__)
-arguments.add_argument("network", choices=["mlp", "lenet"])
+arguments.add_argument("network", choices=["mlp", "lenet", "resnet18", "resnet50"])
 arguments.add_argument("--threads", type=int, default=2)
 arguments.add_argument("--batch", type=int, default=128)
 arguments.add_argument("--steps", type=int, default=50, help="steps of one window")
@@ -34,6 +34,8 @@ def seconds_since_process_start():
 import torch  # noqa: E402  (reads the environment)
 from torch import nn  # noqa: E402
 
+from peer_networks import NETWORKS  # noqa: E402
+
 torch.set_num_threads(options.threads)
 torch.manual_seed(0)
 
@@ -43,16 +45,12 @@ def read_idx(name, header):
     return torch.frombuffer(bytearray(data[header:]), dtype=torch.uint8)
 
 
-if options.network == "mlp":
-    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 100), nn.ReLU(),
-                          nn.Linear(100, 10))
-else:
-    model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-                          nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
+make_model, shape, classes = NETWORKS[options.network]
+model = make_model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, foreach=True)
 loss_of = nn.CrossEntropyLoss()
 if options.data == "synthetic":
-    images, labels = torch.randn(options.batch, 1, 28, 28), torch.randint(10, (options.batch,))
+    images, labels = torch.randn(options.batch, *shape), torch.randint(classes, (options.batch,))
 else:
     images = read_idx("train-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28).float()
     images.div_(255).sub_(0.286).div_(0.353)

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/uses.h"
+
+#include <algorithm>
+
+namespace trainer {
+
+std::vector<int> count_uses(const Program& program, const Entry& entry) {
+  std::vector<int> uses(program.tensors.size(), 0);
+  for (const Node& node : entry.nodes) {
+    for (TensorId id : node.inputs) {
+      if (id != kNone) ++uses[static_cast<size_t>(id)];
+    }
+  }
+  for (const NamedTensor& output : entry.outputs) ++uses[static_cast<size_t>(output.tensor)];
+  return uses;
+}
+
+int only_reader(const Entry& entry, const std::vector<int>& uses, TensorId id) {
+  if (uses[static_cast<size_t>(id)] != 1) return -1;
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    const std::vector<TensorId>& inputs = entry.nodes[n].inputs;
+    if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return static_cast<int>(n);
+  }
+  return -1;
+}
+
+}  // namespace trainer

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks of a comparison in PyTorch's own words."""
+from torch import nn
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 100), nn.ReLU(),
+                         nn.Linear(100, 10))
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def norm_after(conv):
+    return nn.Sequential(conv, nn.BatchNorm2d(conv.out_channels))
+
+
+class Residual(nn.Module):
+    """relu(branch(x) + x), x projected where the shape changes."""
+
+    def __init__(self, branch, channels_in, channels_out, stride):
+        super().__init__()
+        self.branch = branch
+        same = stride == 1 and channels_in == channels_out
+        self.skip = nn.Identity() if same else norm_after(nn.Conv2d(channels_in, channels_out, 1, stride, bias=False))
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.relu(self.branch(x) + self.skip(x))
+
+
+def basic_block(channels_in, width, stride):
+    branch = nn.Sequential(norm_after(nn.Conv2d(channels_in, width, 3, stride, 1, bias=False)), nn.ReLU(inplace=True),
+                           norm_after(nn.Conv2d(width, width, 3, 1, 1, bias=False)))
+    return Residual(branch, channels_in, width, stride), width
+
+
+def bottleneck(channels_in, width, stride):
+    branch = nn.Sequential(norm_after(nn.Conv2d(channels_in, width, 1, bias=False)), nn.ReLU(inplace=True),
+                           norm_after(nn.Conv2d(width, width, 3, stride, 1, bias=False)), nn.ReLU(inplace=True),
+                           norm_after(nn.Conv2d(width, 4 * width, 1, bias=False)))
+    return Residual(branch, channels_in, 4 * width, stride), 4 * width
+
+
+def resnet(block, depths, stem, classes):
+    layers, channels = list(stem), 64
+    for stage, depth in enumerate(depths):
+        for i in range(depth):
+            made, channels = block(channels, 64 << stage, 2 if stage > 0 and i == 0 else 1)
+            layers.append(made)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+def resnet18_32():
+    stem = [norm_after(nn.Conv2d(3, 64, 3, 1, 1, bias=False)), nn.ReLU(inplace=True)]
+    return resnet(basic_block, [2, 2, 2, 2], stem, 10)
+
+
+def resnet50():
+    stem = [norm_after(nn.Conv2d(3, 64, 7, 2, 3, bias=False)), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    return resnet(bottleneck, [3, 4, 6, 3], stem, 1000)
+
+
+# name: maker, shape of a picture, classes
+NETWORKS = {
+    "mlp": (mlp, (1, 28, 28), 10),
+    "lenet": (lenet, (1, 28, 28), 10),
+    "resnet18": (resnet18_32, (3, 32, 32), 10),
+    "resnet50": (resnet50, (3, 224, 224), 1000),
+}
