@@ -27,6 +27,7 @@ class CpuBackend final : public Backend {
     cpu::add_loss(handlers_);
     cpu::add_optimizer(handlers_);
     cpu::add_batch_norm(handlers_);
+    cpu::add_batch_norm_backward(handlers_);
     cpu::add_batch_norm_inference(handlers_);
   }
 

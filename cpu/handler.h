@@ -30,6 +30,7 @@ void add_movement(Handlers& handlers);
 void add_loss(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
 void add_batch_norm(Handlers& handlers);
+void add_batch_norm_backward(Handlers& handlers);
 void add_batch_norm_inference(Handlers& handlers);
 
 /// The reorder between two layouts; its implementation's name says how.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/pool2d.h"
+#include "cpu/global_pool.h"
 #include "cpu/handler.h"
 #include "cpu/onednn.h"
 
@@ -126,16 +127,30 @@ std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, 
   return primitive_kernel(onednn, BackwardOp(found), arguments);
 }
 
+/// Global pools by their own loops, all others as before.
+Handler with_global(const Handler& general, const Handler& global) {
+  return {[=](const OpContext& c, const OpenLayouts& inputs) {
+            return (is_global_pool(c) ? global : general).select(c, inputs);
+          },
+          [=](const OpContext& c, const Choice& choice, const Slots& slots) {
+            return (is_global_pool(c) ? global : general).compile(c, choice, slots);
+          },
+          {}};
+}
+
 }  // namespace
 
 void add_pooling(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   handlers[typeid(MaxPool2d)] = onednn_handler(onednn, select_forward<MaxPool2d>, compile_forward<MaxPool2d>);
-  handlers[typeid(AvgPool2d)] = onednn_handler(onednn, select_forward<AvgPool2d>, compile_forward<AvgPool2d>);
+  handlers[typeid(AvgPool2d)] =
+      with_global(onednn_handler(onednn, select_forward<AvgPool2d>, compile_forward<AvgPool2d>),
+                  {select_global_pool, compile_global_pool, {}});
   handlers[typeid(MaxPool2dBackward)] =
       onednn_handler(onednn, select_backward<MaxPool2dBackward>, compile_backward<MaxPool2dBackward>);
-  handlers[typeid(AvgPool2dBackward)] =
-      onednn_handler(onednn, select_backward<AvgPool2dBackward>, compile_backward<AvgPool2dBackward>);
+  handlers[typeid(AvgPool2dBackward)] = with_global(
+      onednn_handler(onednn, select_backward<AvgPool2dBackward>, compile_backward<AvgPool2dBackward>),
+      {select_global_pool_backward, compile_global_pool_backward, {}});
 }
 
 }  // namespace trainer::cpu

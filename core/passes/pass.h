@@ -35,6 +35,9 @@ Pass fold_batch_norm();
 Pass fuse_relu();
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses.
 Pass autodiff();
+/// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
+/// walk.
+Pass fuse_gradient_sum();
 /// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);

@@ -67,6 +67,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
       fold_batch_norm(),
       fuse_relu(),
       autodiff(),
+      fuse_gradient_sum(),
       accumulate(recipe.training.micro_batches()),
       {.name = "update", .help = "append the optimiser", .optional = false, .run = update},
       dead_code()};

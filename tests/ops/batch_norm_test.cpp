@@ -15,6 +15,8 @@ using namespace trainer;
 
 namespace {
 
+const elementwise::Function kRelu = elementwise::Relu{};
+
 const std::vector<Shape> kShapes = {{2, 1, 1, 1},  {3, 5, 1, 1},   {1, 2, 3, 5},
                                     {2, 16, 4, 4}, {3, 17, 5, 3},  {2, 33, 7, 7},
                                     {4, 32, 9, 5}, {1, 3, 67, 61}, {5, 8, 3, 3}};
@@ -26,14 +28,15 @@ TensorId blocked(Sketch& sketch, const std::string& name, const Shape& shape) {
   return sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
 }
 
-TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
+TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu,
+                    const std::string& prefix = "") {
   const Shape channels{sketch.build().shape(x)[1]};
-  const TensorId gamma = sketch.parameter("gamma", channels, Values::positive);
-  const TensorId beta = sketch.parameter("beta", channels);
+  const TensorId gamma = sketch.parameter(prefix + "gamma", channels, Values::positive);
+  const TensorId beta = sketch.parameter(prefix + "beta", channels);
   const auto op = std::make_shared<BatchNorm>(1e-3, relu);
   const auto y = sketch.build().emit_all(op, {x, gamma, beta, residual});
-  sketch.output("mean", y[1]);
-  sketch.output("variance", y[2]);
+  sketch.output(prefix + "mean", y[1]);
+  sketch.output(prefix + "variance", y[2]);
   return y[0];
 }
 
@@ -70,4 +73,54 @@ TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu") 
       }
     }
   }
+}
+
+TEST_CASE("a residual block trains alike with its sums and relus fused and without") {
+  for (const Shape& shape : kShapes) {
+    if (numel(shape) / shape[1] <= 3)
+      continue;  // so few values leave next to nothing of a gradient but rounding
+    INFO(to_string(shape));
+    auto block = [&](Sketch& sketch) {
+      const TensorId x = blocked(sketch, "x", shape);
+      const TensorId first = sketch.build().emit<Unary>({normalised(sketch, x, kNone, false)}, kRelu);
+      const TensorId w = sketch.parameter("w", {shape[1], shape[1], 1, 1});
+      const TensorId branch = sketch.build().emit<Conv2d>({first, w, kNone}, Conv2dGeometry{});
+      const TensorId second = normalised(sketch, branch, kNone, false, "second.");
+      const TensorId sum = sketch.build().emit<Binary>({second, first}, Binary::Kind::add);
+      const TensorId y = sketch.build().emit<Unary>({sum}, kRelu);
+      sketch.output("y", y);
+      sketch.loss(y);
+    };
+    for (uint64_t seed : {1, 2, 3}) check_cpu(block, seed);
+  }
+}
+
+TEST_CASE("with statistics that are given it is a scale and a shift, alone or in a convolution's weights") {
+  for (const int64_t groups : {1, 2, 34}) {
+    for (const bool bias : {false, true}) {
+      auto draft = [&](Sketch& sketch) {
+        const int64_t channels = 34;
+        const TensorId x = sketch.input("x", {2, 34, 5, 6});
+        const TensorId w = sketch.parameter("w", {channels, 34 / groups, 3, 3});
+        const TensorId b = bias ? sketch.parameter("b", {channels}) : kNone;
+        TensorId y =
+            sketch.build().emit<Conv2d>({x, w, b}, Conv2dGeometry{.kernel = {3, 3}, .groups = groups});
+        const std::vector<TensorId> given{y, sketch.input("gamma", {channels}),
+                                          sketch.input("beta", {channels}), sketch.input("mean", {channels}),
+                                          sketch.input("variance", {channels}, Values::positive)};
+        y = sketch.build().emit<BatchNormInference>(given, 1e-3);
+        sketch.output("y", sketch.build().emit<Unary>({y}, kRelu));
+        sketch.loss(sketch.parameter("p", {3}));
+      };
+      for (uint64_t seed : {1, 2}) check_cpu(draft, seed);
+    }
+  }
+}
+
+TEST_CASE("a running average takes its share of what is new") {
+  check_program("blend", [](Sketch& sketch) {
+    const TensorId old = sketch.input("old", {37}), fresh = sketch.input("fresh", {37});
+    sketch.output("y", sketch.build().emit<Blend>({old, fresh}, 0.1, 37.0 / 36));
+    sketch.loss(sketch.parameter("p", {3}));
+  });
 }

@@ -25,6 +25,7 @@ std::string gradient_name(const std::string& parameter) {
 Program differentiated(Program program, const std::vector<Pass>& before) {
   std::vector<Pass> passes = before;
   passes.push_back(autodiff());
+  if (!before.empty()) passes.push_back(fuse_gradient_sum());
   run_passes(program, passes);
   Entry& entry = program.entry(kEntry);
   for (const ParameterGradient& pair : entry.gradients) {
@@ -144,7 +145,8 @@ void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) 
   const auto cpu = make_cpu_backend(2);
   const Program plain = differentiated(sketch.program, {});
   const Outputs expected = run_twice(plain, reference, sketch);
-  const std::vector<std::vector<Pass>> variants = {{}, {fuse_relu()}};
+  const std::vector<std::vector<Pass>> variants = {
+      {}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu()}};
   for (size_t v = 0; v < variants.size(); ++v) {
     const Program program = differentiated(sketch.program, variants[v]);
     if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do

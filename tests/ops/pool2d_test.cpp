@@ -55,6 +55,24 @@ void check_pool_in_blocks(const char* name) {
 
 }  // namespace
 
+TEST_CASE("a pool over the whole picture has the right value and gradient, in plain and blocked layouts") {
+  for (const Shape& shape : kImages) {
+    for (const bool blocked : {false, true}) {
+      check_program(fmt::format("global {}", to_string(shape)), [&](Sketch& sketch) {
+        TensorId x = sketch.parameter("x", shape);
+        if (blocked) {
+          const TensorId w = sketch.parameter("w", {shape[1], shape[1], 1, 1});
+          x = sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
+        }
+        const TensorId y =
+            sketch.build().emit<AvgPool2d>({x}, Conv2dGeometry{.kernel = {shape[2], shape[3]}});
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
+    }
+  }
+}
+
 TEST_CASE("max pools have the right values and gradients") {
   check_pool<MaxPool2d>("max_pool2d");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
@@ -43,6 +44,49 @@ struct Draft {
 };
 
 }  // namespace
+
+TEST_CASE("a residual and a relu become part of the batch normalisation, gradients meet in its own") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 4, 4}), skip = draft.parameter("skip", {2, 3, 4, 4});
+  const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
+  auto norm = [&](TensorId of) {
+    return draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {of, gamma, beta, kNone})[0];
+  };
+  const TensorId sum = draft.build.emit<Binary>({skip, norm(x)}, Binary::Kind::add);
+  const TensorId y = draft.relu(sum);
+  const TensorId tail = draft.build.emit<Binary>({norm(y), y}, Binary::Kind::add);
+  draft.output("y", tail);
+  CHECK(draft.after(fuse_residual()) == R"(
+entry train_step
+ forward:
+  %7: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05}
+  %8: f32[2,3,4,4] = relu(%7)
+  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
+  output y = %12
+)");
+  CHECK(draft.after(fuse_relu()) == R"(
+entry train_step
+ forward:
+  %8: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05 relu}
+  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
+  output y = %12
+)");
+}
+
+TEST_CASE("fold_batch_norm gives the convolution other weights") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {5, 3, 1, 1});
+  std::vector<TensorId> given{draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{})};
+  for (const char* name : {"gamma", "beta", "mean", "variance"}) given.push_back(draft.parameter(name, {5}));
+  draft.output("y", draft.build.emit<BatchNormInference>(given, 1e-5));
+  CHECK(draft.after(fold_batch_norm()) == R"(
+entry train_step
+ forward:
+  %8: f32[5,3,1,1], %9: f32[5] = fold_batch_norm(@w, -, @gamma, @beta, @mean, @variance) {eps=1e-05}
+  %7: f32[2,5,4,4] = conv2d(@x, %8, %9) {kernel=1x1 stride=1x1 padding=0x0}
+  output y = %7
+)");
+}
 
 TEST_CASE("fuse_relu computes a relu with the layer before it") {
   Draft draft;

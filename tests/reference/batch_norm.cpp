@@ -46,7 +46,10 @@ void batch_norm_backward(const Call& call) {
   const Shape& shape = call.shape_in(1);
   for (int64_t c = 0; c < shape[1]; ++c) {
     const double mean = call.in(3)[c], inverse = 1 / std::sqrt(call.in(4)[c] + op.eps);
-    auto slope = [&](int64_t i) { return op.relu && !(call.in(5)[i] > 0) ? 0.0 : call.in(0)[i]; };
+    auto slope = [&](int64_t i) {
+      const double dy = call.in(0)[i] + (call.has_input(6) ? call.in(6)[i] : 0);
+      return op.relu && !(call.in(5)[i] > 0) ? 0.0 : dy;
+    };
     auto normal = [&](int64_t i) { return (call.in(1)[i] - mean) * inverse; };
     double sum = 0, product = 0;
     for_channel(shape, c, [&](int64_t i) {

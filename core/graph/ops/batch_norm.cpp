@@ -48,7 +48,7 @@ std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
   const auto op = std::make_shared<BatchNormBackward>(eps, relu, residual);
   const std::vector<TensorId> all =
       backward.build.emit_all(op, {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2),
-                                   relu ? backward.y(0) : kNone});
+                                   relu ? backward.y(0) : kNone, kNone});
   return {all[0], all[1], all[2], residual ? all[3] : kNone};
 }
 

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+
+#include "core/graph/ops/batch_norm.h"
+#include "cpu/two_walks.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// What the gradient reads: dy, perhaps a second one to be added, and y where a relu masks them.
+struct Operands {
+  const float *dy, *dy2, *x, *y;
+
+  Operands from(int64_t offset) const {
+    auto shifted = [offset](const float* array) { return array == nullptr ? nullptr : array + offset; };
+    return {dy + offset, shifted(dy2), x + offset, shifted(y)};
+  }
+  float slope(int64_t i) const {
+    const float sum = dy2 == nullptr ? dy[i] : dy[i] + dy2[i];
+    return y != nullptr && !(y[i] > 0.0f) ? 0.0f : sum;
+  }
+};
+
+/// Sixteen of Operands::slope.
+inline __attribute__((always_inline)) void load_slope(const Operands& in, int64_t i, Row& slope) {
+  load(in.dy + i, slope);
+  if (in.dy2 != nullptr) {
+    Row other;
+    load(in.dy2 + i, other);
+    slope += other;
+  }
+  if (in.y != nullptr) {
+    Row out;
+    load(in.y + i, out);
+    slope = out > 0.0f ? slope : Row{};
+  }
+}
+
+/// Sums of the slope and of slope * (x - mean) of each column.
+struct Slopes {
+  std::array<double, kColumns> slope, product;
+};
+
+/// With `masked` the slope is written there: it is the residual's gradient.
+TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands& in, float* masked,
+                                         int64_t count, Slopes& sums) {
+  sums = {};
+  Row mean, slope, value;
+  load(mean_of, mean);
+  for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
+    const int64_t end = std::min(count, from + kColumns * kRowsPerSum), whole = end - (end - from) % kColumns;
+    Row sum{}, product{};
+    for (int64_t i = from; i < whole; i += kColumns) {
+      load_slope(in, i, slope), load(in.x + i, value);
+      if (masked != nullptr) store(slope, masked + i);
+      sum += slope;
+      product += slope * (value - mean);
+    }
+    for (size_t s = 0; s < kColumns; ++s) sums.slope[s] += sum[s], sums.product[s] += product[s];
+    for (int64_t i = whole; i < end; ++i) {
+      const auto s = static_cast<size_t>(i - whole);
+      const float g = in.slope(i);
+      if (masked != nullptr) masked[i] = g;
+      sums.slope[s] += g;
+      sums.product[s] += static_cast<double>(g) * (in.x[i] - mean_of[s]);
+    }
+  }
+}
+
+/// dx = scale * slope + pull * (x - mean) + shift
+struct Affine {
+  std::array<float, kColumns> mean{}, scale{}, pull{}, shift{};
+};
+
+TRAINER_MULTIVERSION void apply_slopes(const Affine& a, const Operands& in, float* dx, int64_t count) {
+  Row mean, scale, pull, shift, slope, value;
+  load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.pull.data(), pull),
+      load(a.shift.data(), shift);
+  const int64_t whole = count / kColumns * kColumns;
+  for (int64_t i = 0; i < whole; i += kColumns) {
+    load_slope(in, i, slope), load(in.x + i, value);
+    value = scale * slope + pull * (value - mean) + shift;
+    store(value, dx + i);
+  }
+  for (int64_t i = whole; i < count; ++i) {
+    const auto s = static_cast<size_t>(i - whole);
+    dx[i] = a.scale[s] * in.slope(i) + a.pull[s] * (in.x[i] - a.mean[s]) + a.shift[s];
+  }
+}
+
+class BatchNormBackwardKernel final : public Kernel {
+ public:
+  BatchNormBackwardKernel(const BatchNormBackward& op, const ChannelBlocks& blocks, Slots slots)
+      : eps_(op.eps), residual_(op.residual), blocks_(blocks), slots_(std::move(slots)) {}
+
+  void run() override {
+    const auto &in = slots_.inputs, &out = slots_.outputs;
+    auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<float>(slot); };
+    const Operands given{at<const float>(in[0]), optional(in[6]), at<const float>(in[1]), optional(in[5])};
+    float *dx = at<float>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
+    // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
+    const Operands kept = masked == nullptr ? given : Operands{masked, nullptr, given.x, nullptr};
+    auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
+      const auto mean = spread_mean(block);
+      float* to = masked == nullptr ? nullptr : masked + p.offset;
+      measure_slopes(mean.data(), given.from(p.offset), to, p.count, record);
+    };
+    auto settle = [&](int64_t block, const Slopes* records, bool writes) {
+      return settled(block, records, writes);
+    };
+    auto apply = [&](const Piece& p, const Affine& affine) {
+      apply_slopes(affine, kept.from(p.offset), dx + p.offset, p.count);
+    };
+    two_walks(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
+  }
+
+ private:
+  /// The mean of each column of a block.
+  std::array<float, kColumns> spread_mean(int64_t block) const {
+    std::array<float, kColumns> columns{};
+    for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
+      const float mean = at<const float>(slots_.inputs[3])[block * blocks_.lanes + lane];
+      for_each_column(blocks_, lane, [&](size_t s) { columns[s] = mean; });
+    }
+    return columns;
+  }
+
+  Affine settled(int64_t block, const Slopes* records, bool writes) const {
+    const auto &in = slots_.inputs, &out = slots_.outputs;
+    const auto values = static_cast<double>(blocks_.samples * (blocks_.run / blocks_.lanes));
+    Affine affine{.mean = spread_mean(block)};
+    for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
+      double sum = 0, product = 0;
+      for (int64_t i = 0; i < blocks_.pieces(); ++i) {
+        for_each_column(blocks_, lane,
+                        [&](size_t s) { sum += records[i].slope[s], product += records[i].product[s]; });
+      }
+      const int64_t c = block * blocks_.lanes + lane;
+      const double inverse = 1 / std::sqrt(at<const float>(in[4])[c] + eps_);
+      const double scale = at<const float>(in[2])[c] * inverse;
+      if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(product * inverse);
+      if (writes && out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(sum);
+      for_each_column(blocks_, lane, [&](size_t s) {
+        affine.scale[s] = static_cast<float>(scale);
+        affine.pull[s] = static_cast<float>(-scale * inverse * inverse * product / values);
+        affine.shift[s] = static_cast<float>(-scale * sum / values);
+      });
+    }
+    return affine;
+  }
+
+  double eps_;
+  bool residual_;
+  ChannelBlocks blocks_;
+  Slots slots_;
+};
+
+Choice select(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_blocks(context, inputs, 1);
+  choice.workspace_bytes = record_bytes<Slopes>(*channel_blocks(choice.inputs[1], context.inputs[1].shape));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
+  return std::make_unique<BatchNormBackwardKernel>(static_cast<const BatchNormBackward&>(context.op), blocks,
+                                                   slots);
+}
+
+}  // namespace
+
+void add_batch_norm_backward(Handlers& handlers) {
+  handlers[typeid(BatchNormBackward)] = {select, compile, {}};
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/global_pool.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/graph/ops/pool2d.h"
+#include "cpu/columns.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// The sum of each column of a run.
+TRAINER_MULTIVERSION void sum_columns(const float* x, int64_t count, float* sums) {
+  Row sum{}, value;
+  const int64_t whole = count / kColumns * kColumns;
+  for (int64_t i = 0; i < whole; i += kColumns) {
+    load(x + i, value);
+    sum += value;
+  }
+  store(sum, sums);
+  for (int64_t i = whole; i < count; ++i) sums[i - whole] += x[i];
+}
+
+TRAINER_MULTIVERSION void fill_columns(const float* values, float* x, int64_t count) {
+  Row row;
+  load(values, row);
+  const int64_t whole = count / kColumns * kColumns;
+  for (int64_t i = 0; i < whole; i += kColumns) store(row, x + i);
+  for (int64_t i = whole; i < count; ++i) x[i] = values[i - whole];
+}
+
+/// Blocks as wide as the processor's vectors, which is what its convolutions want.
+Layout vector_blocks(const Shape& shape) {
+  const bool wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  const int64_t lanes = wide ? 16 : 8, area = shape[2] * shape[3];
+  const int64_t padded = (shape[1] + lanes - 1) / lanes * lanes;
+  if (padded != shape[1]) return Layout{};
+  return {.dims = shape,
+          .padded = shape,
+          .strides = {padded * area, area * lanes, shape[3] * lanes, lanes},
+          .block_sizes = {lanes},
+          .block_dims = {1}};
+}
+
+}  // namespace
+
+bool is_global_pool(const OpContext& context) {
+  const auto* forward = dynamic_cast<const AvgPool2d*>(&context.op);
+  const auto* backward = dynamic_cast<const AvgPool2dBackward*>(&context.op);
+  const Conv2dGeometry& g = forward != nullptr ? forward->geometry : backward->geometry;
+  const Shape& x = forward != nullptr ? context.inputs[0].shape : backward->x_shape;
+  return g.kernel == Extent2{x[2], x[3]} && g.padding == Extent2{0, 0};
+}
+
+Choice select_global_pool(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  const Layout x = inputs[0].value_or(Layout{});
+  if (channel_blocks(x, context.inputs[0].shape)) choice.inputs[0] = x;
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_global_pool(const OpContext& context, const Choice& choice,
+                                            const Slots& slots) {
+  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
+  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+    const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
+    parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float sums[kColumns];
+        sum_columns(at<const float>(x) + i * blocks.run, blocks.run, sums);
+        const int64_t block = i % blocks.blocks;
+        float* to = at<float>(y) + i / blocks.blocks * blocks.channels + block * blocks.lanes;
+        for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
+          float sum = 0;
+          for (int64_t s = lane; s < kColumns; s += blocks.lanes) sum += sums[s];
+          to[lane] = share * sum;
+        }
+      }
+    });
+  });
+}
+
+Choice select_global_pool_backward(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  choice.outputs[0] = vector_blocks(context.outputs[0].shape);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_global_pool_backward(const OpContext& context, const Choice& choice,
+                                                     const Slots& slots) {
+  const ChannelBlocks blocks = *channel_blocks(choice.outputs[0], context.outputs[0].shape);
+  return kernel([=, dy = slots.inputs[0], dx = slots.outputs[0]] {
+    const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
+    parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float* from =
+            at<const float>(dy) + i / blocks.blocks * blocks.channels + i % blocks.blocks * blocks.lanes;
+        float values[kColumns];
+        for (int64_t s = 0; s < kColumns; ++s) values[s] = share * from[s % blocks.lanes];
+        fill_columns(values, at<float>(dx) + i * blocks.run, blocks.run);
+      }
+    });
+  });
+}
+
+}  // namespace trainer::cpu

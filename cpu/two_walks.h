@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <omp.h>
+
+#include "cpu/columns.h"
+#include "cpu/handler.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+
+/// Two walks over each block of channels: `measure(block, piece, record)` fills one record for each piece,
+/// `apply(piece, constants)` gets what `settle(block, records, writes)` makes of a block's records; `writes`
+/// is true on one thread. A block is walked twice before the next, so that the second walk finds it in the
+/// cache. Pieces do not depend on the number of threads, so neither do the bits of the result.
+template <class Record, class Measure, class Settle, class Apply>
+void two_walks(const ChannelBlocks& blocks, Record* records, const Measure& measure, const Settle& settle,
+               const Apply& apply) {
+  const int64_t pieces = blocks.pieces();
+  const int64_t useful = std::max<int64_t>(1, pieces * blocks.piece_elements() / kElementsWorthAThread);
+  const int threads = static_cast<int>(std::min<int64_t>({useful, pieces, omp_get_max_threads()}));
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
+    const int64_t begin = pieces * me / all, end = pieces * (me + 1) / all;
+    for (int64_t block = 0; block < blocks.blocks; ++block) {
+      Record* of_block = records + block * pieces;
+      for (int64_t i = begin; i < end; ++i) measure(block, blocks.piece(block, i), of_block[i]);
+#pragma omp barrier
+      const auto constants = settle(block, of_block, me == 0);
+      for (int64_t i = end; i-- > begin;) apply(blocks.piece(block, i), constants);
+    }
+  }
+}
+
+/// Workspace for the records.
+template <class Record>
+int64_t record_bytes(const ChannelBlocks& blocks) {
+  return blocks.blocks * blocks.pieces() * static_cast<int64_t>(sizeof(Record));
+}
+
+/// Calls visit(s) for each column that holds the lane.
+template <class Visit>
+void for_each_column(const ChannelBlocks& blocks, int64_t lane, const Visit& visit) {
+  for (int64_t s = lane; s < kColumns; s += blocks.lanes) visit(static_cast<size_t>(s));
+}
+
+/// The tensor `picture` and all of its shape in one layout that has channel blocks, all else row-major.
+Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t picture);
+
+}  // namespace trainer::cpu
