@@ -49,37 +49,46 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-template <bool kRelu>
-TRAINER_MULTIVERSION void apply_affine(const Affine& a, const float* x, const float* residual, float* y,
-                                       int64_t count) {
+/// With a relu where `mask` or `relu` says so; the mask gets a bit for each y > 0.
+TRAINER_MULTIVERSION void apply_affine(const Affine& a, const float* x, const float* residual, bool relu,
+                                       float* y, int32_t* mask, int64_t count) {
   Row mean, scale, shift, value, added;
   load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.shift.data(), shift);
-  const int64_t whole = count / kColumns * kColumns;
-  for (int64_t i = 0; i < whole; i += kColumns) {
-    load(x + i, value);
-    value = (value - mean) * scale + shift;
-    if (residual != nullptr) {
-      load(residual + i, added);
-      value += added;
+  const int64_t rows = count / kColumns, whole = rows * kColumns;
+  for (int64_t first = 0; first < rows; first += kRowsOfBits) {
+    Bits bits{};
+    for (int64_t r = first; r < std::min(rows, first + kRowsOfBits); ++r) {
+      load(x + r * kColumns, value);
+      value = (value - mean) * scale + shift;
+      if (residual != nullptr) {
+        load(residual + r * kColumns, added);
+        value += added;
+      }
+      if (relu) {
+        bits |= (value > 0.0f) & (1 << (r - first));
+        value = value < 0.0f ? Row{} : value;
+      }
+      store(value, y + r * kColumns);
     }
-    if constexpr (kRelu) value = value < 0.0f ? Row{} : value;
-    store(value, y + i);
+    if (mask != nullptr) std::memcpy(mask + first / kRowsOfBits * kColumns, &bits, sizeof bits);
+  }
+  if (mask != nullptr && rows % kRowsOfBits == 0 && whole < count) {
+    std::memset(mask + rows / kRowsOfBits * kColumns, 0, sizeof(Bits));
   }
   for (int64_t i = whole; i < count; ++i) {
     const auto s = static_cast<size_t>(i - whole);
     float v = (x[i] - a.mean[s]) * a.scale[s] + a.shift[s];
     if (residual != nullptr) v += residual[i];
-    y[i] = kRelu && v < 0.0f ? 0.0f : v;
+    y[i] = relu && v < 0.0f ? 0.0f : v;
+    if (mask != nullptr && v > 0.0f)
+      mask[rows / kRowsOfBits * kColumns + i - whole] |= 1 << rows % kRowsOfBits;
   }
 }
 
 class BatchNormKernel final : public Kernel {
  public:
   BatchNormKernel(const BatchNorm& op, const ChannelBlocks& blocks, Slots slots)
-      : eps_(op.eps),
-        apply_(op.relu ? apply_affine<true> : apply_affine<false>),
-        blocks_(blocks),
-        slots_(std::move(slots)) {}
+      : eps_(op.eps), relu_(op.relu), blocks_(blocks), slots_(std::move(slots)) {}
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
@@ -91,9 +100,10 @@ class BatchNormKernel final : public Kernel {
     auto settle = [&](int64_t block, const Moments* records, bool writes) {
       return settled(block, records, writes);
     };
+    int32_t* mask = out.size() > 3 && out[3] != nullptr ? at<int32_t>(out[3]) : nullptr;
     auto apply = [&](const Piece& p, const Affine& affine) {
-      apply_(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, y + p.offset,
-             p.count);
+      apply_affine(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, relu_,
+                   y + p.offset, mask == nullptr ? nullptr : mask + p.bits, p.count);
     };
     two_walks(blocks_, at<Moments>(slots_.workspace), measure, settle, apply);
   }
@@ -124,14 +134,16 @@ class BatchNormKernel final : public Kernel {
   }
 
   double eps_;
-  decltype(&apply_affine<true>) apply_;
+  bool relu_;
   ChannelBlocks blocks_;
   Slots slots_;
 };
 
 Choice select(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_blocks(context, inputs, 0);
-  choice.workspace_bytes = record_bytes<Moments>(*channel_blocks(choice.inputs[0], context.inputs[0].shape));
+  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
+  if (choice.outputs.size() > 3) choice.outputs[3] = bits_layout(blocks);
+  choice.workspace_bytes = record_bytes<Moments>(blocks);
   return choice;
 }
 

@@ -8,17 +8,19 @@
 namespace trainer::cpu {
 namespace {
 
-/// What the gradient reads: dy, perhaps a second one to be added, and y where a relu masks them.
+/// What the gradient reads: dy, perhaps a second one to be added, and where a relu masks them the bits of the
+/// mask.
 struct Operands {
-  const float *dy, *dy2, *x, *y;
+  const float *dy, *dy2, *x;
+  const int32_t* mask;
 
-  Operands from(int64_t offset) const {
-    auto shifted = [offset](const float* array) { return array == nullptr ? nullptr : array + offset; };
-    return {dy + offset, shifted(dy2), x + offset, shifted(y)};
+  Operands from(const Piece& p) const {
+    return {dy + p.offset, dy2 == nullptr ? nullptr : dy2 + p.offset, x + p.offset,
+            mask == nullptr ? nullptr : mask + p.bits};
   }
   float slope(int64_t i) const {
     const float sum = dy2 == nullptr ? dy[i] : dy[i] + dy2[i];
-    return y != nullptr && !(y[i] > 0.0f) ? 0.0f : sum;
+    return mask != nullptr && !has_bit(mask, i / kColumns, static_cast<size_t>(i % kColumns)) ? 0.0f : sum;
   }
 };
 
@@ -30,11 +32,7 @@ inline __attribute__((always_inline)) void load_slope(const Operands& in, int64_
     load(in.dy2 + i, other);
     slope += other;
   }
-  if (in.y != nullptr) {
-    Row out;
-    load(in.y + i, out);
-    slope = out > 0.0f ? slope : Row{};
-  }
+  if (in.mask != nullptr) keep_masked(in.mask, i / kColumns, slope);
 }
 
 /// Sums of the slope and of slope * (x - mean) of each column.
@@ -97,20 +95,21 @@ class BatchNormBackwardKernel final : public Kernel {
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<float>(slot); };
-    const Operands given{at<const float>(in[0]), optional(in[6]), at<const float>(in[1]), optional(in[5])};
+    const Operands given{at<const float>(in[0]), optional(in[6]), at<const float>(in[1]),
+                         in[5] == nullptr ? nullptr : at<const int32_t>(in[5])};
     float *dx = at<float>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
     // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
     const Operands kept = masked == nullptr ? given : Operands{masked, nullptr, given.x, nullptr};
     auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
       const auto mean = spread_mean(block);
       float* to = masked == nullptr ? nullptr : masked + p.offset;
-      measure_slopes(mean.data(), given.from(p.offset), to, p.count, record);
+      measure_slopes(mean.data(), given.from(p), to, p.count, record);
     };
     auto settle = [&](int64_t block, const Slopes* records, bool writes) {
       return settled(block, records, writes);
     };
     auto apply = [&](const Piece& p, const Affine& affine) {
-      apply_slopes(affine, kept.from(p.offset), dx + p.offset, p.count);
+      apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
     };
     two_walks(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
   }
@@ -158,7 +157,9 @@ class BatchNormBackwardKernel final : public Kernel {
 
 Choice select(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_blocks(context, inputs, 1);
-  choice.workspace_bytes = record_bytes<Slopes>(*channel_blocks(choice.inputs[1], context.inputs[1].shape));
+  const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
+  if (!context.inputs[5].shape.empty()) choice.inputs[5] = bits_layout(blocks);
+  choice.workspace_bytes = record_bytes<Slopes>(blocks);
   return choice;
 }
 

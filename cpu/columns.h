@@ -21,6 +21,10 @@ constexpr int64_t kRowsPerSum = 256;
 /// A row of the matrix; the compiler makes it one register or several, whatever the processor has.
 using Row = float __attribute__((vector_size(kColumns * sizeof(float))));
 
+/// A bit for each element: word s of a group holds those of column s in up to 32 rows.
+using Bits = int32_t __attribute__((vector_size(kColumns * sizeof(int32_t))));
+constexpr int64_t kRowsOfBits = 32;
+
 // References, not values: how a Row is passed by value differs between instruction sets.
 inline __attribute__((always_inline)) void load(const float* from, Row& row) {
   std::memcpy(&row, from, sizeof row);
@@ -29,9 +33,19 @@ inline __attribute__((always_inline)) void store(const Row& row, float* to) {
   std::memcpy(to, &row, sizeof row);
 }
 
-/// A run of elements in memory.
+/// Keeps what the mask has a bit for in this row (of a run), zero elsewhere.
+inline __attribute__((always_inline)) void keep_masked(const int32_t* mask, int64_t row, Row& value) {
+  Bits bits;
+  std::memcpy(&bits, mask + row / kRowsOfBits * kColumns, sizeof bits);
+  value = (bits & (1 << row % kRowsOfBits)) != 0 ? value : Row{};
+}
+inline bool has_bit(const int32_t* mask, int64_t row, size_t column) {
+  return (mask[row / kRowsOfBits * kColumns + static_cast<int64_t>(column)] >> row % kRowsOfBits & 1) != 0;
+}
+
+/// Part of a run: where its elements and where their bits (in words) begin.
 struct Piece {
-  int64_t offset, count;
+  int64_t offset, count, bits;
 };
 
 /// How (N, C, H, W) lies: for each sample `blocks` blocks of `lanes` channels, each `run` elements long.
@@ -46,11 +60,25 @@ struct ChannelBlocks {
   int64_t pieces() const { return samples * cuts(); }
   Piece piece(int64_t block, int64_t i) const {
     const int64_t within = i % cuts() * kMostElements;
-    return {(i / cuts() * blocks + block) * run + within, std::min(kMostElements, run - within)};
+    const int64_t index = i / cuts() * blocks + block;
+    return {index * run + within, std::min(kMostElements, run - within),
+            index * run_words() + within / kRowsOfBits};
   }
+  /// Words of the bits of a run, and of all.
+  int64_t run_words() const {
+    constexpr int64_t kGroup = kColumns * kRowsOfBits;
+    return (run + kGroup - 1) / kGroup * kColumns;
+  }
+  int64_t words() const { return samples * blocks * run_words(); }
   /// Channels of a block that are not padding.
   int64_t lanes_used(int64_t block) const { return std::min(lanes, channels - block * lanes); }
 };
+
+/// The layout of a mask (u8) for such images: its bits, as bytes in a row.
+inline Layout bits_layout(const ChannelBlocks& blocks) {
+  const Shape bytes{blocks.words() * static_cast<int64_t>(sizeof(int32_t))};
+  return {.dims = bytes, .padded = bytes, .strides = {1}, .block_sizes = {}, .block_dims = {}};
+}
 
 /// Nothing where the layout has no such blocks.
 inline std::optional<ChannelBlocks> channel_blocks(const Layout& layout, const Shape& shape) {

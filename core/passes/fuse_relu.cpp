@@ -23,6 +23,14 @@ std::shared_ptr<const Operation> with_relu(const Operation& op) {
   return nullptr;
 }
 
+/// A batch normalisation with a relu also says where that let something through.
+void add_mask(Program& program, Node& node) {
+  if (dynamic_cast<const BatchNorm*>(node.op.get()) == nullptr) return;
+  const Shape shape = program.spec(node.outputs[0]).shape;
+  node.outputs.push_back(
+      program.add({.name = "", .spec = {shape, DType::u8}, .role = Role::activation, .initial = {}}));
+}
+
 bool is_relu(const Operation& op) {
   const auto* unary = dynamic_cast<const Unary*>(&op);
   return unary != nullptr && std::holds_alternative<elementwise::Relu>(unary->function);
@@ -37,6 +45,7 @@ void fuse(Program& program, Entry& entry) {
     if (reader < 0 || !is_relu(*entry.nodes[static_cast<size_t>(reader)].op)) continue;
     entry.nodes[n].op = fused;
     entry.nodes[n].outputs[0] = entry.nodes[static_cast<size_t>(reader)].outputs[0];
+    add_mask(program, entry.nodes[n]);
     entry.nodes.erase(entry.nodes.begin() + reader);
   }
 }

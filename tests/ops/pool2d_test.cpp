@@ -57,6 +57,7 @@ void check_pool_in_blocks(const char* name) {
 
 TEST_CASE("a pool over the whole picture has the right value and gradient, in plain and blocked layouts") {
   for (const Shape& shape : kImages) {
+    if (shape[0] * shape[1] == 1) continue;  // a loss over a single value is always zero
     for (const bool blocked : {false, true}) {
       check_program(fmt::format("global {}", to_string(shape)), [&](Sketch& sketch) {
         TensorId x = sketch.parameter("x", shape);

@@ -36,6 +36,7 @@ void batch_norm(const Call& call) {
     for_channel(shape, c, [&](int64_t i) {
       double y = call.in(1)[c] * (call.in(0)[i] - mean) / std::sqrt(variance + op.eps) + call.in(2)[c];
       if (call.has_input(3)) y += call.in(3)[i];
+      if (call.has_output(3)) call.out<uint8_t>(3)[i] = y > 0;
       call.out(0)[i] = op.relu && y < 0 ? 0 : y;
     });
   }
@@ -48,7 +49,7 @@ void batch_norm_backward(const Call& call) {
     const double mean = call.in(3)[c], inverse = 1 / std::sqrt(call.in(4)[c] + op.eps);
     auto slope = [&](int64_t i) {
       const double dy = call.in(0)[i] + (call.has_input(6) ? call.in(6)[i] : 0);
-      return op.relu && !(call.in(5)[i] > 0) ? 0.0 : dy;
+      return op.relu && call.in<uint8_t>(5)[i] == 0 ? 0.0 : dy;
     };
     auto normal = [&](int64_t i) { return (call.in(1)[i] - mean) * inverse; };
     double sum = 0, product = 0;

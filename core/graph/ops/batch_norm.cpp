@@ -40,7 +40,9 @@ std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) con
          fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
   expect(x[0] * x[2] * x[3] > 1, "statistics of a single value per channel say nothing; use a larger batch");
   const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
-  return {inputs[0], statistic, statistic};
+  std::vector<TensorSpec> outputs{inputs[0], statistic, statistic};
+  if (relu) outputs.push_back({.shape = x, .dtype = DType::u8});
+  return outputs;
 }
 
 std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
@@ -48,7 +50,7 @@ std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
   const auto op = std::make_shared<BatchNormBackward>(eps, relu, residual);
   const std::vector<TensorId> all =
       backward.build.emit_all(op, {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2),
-                                   relu ? backward.y(0) : kNone, kNone});
+                                   relu ? backward.y(3) : kNone, kNone});
   return {all[0], all[1], all[2], residual ? all[3] : kNone};
 }
 

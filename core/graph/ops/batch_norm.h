@@ -23,9 +23,9 @@ class BatchNorm final : public Operation {
   const bool relu;
 };
 
-/// dy, x, gamma, mean, variance, y where relu, another dy or absent -> dx, dgamma, dbeta and, where there was
-/// one, the residual's gradient. The two dy are added (fusion gives the second). With relu, they count only
-/// where y > 0: the output is kept anyway, so no mask is.
+/// dy, x, gamma, mean, variance, mask where relu, another dy or absent -> dx, dgamma, dbeta and, where there
+/// was one, the residual's gradient. The two dy are added (fusion gives the second); the mask says where they
+/// count.
 class BatchNormBackward final : public Operation {
  public:
   BatchNormBackward(double epsilon, bool with_relu, bool with_residual)
