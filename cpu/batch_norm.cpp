@@ -23,25 +23,56 @@ struct Moments {
   }
 };
 
+/// Sums that a loop keeps side by side, since each addition waits for the one before.
+constexpr int64_t kChains = 4;
+
+/// Mean and sum of squared deviations of the columns of `rows` rows.
+inline __attribute__((always_inline)) void moments_of_rows(const float* x, int64_t rows, Row& mean,
+                                                           Row& squares) {
+  Row sums[kChains] = {}, deviations[kChains] = {}, value;
+  const int64_t even = rows / kChains * kChains;
+  for (int64_t r = 0; r < even; r += kChains) {
+    for (int64_t k = 0; k < kChains; ++k) {
+      load(x + (r + k) * kColumns, value);
+      sums[k] += value;
+    }
+  }
+  for (int64_t r = even; r < rows; ++r) {
+    load(x + r * kColumns, value);
+    sums[0] += value;
+  }
+  mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(rows);
+  for (int64_t r = 0; r < even; r += kChains) {
+    for (int64_t k = 0; k < kChains; ++k) {
+      load(x + (r + k) * kColumns, value);
+      deviations[k] += (value - mean) * (value - mean);
+    }
+  }
+  for (int64_t r = even; r < rows; ++r) {
+    load(x + r * kColumns, value);
+    deviations[0] += (value - mean) * (value - mean);
+  }
+  squares = (deviations[0] + deviations[1]) + (deviations[2] + deviations[3]);
+}
+
 TRAINER_MULTIVERSION void measure_moments(const float* x, int64_t count, Moments& moments) {
   moments = {};
-  for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
-    const int64_t size = std::min(count - from, kColumns * kRowsPerSum), rows = size / kColumns;
-    const float* part = x + from;
-    Row sum{}, squares{}, value;
-    for (int64_t r = 0; r < rows; ++r) {
-      load(part + r * kColumns, value);
-      sum += value;
+  const int64_t rows = count / kColumns;
+  for (int64_t first = 0; first < rows; first += kRowsPerSum) {
+    const int64_t size = std::min(kRowsPerSum, rows - first);
+    Row mean, squares;
+    moments_of_rows(x + first * kColumns, size, mean, squares);
+    // Moments::merge for all columns at once: all have seen `first` rows.
+    const double share = static_cast<double>(size) / static_cast<double>(first + size);
+    for (size_t s = 0; s < kColumns; ++s) {
+      const double delta = mean[s] - moments.mean[s];
+      moments.mean[s] += delta * share;
+      moments.squares[s] += squares[s] + delta * delta * static_cast<double>(first) * share;
     }
-    const Row mean = rows > 0 ? sum / static_cast<float>(rows) : sum;
-    for (int64_t r = 0; r < rows; ++r) {
-      load(part + r * kColumns, value);
-      squares += (value - mean) * (value - mean);
-    }
-    for (size_t s = 0; s < kColumns; ++s) moments.merge(s, static_cast<double>(rows), mean[s], squares[s]);
-    for (int64_t i = rows * kColumns; i < size; ++i)
-      moments.merge(static_cast<size_t>(i % kColumns), 1, part[i], 0);
   }
+  moments.count.fill(static_cast<double>(rows));
+  for (int64_t i = rows * kColumns; i < count; ++i)
+    moments.merge(static_cast<size_t>(i % kColumns), 1, x[i], 0);
 }
 
 /// What the columns of a block compute with: y = (x - mean) * scale + shift.

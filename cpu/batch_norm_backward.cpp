@@ -42,26 +42,30 @@ struct Slopes {
 
 /// With `masked` the slope is written there: it is the residual's gradient.
 TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands& in, float* masked,
-                                         int64_t count, Slopes& sums) {
-  sums = {};
+                                         int64_t count, Slopes& totals) {
+  totals = {};
   Row mean, slope, value;
   load(mean_of, mean);
   for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
     const int64_t end = std::min(count, from + kColumns * kRowsPerSum), whole = end - (end - from) % kColumns;
-    Row sum{}, product{};
-    for (int64_t i = from; i < whole; i += kColumns) {
-      load_slope(in, i, slope), load(in.x + i, value);
-      if (masked != nullptr) store(slope, masked + i);
-      sum += slope;
-      product += slope * (value - mean);
+    Row sums[2] = {}, products[2] = {};  // two, since each addition waits for the one before
+    for (int64_t i = from; i < whole; i += 2 * kColumns) {
+      for (int64_t k = 0; k < 2 && i + k * kColumns < whole; ++k) {
+        const int64_t at = i + k * kColumns;
+        load_slope(in, at, slope), load(in.x + at, value);
+        if (masked != nullptr) store(slope, masked + at);
+        sums[k] += slope;
+        products[k] += slope * (value - mean);
+      }
     }
-    for (size_t s = 0; s < kColumns; ++s) sums.slope[s] += sum[s], sums.product[s] += product[s];
+    const Row sum = sums[0] + sums[1], product = products[0] + products[1];
+    for (size_t s = 0; s < kColumns; ++s) totals.slope[s] += sum[s], totals.product[s] += product[s];
     for (int64_t i = whole; i < end; ++i) {
       const auto s = static_cast<size_t>(i - whole);
       const float g = in.slope(i);
       if (masked != nullptr) masked[i] = g;
-      sums.slope[s] += g;
-      sums.product[s] += static_cast<double>(g) * (in.x[i] - mean_of[s]);
+      totals.slope[s] += g;
+      totals.product[s] += static_cast<double>(g) * (in.x[i] - mean_of[s]);
     }
   }
 }
