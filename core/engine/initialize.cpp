@@ -15,9 +15,10 @@ Words draws(uint64_t key, size_t block) {
 
 std::vector<float> uniform_values(size_t count, uint64_t key, double low, double high) {
   std::vector<float> values(count);
+  Words words{};
   for (size_t i = 0; i < count; ++i) {
-    const float u = uniform(draws(key, i / 4).v[i % 4]);
-    values[i] = static_cast<float>(low + (high - low) * u);
+    if (i % 4 == 0) words = draws(key, i / 4);
+    values[i] = static_cast<float>(low + (high - low) * uniform(words.v[i % 4]));
   }
   return values;
 }
@@ -25,8 +26,9 @@ std::vector<float> uniform_values(size_t count, uint64_t key, double low, double
 /// Box and Muller's transform: two uniforms make two normals.
 std::vector<float> normal_values(size_t count, uint64_t key, double mean, double deviation) {
   std::vector<float> values(count);
+  Words words{};
   for (size_t i = 0; i < count; ++i) {
-    const Words words = draws(key, i / 4);
+    if (i % 4 == 0) words = draws(key, i / 4);
     const size_t pair = i % 4 / 2 * 2;
     const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[pair])));
     const double angle = 2 * std::numbers::pi * uniform(words.v[pair + 1]);

@@ -37,4 +37,20 @@ int64_t stored_elements(const Layout& layout, const Shape& shape) {
   return last + inner;
 }
 
+std::vector<std::vector<int64_t>> dimension_steps(const Layout& layout) {
+  std::vector<std::vector<int64_t>> steps(layout.dims.size());
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    for (int64_t i = 0; i < layout.dims[d]; ++i) {
+      int64_t outer = i, place = 0, inner = 1;
+      for (size_t b = layout.block_sizes.size(); b-- > 0; inner *= layout.block_sizes[b]) {
+        if (static_cast<size_t>(layout.block_dims[b]) != d) continue;
+        place += outer % layout.block_sizes[b] * inner;
+        outer /= layout.block_sizes[b];
+      }
+      steps[d].push_back(place + outer * layout.strides[d]);
+    }
+  }
+  return steps;
+}
+
 }  // namespace trainer

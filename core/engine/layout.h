@@ -31,6 +31,9 @@ std::string to_string(const Layout& layout);
 /// Elements that a tensor of `shape` takes in memory, padding included.
 int64_t stored_elements(const Layout& layout, const Shape& shape);
 
+/// What each index along each dimension adds to an element's place: an element lies at the sum of its own.
+std::vector<std::vector<int64_t>> dimension_steps(const Layout& layout);
+
 /// For each element in row-major order, its place in memory. Calls visit(place).
 template <class Visit>
 void for_each_place(const Layout& layout, const Shape& shape, Visit visit) {
@@ -40,19 +43,14 @@ void for_each_place(const Layout& layout, const Shape& shape, Visit visit) {
     for (int64_t i = 0; i < count; ++i) visit(i);
     return;
   }
-  std::vector<int64_t> index(dims.size(), 0);
-  for (int64_t i = 0; i < count; ++i) {
-    std::vector<int64_t> outer = index;
-    int64_t place = 0, inner = 1;
-    for (size_t b = layout.block_sizes.size(); b-- > 0;) {
-      int64_t& along = outer[static_cast<size_t>(layout.block_dims[b])];
-      place += along % layout.block_sizes[b] * inner;
-      along /= layout.block_sizes[b];
-      inner *= layout.block_sizes[b];
-    }
-    for (size_t d = 0; d < dims.size(); ++d) place += outer[d] * layout.strides[d];
-    visit(place);
-    for (size_t d = dims.size(); d-- > 0;) {
+  const std::vector<std::vector<int64_t>> steps = dimension_steps(layout);
+  const size_t last = dims.size() - 1;
+  Shape index(dims.size(), 0);
+  for (int64_t done = 0; done < count; done += dims[last]) {
+    int64_t base = 0;
+    for (size_t d = 0; d < last; ++d) base += steps[d][static_cast<size_t>(index[d])];
+    for (int64_t i = 0; i < dims[last]; ++i) visit(base + steps[last][static_cast<size_t>(i)]);
+    for (size_t d = last; d-- > 0;) {
       if (++index[d] < dims[d]) break;
       index[d] = 0;
     }
