@@ -56,6 +56,21 @@ std::string layers_text(const std::vector<LayerRow>& rows) {
                             human_flops(flops));
 }
 
+/// The price of memory.recompute, for one micro-batch.
+std::string recompute_text(const Job& job) {
+  const Entry& entry = job.program.entries.front();
+  double again = 0;
+  int64_t count = 0;
+  for (const Node& node : entry.nodes) {
+    if (!node.again) continue;
+    again += node_flops(job.program, node);
+    ++count;
+  }
+  if (count == 0) return "";
+  return fmt::format("made again to save memory: {} operations, {} ({:.1f} % of the step)\n", count,
+                     human_flops(again), 100 * again / step_flops(job));
+}
+
 std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
@@ -121,6 +136,7 @@ std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& j
                       layers_text(layer_rows(recipe)));
   text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
                       job.plan.entries.front().nodes.size());
+  text += recompute_text(job);
   text += fmt::format("\nmemory\n{}", memory_text(recipe, backend, job));
   return text;
 }

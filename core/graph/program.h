@@ -61,6 +61,7 @@ struct Node {
   std::vector<TensorId> outputs;  ///< kNone for an output that nobody wants
   Origin origin;
   Phase phase = Phase::forward;
+  bool again = false;  ///< made a second time, to save memory in between
 };
 
 struct NamedTensor {

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/passes
-  SOURCES accumulate.cpp autodiff.cpp dead_code.cpp fold_batch_norm.cpp fuse_gradient_sum.cpp fuse_relu.cpp fuse_residual.cpp pass.cpp uses.cpp
+  SOURCES accumulate.cpp autodiff.cpp dead_code.cpp fold_batch_norm.cpp fuse_gradient_sum.cpp fuse_relu.cpp fuse_residual.cpp liveness.cpp pass.cpp
+    recompute.cpp uses.cpp
   USES graph base)

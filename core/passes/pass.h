@@ -38,6 +38,15 @@ Pass autodiff();
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.
 Pass fuse_gradient_sum();
+/// What may be forgotten after the forward part and made again for the backward part.
+struct Recompute {
+  enum class Kind { none, cheap, full, size };
+  Kind kind = Kind::none;
+  int64_t bytes = 0;  ///< size: stop once activations and gradients take no more than this
+};
+/// Forgets activations, cheapest bytes first, as long as each lowers the peak. The numbers stay the same
+/// bits.
+Pass recompute(const Recompute& setting);
 /// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);

@@ -68,6 +68,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
       fuse_relu(),
       autodiff(),
       fuse_gradient_sum(),
+      recompute(*recipe.memory.parsed_recompute()),
       accumulate(recipe.training.micro_batches()),
       {.name = "update", .help = "append the optimiser", .optional = false, .run = update},
       dead_code()};

@@ -115,6 +115,7 @@ void Recipe::declare() {
   fields_.add("version", &version, "of the recipe's format").at_least(1).at_most(1);
   fields_.section("run", "what the run is called and where it goes", [&](Fields& f) { run.declare(f); });
   fields_.section("device", "where it runs", [&](Fields& f) { device.declare(f); }).keeps_mathematics();
+  fields_.section("memory", "what to trade for memory", [&](Fields& f) { memory.declare(f); });
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
   fields_.section("data", "samples and what is done to them", [&](Fields& f) { data.declare(f); }).required();
   fields_.section("training", "length and batches", [&](Fields& f) { training.declare(f); });
@@ -145,6 +146,11 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
 }
 
 void Recipe::check(Diagnostics& diagnostics) const {
+  if (!memory.parsed_recompute()) {
+    diagnostics.error(
+        origin_of("memory.recompute"),
+        fmt::format("expected none, cheap, full or a size such as 2GiB, got '{}'", memory.recompute));
+  }
   if (model.layers.empty()) {
     diagnostics.error(origin_of("model"), "missing key 'network' (a file), or 'input' and 'layers'");
     return;

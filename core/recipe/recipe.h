@@ -31,6 +31,7 @@ class Recipe {
   int64_t version = 1;
   RunSection run;
   DeviceSection device;
+  MemorySection memory;
   Network model;
   DataSection data;
   TrainingSection training;

@@ -21,6 +21,24 @@ void DeviceSection::declare(Fields& fields) {
   fields.add("memory", &memory, "memory that may be used; default: what the device has");
 }
 
+void MemorySection::declare(Fields& fields) {
+  fields
+      .add("recompute", &recompute,
+           "activations to forget and make again: none, cheap (no products), full, or a size to come down to "
+           "(2GiB)")
+      .keeps_mathematics();
+}
+
+std::optional<Recompute> MemorySection::parsed_recompute() const {
+  using Kind = Recompute::Kind;
+  if (recompute == "none") return Recompute{Kind::none};
+  if (recompute == "cheap") return Recompute{Kind::cheap};
+  if (recompute == "full") return Recompute{Kind::full};
+  const auto size = parse_byte_size(recompute);
+  if (!size) return std::nullopt;
+  return Recompute{Kind::size, size->bytes};
+}
+
 void TrainingSection::declare(Fields& fields) {
   fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
       .at_least(1);

@@ -8,6 +8,7 @@
 
 #include "core/base/units.h"
 #include "core/config/fields.h"
+#include "core/passes/pass.h"
 
 namespace trainer {
 
@@ -25,6 +26,14 @@ struct DeviceSection {
   int64_t threads = 0;
   std::optional<ByteSize> memory;
   void declare(Fields& fields);
+};
+
+struct MemorySection {
+  std::string recompute = "none";
+  void declare(Fields& fields);
+
+  /// Nothing where the text is none of the words and no size.
+  std::optional<Recompute> parsed_recompute() const;
 };
 
 struct TrainingSection {

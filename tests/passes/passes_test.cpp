@@ -73,6 +73,43 @@ entry train_step
 )");
 }
 
+TEST_CASE("recompute makes an activation again before its gradient is read") {
+  Draft draft;
+  const elementwise::Function silu = elementwise::Silu{};
+  TensorId y = draft.input("x", {256, 64});
+  for (const char* name : {"u", "v"}) {
+    y = draft.build.emit<Unary>({draft.build.emit<Linear>({y, draft.parameter(name, {64, 64}), kNone})}, silu);
+  }
+  const TensorId logits = draft.build.emit<Linear>({y, draft.parameter("w", {4, 64}), kNone});
+  const TensorId labels = draft.input("labels", {256}, DType::i32), weights = draft.input("weights", {256});
+  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  run_passes(draft.program, {autodiff()});
+  const std::string before = to_text(draft.program);
+  run_passes(draft.program, {recompute({Recompute::Kind::size, int64_t{1} << 20})});
+  CHECK(to_text(draft.program) == before);  // it is small enough as it is
+  CHECK(draft.after(recompute({Recompute::Kind::cheap})) == R"(
+entry train_step
+ forward:
+  %2: f32[256,64] = linear(@x, @u, -)
+  %3: f32[256,64] = silu(%2)
+  %5: f32[256,64] = linear(%3, @v, -)
+  %6: f32[256,64] = silu(%5)
+  %8: f32[256,4] = linear(%6, @w, -)
+  %11: f32[1] = cross_entropy(%8, @labels, @weights)
+ backward:
+  %13: f32[256,4] = cross_entropy_backward(@one, %8, @labels, @weights)
+  %14: f32[256,64] = linear_backward_data(%13, @w)
+  %15: f32[4,64] = linear_backward_weights(%6, %13)
+  %16: f32[256,64] = silu_backward(%14, %5)
+  %17: f32[256,64] = linear_backward_data(%16, @v)
+  %21: f32[256,64] = silu(%2)
+  %18: f32[64,64] = linear_backward_weights(%21, %16)
+  %19: f32[256,64] = silu_backward(%17, %2)
+  %20: f32[64,64] = linear_backward_weights(@x, %19)
+  output loss = %11
+)");
+}
+
 TEST_CASE("fold_batch_norm gives the convolution other weights") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {5, 3, 1, 1});

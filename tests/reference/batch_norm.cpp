@@ -31,8 +31,8 @@ void batch_norm(const Call& call) {
     const double mean = sum / count_of(shape);
     for_channel(shape, c, [&](int64_t i) { squares += std::pow(call.in(0)[i] - mean, 2); });
     const double variance = squares / count_of(shape);
-    call.out(1)[c] = mean;
-    call.out(2)[c] = variance;
+    if (call.has_output(1)) call.out(1)[c] = mean;
+    if (call.has_output(2)) call.out(2)[c] = variance;
     for_channel(shape, c, [&](int64_t i) {
       double y = call.in(1)[c] * (call.in(0)[i] - mean) / std::sqrt(variance + op.eps) + call.in(2)[c];
       if (call.has_input(3)) y += call.in(3)[i];

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// Largest sum of bytes that an entry's activations and gradients hold at once, as far as the program tells:
+/// views and outputs written over an input that dies count once; layouts and workspaces are the backend's and
+/// count nothing.
+int64_t peak_live_bytes(const Program& program, const Entry& entry);
+
+}  // namespace trainer

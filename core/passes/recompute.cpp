@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/graph/operation.h"
+#include "core/passes/liveness.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// What it costs to make a tensor again, in operations; reading or writing a byte takes about as long as
+/// four.
+constexpr double kOperationsPerByte = 4;
+/// Operations per byte made up to which an operation is cheap: element-wise functions, sums, normalisations,
+/// pools.
+constexpr double kCheap = 8;
+
+using Chosen = std::set<TensorId>;
+
+/// An entry in which the chosen tensors are forgotten after the forward part and made again, each right
+/// before the backward part first reads it.
+class Rewriter {
+ public:
+  Rewriter(Program& program, const Entry& entry, const Chosen& chosen)
+      : program_(program), entry_(entry), chosen_(chosen) {
+    for (const Node& node : entry.nodes) {
+      for (TensorId id : node.outputs) {
+        if (id != kNone && node.phase == Phase::forward) producer_[id] = &node;
+      }
+    }
+  }
+
+  Entry run() {
+    Entry result = entry_;
+    result.nodes.clear();
+    for (const Node& original : entry_.nodes) {
+      Node node = original;
+      if (node.phase == Phase::backward) {
+        for (TensorId& id : node.inputs) id = available(id, node, result);
+      }
+      result.nodes.push_back(std::move(node));
+    }
+    return result;
+  }
+
+ private:
+  /// The tensor to read in the backward part in place of `id`; what makes it again is appended first.
+  TensorId available(TensorId id, const Node& reader, Entry& result) {
+    if (id == kNone || !chosen_.contains(id)) return id;
+    if (const auto known = again_.find(id); known != again_.end()) return known->second;
+    Node node = *producer_.at(id);
+    for (TensorId& input : node.inputs) input = available(input, reader, result);
+    for (size_t o = 1; o < node.outputs.size(); ++o) node.outputs[o] = kNone;
+    const TensorId copy = program_.add(Tensor(program_.tensor(id)));
+    node.outputs[0] = copy;
+    node.phase = reader.phase;
+    node.again = true;
+    result.nodes.push_back(std::move(node));
+    return again_[id] = copy;
+  }
+
+  Program& program_;
+  const Entry& entry_;
+  const Chosen& chosen_;
+  std::map<TensorId, const Node*> producer_;
+  std::map<TensorId, TensorId> again_;
+};
+
+struct Candidate {
+  TensorId tensor = kNone;
+  double cost_per_byte = 0;  ///< operations, memory traffic included
+  bool cheap = false;
+};
+
+/// First outputs of forward nodes that the backward part reads, cheapest bytes first.
+std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
+  std::set<TensorId> read;
+  for (const Node& node : entry.nodes) {
+    if (node.phase == Phase::backward) read.insert(node.inputs.begin(), node.inputs.end());
+  }
+  std::vector<Candidate> found;
+  for (const Node& node : entry.nodes) {
+    if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
+    std::vector<TensorSpec> inputs, outputs;
+    double traffic = 0;
+    for (TensorId id : node.inputs) {
+      inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+      traffic += static_cast<double>(numel(inputs.back().shape)) * bytes_per_element(inputs.back().dtype);
+    }
+    for (TensorId id : node.outputs) outputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+    const double bytes = static_cast<double>(numel(outputs[0].shape)) * bytes_per_element(outputs[0].dtype);
+    const double flops = node.op->flops(inputs, outputs);
+    found.push_back({.tensor = node.outputs[0],
+                     .cost_per_byte = (flops + kOperationsPerByte * (traffic + bytes)) / bytes,
+                     .cheap = flops <= kCheap * bytes});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost_per_byte < b.cost_per_byte; });
+  return found;
+}
+
+/// Takes candidates as long as each lowers the peak, until `enough` bytes are reached.
+void recompute_in(Program& program, Entry& entry, bool only_cheap, int64_t enough) {
+  const size_t tensors = program.tensors.size();
+  Chosen chosen;
+  int64_t peak = peak_live_bytes(program, entry);
+  for (const Candidate& candidate : candidates(program, entry)) {
+    if (peak <= enough) break;
+    if (only_cheap && !candidate.cheap) continue;
+    chosen.insert(candidate.tensor);
+    const Entry attempt = Rewriter(program, entry, chosen).run();
+    const int64_t lower = peak_live_bytes(program, attempt);
+    program.tensors.resize(tensors);
+    if (lower < peak) {
+      peak = lower;
+    } else {
+      chosen.erase(candidate.tensor);
+    }
+  }
+  entry = Rewriter(program, entry, chosen).run();
+}
+
+}  // namespace
+
+Pass recompute(const Recompute& setting) {
+  auto run = [setting](Program& program) {
+    if (setting.kind == Recompute::Kind::none) return;
+    const bool to_size = setting.kind == Recompute::Kind::size;
+    recompute_in(program, program.entry(entry_name::kTrainStep), setting.kind == Recompute::Kind::cheap,
+                 to_size ? setting.bytes : 0);
+  };
+  return {.name = "recompute",
+          .help = "forget activations and make them again for the backward part (memory.recompute)",
+          .optional = true,
+          .run = run};
+}
+
+}  // namespace trainer
