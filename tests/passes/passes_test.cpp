@@ -67,7 +67,7 @@ entry train_step
   CHECK(draft.after(fuse_relu()) == R"(
 entry train_step
  forward:
-  %8: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05 relu}
+  %8: f32[2,3,4,4], %5: f32[3], %6: f32[3], %13: u8[2,3,4,4] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05 relu}
   %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
   output y = %12
 )");
@@ -78,7 +78,8 @@ TEST_CASE("recompute makes an activation again before its gradient is read") {
   const elementwise::Function silu = elementwise::Silu{};
   TensorId y = draft.input("x", {256, 64});
   for (const char* name : {"u", "v"}) {
-    y = draft.build.emit<Unary>({draft.build.emit<Linear>({y, draft.parameter(name, {64, 64}), kNone})}, silu);
+    y = draft.build.emit<Unary>({draft.build.emit<Linear>({y, draft.parameter(name, {64, 64}), kNone})},
+                                silu);
   }
   const TensorId logits = draft.build.emit<Linear>({y, draft.parameter("w", {4, 64}), kNone});
   const TensorId labels = draft.input("labels", {256}, DType::i32), weights = draft.input("weights", {256});
