@@ -18,9 +18,9 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int threads) {
+  explicit CpuBackend(int threads, Tuning* tuning) {
     omp_set_num_threads(threads > 0 ? threads : available_threads());
-    cpu::add_convolution(handlers_);
+    cpu::add_convolution(handlers_, tuning);
     cpu::add_inner_product(handlers_);
     cpu::add_pooling(handlers_);
     cpu::add_elementwise(handlers_);
@@ -109,8 +109,8 @@ int available_threads() {
   return std::max(1, CPU_COUNT(&allowed));
 }
 
-std::unique_ptr<Backend> make_cpu_backend(int threads) {
-  return std::make_unique<CpuBackend>(threads);
+std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning) {
+  return std::make_unique<CpuBackend>(threads, tuning);
 }
 
 namespace cpu {

@@ -4,12 +4,14 @@
 #include <memory>
 
 #include "core/engine/backend.h"
+#include "core/engine/tuning.h"
 
 namespace trainer {
 
 /// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it asks for,
-/// everything else by loops over the shared functors. `threads` 0: all that the process may use.
-std::unique_ptr<Backend> make_cpu_backend(int threads);
+/// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
+/// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend.
+std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr);
 
 /// Cores that the process's affinity allows.
 int available_threads();

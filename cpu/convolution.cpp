@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/conv2d.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
 #include "cpu/handler.h"
 #include "cpu/onednn.h"
 
@@ -107,19 +111,48 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
           hint};
 }
 
-/// Makes the descriptor with Winograd's algorithm where that suits and exists, else directly.
-template <class Make>
-auto with_best_algorithm(const Problem& p, Choice& choice, Make make) {
-  if (p.suits_winograd()) {
-    try {
-      choice.algorithm = kWinograd;
-      return make(algorithm::convolution_winograd);
-    } catch (const dnnl::error&) {  // this processor has none
+/// Winograd's algorithm where that suits and exists, else the direct one; with a tuning, whichever runs
+/// faster.
+class AlgorithmChoice {
+ public:
+  AlgorithmChoice(std::shared_ptr<OneDnn> onednn, Tuning* tuning)
+      : onednn_(std::move(onednn)), tuning_(tuning) {}
+
+  const OneDnn& onednn() const { return *onednn_; }
+
+  /// The descriptor that make(algorithm) gives for the chosen one; its name goes into the choice.
+  template <class Primitive, class Make>
+  auto best(const OpContext& context, const Problem& p, Choice& choice, const Make& make) const {
+    if (p.suits_winograd()) {
+      try {
+        const auto winograd = make(algorithm::convolution_winograd);
+        choice.algorithm = kWinograd;
+        if (tuning_ == nullptr || is_faster<Primitive>(context, winograd, make)) return winograd;
+      } catch (const dnnl::error&) {  // this processor has none
+      }
     }
+    choice.algorithm = kDirect;
+    return make(algorithm::convolution_direct);
   }
-  choice.algorithm = kDirect;
-  return make(algorithm::convolution_direct);
-}
+
+ private:
+  template <class Primitive, class Descriptor, class Make>
+  bool is_faster(const OpContext& c, const Descriptor& winograd, const Make& make) const {
+    std::string key =
+        fmt::format("{} {}, {} threads:", c.op.name(), c.op.attributes(), omp_get_max_threads());
+    for (const TensorSpec& spec : c.inputs) key += " " + to_string(spec.shape);
+    const auto [known, added] = tuning_->fastest.try_emplace(key, kWinograd);
+    if (added) {
+      const auto direct = make(algorithm::convolution_direct);
+      if (milliseconds<Primitive>(*onednn_, direct) < milliseconds<Primitive>(*onednn_, winograd))
+        known->second = kDirect;
+    }
+    return known->second == kWinograd;
+  }
+
+  std::shared_ptr<OneDnn> onednn_;
+  Tuning* tuning_;
+};
 
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2d&>(c.op);
@@ -129,11 +162,12 @@ Problem forward_problem(const OpContext& c) {
   return p;
 }
 
-Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
+  const OneDnn& onednn = algorithms.onednn();
   const Problem p = forward_problem(c);
   Choice choice;
-  const auto found =
-      with_best_algorithm(p, choice, [&](algorithm how) { return forward(onednn, p, Descriptors(p), how); });
+  const auto found = algorithms.best<Forward>(
+      c, p, choice, [&](algorithm how) { return forward(onednn, p, Descriptors(p), how); });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.weights_desc(), p.w), Layout{}};
   choice.outputs = {to_layout(found.dst_desc(), p.y)};
   describe(choice, found);
@@ -158,11 +192,12 @@ Problem backward_data_problem(const OpContext& c) {
   return {op.geometry, c.outputs[0].shape, c.inputs[1].shape, c.inputs[0].shape};
 }
 
-Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& c) {
+  const OneDnn& onednn = algorithms.onednn();
   const Problem p = backward_data_problem(c);
   Choice choice;
-  const auto found = with_best_algorithm(
-      p, choice, [&](algorithm how) { return backward_data(onednn, p, Descriptors(p), how); });
+  const auto found = algorithms.best<BackwardData>(
+      c, p, choice, [&](algorithm how) { return backward_data(onednn, p, Descriptors(p), how); });
   choice.inputs = {to_layout(found.diff_dst_desc(), p.y), to_layout(found.weights_desc(), p.w)};
   choice.outputs = {to_layout(found.diff_src_desc(), p.x)};
   describe(choice, found);
@@ -188,11 +223,12 @@ Problem backward_weights_problem(const OpContext& c) {
   return p;
 }
 
-Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const OpenLayouts&) {
+Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContext& c) {
+  const OneDnn& onednn = algorithms.onednn();
   const Problem p = backward_weights_problem(c);
   Choice choice;
-  const auto found = with_best_algorithm(
-      p, choice, [&](algorithm how) { return backward_weights(onednn, p, Descriptors(p), how); });
+  const auto found = algorithms.best<BackwardWeights>(
+      c, p, choice, [&](algorithm how) { return backward_weights(onednn, p, Descriptors(p), how); });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.diff_dst_desc(), p.y)};
   choice.outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}};
   describe(choice, found);
@@ -214,12 +250,17 @@ std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& 
 
 }  // namespace
 
-void add_convolution(Handlers& handlers) {
+void add_convolution(Handlers& handlers, Tuning* tuning) {
   const auto onednn = std::make_shared<OneDnn>();
-  handlers[typeid(Conv2d)] = onednn_handler(onednn, select_forward, compile_forward);
-  handlers[typeid(Conv2dBackwardData)] = onednn_handler(onednn, select_backward_data, compile_backward_data);
-  handlers[typeid(Conv2dBackwardWeights)] =
-      onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+  const AlgorithmChoice algorithms(onednn, tuning);
+  auto handler = [&](auto select, auto compile) {
+    return onednn_handler(
+        onednn, [=](const OneDnn&, const OpContext& c, const OpenLayouts&) { return select(algorithms, c); },
+        compile);
+  };
+  handlers[typeid(Conv2d)] = handler(select_forward, compile_forward);
+  handlers[typeid(Conv2dBackwardData)] = handler(select_backward_data, compile_backward_data);
+  handlers[typeid(Conv2dBackwardWeights)] = handler(select_backward_weights, compile_backward_weights);
 }
 
 }  // namespace trainer::cpu

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/engine/backend.h"
+#include "core/engine/tuning.h"
 
 namespace trainer::cpu {
 
@@ -22,7 +23,7 @@ struct Handler {
 using Handlers = std::unordered_map<std::type_index, Handler>;
 
 // Each file of kernels adds its own.
-void add_convolution(Handlers& handlers);
+void add_convolution(Handlers& handlers, Tuning* tuning);
 void add_inner_product(Handlers& handlers);
 void add_pooling(Handlers& handlers);
 void add_elementwise(Handlers& handlers);

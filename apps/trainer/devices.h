@@ -4,11 +4,19 @@
 #include <memory>
 
 #include "core/engine/backend.h"
+#include "core/engine/tuning.h"
 #include "core/recipe/recipe.h"
 
 namespace trainer {
 
+/// The file in a run's directory that keeps what runtime.autotune found.
+constexpr const char* kTuningFile = "algorithms.json";
+
 /// The backend that the recipe asks for. Throws Error (exit 69) with the reason where it is not available.
-std::unique_ptr<Backend> open_device(const Recipe& recipe);
+/// With runtime.autotune it goes by `tuning` and adds to it, so that must outlive it.
+std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning);
+
+/// What an earlier start of the same run found; empty without runtime.autotune.
+Tuning earlier_tuning(const Recipe& recipe);
 
 }  // namespace trainer

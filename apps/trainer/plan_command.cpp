@@ -51,7 +51,8 @@ int plan_command(const Arguments& arguments) {
     return 0;
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
-  const std::unique_ptr<Backend> backend = open_device(*recipe);
+  Tuning tuning = earlier_tuning(*recipe);
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
   const Job job = make_job(
       *recipe, *backend,
       {.disabled_passes = arguments.disabled_passes,

@@ -8,6 +8,7 @@
 #include "apps/trainer/devices.h"
 #include "core/recipe/job.h"
 #include "core/train/run_directory.h"
+#include "core/train/tuning_file.h"
 #include "core/train/weights.h"
 
 namespace trainer {
@@ -85,8 +86,8 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& resul
 }
 
 /// Trains in a directory that is this process's own now.
-void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory& directory,
-           Progress& progress, Log& log) {
+void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning,
+           RunDirectory& directory, Progress& progress, Log& log) {
   const Feed train_feed = open_feed(recipe, job, backend, Split::train);
   const Feed validation_feed = open_feed(recipe, job, backend, Split::val);
   Executable executable(job.plan, backend);
@@ -94,6 +95,7 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, RunDirectory&
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
 
   directory.begin(recipe.to_yaml(false), log);
+  if (recipe.runtime.autotune) save_tuning(tuning, directory.file(kTuningFile));
   announce(recipe, job, backend, directory, log);
   MetricsWriter metrics(directory.file("metrics.jsonl"));
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
@@ -118,7 +120,8 @@ int train_command(const Arguments& arguments) {
     return 0;
   }
   require_data(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe);
+  Tuning tuning = earlier_tuning(*recipe);
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
   const Job job = make_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 
@@ -129,7 +132,7 @@ int train_command(const Arguments& arguments) {
     log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
     return 0;
   }
-  train(*recipe, *backend, job, directory, progress, log);
+  train(*recipe, *backend, job, tuning, directory, progress, log);
   return 0;
 }
 

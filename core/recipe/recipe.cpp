@@ -116,6 +116,8 @@ void Recipe::declare() {
   fields_.section("run", "what the run is called and where it goes", [&](Fields& f) { run.declare(f); });
   fields_.section("device", "where it runs", [&](Fields& f) { device.declare(f); }).keeps_mathematics();
   fields_.section("memory", "what to trade for memory", [&](Fields& f) { memory.declare(f); });
+  fields_.section("runtime", "how it is computed", [&](Fields& f) { runtime.declare(f); })
+      .keeps_mathematics();
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
   fields_.section("data", "samples and what is done to them", [&](Fields& f) { data.declare(f); }).required();
   fields_.section("training", "length and batches", [&](Fields& f) { training.declare(f); });

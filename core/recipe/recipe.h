@@ -32,6 +32,7 @@ class Recipe {
   RunSection run;
   DeviceSection device;
   MemorySection memory;
+  RuntimeSection runtime;
   Network model;
   DataSection data;
   TrainingSection training;

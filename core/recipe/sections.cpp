@@ -39,6 +39,11 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
   return Recompute{Kind::size, size->bytes};
 }
 
+void RuntimeSection::declare(Fields& fields) {
+  fields.add("autotune", &autotune,
+             "time the algorithms of each convolution once and keep the fastest with the run");
+}
+
 void TrainingSection::declare(Fields& fields) {
   fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
       .at_least(1);

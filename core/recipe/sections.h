@@ -36,6 +36,11 @@ struct MemorySection {
   std::optional<Recompute> parsed_recompute() const;
 };
 
+struct RuntimeSection {
+  bool autotune = false;
+  void declare(Fields& fields);
+};
+
 struct TrainingSection {
   Duration max_duration{10, Duration::Unit::epochs};
   int64_t global_batch_size = 128;

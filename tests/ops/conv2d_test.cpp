@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/graph/ops/unary.h"
+#include "cpu/backend.h"
 #include "tests/ops/harness.h"
 
 using namespace trainer;
@@ -82,4 +83,22 @@ TEST_CASE("a chain of convolutions passes gradients through blocked layouts") {
       sketch.loss(sketch.build().emit<Conv2d>({middle, w2, b2}, geometry));
     });
   }
+}
+
+TEST_CASE("with a tuning, an algorithm that was found fastest is used and an unknown one is timed once") {
+  const Conv2d op(Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}});
+  const OpContext context{.op = op,
+                          .inputs = {{{2, 32, 12, 12}, DType::f32}, {{32, 32, 3, 3}, DType::f32}, {}},
+                          .outputs = {{{2, 32, 12, 12}, DType::f32}}};
+  const OpenLayouts open(3);
+  if (make_cpu_backend(1)->select(context, open).algorithm != "winograd") return;  // this processor has none
+  Tuning tuning;
+  const std::string found = make_cpu_backend(1, &tuning)->select(context, open).algorithm;
+  REQUIRE(tuning.fastest.size() == 1);
+  CHECK(tuning.fastest.begin()->second == found);
+  for (const char* name : {"direct", "winograd"}) {
+    tuning.fastest.begin()->second = name;
+    CHECK(make_cpu_backend(1, &tuning)->select(context, open).algorithm == name);
+  }
+  CHECK(tuning.fastest.size() == 1);
 }
