@@ -30,6 +30,9 @@ class CpuBackend final : public Backend {
     cpu::add_batch_norm(handlers_);
     cpu::add_batch_norm_backward(handlers_);
     cpu::add_batch_norm_inference(handlers_);
+    cpu::add_channels(handlers_);
+    cpu::add_resample(handlers_);
+    cpu::add_stochastic_depth(handlers_);
   }
 
   std::string_view name() const override { return "cpu"; }

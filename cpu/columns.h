@@ -92,4 +92,21 @@ inline std::optional<ChannelBlocks> channel_blocks(const Layout& layout, const S
   return ChannelBlocks{shape[0], shape[1], lanes, blocks, area * lanes};
 }
 
+/// The layout of (N, C, H, W) with blocks of `lanes` channels, as oneDNN writes it; 1: row-major.
+inline Layout channel_layout(int64_t lanes, const Shape& shape) {
+  if (lanes == 1) return {};
+  const int64_t blocks = (shape[1] + lanes - 1) / lanes, area = shape[2] * shape[3];
+  return {.dims = shape,
+          .padded = {shape[0], blocks * lanes, shape[2], shape[3]},
+          .strides = {blocks * area * lanes, area * lanes, shape[3] * lanes, lanes},
+          .block_sizes = {lanes},
+          .block_dims = {1}};
+}
+
+/// The layout so far where its channels lie in blocks, else row-major.
+inline Layout blocked_or_row_major(const std::optional<Layout>& now, const Shape& shape) {
+  const Layout layout = now.value_or(Layout{});
+  return channel_blocks(layout, shape) ? layout : Layout{};
+}
+
 }  // namespace trainer::cpu

@@ -33,6 +33,9 @@ void add_optimizer(Handlers& handlers);
 void add_batch_norm(Handlers& handlers);
 void add_batch_norm_backward(Handlers& handlers);
 void add_batch_norm_inference(Handlers& handlers);
+void add_channels(Handlers& handlers);
+void add_resample(Handlers& handlers);
+void add_stochastic_depth(Handlers& handlers);
 
 /// The reorder between two layouts; its implementation's name says how.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);

@@ -4,6 +4,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
+#include "cpu/columns.h"
 #include "cpu/handler.h"
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
@@ -60,6 +61,37 @@ std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, c
                           {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[0]},
                            {DNNL_ARG_TO, found.dst_desc(), slots.outputs[0]},
                            {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+}
+
+/// Channels in a block of the layout, where `shape` holds whole blocks only; else 1, row-major.
+int64_t whole_lanes(const Layout& layout, const Shape& shape) {
+  if (shape.size() != 4) return 1;
+  const auto blocks = channel_blocks(layout, shape);
+  return blocks && shape[1] % blocks->lanes == 0 ? blocks->lanes : 1;
+}
+
+/// Parts of whole blocks lie one after another within a sample as they do row-major: the same copies serve.
+Choice select_concat(const OpContext& c, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(c, inputs);
+  if (static_cast<const Concat&>(c.op).axis != 1) return choice;
+  const int64_t lanes = whole_lanes(inputs[0].value_or(Layout{}), c.inputs[0].shape);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (whole_lanes(inputs[i].value_or(Layout{}), c.inputs[i].shape) != lanes) return choice;
+  }
+  if (lanes == 1) return choice;
+  for (size_t i = 0; i < inputs.size(); ++i) choice.inputs[i] = *inputs[i];
+  choice.outputs[0] = channel_layout(lanes, c.outputs[0].shape);
+  return choice;
+}
+
+Choice select_slice(const OpContext& c, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(c, inputs);
+  const auto& op = static_cast<const Slice&>(c.op);
+  const int64_t lanes = whole_lanes(inputs[0].value_or(Layout{}), c.inputs[0].shape);
+  if (op.axis != 1 || lanes == 1 || op.begin % lanes != 0 || op.length % lanes != 0) return choice;
+  choice.inputs[0] = *inputs[0];
+  choice.outputs[0] = channel_layout(lanes, c.outputs[0].shape);
+  return choice;
 }
 
 /// A tensor around `axis`: `outer` pieces of `length * inner` bytes.
@@ -136,8 +168,8 @@ void add_movement(Handlers& handlers) {
                                  return compile_reorder(onednn, c, choice, slots);
                                },
                                {}};
-  handlers[typeid(Concat)] = {select_row_major, compile_concat, {}};
-  handlers[typeid(Slice)] = {select_row_major, compile_slice, {}};
+  handlers[typeid(Concat)] = {select_concat, compile_concat, {}};
+  handlers[typeid(Slice)] = {select_slice, compile_slice, {}};
   handlers[typeid(Assign)] = {assign, compile_assign, {}};
 }
 

@@ -79,6 +79,9 @@ ACTIVATIONS = {
     "silu": F.silu,
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
+    "relu6": F.relu6,
+    "hard_sigmoid": F.hardsigmoid,
+    "hard_swish": F.hardswish,
 }
 
 

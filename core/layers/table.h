@@ -8,12 +8,17 @@
 // clang-format off
 #define TRAINER_LAYERS(row) \
   row(conv2d_layer) \
+  row(conv_transpose2d_layer) \
   row(batch_norm_layer) \
   row(linear_layer) \
   row(max_pool2d_layer) \
   row(avg_pool2d_layer) \
   row(global_avg_pool2d_layer) \
+  row(adaptive_avg_pool2d_layer) \
+  row(upsample_layer) \
+  row(squeeze_excite_layer) \
   row(dropout_layer) \
+  row(stochastic_depth_layer) \
   row(flatten_layer) \
   row(reshape_layer) \
   row(add_layer) \

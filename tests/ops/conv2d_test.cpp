@@ -5,7 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/engine/plan.h"
 #include "core/graph/ops/unary.h"
+#include "core/passes/pass.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
 
@@ -33,6 +35,8 @@ const std::vector<Case> kCases = {
     {{2, 6, 5, 5}, 9, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 3}},
     {{2, 33, 6, 5}, 33, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 33}},
     {{2, 32, 7, 7}, 32, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 32}},
+    {{1, 31, 9, 7}, 31, {.kernel = {5, 5}, .stride = {2, 2}, .padding = {2, 2}, .groups = 31}},
+    {{2, 48, 5, 6}, 48, {.kernel = {3, 3}, .padding = {2, 2}, .dilation = {2, 2}, .groups = 48}},
     {{1, 34, 5, 5}, 34, {.kernel = {3, 3}, .padding = {1, 1}, .dilation = {2, 1}, .groups = 2}},
     {{1, 8, 4, 4}, 3, {.kernel = {4, 4}}},
     {{2, 3, 19, 17}, 8, {.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}}},
@@ -101,4 +105,55 @@ TEST_CASE("with a tuning, an algorithm that was found fastest is used and an unk
     CHECK(make_cpu_backend(1, &tuning)->select(context, open).algorithm == name);
   }
   CHECK(tuning.fastest.size() == 1);
+}
+
+TEST_CASE("3x3 depthwise convolutions have kernels of their own in all directions") {
+  const auto cpu = make_cpu_backend(2);
+  for (int64_t channels : {16, 24, 32, 96, 144, 960}) {
+    for (int64_t stride : {1, 2}) {
+      Sketch sketch(1);
+      const Conv2dGeometry geometry{
+          .kernel = {3, 3}, .stride = {stride, stride}, .padding = {1, 1}, .groups = channels};
+      draft(sketch, {{1, channels, 14, 14}, channels, geometry}, false, false);
+      run_passes(sketch.program, {autodiff()});
+      const Plan plan = make_plan(sketch.program, *cpu);
+      int found = 0;
+      for (const PlannedNode& planned : plan.entries[0].nodes) {
+        if (!planned.node.op->name().starts_with("conv2d")) continue;
+        INFO(planned.node.op->name() << " " << geometry.text() << ": " << planned.choice.implementation);
+        CHECK(planned.choice.implementation.find("dw") != std::string::npos);
+        ++found;
+      }
+      CHECK(found == 3);
+    }
+  }
+}
+
+TEST_CASE("transposed convolutions have the right values and gradients") {
+  struct Transposed {
+    Shape x;
+    int64_t out_channels;
+    Conv2dGeometry geometry;
+    Extent2 output;
+  };
+  const std::vector<Transposed> cases = {
+      {{1, 1, 3, 4}, 1, {.kernel = {3, 3}}, {5, 6}},
+      {{2, 17, 4, 3}, 5, {.kernel = {2, 2}, .stride = {2, 2}}, {8, 6}},
+      {{1, 16, 5, 5}, 32, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}, {10, 10}},
+      {{2, 33, 4, 5}, 31, {.kernel = {3, 3}, .padding = {1, 1}}, {4, 5}},
+      {{2, 3, 4, 3}, 4, {.kernel = {3, 2}, .stride = {3, 1}, .padding = {1, 0}, .dilation = {1, 2}}, {12, 5}},
+      {{1, 6, 3, 3}, 4, {.kernel = {4, 4}, .stride = {2, 2}, .padding = {1, 1}, .groups = 2}, {6, 6}},
+      {{2, 16, 3, 3}, 16, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 16}, {6, 5}},
+  };
+  for (const Transposed& c : cases) {
+    check_program(fmt::format("{} {}", to_string(c.x), c.geometry.text()), [&](Sketch& sketch) {
+      const TensorId x = sketch.parameter("x", c.x);
+      const TensorId w = sketch.parameter(
+          "w", {c.x[1], c.out_channels / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]});
+      const Shape out{c.x[0], c.out_channels, c.output[0], c.output[1]};
+      const TensorId y = sketch.build().emit<Conv2dBackwardData>({x, w}, c.geometry, out);
+      sketch.output("y", y);
+      sketch.loss(y);
+    });
+  }
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/stochastic_depth.h"
 #include "core/passes/pass.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
@@ -119,4 +120,52 @@ TEST_CASE("dropout behind a convolution counts elements in the tensor's order, n
     const TensorId y = sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{.kernel = {3, 3}});
     sketch.loss(sketch.build().emit<Dropout>({y, samples, step}, DropoutRule{.p = 0.5, .key = 9}));
   });
+}
+
+TEST_CASE("stochastic depth keeps or drops whole samples, as many as it should") {
+  constexpr int64_t kSamples = 5000, kWidth = 3;
+  const auto cpu = make_cpu_backend(2);
+  ReferenceBackend reference;
+  for (const double p : {0.1, 0.5, 0.8}) {
+    std::vector<std::vector<double>> drawn;
+    for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
+      Program program;
+      program.entries.push_back({.name = "draw", .nodes = {}, .outputs = {}, .gradients = {}});
+      Builder build(program, program.entries[0]);
+      const TensorId x = program.input("x", {{kSamples, kWidth}, DType::f32});
+      const TensorId sample = program.input("sample", {{kSamples}, DType::i32}),
+                     step = program.input("step", {{1}, DType::i32});
+      const DropoutRule rule{.p = p, .key = 7};
+      program.entries[0].outputs.push_back({"y", build.emit<StochasticDepth>({x, sample, step}, rule)});
+      Session session(program, *backend);
+      std::vector<float> samples(kSamples);
+      std::iota(samples.begin(), samples.end(), 0.0f);
+      session.set({{"x", std::vector<float>(kSamples * kWidth, 1.0f)}, {"sample", samples}, {"step", {3}}});
+      session.run("draw");
+      drawn.push_back(session.output("draw", "y"));
+    }
+    CHECK(drawn[0] == drawn[1]);
+    double kept = 0;
+    for (size_t n = 0; n < kSamples; ++n) {
+      const double first = drawn[0][n * kWidth];
+      REQUIRE((first == 0 || first == Approx(1 / (1 - p))));
+      for (size_t i = 1; i < kWidth; ++i) REQUIRE(drawn[0][n * kWidth + i] == first);
+      kept += first != 0;
+    }
+    CHECK(std::abs(kept / kSamples - (1 - p)) < 4 * std::sqrt(p * (1 - p) / kSamples));
+  }
+}
+
+TEST_CASE("the gradient of stochastic depth drops the same samples, in every layout") {
+  for (int64_t channels : {int64_t{1}, int64_t{17}, int64_t{32}}) {
+    check_program("stochastic depth", [&](Sketch& sketch) {
+      const TensorId x = sketch.input("x", {5, 3, 5, 4}), w = sketch.parameter("w", {channels, 3, 3, 3});
+      const TensorId samples = sketch.integers("samples", 5, 1000), step = sketch.integers("step", 1, 1000);
+      const TensorId y = sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{.kernel = {3, 3}});
+      const TensorId z =
+          sketch.build().emit<StochasticDepth>({y, samples, step}, DropoutRule{.p = 0.4, .key = 9});
+      sketch.output("z", z);
+      sketch.loss(z);
+    });
+  }
 }

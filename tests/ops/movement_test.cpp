@@ -3,11 +3,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/engine/plan.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
+#include "core/passes/pass.h"
+#include "cpu/backend.h"
 #include "tests/ops/harness.h"
 
 using namespace trainer;
@@ -48,6 +51,49 @@ TEST_CASE("concat of what convolutions gave") {
     }
     sketch.loss(sketch.build().emit<Concat>(branches, 1));
   });
+}
+
+TEST_CASE("concat copies whole blocks of channels, and plain rows where the blocks are not whole") {
+  for (const std::vector<int64_t>& parts :
+       std::vector<std::vector<int64_t>>{{16, 32, 16}, {16, 17}, {32}, {3, 16}, {8, 8}}) {
+    const Draft draft = [&](Sketch& sketch) {
+      Builder& build = sketch.build();
+      const TensorId x = sketch.input("x", {2, 16, 5, 6});
+      std::vector<TensorId> branches;
+      int64_t sum = 0;
+      for (int64_t channels : parts) {
+        const TensorId w = sketch.parameter(fmt::format("w{}", branches.size()), {channels, 16, 1, 1});
+        branches.push_back(build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{}));
+        sum += channels;
+      }
+      const TensorId joined = build.emit<Concat>(branches, 1);
+      sketch.output("joined", joined);
+      sketch.loss(
+          build.emit<Conv2d>({joined, sketch.parameter("v", {4, sum, 1, 1}), kNone}, Conv2dGeometry{}));
+    };
+    check_program("blocks", draft, 1);
+  }
+}
+
+TEST_CASE("whole blocks of channels are joined and parted as they lie") {
+  Sketch sketch(1);
+  Builder& build = sketch.build();
+  const TensorId x = sketch.input("x", {2, 16, 5, 6});
+  std::vector<TensorId> branches;
+  for (int64_t channels : {32, 48}) {
+    const TensorId w = sketch.parameter(fmt::format("w{}", channels), {channels, 16, 1, 1});
+    branches.push_back(build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{}));
+  }
+  const TensorId joined = build.emit<Concat>(branches, 1);
+  sketch.loss(build.emit<Conv2d>({joined, sketch.parameter("v", {4, 80, 1, 1}), kNone}, Conv2dGeometry{}));
+  run_passes(sketch.program, {autodiff()});
+  const auto cpu = make_cpu_backend(2);
+  const Plan plan = make_plan(sketch.program, *cpu);
+  for (const PlannedNode& planned : plan.entries[0].nodes) {
+    if (planned.node.op->name() != "reorder") continue;
+    const Shape& shape = plan.tensors[static_cast<size_t>(planned.node.inputs[0])].spec.shape;
+    CHECK((shape[1] != 32 && shape[1] != 48 && shape != Shape{2, 80, 5, 6}));
+  }
 }
 
 TEST_CASE("reshape is read under both shapes") {

@@ -14,6 +14,7 @@ const reference::Loops& loops() {
   static const reference::Loops table = [] {
     reference::Loops all;
     reference::add_batch_norm(all);
+    reference::add_channels(all);
     reference::add_convolution(all);
     reference::add_elementwise(all);
     reference::add_linear(all);
@@ -21,6 +22,7 @@ const reference::Loops& loops() {
     reference::add_movement(all);
     reference::add_optimizer(all);
     reference::add_pooling(all);
+    reference::add_resample(all);
     return all;
   }();
   return table;

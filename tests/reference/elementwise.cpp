@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/dropout.h"
+#include "core/graph/ops/stochastic_depth.h"
 #include "core/graph/ops/unary.h"
 #include "tests/reference/loop.h"
 
@@ -42,6 +43,15 @@ void dropout(const Call& c) {
   }
 }
 
+void stochastic_depth(const Call& c) {
+  const DropoutRule& rule = c.as<StochasticDepth>().rule;
+  const int64_t width = c.count_in(0) / c.shape_in(0)[0];
+  for (int64_t i = 0; i < c.count_in(0); ++i) {
+    const Words words = rule.block(0, c.in<int32_t>(1)[i / width], c.in<int32_t>(2)[0]);
+    c.out(0)[i] = c.in(0)[i] * static_cast<double>(rule.factor(words.v[0]));
+  }
+}
+
 }  // namespace
 
 void add_elementwise(Loops& loops) {
@@ -49,6 +59,7 @@ void add_elementwise(Loops& loops) {
   loops[typeid(UnaryBackward)] = unary_backward;
   loops[typeid(Binary)] = binary;
   loops[typeid(Dropout)] = dropout;
+  loops[typeid(StochasticDepth)] = stochastic_depth;
 }
 
 }  // namespace trainer::reference

@@ -40,6 +40,7 @@ using Loops = std::unordered_map<std::type_index, Loop>;
 
 // Each file of loops adds its own.
 void add_batch_norm(Loops& loops);
+void add_channels(Loops& loops);
 void add_convolution(Loops& loops);
 void add_elementwise(Loops& loops);
 void add_linear(Loops& loops);
@@ -47,5 +48,6 @@ void add_loss(Loops& loops);
 void add_movement(Loops& loops);
 void add_optimizer(Loops& loops);
 void add_pooling(Loops& loops);
+void add_resample(Loops& loops);
 
 }  // namespace trainer::reference

@@ -72,7 +72,24 @@ double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 }
 
 std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> inputs) const {
+  const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
+  expect(dy.size() == 4 && dy[1] == w[0] && x_shape[1] == w[1] * geometry.groups,
+         fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
+  expect(geometry.output({x_shape[2], x_shape[3]}) == Extent2{dy[2], dy[3]},
+         fmt::format("{} does not lead from {} to {}", geometry.text(), to_string(x_shape), to_string(dy)));
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+}
+
+/// Linear in dy and in w, so that its gradients are the convolution's other two operations.
+std::vector<TensorId> Conv2dBackwardData::gradient(const Backward& backward) const {
+  const TensorId from = backward.dy[0];
+  std::vector<TensorId> gradients(2, kNone);
+  if (backward.wanted[0]) gradients[0] = backward.build.emit<Conv2d>({from, backward.x(1), kNone}, geometry);
+  if (backward.wanted[1]) {
+    gradients[1] =
+        backward.build.emit<Conv2dBackwardWeights>({from, backward.x(0)}, geometry, backward.shape(1), false);
+  }
+  return gradients;
 }
 
 double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {

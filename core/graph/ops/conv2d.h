@@ -36,13 +36,14 @@ class Conv2d final : public Operation {
   const bool relu;
 };
 
-/// dy (N, O, H', W'), w -> dx (N, C, H, W).
+/// dy (N, O, H', W'), w -> dx (N, C, H, W). Also the forward part of a transposed convolution.
 class Conv2dBackwardData final : public Operation {
  public:
   Conv2dBackwardData(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "conv2d_backward_data"; }
   std::string attributes() const override { return geometry.text(); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Conv2dGeometry geometry;

@@ -126,7 +126,59 @@ struct Gelu {
   }
 };
 
+/// y = min(max(x, 0), 6)
+struct Relu6 {
+  static constexpr const char* kName = "relu6";
+  static constexpr const char* kHelp = "y = min(max(x, 0), 6)";
+  static constexpr Reads kGradientReads = Reads::y;
+  template <class F>
+  void declare(F&) {}
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return math::clamp(x, T(0), T(6));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T y, T dy) const {
+    return y > T(0) && y < T(6) ? dy : T(0);
+  }
+};
+
+/// y = min(max(x + 3, 0), 6) / 6
+struct HardSigmoid {
+  static constexpr const char* kName = "hard_sigmoid";
+  static constexpr const char* kHelp = "y = min(max(x + 3, 0), 6) / 6";
+  static constexpr Reads kGradientReads = Reads::x;
+  template <class F>
+  void declare(F&) {}
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return math::clamp(x + T(3), T(0), T(6)) * T(1.0 / 6);
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    return x > T(-3) && x < T(3) ? dy * T(1.0 / 6) : T(0);
+  }
+};
+
+/// y = x * h(x) with h the hard sigmoid; dy/dx = x / 3 + 1/2 for |x| < 3, 0 below, 1 above
+struct HardSwish {
+  static constexpr const char* kName = "hard_swish";
+  static constexpr const char* kHelp = "y = x * min(max(x + 3, 0), 6) / 6";
+  static constexpr Reads kGradientReads = Reads::x;
+  template <class F>
+  void declare(F&) {}
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return x * (math::clamp(x + T(3), T(0), T(6)) * T(1.0 / 6));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    const T inner = dy * (x * T(1.0 / 3) + T(0.5));
+    return x < T(-3) ? T(0) : (x > T(3) ? dy : inner);
+  }
+};
+
 /// The closing list: a new function is its functor above and its name here.
-using Function = std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu>;
+using Function = std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu, Relu6, HardSigmoid, HardSwish>;
 
 }  // namespace trainer::elementwise

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 namespace trainer {
 namespace {
 
@@ -20,7 +22,28 @@ std::string parameters_text(elementwise::Function function) {
   return collector.text;
 }
 
+template <class... Functors>
+std::vector<elementwise::Function> all_functions(const std::variant<Functors...>*) {
+  return {elementwise::Function(Functors{})...};
+}
+std::vector<elementwise::Function> all_functions() {
+  return all_functions(static_cast<const elementwise::Function*>(nullptr));
+}
+
 }  // namespace
+
+std::vector<std::string> function_names() {
+  std::vector<std::string> names;
+  for (const elementwise::Function& function : all_functions()) names.emplace_back(function_name(function));
+  return names;
+}
+
+elementwise::Function function_named(std::string_view name) {
+  for (const elementwise::Function& function : all_functions()) {
+    if (function_name(function) == name) return function;
+  }
+  throw std::logic_error(fmt::format("no element-wise function is named {}", name));
+}
 
 std::string_view function_name(const elementwise::Function& function) {
   return std::visit([](const auto& f) -> std::string_view { return f.kName; }, function);

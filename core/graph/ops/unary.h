@@ -38,4 +38,8 @@ class UnaryBackward final : public Operation {
 std::string_view function_name(const elementwise::Function& function);
 elementwise::Reads gradient_reads(const elementwise::Function& function);
 
+/// The names of all functions, and the function of a name with its default parameters.
+std::vector<std::string> function_names();
+elementwise::Function function_named(std::string_view name);
+
 }  // namespace trainer

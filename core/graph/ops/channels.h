@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each picture of a channel by a factor of its own.
+class ScaleChannels final : public Operation {
+ public:
+  std::string_view name() const override { return "scale_channels"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+};
+
+/// dy, x (N, C, H, W) -> ds (N, C, 1, 1): the sum of dy * x over each picture.
+class ScaleChannelsBackward final : public Operation {
+ public:
+  std::string_view name() const override { return "scale_channels_backward"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+};
+
+/// x (N, C, H, W), b (C) -> y = x + b, one number for each channel.
+class AddChannels final : public Operation {
+ public:
+  std::string_view name() const override { return "add_channels"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+};
+
+/// dy (N, C, H, W) -> db (C): the sum over batch and pictures.
+class AddChannelsBackward final : public Operation {
+ public:
+  std::string_view name() const override { return "add_channels_backward"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+};
+
+}  // namespace trainer

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/resample2d.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainer {
+namespace {
+
+void add_output(Taps& taps) {
+  taps.begin.push_back(static_cast<int64_t>(taps.input.size()));
+}
+
+void add_tap(Taps& taps, int64_t input, double weight) {
+  taps.input.push_back(input);
+  taps.weight.push_back(weight);
+}
+
+/// Between the two places around `at`; beyond the first and the last place those themselves.
+void add_linear(Taps& taps, double at, int64_t inputs) {
+  const auto left = std::min(static_cast<int64_t>(at), inputs - 1);
+  const double part = at - static_cast<double>(left);
+  const bool between = left + 1 < inputs && part > 0;
+  add_tap(taps, left, between ? 1 - part : 1);
+  if (between) add_tap(taps, left + 1, part);
+}
+
+/// A product and a sum for each pair of taps.
+double resample_flops(Resampling how, const Shape& x, const Shape& y) {
+  const auto rows = static_cast<double>(taps(how, x[2], y[2]).input.size());
+  const auto columns = static_cast<double>(taps(how, x[3], y[3]).input.size());
+  return 2 * static_cast<double>(x[0] * x[1]) * rows * columns;
+}
+
+}  // namespace
+
+std::string_view to_string(Resampling how) {
+  switch (how) {
+    case Resampling::nearest:
+      return "nearest";
+    case Resampling::bilinear:
+      return "bilinear";
+    case Resampling::bilinear_aligned:
+      return "bilinear align_corners";
+    case Resampling::average:
+      return "average";
+  }
+  return "?";
+}
+
+Taps Taps::transposed(int64_t inputs) const {
+  std::vector<std::vector<std::pair<int64_t, double>>> of_input(static_cast<size_t>(inputs));
+  for (size_t o = 0; o + 1 < begin.size(); ++o) {
+    for (auto t = static_cast<size_t>(begin[o]); t < static_cast<size_t>(begin[o + 1]); ++t) {
+      of_input[static_cast<size_t>(input[t])].emplace_back(static_cast<int64_t>(o), weight[t]);
+    }
+  }
+  Taps back;
+  for (const auto& list : of_input) {
+    for (const auto& [output, factor] : list) add_tap(back, output, factor);
+    add_output(back);
+  }
+  return back;
+}
+
+Taps taps(Resampling how, int64_t inputs, int64_t outputs) {
+  Taps all;
+  const auto in = static_cast<double>(inputs), out = static_cast<double>(outputs);
+  for (int64_t o = 0; o < outputs; ++o) {
+    const auto place = static_cast<double>(o);
+    const int64_t first = o * inputs / outputs, end = ((o + 1) * inputs + outputs - 1) / outputs;
+    switch (how) {
+      case Resampling::nearest:
+        add_tap(all, first, 1);
+        break;
+      case Resampling::bilinear:
+        add_linear(all, std::max(0.0, (place + 0.5) * in / out - 0.5), inputs);
+        break;
+      case Resampling::bilinear_aligned:
+        add_linear(all, outputs > 1 ? place * (in - 1) / (out - 1) : 0, inputs);
+        break;
+      case Resampling::average:
+        for (int64_t i = first; i < end; ++i) add_tap(all, i, 1 / static_cast<double>(end - first));
+        break;
+    }
+    add_output(all);
+  }
+  return all;
+}
+
+std::vector<TensorSpec> Resample2d::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
+  return {{.shape = {x[0], x[1], output[0], output[1]}, .dtype = inputs[0].dtype}};
+}
+
+std::vector<TensorId> Resample2d::gradient(const Backward& backward) const {
+  return {backward.build.emit<Resample2dBackward>({backward.dy[0]}, how, backward.shape(0))};
+}
+
+double Resample2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
+  return resample_flops(how, inputs[0].shape, outputs[0].shape);
+}
+
+std::vector<TensorSpec> Resample2dBackward::infer(std::span<const TensorSpec> inputs) const {
+  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+}
+
+double Resample2dBackward::flops(std::span<const TensorSpec> inputs,
+                                 std::span<const TensorSpec> outputs) const {
+  return resample_flops(how, outputs[0].shape, inputs[0].shape);
+}
+
+}  // namespace trainer

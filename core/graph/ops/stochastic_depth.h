@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/ops/dropout.h"
+
+namespace trainer {
+
+/// x (N, …), sample indices i32 (N), step i32 (1) -> y: whole samples become 0 with probability p, the others
+/// are scaled by 1 / (1 - p) (Huang et al., "Deep Networks with Stochastic Depth", ECCV 2016). The gradient
+/// is the same operation on dy.
+class StochasticDepth final : public Operation {
+ public:
+  explicit StochasticDepth(DropoutRule r) : rule(r) {}
+  std::string_view name() const override { return "stochastic_depth"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+
+  /// What all elements of a sample are multiplied with.
+  static TRAINER_HD float factor(const DropoutRule& rule, int32_t sample, int32_t step) {
+    return rule.factor(rule.block(0, sample, step).v[0]);
+  }
+
+  const DropoutRule rule;
+};
+
+}  // namespace trainer

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/channels.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+/// The transpose of a convolution from out_channels to the input's channels: its gradient with respect to the
+/// data, so it needs no operation of its own. w (C, out_channels / groups, kh, kw), as PyTorch's.
+class ConvTranspose2dLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
+    fields.add("stride", &geometry_.stride, "step of the kernel in the output").at_least(1);
+    fields.add("padding", &geometry_.padding, "rows and columns cut off on each side").at_least(0);
+    fields.add("output_padding", &output_padding_, "rows and columns added at the end, fewer than the stride")
+        .at_least(0);
+    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that do not see each other").at_least(1);
+    fields.add("bias", &bias_, "add a number to each output channel");
+    initializer_.declare(fields);
+  }
+
+  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape in = context.build.shape(x[0]);
+    if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
+    const int64_t groups = geometry_.groups, of_group = out_channels_ / groups;
+    if (in[1] % groups != 0 || out_channels_ % groups != 0) {
+      fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
+                                               in[1], out_channels_, groups));
+    }
+    const int64_t window = geometry_.kernel[0] * geometry_.kernel[1];
+    // PyTorch counts as fan-in what one output channel of a group has in the weights.
+    const int64_t fan_in = of_group * window;
+    const TensorId w =
+        context.parameter("weight", {in[1], of_group, geometry_.kernel[0], geometry_.kernel[1]},
+                          initializer_.weight(fan_in, in[1] * window));
+    const TensorId y = context.build.emit<Conv2dBackwardData>({x[0], w}, geometry_, output_shape(in));
+    if (!bias_) return y;
+    return context.build.emit<AddChannels>(
+        {y, context.parameter("bias", {out_channels_}, initializer_.bias(fan_in))});
+  }
+
+ private:
+  Shape output_shape(const Shape& in) const {
+    Shape out{in[0], out_channels_, 0, 0};
+    for (size_t d = 0; d < 2; ++d) {
+      if (output_padding_[d] >= geometry_.stride[d]) {
+        fail_at(origin_of("output_padding"),
+                fmt::format("must be less than stride {}, got {}", geometry_.stride[d], output_padding_[d]));
+      }
+      out[d + 2] = (in[d + 2] - 1) * geometry_.stride[d] - 2 * geometry_.padding[d] +
+                   geometry_.dilation[d] * (geometry_.kernel[d] - 1) + output_padding_[d] + 1;
+    }
+    if (out[2] < 1 || out[3] < 1) {
+      fail_at(
+          origin_of("padding"),
+          fmt::format("{}x{} leaves nothing of a {}x{} output", geometry_.padding[0], geometry_.padding[1],
+                      out[2] + 2 * geometry_.padding[0], out[3] + 2 * geometry_.padding[1]));
+    }
+    return out;
+  }
+
+  int64_t out_channels_ = 0;
+  Conv2dGeometry geometry_;
+  Pair output_padding_{0, 0};
+  bool bias_ = true;
+  Initializer initializer_;
+};
+
+}  // namespace
+
+Registered<Layer> conv_transpose2d_layer() {
+  return {"conv_transpose2d", "the transpose of a convolution, as PyTorch's ConvTranspose2d",
+          [] { return std::make_unique<ConvTranspose2dLayer>(); }};
+}
+
+}  // namespace trainer

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/stochastic_depth.h"
+
+#include "cpu/handler.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+TRAINER_MULTIVERSION void scale_range(float factor, const float* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
+}
+
+/// Any layout in which a sample's elements lie together.
+Choice select(const OpContext& context, const OpenLayouts& inputs) {
+  const Shape& shape = context.inputs[0].shape;
+  const Layout layout = inputs[0].value_or(Layout{});
+  const bool together =
+      layout.row_major() || (layout.dims == shape && layout.padded[0] == shape[0] &&
+                             layout.strides[0] * shape[0] == stored_elements(layout, shape));
+  return select_same(context, {together ? layout : Layout{}}, true);
+}
+
+std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const DropoutRule rule = static_cast<const StochasticDepth&>(context.op).rule;
+  const int64_t samples = context.inputs[0].shape[0];
+  const int64_t width = stored_elements(choice.inputs[0], context.inputs[0].shape) / samples;
+  return kernel(
+      [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
+        parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            const float factor =
+                StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
+            scale_range(factor, at<const float>(x) + n * width, at<float>(y) + n * width, width);
+          }
+        });
+      });
+}
+
+}  // namespace
+
+void add_stochastic_depth(Handlers& handlers) {
+  handlers[typeid(StochasticDepth)] = {select, compile, {}};
+}
+
+}  // namespace trainer::cpu
