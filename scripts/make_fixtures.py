@@ -85,6 +85,33 @@ ACTIVATIONS = {
 }
 
 
+TRANSPOSED = [
+    ((2, 3, 4, 5), 4, 3, {}),
+    ((1, 17, 3, 3), 5, 2, {"stride": 2}),
+    ((2, 4, 3, 4), 3, (3, 2), {"stride": (3, 2), "padding": (1, 0), "output_padding": (2, 1)}),
+    ((1, 6, 4, 3), 4, 3, {"padding": 1, "dilation": 2, "groups": 2}),
+    ((1, 16, 3, 3), 16, 3, {"stride": 2, "padding": 1, "output_padding": 1}),
+]
+SCALES = [((2, 3, 4, 5), (2, 2)), ((1, 17, 3, 1), (3, 2))]
+WINDOW_COUNTS = [((2, 3, 7, 5), (3, 2)), ((1, 17, 4, 3), (5, 7)), ((1, 2, 8, 6), (4, 3))]
+
+
+def more_operations(out):
+    for i, (shape, channels, kernel, options) in enumerate(TRANSPOSED):
+        w = f32(shape[1], channels // options.get("groups", 1), *pair(kernel))
+        out[f"conv_transpose2d.{i}/geometry"] = geometry(kernel, **{k: v for k, v in options.items() if k != "output_padding"})
+        record(out, f"conv_transpose2d.{i}", lambda x, w, o=options: F.conv_transpose2d(x, w, **o), x=f32(*shape), w=w)
+    for i, (shape, scale) in enumerate(SCALES):
+        for name, options in {"nearest": {"mode": "nearest"}, "bilinear": {"mode": "bilinear", "align_corners": False},
+                              "bilinear_aligned": {"mode": "bilinear", "align_corners": True}}.items():
+            record(out, f"{name}.{i}", lambda x, o=options, s=scale: F.interpolate(x, scale_factor=s, **o), x=f32(*shape))
+    for i, (shape, size) in enumerate(WINDOW_COUNTS):
+        record(out, f"average.{i}", lambda x, s=size: F.adaptive_avg_pool2d(x, s), x=f32(*shape))
+    for i, (n, c, h, w) in enumerate([(2, 3, 4, 5), (1, 17, 3, 3)]):
+        record(out, f"scale_channels.{i}", lambda x, s: x * s, x=f32(n, c, h, w), s=f32(n, c, 1, 1))
+        record(out, f"add_channels.{i}", lambda x, b: x + b.reshape(1, -1, 1, 1), x=f32(n, c, h, w), b=f32(c))
+
+
 def operations():
     out = {}
     for i, (shape, channels, kernel, options) in enumerate(CONVOLUTIONS):
@@ -111,6 +138,7 @@ def operations():
         out[f"cross_entropy.{i}/labels"] = labels.double()
         out[f"cross_entropy.{i}/y"] = loss.reshape(1)
         out[f"cross_entropy.{i}/dx"] = logits.grad
+    more_operations(out)
     write("operations", out)
 
 

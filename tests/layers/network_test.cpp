@@ -2,6 +2,7 @@
 #include "core/layers/network.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "core/graph/operation.h"
 #include "tests/reference/networks.h"
@@ -157,4 +158,83 @@ TEST_CASE("shapes that do not fit are errors at the layer or its parameter") {
   check_problem("input: [3, 4, 4]\nlayers:\n  - conv2d: {out_channels: 4, kernel_size: 1}\n",
                 "test.yaml:3:5: error: layers[0].conv2d: expected logits (N, classes), got 2x4x4x4; end the "
                 "network with flatten and linear");
+}
+
+TEST_CASE("squeeze_excite has torchvision's parameters and the channels that it is told") {
+  auto network = [](const std::string& keys) {
+    return "{input: [32, 4, 4], layers: [{squeeze_excite: {name: se" + keys + "}}, flatten, {linear: 2}]}";
+  };
+  auto squeezed = [&](const std::string& keys) {
+    const Parameters found = parameters_of(forward_program(network_from(network(keys)), 2));
+    REQUIRE(found.size() == 6);
+    const int64_t channels = found[0].second[0];
+    CHECK(Parameters(found.begin(), found.begin() + 4) == Parameters{{"se.fc1.weight", {channels, 32, 1, 1}},
+                                                                     {"se.fc1.bias", {channels}},
+                                                                     {"se.fc2.weight", {32, channels, 1, 1}},
+                                                                     {"se.fc2.bias", {32}}});
+    return channels;
+  };
+  CHECK(squeezed("") == 2);
+  CHECK(squeezed(", ratio: 4") == 8);
+  CHECK(squeezed(", ratio: 100") == 1);
+  CHECK(squeezed(", squeeze_channels: 5") == 5);
+  check_problem(
+      network(", squeeze_channels: 5, ratio: 4"),
+      "test.yaml:1:79: error: layers[0].squeeze_excite.ratio: says again what squeeze_channels says; "
+      "keep one of them");
+}
+
+TEST_CASE("layers that resize images give the shapes of PyTorch's") {
+  auto shape = [](const std::string& layer) {
+    const Program program =
+        forward_program(network_from("{input: [3, 6, 5], layers: [" + layer + ", flatten, {linear: 2}]}"), 2);
+    return to_string(program.spec(program.entries[0].nodes[0].outputs[0]).shape) + " " +
+           std::string(program.entries[0].nodes[0].op->name());
+  };
+  CHECK(shape("{upsample: 2}") == "2x3x12x10 resample2d");
+  CHECK(shape("{upsample: {scale: [1, 3], mode: bilinear, align_corners: true}}") == "2x3x6x15 resample2d");
+  CHECK(shape("{adaptive_avg_pool2d: [3, 5]}") == "2x3x3x5 avg_pool2d");
+  CHECK(shape("{adaptive_avg_pool2d: [4, 5]}") == "2x3x4x5 resample2d");
+  CHECK(shape("{conv_transpose2d: {out_channels: 4, kernel_size: 3}}") == "2x4x8x7 conv2d_backward_data");
+  CHECK(shape("{conv_transpose2d: {out_channels: 4, kernel_size: [3, 2], stride: [2, 3], padding: [1, 0], "
+              "output_padding: [1, 2], dilation: [1, 2]}}") == "2x4x12x17 conv2d_backward_data");
+}
+
+TEST_CASE("a transposed convolution's weights are shaped and begin as in PyTorch") {
+  const Program program = forward_program(
+      network_from(
+          "{input: [6, 3, 3], layers: [{conv_transpose2d: {name: up, out_channels: 4, kernel_size: 3, "
+          "groups: 2}}, flatten, {linear: 2}]}"),
+      2);
+  const Tensor& weight = program.tensor(program.find("up.weight"));
+  CHECK(weight.spec.shape == Shape{6, 2, 3, 3});
+  CHECK(weight.initial.b == Approx(1 / std::sqrt(18.0)));
+  CHECK(program.tensor(program.find("up.bias")).spec.shape == Shape{4});
+}
+
+TEST_CASE("stochastic depth is there in training only") {
+  const Program program = forward_program(
+      network_from("{input: [1, 2, 2], layers: [{stochastic_depth: 0.2}, flatten, {linear: 2}]}"), 2);
+  CHECK(program.entries[0].nodes[0].op->name() == "stochastic_depth");
+  CHECK(program.entries[1].nodes[0].op->name() == "reshape");
+}
+
+TEST_CASE("what the layers for images cannot do is an error at its key") {
+  const std::string start = "input: [3, 4, 4]\nlayers:\n  - ";
+  check_problem(start + "upsample: {scale: 2, align_corners: true}\n  - flatten\n",
+                "test.yaml:3:26: error: layers[0].upsample.align_corners: goes with mode: bilinear only, got "
+                "mode: nearest");
+  check_problem(start + "flatten\n  - upsample: 2\n",
+                "test.yaml:4:5: error: layers[1].upsample: expected images (N, C, H, W), got shape 2x48");
+  check_problem(
+      start + "conv_transpose2d: {out_channels: 4, kernel_size: 3, stride: 2, output_padding: 2}\n",
+      "test.yaml:3:68: error: layers[0].conv_transpose2d.output_padding: must be less than stride 2, "
+      "got 2");
+  check_problem(
+      start + "conv_transpose2d: {out_channels: 4, kernel_size: 1, padding: 2}\n",
+      "test.yaml:3:57: error: layers[0].conv_transpose2d.padding: 2x2 leaves nothing of a 4x4 output");
+  check_problem(
+      start + "conv_transpose2d: {out_channels: 4, kernel_size: 1, groups: 3}\n",
+      "test.yaml:3:57: error: layers[0].conv_transpose2d.groups: must divide 3 input channels and 4 "
+      "output channels, got 3");
 }

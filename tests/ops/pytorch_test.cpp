@@ -3,10 +3,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/graph/ops/channels.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/resample2d.h"
 #include "core/graph/ops/unary.h"
 #include "cpu/backend.h"
 #include "tests/ops/fixture.h"
@@ -125,6 +127,38 @@ TEST_CASE("convolutions, linear layers and pools compute what PyTorch computes")
   });
 }
 
+TEST_CASE("transposed convolutions, resampling and sums over channels compute what PyTorch computes") {
+  const Fixture fixture("operations");
+  for_each_case(fixture, "conv_transpose2d", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    const Shape& y = fixture.shape(name + "/y");
+    p.operation(std::make_shared<Conv2dBackwardData>(geometry_of(fixture, name), y), {"x", "w"});
+    p.check();
+  });
+  const std::map<std::string, Resampling> rules = {{"nearest", Resampling::nearest},
+                                                   {"bilinear", Resampling::bilinear},
+                                                   {"bilinear_aligned", Resampling::bilinear_aligned},
+                                                   {"average", Resampling::average}};
+  for (const auto& [kind, rule] : rules) {
+    for_each_case(fixture, kind, "x", [&, how = rule](const std::string& name) {
+      FixtureProgram p(fixture, name);
+      const Shape& y = fixture.shape(name + "/y");
+      p.operation(std::make_shared<Resample2d>(how, Extent2{y[2], y[3]}), {"x"});
+      p.check();
+    });
+  }
+  for_each_case(fixture, "scale_channels", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<ScaleChannels>(), {"x", "s"});
+    p.check();
+  });
+  for_each_case(fixture, "add_channels", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<AddChannels>(), {"x", "b"});
+    p.check();
+  });
+}
+
 TEST_CASE("element-wise functions compute what PyTorch computes") {
   const Fixture fixture("operations");
   int found = 0;
@@ -135,7 +169,7 @@ TEST_CASE("element-wise functions compute what PyTorch computes") {
     p.operation(std::make_shared<Unary>(elementwise::Function(functor)), {"x"});
     p.check();
   });
-  CHECK(found >= 6);
+  CHECK(found >= 9);
 }
 
 TEST_CASE("cross entropy computes what PyTorch computes") {

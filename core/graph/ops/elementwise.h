@@ -160,7 +160,7 @@ struct HardSigmoid {
   }
 };
 
-/// y = x * h(x) with h the hard sigmoid; dy/dx = x / 3 + 1/2 for |x| < 3, 0 below, 1 above
+/// y = x * h(x) with h the hard sigmoid; dy/dx = 0 below -3, x / 3 + 1/2 up to 3, 1 from there
 struct HardSwish {
   static constexpr const char* kName = "hard_swish";
   static constexpr const char* kHelp = "y = x * min(max(x + 3, 0), 6) / 6";
@@ -174,7 +174,7 @@ struct HardSwish {
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
     const T inner = dy * (x * T(1.0 / 3) + T(0.5));
-    return x < T(-3) ? T(0) : (x > T(3) ? dy : inner);
+    return x < T(-3) ? T(0) : (x < T(3) ? inner : dy);
   }
 };
 
