@@ -175,7 +175,9 @@ void add_batch_norm_inference(Handlers& handlers) {
                                      compile_fold,
                                      {}};
   handlers[typeid(Blend)] = {
-      [](const OpContext& context, const OpenLayouts& inputs) { return select_same(context, inputs, true); },
+      [](const OpContext& context, const OpenLayouts& inputs) {
+        return select_same(context, {inputs[0] ? inputs[0] : inputs[1], inputs[1]}, true);
+      },
       compile_blend,
       {}};
 }

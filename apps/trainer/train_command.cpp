@@ -93,6 +93,7 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning&
   Executable executable(job.plan, backend);
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
+  if (job.settings.averages) start_averages(executable);
 
   directory.begin(recipe.to_yaml(false), log);
   if (recipe.runtime.autotune) save_tuning(tuning, directory.file(kTuningFile));
@@ -102,6 +103,7 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning&
                     {.metrics = metrics, .progress = progress, .log = log});
   const LoopResult result = loop.run();
   save_weights(executable, directory.file("model.safetensors"));
+  if (job.settings.averages) save_averages(executable, directory.file("model_ema.safetensors"));
   write_summary(directory.file("summary.json"), summary_of(recipe, job, result));
 
   std::string text =

@@ -50,6 +50,9 @@ struct Tensor {
   Initial initial;
 };
 
+/// Ends the name of a state that averages another persistent tensor over the updates.
+constexpr const char* kAverageSuffix = ".ema";
+
 /// The part of a step that a node belongs to, for timing.
 enum class Phase { forward, backward, update };
 std::string_view to_string(Phase phase);

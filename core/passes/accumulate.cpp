@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
-
 #include "core/graph/operation.h"
 #include "core/graph/ops/binary.h"
+#include "core/passes/copy_entry.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -12,28 +11,6 @@ namespace {
 TensorId sum_of(Program& program, const ParameterGradient& pair) {
   const Tensor& parameter = program.tensor(pair.parameter);
   return program.persistent(parameter.name + ".gradient", parameter.spec, Role::gradient_sum, {});
-}
-
-/// A copy of an entry that defines tensors of its own.
-Entry copy_of(Program& program, const Entry& entry, const std::string& name) {
-  Entry copy = entry;
-  copy.name = name;
-  std::map<TensorId, TensorId> renamed;
-  auto rename = [&](TensorId& id) {
-    if (const auto found = renamed.find(id); found != renamed.end()) id = found->second;
-  };
-  for (Node& node : copy.nodes) {
-    for (TensorId& id : node.inputs) rename(id);
-    for (TensorId& id : node.outputs) {
-      if (id == kNone) continue;
-      const TensorId fresh = program.add(Tensor(program.tensor(id)));
-      renamed[id] = fresh;
-      id = fresh;
-    }
-  }
-  for (NamedTensor& output : copy.outputs) rename(output.tensor);
-  for (ParameterGradient& pair : copy.gradients) rename(pair.gradient);
-  return copy;
 }
 
 /// sum := gradient on the first run, sum := sum + gradient on the others.
@@ -49,7 +26,7 @@ void append_sums(Program& program, Entry& entry, bool first) {
 }
 
 void split(Program& program) {
-  Entry next = copy_of(program, program.entry(entry_name::kTrainStep), entry_name::kAccumulateNext);
+  Entry next = copy_entry(program, program.entry(entry_name::kTrainStep), entry_name::kAccumulateNext);
   Entry update{.name = entry_name::kUpdate, .nodes = {}, .outputs = {}, .gradients = {}};
   for (const ParameterGradient& pair : next.gradients) {
     update.gradients.push_back({pair.parameter, sum_of(program, pair)});

@@ -25,7 +25,11 @@ constexpr const char* kAccumulateFirst = "accumulate_first";
 constexpr const char* kAccumulateNext = "accumulate_next";
 constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
+constexpr const char* kEvaluateAverages = "evaluate_averages";
 }  // namespace entry_name
+
+/// The entry that the optimiser is in: `update` where there are micro-batches, else `train_step`.
+const char* updating_entry(const Program& program);
 
 /// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
 Pass fuse_residual();
@@ -50,6 +54,9 @@ Pass recompute(const Recompute& setting);
 /// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);
+/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic;
+/// `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
+Pass average_weights(double decay);
 /// Removes what no output and no assign needs.
 Pass dead_code();
 

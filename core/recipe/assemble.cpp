@@ -58,9 +58,7 @@ int64_t class_count(const Program& program) {
 std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
                              const std::vector<std::string>& disabled) {
   auto update = [&recipe, lr_table](Program& program) {
-    const bool accumulates = program.find_entry(entry_name::kUpdate) != nullptr;
-    Entry& entry = program.entry(accumulates ? entry_name::kUpdate : entry_name::kTrainStep);
-    recipe.optimizer->append_update(program, entry, lr_table);
+    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
   };
   std::vector<Pass> passes = {
       fuse_residual(),
@@ -70,8 +68,9 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
       fuse_gradient_sum(),
       recompute(*recipe.memory.parsed_recompute()),
       accumulate(recipe.training.micro_batches()),
-      {.name = "update", .help = "append the optimiser", .optional = false, .run = update},
-      dead_code()};
+      {.name = "update", .help = "append the optimiser", .optional = false, .run = update}};
+  if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
+  passes.push_back(dead_code());
   for (const std::string& name : disabled) {
     const auto found = std::find_if(passes.begin(), passes.end(),
                                     [&](const Pass& pass) { return pass.name == name && pass.optional; });

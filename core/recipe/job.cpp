@@ -16,6 +16,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   LoopSettings settings{.global_batch_size = training.global_batch_size,
                         .micro_batches = training.micro_batches(),
                         .metrics = recipe.validation.metrics};
+  settings.averages = training.ema_decay.has_value();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
   if (!job.train) return settings;

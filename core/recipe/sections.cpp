@@ -54,6 +54,12 @@ void TrainingSection::declare(Fields& fields) {
            "samples computed at once; must divide global_batch_size; default: all of it")
       .at_least(1)
       .keeps_mathematics();
+  fields.section("ema", "running averages of the weights, evaluated and saved beside them", [&](Fields& ema) {
+    ema.add("decay", &ema_decay,
+            "share of the average that an update leaves; 0.999 is usual; default: no average")
+        .at_least(0)
+        .below(1);
+  });
 }
 
 void ValidationSection::declare(Fields& fields) {

@@ -45,6 +45,7 @@ struct TrainingSection {
   Duration max_duration{10, Duration::Unit::epochs};
   int64_t global_batch_size = 128;
   std::optional<int64_t> micro_batch_size;
+  std::optional<double> ema_decay;  ///< absent: weights are not averaged
   void declare(Fields& fields);
 
   int64_t micro_batch() const { return micro_batch_size.value_or(global_batch_size); }

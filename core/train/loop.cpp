@@ -32,9 +32,11 @@ double seconds_since_process_start() {
   return since_boot - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+constexpr const char* kAveraged = "ema_";
+
 /// Every metric but the loss is better when it is larger.
 bool better(const std::string& name, double a, double b) {
-  return name == "loss" ? a < b : a > b;
+  return name.ends_with("loss") ? a < b : a > b;
 }
 
 }  // namespace
@@ -71,6 +73,7 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
     update_ = executable.entry("update");
   }
   evaluate_ = executable.entry("evaluate");
+  if (settings_.averages) evaluate_averages_ = executable.entry("evaluate_averages");
 }
 
 LoopResult TrainingLoop::run() {
@@ -164,14 +167,20 @@ void TrainingLoop::write_interval(int64_t step) {
   interval_ = {};
 }
 
+void TrainingLoop::add_evaluation(size_t entry, const std::string& prefix,
+                                  std::map<std::string, double>& sums) {
+  executable_.run(entry);
+  sums[prefix + "loss"] += executable_.scalar(entry, "loss");
+  for (const std::string& name : settings_.metrics) sums[prefix + name] += executable_.scalar(entry, name);
+}
+
 std::map<std::string, double> TrainingLoop::evaluation_means() {
   std::map<std::string, double> sums;
   validation_->restart();
   for (int64_t left = validation_->remaining(); left > 0; --left) {
     bind(validation_->next());
-    executable_.run(evaluate_);
-    sums["loss"] += executable_.scalar(evaluate_, "loss");
-    for (const std::string& name : settings_.metrics) sums[name] += executable_.scalar(evaluate_, name);
+    add_evaluation(evaluate_, "", sums);
+    if (settings_.averages) add_evaluation(evaluate_averages_, kAveraged, sums);
   }
   for (auto& [name, sum] : sums) sum /= static_cast<double>(settings_.validation_samples);
   return sums;
@@ -183,7 +192,12 @@ void TrainingLoop::evaluate(int64_t step) {
   record.loss = result_.last["loss"];
   std::string text =
       fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);
-  for (const std::string& name : settings_.metrics) {
+  std::vector<std::string> names = settings_.metrics;
+  if (settings_.averages) {
+    names.push_back(std::string(kAveraged) + "loss");
+    for (const std::string& name : settings_.metrics) names.push_back(kAveraged + name);
+  }
+  for (const std::string& name : names) {
     record.metrics.emplace_back(name, result_.last[name]);
     text += fmt::format(" {} {:.4f}", name, result_.last[name]);
   }

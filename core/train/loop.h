@@ -25,6 +25,7 @@ struct LoopSettings {
   int64_t logging_interval = 50;
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
+  bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 
 /// What a run has come to.
@@ -67,6 +68,7 @@ class TrainingLoop {
   void write_interval(int64_t step);
   void evaluate(int64_t step);
   std::map<std::string, double> evaluation_means();
+  void add_evaluation(size_t entry, const std::string& prefix, std::map<std::string, double>& sums);
   double epoch_of(int64_t step) const;
 
   Executable& executable_;
@@ -74,7 +76,7 @@ class TrainingLoop {
   DataPipeline* validation_;
   LoopSettings settings_;
   LoopOutput out_;
-  size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0;  ///< entry points
+  size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0, evaluate_averages_ = 0;  ///< entry points
   TensorId images_, labels_, weights_, sample_index_;
   Interval interval_;
   LoopResult result_;

@@ -12,10 +12,17 @@
 namespace trainer {
 namespace {
 
-std::vector<TensorId> parameters(const Executable& executable) {
+/// What a trained network consists of: parameters and running statistics, their averages left out.
+bool is_weight(const Tensor& tensor) {
+  if (tensor.role == Role::parameter) return true;
+  return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
+         !tensor.name.ends_with(kAverageSuffix);
+}
+
+std::vector<TensorId> weights(const Executable& executable) {
   std::vector<TensorId> ids;
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
-    if (executable.plan().tensors[i].role == Role::parameter) ids.push_back(static_cast<TensorId>(i));
+    if (is_weight(executable.plan().tensors[i])) ids.push_back(static_cast<TensorId>(i));
   }
   return ids;
 }
@@ -29,7 +36,7 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
   std::vector<std::string> lines, unused;
   for (const StoredTensor& stored : file.tensors()) unused.push_back(stored.name);
   const std::vector<std::string> stored_names = unused;
-  for (TensorId id : parameters(executable)) {
+  for (TensorId id : weights(executable)) {
     const Tensor& wanted = tensor(executable, id);
     std::erase(unused, wanted.name);
     const StoredTensor* stored = file.find(wanted.name);
@@ -46,10 +53,8 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
   return lines;
 }
 
-}  // namespace
-
-void save_weights(const Executable& executable, const std::filesystem::path& path) {
-  const std::vector<TensorId> ids = parameters(executable);
+void save(const Executable& executable, const std::filesystem::path& path, bool averages) {
+  const std::vector<TensorId> ids = weights(executable);
   std::vector<StoredTensor> stored;
   for (TensorId id : ids) {
     stored.push_back(
@@ -57,9 +62,28 @@ void save_weights(const Executable& executable, const std::filesystem::path& pat
   }
   write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}},
                     [&](size_t i, const ByteSink& sink) {
-                      const std::vector<float> values = executable.read(ids[i]);
+                      const TensorId average = executable.tensor(stored[i].name + kAverageSuffix);
+                      const bool averaged = averages && average != kNone;
+                      const std::vector<float> values = executable.read(averaged ? average : ids[i]);
                       sink(std::as_bytes(std::span(values)));
                     });
+}
+
+}  // namespace
+
+void save_weights(const Executable& executable, const std::filesystem::path& path) {
+  save(executable, path, false);
+}
+
+void save_averages(const Executable& executable, const std::filesystem::path& path) {
+  save(executable, path, true);
+}
+
+void start_averages(Executable& executable) {
+  for (TensorId id : weights(executable)) {
+    const TensorId average = executable.tensor(tensor(executable, id).name + kAverageSuffix);
+    if (average != kNone) executable.write(average, executable.read(id));
+  }
 }
 
 void load_weights(Executable& executable, const std::filesystem::path& path) {
@@ -69,7 +93,7 @@ void load_weights(Executable& executable, const std::filesystem::path& path) {
     throw Error(ExitCode::data,
                 fmt::format("{} does not fit the network:\n  {}", path.string(), fmt::join(wrong, "\n  ")));
   }
-  for (TensorId id : parameters(executable)) {
+  for (TensorId id : weights(executable)) {
     executable.write(id, file.read_floats(*file.find(tensor(executable, id).name)));
   }
 }

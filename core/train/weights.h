@@ -7,11 +7,15 @@
 
 namespace trainer {
 
-/// Writes every parameter in its canonical layout, under its name.
+/// Writes every parameter and running statistic in its canonical layout, under its name.
 void save_weights(const Executable& executable, const std::filesystem::path& path);
+/// The same with the averages of what has one, under the same names.
+void save_averages(const Executable& executable, const std::filesystem::path& path);
+/// Lets every average begin at the value that its tensor has now.
+void start_averages(Executable& executable);
 
-/// Gives every parameter the value that the file has under its name. Throws Error (exit 65) naming whatever
-/// is missing, does not fit or is left over; nothing is changed then.
+/// Gives every parameter and running statistic the value that the file has under its name. Throws Error (exit
+/// 65) naming whatever is missing, does not fit or is left over; nothing is changed then.
 void load_weights(Executable& executable, const std::filesystem::path& path);
 
 }  // namespace trainer

@@ -51,6 +51,22 @@ TEST_CASE("a run learns and leaves what it promises") {
   }
 }
 
+TEST_CASE("averaged weights are evaluated and saved beside the raw ones") {
+  const Workspace workspace;
+  train(workspace, "a", {"training.ema.decay=0.9"});
+  const auto summary = nlohmann::json::parse(workspace.read("runs/a/summary.json"));
+  CHECK(summary["validation"]["last"]["ema_loss"] != summary["validation"]["last"]["loss"]);
+  CHECK(summary["validation"]["best"].contains("ema_top1"));
+  CHECK(workspace.read("runs/a/metrics.jsonl").find("\"ema_top1\":") != std::string::npos);
+  CHECK(workspace.read("runs/a/model.safetensors") != workspace.read("runs/a/model_ema.safetensors"));
+
+  // A second run that begins with the averages and does not move evaluates them as its raw weights.
+  train(workspace, "b", {"model.initial_weights=runs/a/model_ema.safetensors", "optimizer.lr=0.0"});
+  const auto of_averages = nlohmann::json::parse(workspace.read("runs/b/summary.json"));
+  CHECK(of_averages["validation"]["last"]["loss"] == summary["validation"]["last"]["ema_loss"]);
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/b/model_ema.safetensors"));
+}
+
 TEST_CASE("the resolved recipe of a run makes the same run again") {
   const Workspace workspace;
   train(workspace, "a");

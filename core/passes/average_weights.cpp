@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/builder.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/blend.h"
+#include "core/passes/copy_entry.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// Whether training changes it and evaluation reads it: a parameter, or a running statistic.
+bool is_averaged(const Tensor& tensor) {
+  const bool learnt = tensor.role == Role::parameter || tensor.role == Role::state;
+  return learnt && tensor.spec.dtype == DType::f32;
+}
+
+/// The value that each state has once the entry has run, by state.
+std::map<TensorId, TensorId> assigned_values(const Entry& entry) {
+  std::map<TensorId, TensorId> values;
+  for (const Node& node : entry.nodes) {
+    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) values[node.inputs[0]] = node.inputs[1];
+  }
+  return values;
+}
+
+/// The average of each tensor that any entry changes; it begins as a copy, which whoever runs the program
+/// makes.
+std::map<TensorId, TensorId> add_averages(Program& program) {
+  std::map<TensorId, TensorId> averages;
+  for (const Entry& entry : program.entries) {
+    for (const auto& [state, value] : assigned_values(entry)) {
+      if (!is_averaged(program.tensor(state))) continue;
+      const std::string name = program.tensor(state).name + kAverageSuffix;
+      averages[state] = program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
+    }
+  }
+  return averages;
+}
+
+void average(Program& program, double decay) {
+  const std::map<TensorId, TensorId> averages = add_averages(program);
+  Entry& entry = program.entry(updating_entry(program));
+  const std::map<TensorId, TensorId> values = assigned_values(entry);
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  for (const auto& [state, averaged] : averages) {
+    const auto changed = values.find(state);
+    build.set_origin({{}, program.tensor(averaged).name});
+    const TensorId now = changed == values.end() ? state : changed->second;
+    build.assign(averaged, build.emit<Blend>({averaged, now}, 1 - decay));
+  }
+  program.entries.push_back(
+      copy_entry(program, program.entry(entry_name::kEvaluate), entry_name::kEvaluateAverages, averages));
+}
+
+}  // namespace
+
+Pass average_weights(double decay) {
+  auto run = [decay](Program& program) { average(program, decay); };
+  return {.name = "average_weights",
+          .help = "keep running averages of the weights, and evaluate them too",
+          .optional = false,
+          .run = run};
+}
+
+}  // namespace trainer

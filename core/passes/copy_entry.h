@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// A copy of an entry under another name, with tensors of its own for what it defines. `renamed` says which
+/// other tensors it reads in place of the original's.
+Entry copy_entry(Program& program, const Entry& entry, const std::string& name,
+                 std::map<TensorId, TensorId> renamed = {});
+
+}  // namespace trainer
