@@ -78,21 +78,41 @@ float scale_of(void* const* slot) {
   return slot == nullptr ? 1.0f : *at<const float>(slot);
 }
 
+/// One walk of SGD over inputs w, g, m or absent -> w', m'.
+void run_sgd(const SgdRule& rule, float lr, float scale, int64_t count, const std::vector<void* const*>& in,
+             const std::vector<void* const*>& out) {
+  update_weights(count, in[0], out[0], [&](int64_t begin, int64_t end) {
+    const float *w = at<const float>(in[0]) + begin, *g = at<const float>(in[1]) + begin;
+    float* new_w = at<float>(out[0]) + begin;
+    if (in[2] == nullptr) {
+      plain_sgd_range(rule, lr, scale, w, g, new_w, end - begin);
+    } else {
+      sgd_range(rule, lr, scale, w, g, at<const float>(in[2]) + begin, new_w, at<float>(out[1]) + begin,
+                end - begin);
+    }
+  });
+}
+
 std::unique_ptr<Kernel> compile_sgd(const OpContext& context, const Choice& choice, const Slots& slots) {
   const SgdRule rule = static_cast<const Sgd&>(context.op).rule;
   const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
   return kernel([=, in = slots.inputs, out = slots.outputs] {
-    const float lr = *at<const float>(in[3]), scale = scale_of(in[4]);
-    update_weights(count, in[0], out[0], [&](int64_t begin, int64_t end) {
-      const float *w = at<const float>(in[0]) + begin, *g = at<const float>(in[1]) + begin;
-      float* new_w = at<float>(out[0]) + begin;
-      if (in[2] == nullptr) {
-        plain_sgd_range(rule, lr, scale, w, g, new_w, end - begin);
-      } else {
-        sgd_range(rule, lr, scale, w, g, at<const float>(in[2]) + begin, new_w, at<float>(out[1]) + begin,
-                  end - begin);
-      }
-    });
+    run_sgd(rule, *at<const float>(in[3]), scale_of(in[4]), count, in, out);
+  });
+}
+
+/// The ratio multiplies the gradient and the decay, so that the rest is SGD.
+std::unique_ptr<Kernel> compile_lars(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const Lars op = static_cast<const Lars&>(context.op);
+  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
+  return kernel([=, in = slots.inputs, out = slots.outputs] {
+    const double scale = scale_of(in[4]);
+    const double weight_norm = std::sqrt(square_sum(at<const float>(in[0]), count));
+    const double gradient_norm = scale * std::sqrt(square_sum(at<const float>(in[1]), count));
+    const double ratio = op.ratio(weight_norm, gradient_norm);
+    SgdRule rule = op.rule;
+    rule.weight_decay *= ratio;
+    run_sgd(rule, *at<const float>(in[3]), static_cast<float>(ratio * scale), count, in, out);
   });
 }
 
@@ -154,6 +174,7 @@ void add_optimizer(Handlers& handlers) {
     return select_same(context, inputs, true);
   };
   handlers[typeid(Sgd)] = {same, compile_sgd, {}};
+  handlers[typeid(Lars)] = {same, compile_lars, {}};
   handlers[typeid(AdamW)] = {same, compile_adamw, {}};
   handlers[typeid(ClipByNorm)] = {select_clip, compile_clip, {}};
   handlers[typeid(TableLookup)] = {select_row_major, compile_lookup, {}};

@@ -80,6 +80,7 @@ ACTIVATIONS = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
     "relu6": F.relu6,
+    "hard_tanh": F.hardtanh,
     "hard_sigmoid": F.hardsigmoid,
     "hard_swish": F.hardswish,
 }
@@ -144,11 +145,33 @@ def operations():
 
 # Optimisers ----------------------------------------------------------------------------------------------------
 
+
+
+class Lars(torch.optim.Optimizer):
+    """LARS after You, Gitman and Ginsburg (2017), since PyTorch has none: SGD of gradients scaled by layer."""
+
+    def __init__(self, parameters, lr, momentum=0.9, weight_decay=0.0, trust=1e-3, eps=1e-8, nesterov=False):
+        super().__init__(parameters, {"weight_decay": weight_decay, "trust": trust, "eps": eps})
+        self.sgd = torch.optim.SGD(self.param_groups[0]["params"], lr=lr, momentum=momentum, nesterov=nesterov)
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                decay, norm = group["weight_decay"], p.detach().norm()
+                ratio = group["trust"] * norm / (p.grad.norm() + decay * norm + group["eps"])
+                p.grad = ratio * (p.grad + decay * p.detach())
+        self.sgd.step()
+
+
 OPTIMIZERS = {
     "sgd.0": (torch.optim.SGD, {"lr": 0.1}),
     "sgd.1": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}),
     "sgd.2": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.01, "nesterov": True}),
     "adamw.0": (torch.optim.AdamW, {"lr": 0.01}),
+    "adam.0": (torch.optim.Adam, {"lr": 0.01}),
+    "adam.1": (torch.optim.Adam, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.2}),
+    "lars.0": (Lars, {"lr": 0.5, "momentum": 0.9, "weight_decay": 1e-2, "trust": 0.02}),
+    "lars.1": (Lars, {"lr": 0.5, "momentum": 0.8, "trust": 0.05, "nesterov": True}),
     "adamw.1": (torch.optim.AdamW, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.2}),
 }
 
@@ -175,7 +198,35 @@ def optimizers():
         out[f"clip.{i}/norm"] = torch.nn.utils.clip_grad_norm_(parts, limit).reshape(1)
         for j, part in enumerate(parts):
             out[f"clip.{i}/clipped{j}"] = part.grad
+    parts = f32(31).requires_grad_(True)
+    parts.grad = f32(31)
+    out["clip_value/g"], out["clip_value/limit"] = parts.grad.clone(), torch.tensor([0.7])
+    torch.nn.utils.clip_grad_value_([parts], 0.7)
+    out["clip_value/clipped"] = parts.grad
     write("optimizers", out)
+
+
+def schedules():
+    """Rates of 40 updates with a base of 0.5."""
+    out, total = {}, 40
+    lr = torch.optim.lr_scheduler
+    kinds = {
+        "linear": lambda o: lr.LinearLR(o, start_factor=1.0, end_factor=0.1, total_iters=total),
+        "polynomial": lambda o: lr.PolynomialLR(o, total_iters=total, power=1.5),
+        "cosine": lambda o: lr.CosineAnnealingLR(o, T_max=total, eta_min=0.5 * 0.05),
+        "one_cycle.0": lambda o: lr.OneCycleLR(o, max_lr=0.5, total_steps=total, cycle_momentum=False),
+        "one_cycle.1": lambda o: lr.OneCycleLR(o, max_lr=0.5, total_steps=total, cycle_momentum=False, pct_start=0.45,
+                                               div_factor=10, final_div_factor=100),
+    }
+    for name, kind in kinds.items():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+        schedule, rates = kind(optimizer), []
+        for _ in range(total):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step() if len(rates) < total else None
+        out[name] = torch.tensor(rates, dtype=torch.float64)
+    write("schedules", out)
 
 
 # Loss curves: weights and batches come from the same counters as core/engine/initialize.cpp's ---------------------
@@ -271,4 +322,5 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     operations()
     optimizers()
+    schedules()
     curves()

@@ -30,7 +30,7 @@ block 1 >"$work/functor.txt"
 awk -v functor="$work/functor.txt" '
   /^\/\/\/ The closing list/ && !done { while ((getline line < functor) > 0) print line; print ""; done = 1 }
   { print }' "$source_dir/core/graph/ops/elementwise.h" |
-  sed 's/^\(using Function = std::variant<.*\)>;$/\1, Elu>;/' >"$functions"
+  sed '/^using Function =/,/>;$/ s/>;$/, Elu>;/' >"$functions"
 grep -q ', Elu>;' "$functions" || fail "the closing list was not found in $functions"
 [ "$(changed)" -eq 1 ] || fail "an element-wise function touched $(changed) files, not 1"
 

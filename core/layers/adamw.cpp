@@ -7,9 +7,10 @@ namespace {
 
 class AdamWOptimizer final : public Optimizer {
  public:
-  AdamWOptimizer() {
+  explicit AdamWOptimizer(bool decoupled) {
+    rule_.decoupled = decoupled;
     lr = 1e-3;
-    weight_decay = 0.01;
+    weight_decay = decoupled ? 0.01 : 0;
   }
 
   void declare_parameters(Fields& fields) override {
@@ -43,7 +44,12 @@ class AdamWOptimizer final : public Optimizer {
 
 Registered<Optimizer> adamw_optimizer() {
   return {"adamw", "Adam with decoupled weight decay, as PyTorch's AdamW",
-          [] { return std::make_unique<AdamWOptimizer>(); }};
+          [] { return std::make_unique<AdamWOptimizer>(true); }};
+}
+
+Registered<Optimizer> adam_optimizer() {
+  return {"adam", "Adam, weight decay being part of the gradient, as PyTorch's Adam",
+          [] { return std::make_unique<AdamWOptimizer>(false); }};
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/optimizer_steps.h"
+#include "core/graph/ops/unary.h"
 
 namespace trainer {
 namespace {
@@ -31,16 +32,16 @@ void Optimizer::declare(Fields& fields) {
            "kinds of parameters without weight decay; norm: everything with one dimension that is no bias")
       .one_of({"bias", "norm"});
   fields.add("clip_norm", &clip_norm, "largest joint 2-norm of all gradients").above(0);
+  fields.add("clip_value", &clip_value, "largest size of each element of a gradient, before clip_norm")
+      .above(0);
 }
 
-double Optimizer::decay_of(const Tensor& parameter) const {
+bool Optimizer::is_spared(const Tensor& parameter) const {
   auto listed = [&](const char* kind) {
     return std::find(no_decay.begin(), no_decay.end(), kind) != no_decay.end();
   };
-  const bool is_bias = parameter.name.ends_with(".bias");
-  if (is_bias && listed("bias")) return 0;
-  if (!is_bias && parameter.spec.shape.size() == 1 && listed("norm")) return 0;
-  return weight_decay;
+  if (parameter.name.ends_with(".bias")) return listed("bias");
+  return parameter.spec.shape.size() == 1 && listed("norm");
 }
 
 void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const {
@@ -53,6 +54,12 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   UpdateInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   entry.outputs.push_back({"lr", inputs.lr});
+  if (clip_value) {
+    const elementwise::HardTanh clip{.min_value = -*clip_value, .max_value = *clip_value};
+    for (ParameterGradient& pair : entry.gradients) {
+      pair.gradient = build.emit<Unary>({pair.gradient}, elementwise::Function(clip));
+    }
+  }
   if (clip_norm) {
     std::vector<TensorId> gradients;
     for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
@@ -61,7 +68,7 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
     entry.outputs.push_back({"grad_norm", clipped[1]});
   }
   for (const ParameterGradient& pair : entry.gradients) {
-    update(build, pair, inputs, decay_of(program.tensor(pair.parameter)));
+    update(build, pair, inputs, is_spared(program.tensor(pair.parameter)) ? 0 : weight_decay);
   }
   entry.gradients.clear();
   for (TensorId count : {inputs.updates, step_counter(program)}) {
@@ -70,7 +77,8 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
 }
 
 const Registry<Optimizer>& optimizers() {
-  static const Registry<Optimizer> table = {sgd_optimizer(), adamw_optimizer()};
+  static const Registry<Optimizer> table = {sgd_optimizer(), adam_optimizer(), adamw_optimizer(),
+                                            lars_optimizer()};
   return table;
 }
 

@@ -61,9 +61,9 @@ class MultiStep : public Schedule {
   double gamma_ = 0.1;
 };
 
-/// min + (1 - min) (1 + cos(pi p)) / 2, with p from 0 at the end of the warm-up to 1 at the end of training
-/// (Loshchilov and Hutter, "SGDR", 2017, without restarts). The last update is one step short of p = 1.
-class Cosine : public Schedule {
+/// What falls from 1 at the end of the warm-up to min_factor at the end of training; the last update is one
+/// step short of it.
+class Falling : public Schedule {
  public:
   void declare(Fields& fields) override {
     Schedule::declare(fields);
@@ -75,10 +75,58 @@ class Cosine : public Schedule {
     if (update >= total_updates) return min_factor_;
     const double part =
         static_cast<double>(update - warmup_updates) / static_cast<double>(total_updates - warmup_updates);
-    return min_factor_ + (1 - min_factor_) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+    return min_factor_ + (1 - min_factor_) * height(part);
   }
+  /// From 1 at `part` 0 to 0 at 1.
+  virtual double height(double part) const = 0;
 
   double min_factor_ = 0;
+};
+
+/// Loshchilov and Hutter, "SGDR", 2017, without restarts.
+class Cosine : public Falling {
+  double height(double part) const override { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
+};
+
+class Linear : public Falling {
+  double height(double part) const override { return 1 - part; }
+};
+
+class Polynomial : public Falling {
+ public:
+  void declare(Fields& fields) override {
+    Falling::declare(fields);
+    fields.add("power", &power_, "exponent of what is left of training").above(0);
+  }
+
+ private:
+  double height(double part) const override { return std::pow(1 - part, power_); }
+  double power_ = 2;
+};
+
+/// Up to the base rate along half a cosine wave and down again (Smith and Topin, "Super-Convergence", 2018),
+/// update for update as PyTorch's OneCycleLR without its cycle of momentum. It is its own warm-up.
+class OneCycle : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    fields.add("rise", &rise_, "share of training in which the rate rises").above(0).below(1);
+    fields.add("div_factor", &div_factor_, "the base rate over the first one").at_least(1);
+    fields.add("final_div_factor", &final_div_factor_, "the first rate over the last one").at_least(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t, int64_t total_updates, int64_t) const override {
+    const auto at = static_cast<double>(update), last = static_cast<double>(total_updates - 1);
+    const double top = rise_ * static_cast<double>(total_updates) - 1;  // the update of the base rate
+    const double first = 1 / div_factor_, end = first / final_div_factor_;
+    if (at <= top) return wave(first, 1, top > 0 ? at / top : 1);
+    return wave(1, end, last > top ? std::min(1.0, (at - top) / (last - top)) : 1);
+  }
+  static double wave(double from, double to, double part) {
+    return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * part));
+  }
+
+  double rise_ = 0.3, div_factor_ = 25, final_div_factor_ = 1e4;
 };
 
 }  // namespace
@@ -99,6 +147,11 @@ const Registry<Schedule>& schedules() {
       {"multi_step", "the rate drops by a factor at each milestone",
        [] { return std::make_unique<MultiStep>(); }},
       {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
+      {"linear", "the rate falls along a line", [] { return std::make_unique<Linear>(); }},
+      {"polynomial", "the rate falls as a power of what is left of training",
+       [] { return std::make_unique<Polynomial>(); }},
+      {"one_cycle", "the rate rises to its base value and falls far below where it began",
+       [] { return std::make_unique<OneCycle>(); }},
   };
   return table;
 }

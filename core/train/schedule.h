@@ -28,7 +28,7 @@ class Schedule : public Component {
   Duration warmup_{0, Duration::Unit::batches};
 };
 
-/// constant, multi_step, cosine.
+/// constant, multi_step, cosine, linear, polynomial, one_cycle.
 const Registry<Schedule>& schedules();
 
 /// One value for each update, as the device reads them.

@@ -49,6 +49,8 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
                                   to_string(stored->shape), to_string(wanted.spec.shape)));
     }
   }
+  // PyTorch's batch normalisation counts batches, which nothing here reads.
+  std::erase_if(unused, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
   for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
   return lines;
 }

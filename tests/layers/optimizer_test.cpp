@@ -34,6 +34,9 @@ std::map<std::string, double> decays(const std::string& optimizer) {
     if (const auto* sgd = dynamic_cast<const Sgd*>(node.op.get())) {
       found[program.tensor(node.inputs[0]).name] = sgd->rule.weight_decay;
     }
+    if (const auto* lars = dynamic_cast<const Lars*>(node.op.get())) {
+      found[program.tensor(node.inputs[0]).name] = lars->rule.weight_decay;
+    }
     if (const auto* adamw = dynamic_cast<const AdamW*>(node.op.get())) {
       found[program.tensor(node.inputs[0]).name] = adamw->rule.weight_decay;
     }
@@ -46,7 +49,7 @@ using Decays = std::map<std::string, double>;
 }  // namespace
 
 TEST_CASE("weight decay spares the kinds of parameters in no_decay") {
-  for (const std::string name : {"sgd", "adamw"}) {
+  for (const std::string name : {"sgd", "adam", "adamw"}) {
     const std::string start = "{name: " + name + ", weight_decay: 0.5";
     CHECK(decays(start + "}") ==
           Decays{{"fc.weight", 0.5}, {"fc.bias", 0.5}, {"norm.weight", 0.5}, {"norm.bias", 0.5}});
@@ -72,6 +75,7 @@ TEST_CASE("optimisers keep the moments they need, and no others") {
   };
   CHECK(moments("sgd").empty());
   CHECK(moments("{name: sgd, momentum: 0.9}") == std::vector<std::string>{"fc.weight.momentum"});
+  CHECK(moments("lars") == std::vector<std::string>{"fc.weight.momentum"});
   CHECK(moments("adamw") == std::vector<std::string>{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
 }
 
@@ -88,4 +92,28 @@ TEST_CASE("the text of an update says what it does") {
   CHECK(text.find("{momentum=0.9 weight_decay=0.1 nesterov}") != std::string::npos);
   CHECK(text.find("output grad_norm") != std::string::npos);
   CHECK(text.find("increment(@counter.step)") != std::string::npos);
+}
+
+TEST_CASE("lars leaves biases and norms to plain SGD, unless it is told otherwise") {
+  auto updates = [](const std::string& text) {
+    const Network network = network_from(
+        "{input: [1, 3, 3], layers: [{conv2d: {out_channels: 2, kernel_size: 1, name: c}}, {batch_norm: "
+        "{name: n}}, "
+        "flatten, {linear: 2}]}");
+    const Program program = training_program(network, 2, *optimizer_from(text), {0.1f}, {});
+    std::map<std::string, std::string> kinds;
+    for (const Node& node : program.entries[0].nodes) {
+      if (node.op->name() == "lars" || node.op->name() == "sgd")
+        kinds[program.tensor(node.inputs[0]).name] = node.op->name();
+    }
+    return kinds;
+  };
+  using Kinds = std::map<std::string, std::string>;
+  CHECK(updates("lars") == Kinds{{"c.weight", "lars"},
+                                 {"c.bias", "sgd"},
+                                 {"n.weight", "sgd"},
+                                 {"n.bias", "sgd"},
+                                 {"3.weight", "lars"},
+                                 {"3.bias", "sgd"}});
+  CHECK(updates("{name: lars, no_decay: [bias]}")["n.weight"] == "lars");
 }

@@ -61,6 +61,11 @@ const std::vector<std::string> kOptimizers = {
     "{name: sgd, momentum: 0.9, nesterov: true, weight_decay: 0.05, no_decay: [bias]}",
     "{name: sgd, momentum: 0.5, clip_norm: 0.1}",
     "{name: sgd, momentum: 0.5, clip_norm: 1000}",
+    "{name: sgd, momentum: 0.5, clip_value: 0.003}",
+    "{name: sgd, clip_value: 0.003, clip_norm: 0.02}",
+    "{name: lars, trust: 0.02, weight_decay: 0.1}",
+    "{name: lars, trust: 0.05, momentum: 0, clip_norm: 0.1, no_decay: []}",
+    "{name: adam, weight_decay: 0.1}",
     "adamw",
     "{name: adamw, beta1: 0.5, beta2: 0.9, eps: 1e-3, weight_decay: 0.2}",
     "{name: adamw, clip_norm: 0.05, weight_decay: 0}",
@@ -89,7 +94,7 @@ TEST_CASE("five steps of every optimiser change parameters, moments and counters
   const Network network = network_from(kNetwork);
   for (const std::string& text : kOptimizers) {
     INFO(text);
-    const std::vector<float>& rates = text.find("adamw") != std::string::npos ? kSmallRates : kRates;
+    const std::vector<float>& rates = text.find("adam") != std::string::npos ? kSmallRates : kRates;
     const Program program = training_program(network, kBatch, *optimizer_from(text), rates, {fuse_relu()});
     Session found(program, *cpu), expected(program, reference);
     for (int step = 0; step < 5; ++step) {

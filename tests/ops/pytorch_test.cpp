@@ -209,7 +209,7 @@ Program update_program(const Rule& rule, const Shape& shape) {
   const TensorId w = state("w", Role::parameter), m = state("m", Role::optimizer),
                  g = program.input("g", {shape, DType::f32});
   const TensorId lr = program.input("lr", {{1}, DType::f32});
-  if (dynamic_cast<const Sgd*>(rule.op.get()) != nullptr) {
+  if (dynamic_cast<const AdamW*>(rule.op.get()) == nullptr) {
     const auto updated = build.emit_all(rule.op, {w, g, m, lr, kNone});
     build.assign(w, updated[0]);
     build.assign(m, updated[1]);
@@ -234,6 +234,12 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
       {"sgd.1", 0.05, std::make_shared<Sgd>(SgdRule{.momentum = 0.9, .weight_decay = 0.1})},
       {"sgd.2", 0.05,
        std::make_shared<Sgd>(SgdRule{.momentum = 0.8, .weight_decay = 0.01, .nesterov = true})},
+      {"adam.0", 0.01, std::make_shared<AdamW>(AdamWRule{.weight_decay = 0, .decoupled = false})},
+      {"adam.1", 0.1,
+       std::make_shared<AdamW>(
+           AdamWRule{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2, .decoupled = false})},
+      {"lars.0", 0.5, std::make_shared<Lars>(SgdRule{.momentum = 0.9, .weight_decay = 1e-2}, 0.02, 1e-8)},
+      {"lars.1", 0.5, std::make_shared<Lars>(SgdRule{.momentum = 0.8, .nesterov = true}, 0.05, 1e-8)},
       {"adamw.0", 0.01, std::make_shared<AdamW>(AdamWRule{})},
       {"adamw.1", 0.1,
        std::make_shared<AdamW>(AdamWRule{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2})},
@@ -256,6 +262,15 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
       }
     }
   }
+}
+
+TEST_CASE("gradients are clipped as by PyTorch's clip_grad_value_") {
+  const Fixture fixture("optimizers");
+  FixtureProgram p(fixture, "clip_value");
+  const double limit = fixture.values("clip_value/limit")[0];
+  const elementwise::HardTanh clip{.min_value = -limit, .max_value = limit};
+  p.output("clipped", p.build.emit<Unary>({p.input("g")}, elementwise::Function(clip)));
+  p.check();
 }
 
 TEST_CASE("gradients are clipped as by PyTorch's clip_grad_norm_") {

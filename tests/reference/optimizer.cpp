@@ -19,6 +19,29 @@ void sgd(const Call& call) {
   }
 }
 
+double norm(const double* x, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
+  return std::sqrt(sum);
+}
+
+void lars(const Call& call) {
+  const auto& op = call.as<Lars>();
+  const int64_t count = call.count_in(0);
+  const double lr = call.in(3)[0], scale = call.has_input(4) ? call.in(4)[0] : 1;
+  const double w_norm = norm(call.in(0), count), g_norm = scale * norm(call.in(1), count);
+  const bool adapts = w_norm > 0 && g_norm > 0;
+  const double ratio = adapts ? op.trust * w_norm / (g_norm + op.rule.weight_decay * w_norm + op.eps) : 1;
+  SgdRule rule = op.rule;
+  rule.weight_decay = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double w = call.in(0)[i], m = call.has_input(2) ? call.in(2)[i] : 0;
+    rule(w, ratio * (scale * call.in(1)[i] + op.rule.weight_decay * w), m, lr);
+    call.out(0)[i] = w;
+    if (call.has_output(1)) call.out(1)[i] = m;
+  }
+}
+
 void adamw(const Call& call) {
   const AdamWRule& rule = call.as<AdamW>().rule;
   const double lr = call.in(4)[0], scale = call.has_input(6) ? call.in(6)[0] : 1;
@@ -56,6 +79,7 @@ void increment(const Call& call) {
 void add_optimizer(Loops& loops) {
   loops[typeid(Sgd)] = sgd;
   loops[typeid(AdamW)] = adamw;
+  loops[typeid(Lars)] = lars;
   loops[typeid(ClipByNorm)] = clip_by_norm;
   loops[typeid(TableLookup)] = table_lookup;
   loops[typeid(Increment)] = increment;

@@ -2,6 +2,7 @@
 #include "core/train/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/config/value.h"
+#include "core/train/safetensors.h"
 
 namespace trainer {
 namespace {
@@ -83,6 +85,49 @@ TEST_CASE("schedules: cosine falls from 1 towards its least factor") {
   CHECK(make("cosine", "{}")->factor(50, 100, 10) == Approx(0.5).epsilon(kTiny));
 }
 
+TEST_CASE("schedules: linear and polynomial fall to their least factor, after the warm-up") {
+  const auto linear = make("linear", "{warmup: 20ba, min_factor: 0.2}");
+  CHECK(linear->factor(19, 100, 10) == 1);
+  CHECK(linear->factor(40, 100, 10) == Approx(0.8).epsilon(kTiny));
+  CHECK(linear->factor(100, 100, 10) == 0.2);
+  const auto cubic = make("polynomial", "{power: 3, min_factor: 0.1}");
+  CHECK(cubic->factor(50, 100, 10) == Approx(0.1 + 0.9 * 0.125).epsilon(kTiny));
+  CHECK(cubic->factor(1000, 100, 10) == 0.1);
+}
+
+TEST_CASE("schedules: one_cycle takes no warm-up and lasts as long as training, however short") {
+  Diagnostics diagnostics;
+  make("one_cycle", "{warmup: 1ep}", diagnostics);
+  CHECK_FALSE(diagnostics.ok());
+  for (int64_t total : {1, 2, 3, 7}) {
+    const auto schedule = make("one_cycle", "{rise: 0.3}");
+    for (int64_t update = 0; update <= total; ++update) {
+      const double factor = schedule->factor(update, total, 1);
+      CHECK(factor > 0);
+      CHECK(factor <= 1);
+    }
+  }
+}
+
+TEST_CASE("schedules: the rates are PyTorch's") {
+  const SafetensorsFile fixture(std::string(TRAINER_SOURCE_DIR) + "/tests/fixtures/schedules.safetensors");
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"linear", "linear", "{min_factor: 0.1}"},
+      {"polynomial", "polynomial", "{power: 1.5}"},
+      {"cosine", "cosine", "{min_factor: 0.05}"},
+      {"one_cycle.0", "one_cycle", "{}"},
+      {"one_cycle.1", "one_cycle", "{rise: 0.45, div_factor: 10, final_div_factor: 100}"}};
+  for (const auto& [name, kind, keys] : cases) {
+    const std::vector<float> expected = fixture.read_floats(*fixture.find(name));
+    const std::vector<float> rates =
+        learning_rates(*make(kind, keys), 0.5, static_cast<int64_t>(expected.size()), 10);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      INFO(name << ", update " << i);
+      CHECK(rates[i] == Approx(expected[i]).epsilon(1e-6));
+    }
+  }
+}
+
 TEST_CASE("schedules: training may end within the warm-up") {
   const auto schedule = make("cosine", "{warmup: 10ep}");
   const std::vector<float> rates = learning_rates(*schedule, 1, 5, 1);
@@ -125,7 +170,8 @@ TEST_CASE("schedules: every one has a name, a line of help and can be made") {
     CHECK_FALSE(row.help.empty());
     CHECK(row.make() != nullptr);
   }
-  CHECK(names == std::vector<std::string>{"constant", "multi_step", "cosine"});
+  CHECK(names ==
+        std::vector<std::string>{"constant", "multi_step", "cosine", "linear", "polynomial", "one_cycle"});
 }
 
 }  // namespace

@@ -143,6 +143,27 @@ struct Relu6 {
   }
 };
 
+/// y = min(max(x, min_value), max_value)
+struct HardTanh {
+  static constexpr const char* kName = "hard_tanh";
+  static constexpr const char* kHelp = "y = min(max(x, min_value), max_value)";
+  static constexpr Reads kGradientReads = Reads::y;
+  double min_value = -1, max_value = 1;
+  template <class F>
+  void declare(F& fields) {
+    fields.add("min_value", &min_value, "least y");
+    fields.add("max_value", &max_value, "largest y");
+  }
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return math::clamp(x, T(min_value), T(max_value));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T y, T dy) const {
+    return y > T(min_value) && y < T(max_value) ? dy : T(0);
+  }
+};
+
 /// y = min(max(x + 3, 0), 6) / 6
 struct HardSigmoid {
   static constexpr const char* kName = "hard_sigmoid";
@@ -179,6 +200,7 @@ struct HardSwish {
 };
 
 /// The closing list: a new function is its functor above and its name here.
-using Function = std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu, Relu6, HardSigmoid, HardSwish>;
+using Function =
+    std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu, Relu6, HardTanh, HardSigmoid, HardSwish>;
 
 }  // namespace trainer::elementwise

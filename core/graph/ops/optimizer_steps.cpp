@@ -16,14 +16,12 @@ void expect_same(std::span<const TensorSpec> inputs, size_t count) {
   }
 }
 
-}  // namespace
-
-std::string Sgd::attributes() const {
+std::string sgd_text(const SgdRule& rule) {
   return fmt::format("momentum={} weight_decay={}{}", rule.momentum, rule.weight_decay,
                      rule.nesterov ? " nesterov" : "");
 }
 
-std::vector<TensorSpec> Sgd::infer(std::span<const TensorSpec> inputs) const {
+std::vector<TensorSpec> sgd_outputs(std::span<const TensorSpec> inputs) {
   expect(inputs.size() == 5, "takes w, g, m, lr and scale");
   expect_same(inputs, 3);
   std::vector<TensorSpec> outputs{inputs[0]};
@@ -31,11 +29,37 @@ std::vector<TensorSpec> Sgd::infer(std::span<const TensorSpec> inputs) const {
   return outputs;
 }
 
+}  // namespace
+
+std::string Sgd::attributes() const {
+  return sgd_text(rule);
+}
+
+std::vector<TensorSpec> Sgd::infer(std::span<const TensorSpec> inputs) const {
+  return sgd_outputs(inputs);
+}
+
 double Sgd::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return 6 * elements(inputs[0]);
 }
 
 bool Sgd::in_place(size_t input, size_t output) const {
+  return (input == 0 && output == 0) || (input == 2 && output == 1);
+}
+
+std::string Lars::attributes() const {
+  return fmt::format("{} trust={} eps={}", sgd_text(rule), trust, eps);
+}
+
+std::vector<TensorSpec> Lars::infer(std::span<const TensorSpec> inputs) const {
+  return sgd_outputs(inputs);
+}
+
+double Lars::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return 10 * elements(inputs[0]);
+}
+
+bool Lars::in_place(size_t input, size_t output) const {
   return (input == 0 && output == 0) || (input == 2 && output == 1);
 }
 

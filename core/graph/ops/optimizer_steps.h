@@ -21,14 +21,17 @@ struct SgdRule {
   }
 };
 
-/// One element of AdamW (Loshchilov, Hutter, ICLR 2019), as PyTorch's. `correction1` = 1 - beta1^t and
+/// One element of AdamW (Loshchilov, Hutter, ICLR 2019) or, with a decay that is not decoupled but part of
+/// the gradient, of Adam (Kingma, Ba, ICLR 2015), as PyTorch's. `correction1` = 1 - beta1^t and
 /// `root_correction2` = sqrt(1 - beta2^t), t counting updates from 1.
 struct AdamWRule {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  bool decoupled = true;
 
   template <class T>
   TRAINER_HD void operator()(T& w, T g, T& m, T& v, T lr, T correction1, T root_correction2) const {
-    w -= lr * T(weight_decay) * w;
+    g += (decoupled ? T(0) : T(weight_decay)) * w;
+    w -= lr * (decoupled ? T(weight_decay) : T(0)) * w;
     m += T(1 - beta1) * (g - m);
     v = T(beta2) * v + T(1 - beta2) * g * g;
     w -= lr / correction1 * m / (math::sqrt(v) / root_correction2 + T(eps));
@@ -48,11 +51,33 @@ class Sgd final : public Operation {
   const SgdRule rule;
 };
 
+/// SGD whose step is as long as the weights suggest (You, Gitman, Ginsburg, "Large Batch Training of
+/// Convolutional Networks", 2017): g + weight_decay * w is multiplied with trust * |w| / (|g| + weight_decay
+/// * |w| + eps), 2-norms of the whole tensor, or with 1 where |w| or |g| is 0. Inputs and outputs are Sgd's.
+class Lars final : public Operation {
+ public:
+  Lars(SgdRule r, double coefficient, double epsilon) : rule(r), trust(coefficient), eps(epsilon) {}
+  std::string_view name() const override { return "lars"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override;
+
+  /// What the gradient and the decay are multiplied with.
+  double ratio(double weight_norm, double gradient_norm) const {
+    if (weight_norm == 0 || gradient_norm == 0) return 1;
+    return trust * weight_norm / (gradient_norm + rule.weight_decay * weight_norm + eps);
+  }
+
+  const SgdRule rule;
+  const double trust, eps;
+};
+
 /// w, g, m, v, lr (1), updates so far i32 (1), scale (1) or absent -> w', m', v'.
 class AdamW final : public Operation {
  public:
   explicit AdamW(AdamWRule r) : rule(r) {}
-  std::string_view name() const override { return "adamw"; }
+  std::string_view name() const override { return rule.decoupled ? "adamw" : "adam"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
