@@ -127,16 +127,16 @@ class RandomNetwork {
     return build_.emit<Resample2d>({x}, kRules[below(4)], Extent2{1 + below(kLargest), 1 + below(kLargest)});
   }
 
-  /// Behind a convolution of its own, whose padding makes borders differ: where all that a bias does is to
-  /// shift a channel, its gradient is nothing but rounding.
+  /// Behind a tanh: where all that a bias does is to shift a channel, its gradient is nothing but rounding.
   TensorId norm(TensorId x) {
     const Shape shape = build_.shape(x);
     if (shape[0] * shape[2] * shape[3] < 16) return function(x);
     const TensorId gamma = sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]}, Values::positive);
     const TensorId beta = sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]});
+    const TensorId bent = build_.emit<Unary>({x}, elementwise::Function(elementwise::Tanh{}));
     const TensorId w = weight({shape[1], shape[1], 3, 3});
     const TensorId y =
-        build_.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}});
+        build_.emit<Conv2d>({bent, w, kNone}, Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}});
     return build_.emit<BatchNorm>({y, gamma, beta, kNone}, 1e-2);
   }
 
