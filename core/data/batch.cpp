@@ -89,9 +89,8 @@ void BatchMaker::make_training_row(Batch& batch, int64_t row, Image& image) cons
   const TrainingOrder& order = training_->order;
   const auto [epoch, index] = order.at(batch.step, batch.first + row);
   const int64_t sample = shuffled_index(training_->seed, epoch, index, order.size());
-  source_->read(sample, image);
-  RandomStream random(augment_key_, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
-  chain_.apply(image, random);
+  const RandomStream random(augment_key_, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
+  chain_.read(*source_, sample, random, image);
   chain_.write(image, batch.images + row * row_floats_);
   batch.labels[row] = image.label;
   batch.weights[row] = 1.0f / static_cast<float>(order.global_batch());
@@ -105,9 +104,8 @@ void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) co
     batch.weights[row] = 0;
     return;
   }
-  source_->read(batch.step * rows_ + row, image);
-  RandomStream unused(0);  // evaluation has no random transforms
-  chain_.apply(image, unused);
+  const RandomStream unused(0);  // evaluation has no random transforms
+  chain_.read(*source_, batch.step * rows_ + row, unused, image);
   chain_.write(image, pixels);
   batch.labels[row] = image.label;
   batch.weights[row] = 1;

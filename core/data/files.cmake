@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/data
   SOURCES
-    batch.cpp byte_stream.cpp formats.cpp idx.cpp order.cpp pipeline.cpp section.cpp synthetic.cpp
-    transform.cpp
-    transforms/horizontal_flip.cpp transforms/normalize.cpp transforms/random_crop.cpp transforms/table.cpp
+    batch.cpp byte_stream.cpp decode.cpp decode_jpeg.cpp decode_png.cpp formats.cpp idx.cpp image_folder.cpp
+    order.cpp orientation.cpp picture_file.cpp pipeline.cpp resample.cpp section.cpp source.cpp subset.cpp
+    synthetic.cpp tolerant.cpp transform.cpp view.cpp
+    transforms/center_crop.cpp transforms/horizontal_flip.cpp transforms/normalize.cpp transforms/random_crop.cpp
+    transforms/random_resized_crop.cpp transforms/resize.cpp transforms/table.cpp
   USES base config engine
-  PRIVATE ZLIB::ZLIB Threads::Threads fmt::fmt)
+  PRIVATE JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads fmt::fmt)
+# Its loops are vectorised with shuffles, which -O2 leaves out.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/core/data/resample.cpp PROPERTIES COMPILE_OPTIONS -O3)

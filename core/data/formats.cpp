@@ -6,7 +6,10 @@
 #include <algorithm>
 
 #include "core/data/idx.h"
+#include "core/data/image_folder.h"
+#include "core/data/subset.h"
 #include "core/data/synthetic.h"
+#include "core/data/tolerant.h"
 
 namespace trainer {
 namespace {
@@ -16,7 +19,9 @@ int64_t synthetic_size(const DataSection& section, Split split) {
 }
 
 SourceFormat idx_format() {
-  return {"idx", true,
+  return {"idx",
+          true,
+          std::nullopt,
           [](const DataSection& section, const SourceRequest& request) {
             return open_idx(section.path(request.split));
           },
@@ -26,8 +31,28 @@ SourceFormat idx_format() {
           missing_idx};
 }
 
+ImageFolders image_folders(const DataSection& section, Split split) {
+  const Split other = split == Split::train ? Split::val : Split::train;
+  return {section.path(split), section.val_fraction > 0 ? "" : section.path(other), section.max_pixels};
+}
+
+SourceFormat image_folder_format() {
+  return {"image_folder",
+          true,
+          kPictureShape,
+          [](const DataSection& section, const SourceRequest& request) {
+            return open_image_folder(image_folders(section, request.split));
+          },
+          [](const DataSection& section, const SourceRequest& request) {
+            return peek_image_folder(image_folders(section, request.split));
+          },
+          missing_image_folder};
+}
+
 SourceFormat synthetic_format() {
-  return {"synthetic", false,
+  return {"synthetic",
+          false,
+          std::nullopt,
           [](const DataSection& section, const SourceRequest& request) {
             return make_synthetic(request.seed, request.split, synthetic_size(section, request.split),
                                   request.network_shape, request.network_classes);
@@ -42,7 +67,7 @@ SourceFormat synthetic_format() {
 }  // namespace
 
 const std::vector<SourceFormat>& source_formats() {
-  static const std::vector<SourceFormat> table = {idx_format(), synthetic_format()};
+  static const std::vector<SourceFormat> table = {idx_format(), image_folder_format(), synthetic_format()};
   return table;
 }
 
@@ -59,20 +84,36 @@ bool has_split(const DataSection& section, Split split) {
   return !source_format(section).reads_files || !section.path(split).empty();
 }
 
+Shape expected_shape(const DataSection& section, const Shape& network_shape) {
+  return source_format(section).shape.value_or(network_shape);
+}
+
 std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request) {
   std::unique_ptr<DataSource> source = source_format(section).open(section, request);
   source->check_labels(request.network_classes);
-  return source;
+  if (section.val_fraction > 0) {
+    source = take_split(std::move(source), request.split, section.val_fraction, request.seed);
+  }
+  const ErrorBudget budget{.percent = section.error_budget,
+                           .split = request.split == Split::train ? "data.train" : "data.val",
+                           .list_file = request.unreadable_list};
+  return tolerate_unreadable(std::move(source), budget);
 }
 
 std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request) {
-  return source_format(section).peek(section, request);
+  std::optional<SourceInfo> info = source_format(section).peek(section, request);
+  if (info && section.val_fraction > 0) {
+    const int64_t of_validation = validation_count(info->size, section.val_fraction);
+    info->size = request.split == Split::val ? of_validation : info->size - of_validation;
+    info->resident_bytes += info->size * static_cast<int64_t>(sizeof(int64_t));
+  }
+  return info;
 }
 
 std::vector<std::string> missing_files(const DataSection& section) {
   std::vector<std::string> missing;
   for (Split split : {Split::train, Split::val}) {
-    if (!has_split(section, split)) continue;
+    if (!has_split(section, split) || (split == Split::val && section.val_fraction > 0)) continue;
     for (const std::string& file : source_format(section).missing(section.path(split)))
       missing.push_back(file);
   }

@@ -11,8 +11,21 @@ void DataSection::declare(Fields& fields) {
   for (const SourceFormat& row : source_formats()) names.push_back(row.name);
   fields.add("format", &format, "how the samples are stored").one_of(names);
   fields.add("train", &train,
-             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]");
+             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+             "image_folder: a folder with a sub-folder of JPEG and PNG files for each class");
   fields.add("val", &val, "validation samples, as train; empty: no validation");
+  fields
+      .add("val_fraction", &val_fraction,
+           "share of the training samples set aside for validation, by run.seed; 0: none")
+      .at_least(0)
+      .below(1);
+  fields
+      .add("error_budget", &error_budget,
+           "percent of a split's samples that may be unreadable; the next readable one replaces each")
+      .at_least(0)
+      .at_most(100)
+      .keeps_mathematics();
+  fields.add("max_pixels", &max_pixels, "pictures whose header says more pixels are unreadable").at_least(1);
   fields.add("workers", &workers, "threads that prepare batches; 0: the training thread does")
       .at_least(0)
       .at_most(64)

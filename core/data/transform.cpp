@@ -5,19 +5,59 @@
 
 #include <algorithm>
 
+#include "core/data/resample.h"
+
 namespace trainer {
+namespace {
+
+/// What the views at the head of a list make of a picture's size.
+class HeadView final : public ViewChooser {
+ public:
+  HeadView(const std::vector<const ViewTransform*>& head, const RandomStream& random)
+      : head_(head), first_(random), random_(random) {}
+
+  View choose(int64_t height, int64_t width) const override {
+    random_ = first_;
+    View view = head_.front()->view(height, width, random_);
+    for (size_t i = 1; i < head_.size(); ++i) {
+      view = narrowed(view, head_[i]->view(view.y.out, view.x.out, random_));
+    }
+    return view;
+  }
+
+  /// For the steps after the head.
+  RandomStream& random() { return random_; }
+
+ private:
+  const std::vector<const ViewTransform*>& head_;
+  RandomStream first_;
+  mutable RandomStream random_;  // begins anew with each choice
+};
+
+}  // namespace
+
+void ViewTransform::apply(Image& image, RandomStream& random) const {
+  resample(image, view(image.height, image.width, random));
+}
 
 TransformChain::TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics)
-    : input_(input), output_(input), most_bytes_(numel(input)) {
+    : input_(input), output_(input) {
   const Transform* terminal = nullptr;
+  if (is_fixed(input)) most_bytes_ = numel(input);
   for (const auto& step : list) {
-    most_bytes_ = std::max(most_bytes_, step->most_bytes(output_));
+    if (!is_fixed(output_) && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
+      diagnostics.error(step->origin,
+                        "needs pictures of one size, and they differ; put random_resized_crop before it, or "
+                        "resize and center_crop");
+      return;
+    }
+    if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, step->most_bytes(output_));
     output_ = step->output_shape(output_, diagnostics);
-    most_bytes_ = std::max(most_bytes_, numel(output_));
+    if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, numel(output_));
     if (step->is_terminal()) {
       terminal = step.get();
     } else {
-      steps_.push_back(step.get());
+      add(step.get());
     }
   }
   if (!diagnostics.ok()) return;
@@ -33,8 +73,24 @@ Image TransformChain::make_image() const {
   return image;
 }
 
-void TransformChain::apply(Image& image, RandomStream& random) const {
-  for (const Transform* step : steps_) step->apply(image, random);
+void TransformChain::add(const Transform* step) {
+  const auto* view = dynamic_cast<const ViewTransform*>(step);
+  if (view != nullptr && steps_.empty() && (head_.empty() || view->only_cuts())) {
+    head_.push_back(view);
+  } else {
+    steps_.push_back(step);
+  }
+}
+
+void TransformChain::read(const DataSource& source, int64_t index, const RandomStream& random,
+                          Image& into) const {
+  HeadView chooser(head_, random);
+  if (head_.empty()) {
+    source.read(index, into);
+  } else {
+    source.read_view(index, chooser, into);
+  }
+  for (const Transform* step : steps_) step->apply(into, chooser.random());
 }
 
 void TransformChain::write(const Image& image, float* row) const {

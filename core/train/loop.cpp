@@ -116,6 +116,7 @@ void TrainingLoop::bind(const Batch& batch) {
 }
 
 void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {
+  out_.unreadable.report();
   ++interval_.steps;
   interval_.loss += loss;
   interval_.seconds += seconds;
@@ -179,6 +180,7 @@ std::map<std::string, double> TrainingLoop::evaluation_means() {
 
 void TrainingLoop::evaluate(int64_t step) {
   result_.last = evaluation_means();
+  out_.unreadable.report();
   MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
   record.loss = result_.last["loss"];
   std::string text =

@@ -11,6 +11,7 @@
 #include "core/train/log.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
+#include "core/train/unreadable_list.h"
 
 namespace trainer {
 
@@ -40,6 +41,7 @@ struct LoopOutput {
   MetricsWriter& metrics;
   Progress& progress;
   Log& log;
+  UnreadableList& unreadable;
 };
 
 /// Batches through the executable's entry points, until the steps are done. Throws Error (exit 70) when the
