@@ -15,6 +15,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "core/data/jpeg_scan.h"
 #include "core/data/orientation.h"
 #include "core/data/resample.h"
 
@@ -160,6 +161,7 @@ class JpegDecoder {
     // It would guess what later scans bring, and ours are all there.
     state_.info.do_block_smoothing = FALSE;
     guarded([this] { jpeg_start_decompress(&state_.info); });
+    scan_.take_over(state_.info);
     require_end();
   }
 
@@ -212,6 +214,7 @@ class JpegDecoder {
 
   static constexpr int64_t kRowsAtOnce = 8;
   JpegState state_{};
+  JpegScan scan_;
   std::span<const uint8_t> file_;
 };
 

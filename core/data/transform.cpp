@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/multiversion.h"
 #include "core/data/resample.h"
 
 namespace trainer {
@@ -33,6 +34,12 @@ class HeadView final : public ViewChooser {
   RandomStream first_;
   mutable RandomStream random_;  // begins anew with each choice
 };
+
+/// Its text is compiled for several instruction sets: a crop for ImageNet has 150,000 numbers.
+TRAINER_MULTIVERSION void scale_bytes(const uint8_t* __restrict src, float scale, float offset, int64_t count,
+                                      float* __restrict dst) {
+  for (int64_t i = 0; i < count; ++i) dst[i] = scale * static_cast<float>(src[i]) + offset;
+}
 
 }  // namespace
 
@@ -100,10 +107,9 @@ void TransformChain::write(const Image& image, float* row) const {
   }
   const int64_t plane = image.height * image.width;
   for (int64_t c = 0; c < image.channels; ++c) {
-    const uint8_t* __restrict src = image.pixels.data() + c * plane;
-    float* __restrict dst = row + c * plane;
-    const float scale = map_.scale[static_cast<size_t>(c)], offset = map_.offset[static_cast<size_t>(c)];
-    for (int64_t i = 0; i < plane; ++i) dst[i] = scale * static_cast<float>(src[i]) + offset;
+    const auto channel = static_cast<size_t>(c);
+    scale_bytes(image.pixels.data() + c * plane, map_.scale[channel], map_.offset[channel], plane,
+                row + c * plane);
   }
 }
 

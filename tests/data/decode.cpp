@@ -52,6 +52,12 @@ Drawing plain(std::vector<int> colour, int size = 20) {
               [&](int, int, int c) { return colour[static_cast<size_t>(c)]; });
 }
 
+/// The hardest to compress: long codes and large values.
+Drawing noise(int height, int width) {
+  RandomStream random(8);
+  return draw(height, width, 3, [&](int, int, int) { return static_cast<int>(random.next_below(2)) * 255; });
+}
+
 /// The EXIF standard says where the stored first row and first column lie in the upright picture.
 Drawing stored_for(int orientation, Drawing upright) {
   const bool transposed = orientation >= 5;
@@ -157,6 +163,20 @@ TEST_CASE("every kind of PNG becomes 8-bit colours") {
   options.palette_alpha.clear();
   options.bits = 1;
   CHECK(is_near(pixel(decoded(png(plain({1}), options)), 3, 3), {255, 255, 255}, 0));
+}
+
+TEST_CASE("whole pictures are libjpeg's, bit by bit, at every quality and sampling") {
+  const auto [h, v] = GENERATE(table<int, int>({{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}));
+  JpegOptions options;
+  options.h_samples = h, options.v_samples = v;
+  for (int quality : {1, 5, 20, 50, 75, 90, 97, 100}) {
+    for (int restart_rows : {0, 1, 2}) {
+      options.quality = quality, options.restart_rows = restart_rows;
+      INFO("quality " << quality << ", restart rows " << restart_rows << ", sampling " << h << "x" << v);
+      const std::string file = jpeg(restart_rows == 2 ? noise(151, 203) : landscape(151, 203), options);
+      REQUIRE(greatest_difference(decoded(file), by_libjpeg(file)) == 0);
+    }
+  }
 }
 
 TEST_CASE("a window is decoded to the same bits as the whole picture's window") {

@@ -85,6 +85,30 @@ std::string jpeg(const Drawing& drawing, const JpegOptions& options) {
   return file;
 }
 
+Image by_libjpeg(const std::string& file) {
+  jpeg_decompress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  info.do_block_smoothing = FALSE;
+  jpeg_start_decompress(&info);
+  Image image;
+  image.resize(3, info.output_height, info.output_width);
+  std::vector<uint8_t> line(3 * info.output_width);
+  const size_t plane = image.pixels.size() / 3;
+  for (size_t at = 0; info.output_scanline < info.output_height; at += info.output_width) {
+    JSAMPROW row = line.data();
+    jpeg_read_scanlines(&info, &row, 1);
+    for (size_t i = 0; i < line.size(); ++i) image.pixels[i % 3 * plane + at + i / 3] = line[i];
+  }
+  jpeg_finish_decompress(&info);
+  jpeg_destroy_decompress(&info);
+  return image;
+}
+
 namespace {
 
 void append(png_structp png, png_bytep bytes, png_size_t count) {

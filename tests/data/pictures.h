@@ -37,6 +37,9 @@ struct JpegOptions {
 };
 std::string jpeg(const Drawing& drawing, const JpegOptions& options = {});
 
+/// The whole of a colour JPEG as libjpeg alone decodes it.
+Image by_libjpeg(const std::string& file);
+
 struct PngOptions {
   int bits = 8;
   bool interlaced = false;
