@@ -27,16 +27,17 @@ inline int value_of(uint64_t bits, uint32_t size) {
 
 }  // namespace
 
-JpegTable::Entry JpegTable::entry_of(uint8_t symbol, int length) const {
-  const int size = is_ac_ ? symbol & 15 : symbol;
-  const uint32_t run = !is_ac_ ? 0 : symbol == 0 ? kEndRun : symbol >> 4;
-  return {static_cast<uint8_t>(length), static_cast<uint8_t>(size), static_cast<uint8_t>(length + size),
-          static_cast<uint8_t>(run)};
+JpegTable::Entry JpegTable::split_entry(uint8_t symbol, int length) const {
+  const uint32_t size = is_ac_ ? symbol & 15u : symbol, code = static_cast<uint32_t>(length);
+  // Only 16 zeros, F0, come without a value; libjpeg takes all other codes without one for the end.
+  const bool is_end = is_ac_ && size == 0 && symbol != 0xF0;
+  const uint32_t run = is_end ? kEndRun : is_ac_ ? symbol >> 4 : 0;
+  return (code + size) | run << 8 | kSplit | size << 16 | code << 24;
 }
 
 bool JpegTable::build(const JpegCode& code, bool is_ac) {
   is_ac_ = is_ac;
-  entries_.fill({});
+  entries_.fill(kSplit);
   uint32_t next = 0;
   int symbol = 0;
   bool is_of_8_bits = true;
@@ -46,10 +47,17 @@ bool JpegTable::build(const JpegCode& code, bool is_ac) {
     offset_[at] = symbol;
     for (int i = 0; i < code.counts[length]; ++i, ++next, ++symbol) {
       symbols_[static_cast<size_t>(symbol)] = code.symbols[symbol];
-      is_of_8_bits = is_of_8_bits && entry_of(code.symbols[symbol], length).size <= (is_ac ? 10 : 11);
-      if (length > kBits) continue;
+      const Entry split = split_entry(code.symbols[symbol], length);
+      const uint32_t size = split >> 16 & 0xFF;
+      is_of_8_bits = is_of_8_bits && size <= (is_ac ? 10u : 11u);
       const int spare = kBits - length;
-      std::fill_n(entries_.begin() + (next << spare), 1 << spare, entry_of(code.symbols[symbol], length));
+      for (uint32_t rest = 0; spare >= 0 && rest < 1u << spare; ++rest) {
+        // The value's bits follow the code's.
+        const uint64_t bits = spare == 0 ? 0 : static_cast<uint64_t>(rest) << (64 - spare);
+        const auto value = static_cast<uint32_t>(value_of(bits, size & 31));
+        const bool fits = static_cast<int>(size) <= spare;
+        entries_[next << spare | rest] = fits ? (split & 0xFFFF & ~kSplit) | value << 16 : split;
+      }
     }
     end_[at] = next;
   }
@@ -61,9 +69,9 @@ JpegTable::Entry JpegTable::long_code(uint64_t bits) const {
     const auto at = static_cast<size_t>(length);
     const auto code = static_cast<uint32_t>(bits >> (64 - length));
     if (code < first_[at] || code >= end_[at]) continue;
-    return entry_of(symbols_[static_cast<size_t>(offset_[at]) + code - first_[at]], length);
+    return split_entry(symbols_[static_cast<size_t>(offset_[at]) + code - first_[at]], length);
   }
-  return {};
+  return 0;
 }
 
 /// Moves what is left to the buffer's beginning and adds to it.
@@ -111,17 +119,20 @@ inline __attribute__((always_inline)) void fill(JpegBits& stream) {
   stream.count |= 56;
 }
 
-/// The next code and its value; false where there is none such.
-inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTable& table,
-                                                JpegTable::Entry& entry, int& value) {
-  entry = table.lookup(stream.bits);
-  if (__builtin_expect(entry.length == 0, 0)) {
-    entry = table.long_code(stream.bits);
-    if (entry.length == 0) return false;
+/// The next code's run and value; false where there is no such code.
+inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTable& table, uint32_t& run,
+                                                int& value) {
+  JpegTable::Entry entry = table.lookup(stream.bits);
+  value = static_cast<int32_t>(entry) >> 16;
+  if (__builtin_expect((entry & JpegTable::kSplit) != 0, 0)) {
+    if (entry == JpegTable::kSplit) entry = table.long_code(stream.bits);
+    if (entry == 0) return false;
+    value = value_of(stream.bits << (entry >> 24), entry >> 16 & 0xFF);
+    entry &= ~JpegTable::kSplit;
   }
-  value = value_of(stream.bits << entry.length, entry.size);
-  stream.bits <<= entry.total;
-  stream.count -= entry.total;
+  stream.bits <<= entry & 63;
+  stream.count -= entry & 0xFF;
+  run = entry >> 8 & 0xFF;
   return true;
 }
 
@@ -133,22 +144,22 @@ TRAINER_MULTIVERSION bool decode_jpeg_block(JpegBits& stream, const JpegTable& d
   int16_t unwanted[64];
   int16_t* const to = block != nullptr ? block : unwanted;
   JpegBits bits = stream;
-  JpegTable::Entry entry;
+  uint32_t run = 0;
   int value = 0;
   fill(bits);
-  if (!next(bits, dc, entry, value)) return false;
+  if (!next(bits, dc, run, value)) return false;
   last_dc = static_cast<int16_t>(last_dc + value);
   to[0] = static_cast<int16_t>(last_dc);
   uint32_t k = 1;
   while (k < 64) {
-    if (!next(bits, ac, entry, value)) return false;
-    k += entry.run;
+    if (!next(bits, ac, run, value)) return false;
+    k += run;
     if (k >= JpegTable::kEndRun) break;
     to[kNatural[k++]] = static_cast<int16_t>(value);
     fill(bits);
     if (k >= 64) break;
-    if (!next(bits, ac, entry, value)) return false;
-    k += entry.run;
+    if (!next(bits, ac, run, value)) return false;
+    k += run;
     if (k >= JpegTable::kEndRun) break;
     to[kNatural[k++]] = static_cast<int16_t>(value);
   }

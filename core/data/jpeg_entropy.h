@@ -22,22 +22,20 @@ class JpegTable {
   /// pictures of 8 bits have.
   bool build(const JpegCode& code, bool is_ac);
 
-  /// What a code stands for. The value's bits follow the code's; as how many they are is known from the code,
-  /// the next look-up need not wait for the value.
-  struct Entry {
-    uint8_t length = 0;  ///< bits of the code; 0: none, or longer than kBits
-    uint8_t size = 0;    ///< bits of the value
-    uint8_t total = 0;   ///< of both
-    uint8_t run = 0;     ///< zeros before it; kEndRun: all that are left
-  };
+  /// What the next bits stand for: bits 0 to 7 are how many of them code and value take together, which is
+  /// all that the next look-up waits for; 8 to 15 the zeros before the value, kEndRun for all that are left;
+  /// 16 to 31 the value. With kSplit the value lies beyond the bits looked up: 16 to 23 then are its bits, 24
+  /// to 31 the code's. With kSplit and nothing else the code is longer than kBits.
+  using Entry = uint32_t;
+  static constexpr Entry kSplit = 0x4000;
   static constexpr uint32_t kEndRun = 128;
 
   Entry lookup(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
-  /// A code of more than kBits bits; length 0 where there is none.
+  /// A code of more than kBits bits, with kSplit; 0 where there is none.
   Entry long_code(uint64_t bits) const;
 
  private:
-  Entry entry_of(uint8_t symbol, int length) const;
+  Entry split_entry(uint8_t symbol, int length) const;
 
   std::array<Entry, size_t{1} << kBits> entries_;
   std::array<uint32_t, 17> first_, end_;  // of the codes of each length

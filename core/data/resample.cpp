@@ -2,6 +2,7 @@
 #include "core/data/resample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -11,12 +12,13 @@
 namespace trainer {
 namespace {
 
-/// For each pixel made: `count` weights, of the pixels from `first` on.
+/// For each pixel made: weights of the `count` pixels from `first` on, then zeros.
 struct Taps {
   std::vector<int64_t> first, count;
   std::vector<float> weights;  // `most` for each pixel made
   int64_t most = 0;
-  PixelRange range;  // of all taps
+  int64_t longest = 0;  // count
+  PixelRange range;     // of all taps
 
   const float* of(int64_t i) const { return weights.data() + i * most; }
 };
@@ -50,6 +52,7 @@ Taps make_taps(const AxisView& axis) {
     }
     taps.first.push_back(first);
     taps.count.push_back(last - first);
+    taps.longest = std::max(taps.longest, last - first);
     taps.range = {std::min(taps.range.first, first), std::max(taps.range.end, last)};
   }
   return taps;
@@ -79,19 +82,43 @@ TRAINER_MULTIVERSION void blend_rows(const uint8_t* rows, int64_t stride, const 
 /// Four channels at once; unaligned, as the compiler may not assume more of the vectors' memory.
 using Float4 [[gnu::vector_size(16), gnu::aligned(4), gnu::may_alias]] = float;
 
-/// Pixels of 4 floats: dst[i] = weighted sum of pixels of `line`, whose first is number `taps.range.first`.
-TRAINER_MULTIVERSION void blend_pixels(const float* line, const Taps& taps, int64_t out,
+/// Pixels of 4 floats: dst[i] = weighted sum of kTaps pixels of `line`, whose first is number
+/// `taps.range.first`.
+template <int kTaps>
+TRAINER_MULTIVERSION void blend_pixels(const float* __restrict line, const Taps& taps, int64_t out,
                                        float* __restrict dst) {
+  const int64_t* first = taps.first.data();
+  const float* weights = taps.weights.data();
+  for (int64_t i = 0; i < out; ++i, weights += taps.most) {
+    const float* src = line + 4 * (first[i] - taps.range.first);
+    Float4 sum = weights[0] * *reinterpret_cast<const Float4*>(src);
+    for (int k = 1; k < kTaps; ++k) sum += weights[k] * *reinterpret_cast<const Float4*>(src + 4 * k);
+    *reinterpret_cast<Float4*>(dst + 4 * i) = sum;
+  }
+}
+
+/// The same for any number of them.
+TRAINER_MULTIVERSION void blend_many_pixels(const float* __restrict line, const Taps& taps, int64_t out,
+                                            float* __restrict dst) {
   for (int64_t i = 0; i < out; ++i) {
     const float* src = line + 4 * (taps.first[static_cast<size_t>(i)] - taps.range.first);
     const float* weights = taps.of(i);
-    const int64_t count = taps.count[static_cast<size_t>(i)];
     Float4 sum = {0, 0, 0, 0};
-    for (int64_t k = 0; k < count; ++k) {
+    for (int64_t k = 0; k < taps.longest; ++k)
       sum += weights[k] * *reinterpret_cast<const Float4*>(src + 4 * k);
-    }
     *reinterpret_cast<Float4*>(dst + 4 * i) = sum;
   }
+}
+
+using BlendPixels = void (*)(const float*, const Taps&, int64_t, float*);
+
+/// All sums of a picture are as long as the longest, so that the loop over them has no end that varies.
+BlendPixels blend_pixels_for(int64_t longest) {
+  constexpr std::array<BlendPixels, 9> kBySize = {nullptr,         blend_pixels<1>, blend_pixels<2>,
+                                                  blend_pixels<3>, blend_pixels<4>, blend_pixels<5>,
+                                                  blend_pixels<6>, blend_pixels<7>, blend_pixels<8>};
+  return longest < static_cast<int64_t>(kBySize.size()) ? kBySize[static_cast<size_t>(longest)]
+                                                        : blend_many_pixels;
 }
 
 /// Weights are not negative and add up to 1, so that only rounding can pass 255.
@@ -129,14 +156,17 @@ void resample(const PixelRows& rows, const View& view, Image& into) {
   const Taps y = make_taps(view.y), x = make_taps(view.x);
   const int64_t bytes = 4 * (x.range.end - x.range.first), plane = view.y.out * view.x.out;
   into.resize(3, view.y.out, view.x.out);
-  into.lines.resize(static_cast<size_t>(bytes + 4 * view.x.out));
+  // After a line come zeros, for sums that are shorter than the longest.
+  into.lines.resize(static_cast<size_t>(bytes + 4 * (x.longest + view.x.out)));
   float* line = into.lines.data();
-  float* pixels = line + bytes;
+  float* pixels = line + bytes + 4 * x.longest;
+  std::fill(line + bytes, pixels, 0.0f);
+  const BlendPixels blend = blend_pixels_for(x.longest);
   for (int64_t row = 0; row < view.y.out; ++row) {
     const auto index = static_cast<size_t>(row);
     const uint8_t* src = rows.data + y.first[index] * rows.stride + 4 * x.range.first;
     blend_rows(src, rows.stride, y.of(row), y.count[index], line, bytes);
-    blend_pixels(line, x, view.x.out, pixels);
+    blend(line, x, view.x.out, pixels);
     for (int64_t c = 0; c < 3; ++c) {
       split_pixels(pixels, view.x.out, c, into.pixels.data() + c * plane + row * view.x.out);
     }
