@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--lint] [--dry-run]
-  --lint     also what scripts/lint.sh needs: clang-format and clang-tidy
+  --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
   --dry-run  only show what is missing and the command that would install it
 TEXT
 }
@@ -19,8 +19,8 @@ dry_run=no
 for argument in "$@"; do
   case $argument in
     --lint)
-      packages+=(clang-format clang-tidy)
-      tools+=(clang-format clang-tidy)
+      packages+=(clang-format clang-tidy clang libclang-rt-14-dev)
+      tools+=(clang-format clang-tidy clang++)
       ;;
     --dry-run) dry_run=yes ;;
     -h | --help)

@@ -19,6 +19,9 @@ namespace {
 /// Type and checksum of the chunk that ends every PNG; its length, 0, comes before them.
 constexpr std::array<uint8_t, 8> kEnd = {'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
 
+/// What a chunk may need beyond the file's own size: unpacked colour profiles.
+constexpr size_t kLeastChunkLimit = size_t{1} << 20;
+
 /// What libpng works with. Its functions leave by longjmp, so that nothing in here may need a destructor.
 struct PngState {
   png_structp png = nullptr;
@@ -63,6 +66,8 @@ class PngDecoder {
   PictureHeader read_header() {
     guarded([this] {
       png_set_read_fn(state_.png, &state_, on_read);
+      // libpng would take the memory that a chunk claims to need before it reads the chunk.
+      png_set_chunk_malloc_max(state_.png, std::max(state_.left, kLeastChunkLimit));
       png_read_info(state_.png, state_.info);
     });
     return {png_get_image_height(state_.png, state_.info), png_get_image_width(state_.png, state_.info),

@@ -6,7 +6,7 @@
 
 #include "core/base/rng.h"
 #include "core/data/resample.h"
-#include "tests/data/pictures.h"
+#include "tests/data/decoding.h"
 
 namespace trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/data/subset.h"
 #include "core/data/tolerant.h"
 #include "core/data/transforms/table.h"
-#include "tests/data/pictures.h"
+#include "tests/data/decoding.h"
 #include "tests/data/samples.h"
 
 namespace trainer {

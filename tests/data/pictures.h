@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/decode.h"
+#include "core/data/image.h"
 
 namespace trainer {
 
@@ -49,24 +49,5 @@ struct PngOptions {
 };
 /// Channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA. 16 bits: each value v is stored as v * 257.
 std::string png(const Drawing& drawing, const PngOptions& options = {});
-
-/// A fixed view.
-class FixedView final : public ViewChooser {
- public:
-  explicit FixedView(const View& view) : view_(view) {}
-  View choose(int64_t, int64_t) const override { return view_; }
-
- private:
-  View view_;
-};
-View cut(int64_t top, int64_t left, int64_t height, int64_t width);
-
-Image decoded(const std::string& file, const ViewChooser& chooser = WholeView(),
-              int64_t max_pixels = kMaxPixels);
-/// What DecodeError says, or a failed check.
-std::string decode_error(const std::string& file, const ViewChooser& chooser = WholeView(),
-                         int64_t max_pixels = kMaxPixels);
-/// The greatest difference of two pictures of one size.
-int greatest_difference(const Image& a, const Image& b);
 
 }  // namespace trainer

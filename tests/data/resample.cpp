@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/base/rng.h"
-#include "tests/data/pictures.h"
+#include "tests/data/decoding.h"
 
 namespace trainer {
 namespace {
