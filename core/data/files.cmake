@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/data
   SOURCES
-    batch.cpp byte_stream.cpp decode.cpp decode_jpeg.cpp decode_png.cpp formats.cpp idx.cpp image_folder.cpp
-    jpeg_entropy.cpp jpeg_scan.cpp
+    batch.cpp byte_stream.cpp cifar.cpp decode.cpp decode_jpeg.cpp decode_png.cpp formats.cpp idx.cpp
+    image_folder.cpp jpeg_entropy.cpp jpeg_scan.cpp
     order.cpp orientation.cpp picture_file.cpp pipeline.cpp resample.cpp section.cpp source.cpp subset.cpp
     synthetic.cpp tolerant.cpp transform.cpp view.cpp
     transforms/center_crop.cpp transforms/horizontal_flip.cpp transforms/normalize.cpp transforms/random_crop.cpp

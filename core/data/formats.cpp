@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/data/cifar.h"
 #include "core/data/idx.h"
 #include "core/data/image_folder.h"
 #include "core/data/subset.h"
@@ -28,7 +29,25 @@ SourceFormat idx_format() {
           [](const DataSection& section, const SourceRequest& request) {
             return peek_idx(section.path(request.split));
           },
-          missing_idx};
+          [](const std::string& path, Split) { return missing_idx(path); }};
+}
+
+/// The split whose files hold the samples of another: with a fraction set aside, both are in training's.
+Split stored_in(const DataSection& section, Split split) {
+  return section.val_fraction > 0 ? Split::train : split;
+}
+
+SourceFormat cifar_format(const char* name, Cifar set) {
+  return {name,
+          true,
+          kCifarShape,
+          [set](const DataSection& section, const SourceRequest& request) {
+            return open_cifar(set, section.path(request.split), stored_in(section, request.split));
+          },
+          [set](const DataSection& section, const SourceRequest& request) {
+            return peek_cifar(set, section.path(request.split), stored_in(section, request.split));
+          },
+          [set](const std::string& path, Split split) { return missing_cifar(set, path, split); }};
 }
 
 ImageFolders image_folders(const DataSection& section, Split split) {
@@ -46,7 +65,7 @@ SourceFormat image_folder_format() {
           [](const DataSection& section, const SourceRequest& request) {
             return peek_image_folder(image_folders(section, request.split));
           },
-          missing_image_folder};
+          [](const std::string& path, Split) { return missing_image_folder(path); }};
 }
 
 SourceFormat synthetic_format() {
@@ -61,13 +80,15 @@ SourceFormat synthetic_format() {
             return SourceInfo{synthetic_size(section, request.split), request.network_shape,
                               request.network_classes, 0};
           },
-          [](const std::string&) { return std::vector<std::string>{}; }};
+          [](const std::string&, Split) { return std::vector<std::string>{}; }};
 }
 
 }  // namespace
 
 const std::vector<SourceFormat>& source_formats() {
-  static const std::vector<SourceFormat> table = {idx_format(), image_folder_format(), synthetic_format()};
+  static const std::vector<SourceFormat> table = {idx_format(), cifar_format("cifar10", Cifar::ten),
+                                                  cifar_format("cifar100", Cifar::hundred),
+                                                  image_folder_format(), synthetic_format()};
   return table;
 }
 
@@ -114,7 +135,7 @@ std::vector<std::string> missing_files(const DataSection& section) {
   std::vector<std::string> missing;
   for (Split split : {Split::train, Split::val}) {
     if (!has_split(section, split) || (split == Split::val && section.val_fraction > 0)) continue;
-    for (const std::string& file : source_format(section).missing(section.path(split)))
+    for (const std::string& file : source_format(section).missing(section.path(split), split))
       missing.push_back(file);
   }
   return missing;

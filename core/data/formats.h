@@ -28,7 +28,7 @@ struct SourceFormat {
   std::optional<Shape> shape;  ///< of a sample, where no file need be read to know it; see is_fixed
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&)> open;
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
-  std::function<std::vector<std::string>(const std::string& path)> missing;
+  std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
 };
 const std::vector<SourceFormat>& source_formats();
 
