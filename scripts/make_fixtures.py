@@ -111,6 +111,32 @@ def operations():
     write("operations", out)
 
 
+def targets():
+    """Cross entropy against two labels with shares (as class probabilities), and against maps of labels."""
+    torch.manual_seed(2)
+    out = {}
+    for i, smoothing in enumerate([0.0, 0.1]):
+        shares = torch.rand(7).double().float().double()
+        labels, others = torch.randint(0, 11, (7,)), torch.randint(0, 11, (7,))
+        target = shares[:, None] * F.one_hot(labels, 11) + (1 - shares[:, None]) * F.one_hot(others, 11)
+        targets_case(out, f"mixed.{i}", f32(7, 11), target, smoothing)
+        out[f"mixed.{i}/labels"] = labels.double()
+        out[f"mixed.{i}/others"] = others.double()
+        out[f"mixed.{i}/shares"] = shares
+        maps = torch.randint(0, 5, (3, 6, 7))
+        targets_case(out, f"pixels.{i}", f32(3, 5, 6, 7), maps, smoothing)
+        out[f"pixels.{i}/labels"] = maps.double()
+    write("targets", out)
+
+
+def targets_case(out, name, logits, target, smoothing):
+    logits = (3 * logits).float().double().requires_grad_(True)
+    loss = F.cross_entropy(logits, target, label_smoothing=smoothing)
+    loss.backward()
+    out[f"{name}/smoothing"] = torch.tensor([smoothing])
+    out[f"{name}/x"], out[f"{name}/dx"], out[f"{name}/y"] = logits, logits.grad, loss.reshape(1)
+
+
 # Optimisers ----------------------------------------------------------------------------------------------------
 
 OPTIMIZERS = {
@@ -241,3 +267,4 @@ if __name__ == "__main__":
     operations()
     optimizers()
     curves()
+    targets()
