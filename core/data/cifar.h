@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-const Shape kCifarShape = {3, 32, 32};
+inline const Shape kCifarShape = {3, 32, 32};
 
 /// Number of classes of the set.
 enum class Cifar { ten = 10, hundred = 100 };
