@@ -39,14 +39,17 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                         .prefetch = recipe.data.prefetch,
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
+  const Labels labels = label_kind(job.program);
   if (split == Split::val) {
-    feed.pipeline =
-        std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, EvaluationBatches{rows}), loading);
+    feed.pipeline = std::make_unique<DataPipeline>(
+        BatchMaker(*feed.source, chain, EvaluationBatches{rows}, labels), loading);
   } else {
     const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
-    const TrainingBatches batches{
-        .seed = static_cast<uint64_t>(recipe.run.seed), .order = order, .micro_batch = rows};
-    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches), loading);
+    const TrainingBatches batches{.seed = static_cast<uint64_t>(recipe.run.seed),
+                                  .order = order,
+                                  .micro_batch = rows,
+                                  .mix = recipe.data.mix};
+    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches, labels), loading);
   }
   return feed;
 }

@@ -3,7 +3,7 @@ trainer_library(core/data
   SOURCES
     batch.cpp byte_stream.cpp cifar.cpp decode.cpp decode_jpeg.cpp decode_png.cpp formats.cpp idx.cpp
     image_folder.cpp jpeg_entropy.cpp jpeg_scan.cpp
-    order.cpp orientation.cpp picture_file.cpp pipeline.cpp resample.cpp section.cpp source.cpp
+    mix.cpp order.cpp orientation.cpp picture_file.cpp pipeline.cpp resample.cpp section.cpp source.cpp
     subset.cpp synthetic.cpp tolerant.cpp transform.cpp view.cpp
     transforms/augment_ops.cpp transforms/center_crop.cpp transforms/color_jitter.cpp transforms/colour.cpp
     transforms/cutout.cpp transforms/gaussian.cpp transforms/horizontal_flip.cpp transforms/median.cpp

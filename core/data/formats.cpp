@@ -80,7 +80,8 @@ SourceFormat synthetic_format() {
             return SourceInfo{synthetic_size(section, request.split), request.network_shape,
                               request.network_classes, 0};
           },
-          [](const std::string&, Split) { return std::vector<std::string>{}; }};
+          [](const std::string&, Split) { return std::vector<std::string>{}; },
+          true};
 }
 
 }  // namespace
@@ -99,6 +100,14 @@ const SourceFormat& source_format(const DataSection& section) {
   if (row == table.end())
     throw Error(ExitCode::recipe, "data.format: unknown format '" + section.format + "'");
   return *row;
+}
+
+std::vector<std::string> formats_with_label_maps() {
+  std::vector<std::string> names;
+  for (const SourceFormat& row : source_formats()) {
+    if (row.gives_label_maps) names.push_back(row.name);
+  }
+  return names;
 }
 
 bool has_split(const DataSection& section, Split split) {

@@ -29,11 +29,15 @@ struct SourceFormat {
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&)> open;
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
+  bool gives_label_maps = false;
 };
 const std::vector<SourceFormat>& source_formats();
 
 /// The row that the section names.
 const SourceFormat& source_format(const DataSection& section);
+
+/// Names of the formats whose sources give a label for every pixel.
+std::vector<std::string> formats_with_label_maps();
 
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);

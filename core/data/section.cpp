@@ -41,6 +41,8 @@ void DataSection::declare(Fields& fields) {
   fields.components("augment", augment, transforms(), "what is done to training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "what is done to validation samples, in order");
+  fields.section("mix", "mixing of training samples with others of their batch, labels too",
+                 [this](Fields& section) { mix.declare(section); });
   fields.section("synthetic", "sizes of the made-up sets of format synthetic", [this](Fields& section) {
     section.add("train_samples", &synthetic_train_samples, "training samples").at_least(1);
     section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/data/decode.h"
+#include "core/data/mix.h"
 #include "core/data/source.h"
 #include "core/data/transform.h"
 
@@ -20,6 +21,7 @@ struct DataSection {
   int64_t workers = 1, prefetch = 4;
   bool drop_last = true;
   TransformList augment, eval_transform;
+  Mix mix;
   int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;
 
   void declare(Fields& fields);

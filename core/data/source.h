@@ -40,6 +40,9 @@ inline bool is_fixed(const Shape& shape) {
   return true;
 }
 
+/// What a network's output is compared with.
+enum class Labels { per_picture, per_pixel };
+
 /// What is known of a source before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
@@ -63,6 +66,11 @@ class DataSource {
   virtual void check_labels(int64_t classes) const = 0;
   /// The samples found unreadable since the last call, each once in a source's life.
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
+  /// Only for formats that give label maps: the class of each pixel, (H, W), of a picture that read() gave
+  /// and transforms may have changed.
+  virtual void map_labels(const Image&, int32_t* /*map*/) const {
+    throw std::logic_error("this source has no label maps");
+  }
 };
 
 }  // namespace trainer

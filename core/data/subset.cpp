@@ -28,6 +28,7 @@ class SubsetSource final : public DataSource {
     return source_->resident_bytes() + static_cast<int64_t>(samples_.capacity() * sizeof(int64_t));
   }
   void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
 
  private:
   int64_t sample(int64_t index) const { return samples_[static_cast<size_t>(index)]; }

@@ -24,6 +24,7 @@ class TolerantSource final : public DataSource {
   int64_t classes() const override { return source_->classes(); }
   int64_t resident_bytes() const override { return source_->resident_bytes(); }
   void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
 
   void read(int64_t index, Image& into) const override {
     read_first(index, [&](int64_t sample) { source_->read(sample, into); });

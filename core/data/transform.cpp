@@ -100,16 +100,35 @@ void TransformChain::read(const DataSource& source, int64_t index, const RandomS
   for (const Transform* step : steps_) step->apply(into, chooser.random());
 }
 
-void TransformChain::write(const Image& image, float* row) const {
+void TransformChain::check_shape(const Image& image) const {
   if (image.channels != output_[0] || image.height != output_[1] || image.width != output_[2]) {
     throw Error(ExitCode::data, fmt::format("a sample has shape {}x{}x{} after its transforms, expected {}",
                                             image.channels, image.height, image.width, to_string(output_)));
   }
+}
+
+void TransformChain::write(const Image& image, float* row) const {
+  check_shape(image);
   const int64_t plane = image.height * image.width;
   for (int64_t c = 0; c < image.channels; ++c) {
     const auto channel = static_cast<size_t>(c);
     scale_bytes(image.pixels.data() + c * plane, map_.scale[channel], map_.offset[channel], plane,
                 row + c * plane);
+  }
+}
+
+void TransformChain::mix_into(const Image& image, const Mixing& mixing, float* row) const {
+  check_shape(image);
+  const float kept = mixing.kept, added = 1 - mixing.kept;
+  for (int64_t c = 0; c < image.channels; ++c) {
+    const float scale = map_.scale[static_cast<size_t>(c)], offset = map_.offset[static_cast<size_t>(c)];
+    for (int64_t y = mixing.top; y < mixing.top + mixing.height; ++y) {
+      const int64_t first = (c * image.height + y) * image.width + mixing.left;
+      const uint8_t* __restrict src = image.pixels.data() + first;
+      float* __restrict dst = row + first;
+      for (int64_t x = 0; x < mixing.width; ++x)
+        dst[x] = kept * dst[x] + added * (scale * static_cast<float>(src[x]) + offset);
+    }
   }
 }
 

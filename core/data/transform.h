@@ -8,6 +8,7 @@
 #include "core/base/rng.h"
 #include "core/base/shape.h"
 #include "core/config/fields.h"
+#include "core/data/mix.h"
 #include "core/data/source.h"
 
 namespace trainer {
@@ -63,9 +64,12 @@ class TransformChain {
   void read(const DataSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
+  /// Puts the image into the mixing's window of a row that holds another already.
+  void mix_into(const Image& image, const Mixing& mixing, float* row) const;
 
  private:
   void add(const Transform* step);
+  void check_shape(const Image& image) const;
 
   std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
   std::vector<const Transform*> steps_;     // what follows

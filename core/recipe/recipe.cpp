@@ -210,6 +210,11 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
                       fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size,
                                   training.micro_batch()));
   }
+  if (data.mix.any() && training.global_batch_size < 2) {
+    diagnostics.error(origin_of("data.mix"),
+                      "mixes samples of one batch: training.global_batch_size must be at "
+                      "least 2, got 1");
+  }
 }
 
 std::string Recipe::to_yaml(bool sources) const {

@@ -62,7 +62,9 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
       images_(executable.tensor("images")),
       labels_(executable.tensor("labels")),
       weights_(executable.tensor("weights")),
-      sample_index_(executable.tensor("sample_index")) {
+      sample_index_(executable.tensor("sample_index")),
+      other_labels_(executable.tensor("other_labels")),
+      shares_(executable.tensor("shares")) {
   if (settings_.micro_batches == 1) {
     first_ = executable.entry("train_step");
   } else {
@@ -113,6 +115,9 @@ void TrainingLoop::bind(const Batch& batch) {
   executable_.bind(labels_, batch.labels);
   executable_.bind(weights_, batch.weights);
   executable_.bind(sample_index_, batch.sample_index);
+  if (other_labels_ == kNone) return;
+  executable_.bind(other_labels_, batch.other_labels);
+  executable_.bind(shares_, batch.shares);
 }
 
 void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {

@@ -76,8 +76,8 @@ class TrainingLoop {
   DataPipeline* validation_;
   LoopSettings settings_;
   LoopOutput out_;
-  size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0;  ///< entry points
-  TensorId images_, labels_, weights_, sample_index_;
+  size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0;                    ///< entry points
+  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
   Interval interval_;
   LoopResult result_;
 };
