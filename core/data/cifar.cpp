@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/error.h"
 #include "core/data/byte_stream.h"
+#include "core/data/data_error.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -49,32 +49,27 @@ std::vector<std::string> files_of(Cifar set, const std::string& path, Split spli
   return files;
 }
 
-[[noreturn]] void fail(const std::string& path, int64_t offset, const std::string& expected,
-                       const std::string& found) {
-  throw Error(ExitCode::data,
-              fmt::format("{}: offset {}: expected {}, found {}", path, offset, expected, found));
-}
-
 /// One file, opened, its size checked; `first` is the number of its first sample.
 struct CifarFile {
   CifarFile(Cifar set, const std::string& name, int64_t first_sample)
       : path(name), stream(open_byte_stream(name)), first(first_sample) {
     if (stream->is_compressed()) {
-      fail(path, 0, "the records of an unpacked archive",
-           "gzip; unpack it with `tar -xzf` and name its directory");
+      fail_in_file(path, 0, "the records of an unpacked archive",
+                   "gzip; unpack it with `tar -xzf` and name its directory");
     }
     const int64_t bytes = stream->most_bytes(), record = record_bytes(set), rest = bytes % record;
-    if (bytes == 0) fail(path, 0, fmt::format("records of {} bytes", record), "an empty file");
+    if (bytes == 0) fail_in_file(path, 0, fmt::format("records of {} bytes", record), "an empty file");
     if (rest != 0) {
-      fail(path, bytes, fmt::format("{} more bytes, as records have {}", record - rest, record),
-           "the end of the file");
+      fail_in_file(path, bytes, fmt::format("{} more bytes, as records have {}", record - rest, record),
+                   "the end of the file");
     }
     samples = bytes / record;
   }
 
   void read(std::byte* into, int64_t bytes) const {
     const int64_t got = stream->read(into, bytes);
-    if (got < bytes) fail(path, got, fmt::format("{} more bytes", bytes - got), "the end of the file");
+    if (got < bytes)
+      fail_in_file(path, got, fmt::format("{} more bytes", bytes - got), "the end of the file");
   }
 
   std::string path;
@@ -138,9 +133,10 @@ class CifarSource : public DataSource {
         std::find_if(places_.begin(), places_.end(), [&](const Place& place) { return place.first > index; });
     const Place& place = *std::prev(after);
     const bool by_network = classes < this->classes() && which == label_bytes(set_) - 1;
-    fail(place.path, (index - place.first) * record_bytes(set_) + which,
-         fmt::format("a {} below {}{}", what, classes, by_network ? ", the network's number of classes" : ""),
-         std::to_string(label(index, which)));
+    fail_in_file(
+        place.path, (index - place.first) * record_bytes(set_) + which,
+        fmt::format("a {} below {}{}", what, classes, by_network ? ", the network's number of classes" : ""),
+        std::to_string(label(index, which)));
   }
 
   struct Place {

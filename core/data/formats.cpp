@@ -8,6 +8,7 @@
 #include "core/data/cifar.h"
 #include "core/data/idx.h"
 #include "core/data/image_folder.h"
+#include "core/data/record.h"
 #include "core/data/subset.h"
 #include "core/data/synthetic.h"
 #include "core/data/tolerant.h"
@@ -68,6 +69,19 @@ SourceFormat image_folder_format() {
           [](const std::string& path, Split) { return missing_image_folder(path); }};
 }
 
+SourceFormat record_format() {
+  return {"record",
+          true,
+          std::nullopt,
+          [](const DataSection& section, const SourceRequest& request) {
+            return open_record(section.path(request.split), section.max_pixels);
+          },
+          [](const DataSection& section, const SourceRequest& request) {
+            return peek_record(section.path(request.split));
+          },
+          [](const std::string& path, Split) { return missing_record(path); }};
+}
+
 SourceFormat synthetic_format() {
   return {"synthetic",
           false,
@@ -87,9 +101,12 @@ SourceFormat synthetic_format() {
 }  // namespace
 
 const std::vector<SourceFormat>& source_formats() {
-  static const std::vector<SourceFormat> table = {idx_format(), cifar_format("cifar10", Cifar::ten),
+  static const std::vector<SourceFormat> table = {idx_format(),
+                                                  cifar_format("cifar10", Cifar::ten),
                                                   cifar_format("cifar100", Cifar::hundred),
-                                                  image_folder_format(), synthetic_format()};
+                                                  image_folder_format(),
+                                                  record_format(),
+                                                  synthetic_format()};
   return table;
 }
 
@@ -118,12 +135,15 @@ Shape expected_shape(const DataSection& section, const Shape& network_shape) {
   return source_format(section).shape.value_or(network_shape);
 }
 
-std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request) {
+std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request) {
   std::unique_ptr<DataSource> source = source_format(section).open(section, request);
+  if (section.val_fraction == 0) return source;
+  return take_split(std::move(source), request.split, section.val_fraction, request.seed);
+}
+
+std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request) {
+  std::unique_ptr<DataSource> source = open_stored(section, request);
   source->check_labels(request.network_classes);
-  if (section.val_fraction > 0) {
-    source = take_split(std::move(source), request.split, section.val_fraction, request.seed);
-  }
   const ErrorBudget budget{.percent = section.error_budget,
                            .split = request.split == Split::train ? "data.train" : "data.val",
                            .list_file = request.unreadable_list};

@@ -46,6 +46,9 @@ bool has_split(const DataSection& section, Split split);
 /// must be.
 Shape expected_shape(const DataSection& section, const Shape& network_shape);
 
+/// Loads a split's samples as they are stored, whatever the network.
+std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request);
+
 /// Loads a split's samples and checks their labels. A bad file throws Error (exit 65), a missing one exit 78.
 /// Pictures that cannot be read later are replaced, within data.error_budget.
 std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request);

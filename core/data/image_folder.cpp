@@ -140,6 +140,19 @@ class ImageFolderSource final : public DataSource {
                     classes, this->classes()));
   }
 
+  std::vector<std::string> class_names() const override { return listing_.classes(); }
+  bool is_encoded() const override { return true; }
+
+  void read_encoded(int64_t index, Image& into) const override {
+    const std::string path = listing_.path(index);
+    into.label = listing_.label(index);
+    try {
+      read_picture_file(path, into.encoded);
+    } catch (const DecodeError& error) {
+      throw UnreadableSampleError({path, error.what()});
+    }
+  }
+
   void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }
 
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {

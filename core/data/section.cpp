@@ -10,10 +10,12 @@ void DataSection::declare(Fields& fields) {
   std::vector<std::string> names;
   for (const SourceFormat& row : source_formats()) names.push_back(row.name);
   fields.add("format", &format, "how the samples are stored").one_of(names);
-  fields.add("train", &train,
-             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
-             "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
-             "image_folder: a folder with a sub-folder of JPEG and PNG files for each class");
+  fields.add(
+      "train", &train,
+      "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+      "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
+      "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
+      "by `trainer data pack`");
   fields.add("val", &val, "validation samples, as train; empty: no validation");
   fields
       .add("val_fraction", &val_fraction,

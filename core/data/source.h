@@ -64,6 +64,14 @@ class DataSource {
   virtual int64_t resident_bytes() const = 0;
   /// Throws Error (exit 65) naming file and offset of the first label that is not below `classes`.
   virtual void check_labels(int64_t classes) const = 0;
+  /// Names of the classes, as many as there are; none where the format has none.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  /// Whether samples are pictures in files of their own; read_encoded() then gives the bytes of one, into
+  /// `encoded`, undecoded, and its label, also where it throws UnreadableSampleError.
+  virtual bool is_encoded() const { return false; }
+  virtual void read_encoded(int64_t, Image& /*into*/) const {
+    throw std::logic_error("this source has no encoded samples");
+  }
   /// The samples found unreadable since the last call, each once in a source's life.
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
   /// Only for formats that give label maps: the class of each pixel, (H, W), of a picture that read() gave

@@ -24,6 +24,9 @@ class SubsetSource final : public DataSource {
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
     source_->read_view(sample(index), chooser, into);
   }
+  std::vector<std::string> class_names() const override { return source_->class_names(); }
+  bool is_encoded() const override { return source_->is_encoded(); }
+  void read_encoded(int64_t index, Image& into) const override { source_->read_encoded(sample(index), into); }
   int64_t resident_bytes() const override {
     return source_->resident_bytes() + static_cast<int64_t>(samples_.capacity() * sizeof(int64_t));
   }
