@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/multiversion.h"
 #include "core/data/transforms/table.h"
 
 namespace trainer {
@@ -37,22 +38,34 @@ struct Bell {
   std::array<float, 2 * kMostRadius + 1> weights{};
 };
 
+constexpr int64_t kMostColumns = kBlock + 2 * kMostRadius;
+
+/// Columns from x on of a row, those beyond an edge reflected; where none are, the row itself.
+const uint8_t* columns_of(const uint8_t* row, int64_t width, int64_t x, int64_t count,
+                          std::array<uint8_t, kMostColumns>& room) {
+  if (x >= 0 && x + count <= width) return row + x;
+  for (int64_t i = 0; i < count; ++i) room[i] = row[reflect(x + i, width)];
+  return room.data();
+}
+
 /// Row y of a plane from column x, `count` of them, blurred.
-void blur(const Bell& bell, const uint8_t* plane, int64_t height, int64_t width, int64_t y, int64_t x,
-          int64_t count, uint8_t* out) {
+TRAINER_MULTIVERSION void blur(const Bell& bell, const uint8_t* plane, int64_t height, int64_t width,
+                               int64_t y, int64_t x, int64_t count, uint8_t* out) {
   const int64_t columns = count + 2 * bell.radius;
-  std::array<int64_t, kBlock + 2 * kMostRadius> place;
-  std::array<float, kBlock + 2 * kMostRadius> sums{};
-  for (int64_t i = 0; i < columns; ++i) place[i] = reflect(x + i - bell.radius, width);
+  std::array<uint8_t, kMostColumns> room;
+  std::array<float, kMostColumns> sums{};
   for (int64_t k = 0; k <= 2 * bell.radius; ++k) {
     const uint8_t* row = plane + reflect(y + k - bell.radius, height) * width;
-    for (int64_t i = 0; i < columns; ++i) sums[i] += bell.weights[k] * static_cast<float>(row[place[i]]);
+    const uint8_t* src = columns_of(row, width, x - bell.radius, columns, room);
+    const float weight = bell.weights[k];
+    for (int64_t i = 0; i < columns; ++i) sums[i] += weight * static_cast<float>(src[i]);
   }
-  for (int64_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (int64_t k = 0; k <= 2 * bell.radius; ++k) sum += bell.weights[k] * sums[i + k];
-    out[i] = static_cast<uint8_t>(std::lrint(std::min(sum, 255.0f)));
+  std::array<float, kBlock> blurred{};
+  for (int64_t k = 0; k <= 2 * bell.radius; ++k) {
+    const float weight = bell.weights[k];
+    for (int64_t i = 0; i < count; ++i) blurred[i] += weight * sums[i + k];
   }
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<uint8_t>(std::lrint(std::min(blurred[i], 255.0f)));
 }
 
 class Gaussian : public Transform {

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/multiversion.h"
 #include "core/data/transforms/table.h"
 
 namespace trainer {
@@ -13,7 +14,7 @@ constexpr int64_t kMostSide = 5;
 using Lanes = std::array<uint8_t, kLanes>;
 
 /// Puts the smaller of each lane into a, the larger into b.
-void sort_two(Lanes& a, Lanes& b) {
+inline void sort_two(Lanes& a, Lanes& b) {
   for (size_t i = 0; i < kLanes; ++i) {
     const uint8_t low = std::min(a[i], b[i]), high = std::max(a[i], b[i]);
     a[i] = low, b[i] = high;
@@ -40,7 +41,7 @@ struct Neighbours {
 
 /// Of half of the values and two more, neither the least nor the greatest can be the median: both go, one of
 /// the others comes, until three are left.
-Lanes find_median(const Neighbours& neighbours, int64_t side) {
+TRAINER_MULTIVERSION Lanes find_median(const Neighbours& neighbours, int64_t side) {
   std::array<Lanes, kMostSide * kMostSide / 2 + 2> held;
   const int64_t all = side * side;
   int64_t count = all / 2 + 2, next = count;
