@@ -84,7 +84,7 @@ void level_out(Image& image, double) {
 }  // namespace
 
 const std::array<AugmentOp, 14>& augment_ops() {
-  static constexpr std::array<AugmentOp, 14> table = {{
+  static constexpr std::array<AugmentOp, 14> kTable = {{
       {"Identity", false, none, keep},
       {"ShearX", true, shear, shear_x},
       {"ShearY", true, shear, shear_y},
@@ -100,7 +100,7 @@ const std::array<AugmentOp, 14>& augment_ops() {
       {"AutoContrast", false, none, spread},
       {"Equalize", false, none, level_out},
   }};
-  return table;
+  return kTable;
 }
 
 }  // namespace trainer

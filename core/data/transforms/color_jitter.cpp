@@ -14,12 +14,12 @@ namespace {
 class ColorJitter : public Transform {
  public:
   void declare(Fields& fields) override {
-    const auto factor = [&](const char* name, double* target) {
-      fields.add(name, target, "b: a factor from max(0, 1 - b) to 1 + b").at_least(0).at_most(100);
+    const auto factor = [&](const char* name, double& target) {
+      fields.add(name, &target, "b: a factor from max(0, 1 - b) to 1 + b").at_least(0).at_most(100);
     };
-    factor("brightness", &brightness_);
-    factor("contrast", &contrast_);
-    factor("saturation", &saturation_);
+    factor("brightness", brightness_);
+    factor("contrast", contrast_);
+    factor("saturation", saturation_);
     fields.add("hue", &hue_, "h: a turn from -h to h of the full circle").at_least(0).at_most(0.5);
   }
   bool is_random() const override { return true; }
