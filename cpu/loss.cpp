@@ -5,9 +5,33 @@
 #include "core/graph/ops/cross_entropy.h"
 #include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/pixel_loss.h"
 
 namespace trainer::cpu {
 namespace {
+
+/// What a row is compared with: `label`, or both labels by their shares.
+struct Target {
+  int32_t label, other;
+  float share;  // of `label`
+};
+
+/// The slots of a call's targets; without others each row has its label alone.
+struct TargetSlots {
+  TargetSlots(const std::vector<void* const*>& inputs, size_t labels)
+      : label(inputs[labels]), mixed(inputs.size() > labels + 2) {
+    if (mixed) other = inputs[labels + 2], share = inputs[labels + 3];
+  }
+  Target row(int64_t n) const {
+    const int32_t own = at<const int32_t>(label)[n];
+    return mixed ? Target{own, at<const int32_t>(other)[n], at<const float>(share)[n]} : Target{own, own, 1};
+  }
+
+  void* const* label;
+  void* const* other = nullptr;
+  void* const* share = nullptr;
+  bool mixed;
+};
 
 /// Largest of a row; NaN where the row holds one, so that it reaches the loss.
 float row_max(const float* row, int64_t classes) {
@@ -24,7 +48,7 @@ TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t clas
 }
 
 /// Loss of one sample, in double: log-sum-exp minus the target's share of the logits.
-double sample_loss(const float* row, int64_t classes, int32_t label, double smoothing) {
+double sample_loss(const float* row, int64_t classes, const Target& target, double smoothing) {
   const float largest = row_max(row, classes);
   const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
   double mean = 0;
@@ -32,30 +56,34 @@ double sample_loss(const float* row, int64_t classes, int32_t label, double smoo
     for (int64_t c = 0; c < classes; ++c) mean += row[c];
     mean /= static_cast<double>(classes);
   }
-  return log_sum - (1 - smoothing) * row[label] - smoothing * mean;
+  double own = row[target.label];
+  if (target.share != 1) own += (1.0 - target.share) * (static_cast<double>(row[target.other]) - own);
+  return log_sum - (1 - smoothing) * own - smoothing * mean;
 }
 
-TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, int32_t label, float scale,
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const Target& target, float scale,
                                        float smoothing, float* dx) {
   const float largest = row_max(row, classes);
   const float inverse = 1.0f / exp_sum(row, largest, classes);
   const float even = smoothing / static_cast<float>(classes);
 #pragma omp simd
   for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
-  dx[label] -= scale * (1.0f - smoothing);
+  const float sharp = scale * (1.0f - smoothing);
+  dx[target.label] -= sharp * target.share;
+  if (target.share != 1) dx[target.other] -= sharp * (1.0f - target.share);
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
+  if (is_per_pixel(context.inputs[0])) return compile_pixel_cross_entropy(context, slots);
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
   const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
-  return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
-                 loss = slots.outputs[0]] {
+  const TargetSlots targets(slots.inputs, 1);
+  return kernel([=, x = slots.inputs[0], weight = slots.inputs[2], loss = slots.outputs[0]] {
     double sum = 0;  // one thread, in order: the same bits for any number of threads
     for (int64_t n = 0; n < rows; ++n) {
       const float w = at<const float>(weight)[n];
       if (w == 0) continue;
-      sum +=
-          w * sample_loss(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], smoothing);
+      sum += w * sample_loss(at<const float>(x) + n * classes, classes, targets.row(n), smoothing);
     }
     *at<float>(loss) = static_cast<float>(sum);
   });
@@ -63,19 +91,21 @@ std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Ch
 
 std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context, const Choice&,
                                                        const Slots& slots) {
+  if (is_per_pixel(context.inputs[1])) return compile_pixel_cross_entropy_backward(context, slots);
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
   const int64_t rows = context.inputs[1].shape[0], classes = context.inputs[1].shape[1];
-  return kernel([=, dloss = slots.inputs[0], x = slots.inputs[1], label = slots.inputs[2],
-                 weight = slots.inputs[3], dx = slots.outputs[0]] {
-    parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        gradient_row(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n],
-                     *at<const float>(dloss) * at<const float>(weight)[n], smoothing,
-                     at<float>(dx) + n * classes);
-      }
-    });
-  });
+  const TargetSlots targets(slots.inputs, 2);
+  return kernel(
+      [=, dloss = slots.inputs[0], x = slots.inputs[1], weight = slots.inputs[3], dx = slots.outputs[0]] {
+        parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
+          for (int64_t n = begin; n < end; ++n) {
+            gradient_row(at<const float>(x) + n * classes, classes, targets.row(n),
+                         *at<const float>(dloss) * at<const float>(weight)[n], smoothing,
+                         at<float>(dx) + n * classes);
+          }
+        });
+      });
 }
 
 /// Whether the label is among the k largest; of equal logits the lower class comes first.
@@ -88,6 +118,7 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 }
 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
+  if (is_per_pixel(context.inputs[0])) return compile_pixel_top_k(context, slots);
   const int64_t k = static_cast<const TopK&>(context.op).k;
   const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
   return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
@@ -102,12 +133,20 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
   });
 }
 
+/// Sums of the tiles of an image wait in the workspace for being added up in order.
+Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  if (is_per_pixel(context.inputs[0]))
+    choice.workspace_bytes = pixel_workspace_bytes(context.inputs[0].shape);
+  return choice;
+}
+
 }  // namespace
 
 void add_loss(Handlers& handlers) {
-  handlers[typeid(CrossEntropy)] = {select_row_major, compile_cross_entropy, {}};
+  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, {}};
   handlers[typeid(CrossEntropyBackward)] = {select_row_major, compile_cross_entropy_backward, {}};
-  handlers[typeid(TopK)] = {select_row_major, compile_top_k, {}};
+  handlers[typeid(TopK)] = {select_sum, compile_top_k, {}};
 }
 
 }  // namespace trainer::cpu

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/fixtures/*.safetensors: what PyTorch computes for operations, optimisers and short trainings.
+"""Writes tests/fixtures/*.safetensors: what PyTorch computes for operations, optimisers, transforms and short
+trainings.
 
-Needs numpy and torch (CPU). The files are small and kept with the sources, so that the tests need neither.
+Needs numpy, torch (CPU), torchvision and PIL. The files are small and kept with the sources, so that the tests need
+none of them.
 """
 
 import json
@@ -141,6 +143,83 @@ def operations():
         out[f"cross_entropy.{i}/dx"] = logits.grad
     more_operations(out)
     write("operations", out)
+
+
+def targets():
+    """Cross entropy against two labels with shares (as class probabilities), and against maps of labels."""
+    torch.manual_seed(2)
+    out = {}
+    for i, smoothing in enumerate([0.0, 0.1]):
+        shares = torch.rand(7).double().float().double()
+        labels, others = torch.randint(0, 11, (7,)), torch.randint(0, 11, (7,))
+        target = shares[:, None] * F.one_hot(labels, 11) + (1 - shares[:, None]) * F.one_hot(others, 11)
+        targets_case(out, f"mixed.{i}", f32(7, 11), target, smoothing)
+        out[f"mixed.{i}/labels"] = labels.double()
+        out[f"mixed.{i}/others"] = others.double()
+        out[f"mixed.{i}/shares"] = shares
+        maps = torch.randint(0, 5, (3, 6, 7))
+        targets_case(out, f"pixels.{i}", f32(3, 5, 6, 7), maps, smoothing)
+        out[f"pixels.{i}/labels"] = maps.double()
+    write("targets", out)
+
+
+def targets_case(out, name, logits, target, smoothing):
+    logits = (3 * logits).float().double().requires_grad_(True)
+    loss = F.cross_entropy(logits, target, label_smoothing=smoothing)
+    loss.backward()
+    out[f"{name}/smoothing"] = torch.tensor([smoothing])
+    out[f"{name}/x"], out[f"{name}/dx"], out[f"{name}/y"] = logits, logits.grad, loss.reshape(1)
+
+
+# Transforms of pictures --------------------------------------------------------------------------------------
+
+
+def transforms():
+    """What torchvision makes of a picture of bytes (the median: what PIL makes of it)."""
+    from PIL import Image, ImageFilter
+    from torchvision.transforms import InterpolationMode, RandAugment, autoaugment
+    from torchvision.transforms import functional as TF
+
+    torch.manual_seed(3)
+    rows, columns = torch.arange(9.0)[:, None], torch.arange(11.0)
+    smooth = torch.stack([20 * rows + 5 * columns, 200 - 15 * columns + 0 * rows, 40 + 3 * rows * columns / 2])
+    image = (smooth + 25 * torch.randn(3, 9, 11)).clamp(5, 230).to(torch.uint8)
+    image[:, 2, 3:7] = image[:1, 2, 3:7]  # greys, which have no hue
+    wide = (128 + 30 * torch.randn(1, 24, 30)).clamp(0, 255).to(torch.uint8)  # enough pixels to be equalised
+    out = {"image": image, "grey": image[:1], "wide": wide, "wide.equalized": TF.equalize(wide)}
+
+    def keep(name, picture):
+        out[name] = picture.float()
+
+    for i, factor in enumerate([0.0, 0.375, 1.0, 1.75]):
+        for kind in ["brightness", "contrast", "saturation", "sharpness"]:
+            keep(f"{kind}.{i}", getattr(TF, f"adjust_{kind}")(image, factor))
+        keep(f"grey_contrast.{i}", TF.adjust_contrast(image[:1], factor))
+        out[f"factor.{i}"] = torch.tensor([factor])
+    for i, shift in enumerate([-0.5, -0.125, 0.0, 0.03125, 0.3125]):
+        # Its conversion of bytes, not the one within this release's adjust_hue, which darkens whatever the shift.
+        turned = TF.adjust_hue(TF.convert_image_dtype(image, torch.float32), shift)
+        keep(f"hue.{i}", TF.convert_image_dtype(turned, torch.uint8))
+        out[f"shift.{i}"] = torch.tensor([shift])
+    for i, angle in enumerate([-33.0, 8.0, 90.0]):
+        keep(f"rotation.{i}", TF.rotate(image, angle, InterpolationMode.BILINEAR))
+        out[f"angle.{i}"] = torch.tensor([angle])
+    for i, sigma in enumerate([0.375, 1.0, 2.5]):
+        radius = min(math.ceil(3 * sigma), 8)
+        keep(f"gaussian.{i}", TF.gaussian_blur(image, 2 * radius + 1, sigma))
+        out[f"sigma.{i}"] = torch.tensor([sigma])
+    for side in [3, 5]:
+        planes = [Image.fromarray(plane.numpy()).filter(ImageFilter.MedianFilter(side)) for plane in image]
+        keep(f"median.{side}", torch.stack([torch.from_numpy(np.array(plane)) for plane in planes]))
+    for name, (magnitudes, signed) in RandAugment()._augmentation_space(31, image.shape[1:]).items():
+        for level in [9, 28] if magnitudes.ndim > 0 else [9]:
+            magnitude = float(magnitudes[level]) if magnitudes.ndim > 0 else 0.0
+            out[f"{name}.{level}"] = torch.tensor([magnitude])
+            for sign, signed_magnitude in {"+": magnitude, "-": -magnitude}.items():
+                if sign == "+" or signed:
+                    keep(f"{name}.{level}{sign}", autoaugment._apply_op(
+                        image, name, signed_magnitude, InterpolationMode.NEAREST, None))
+    write("transforms", out)
 
 
 # Optimisers ----------------------------------------------------------------------------------------------------
@@ -324,3 +403,5 @@ if __name__ == "__main__":
     optimizers()
     schedules()
     curves()
+    targets()
+    transforms()

@@ -6,21 +6,21 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--lint] [--dry-run]
-  --lint     also what scripts/lint.sh needs: clang-format and clang-tidy
+  --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
   --dry-run  only show what is missing and the command that would install it
 TEXT
 }
 
 readonly unavailable=69 # EX_UNAVAILABLE
 packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
-  nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev dataset-fashion-mnist)
+  nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev libjpeg62-turbo-dev libpng-dev libxxhash-dev dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
 dry_run=no
 for argument in "$@"; do
   case $argument in
     --lint)
-      packages+=(clang-format clang-tidy)
-      tools+=(clang-format clang-tidy)
+      packages+=(clang-format clang-tidy clang libclang-rt-14-dev)
+      tools+=(clang-format clang-tidy clang++)
       ;;
     --dry-run) dry_run=yes ;;
     -h | --help)

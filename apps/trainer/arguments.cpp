@@ -20,7 +20,7 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "plan", "layers"};
+  static const std::vector<std::string> names = {"train", "plan", "layers", "data"};
   return names;
 }
 
@@ -40,14 +40,30 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
                                            fmt::join(commands(), ", ")));
 }
 
-void add_recipe_options(CLI::App& command, Arguments& arguments) {
+void add_recipe(CLI::App& command, Arguments& arguments) {
   command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
   command.add_option("overrides", arguments.overrides, "section.key=value: changes one key of the recipe");
+}
+
+void add_recipe_options(CLI::App& command, Arguments& arguments) {
+  add_recipe(command, arguments);
   command.add_flag("--dump-config", arguments.dump_config,
                    "print the whole recipe with the source of each value, and stop");
   command
       .add_option("--disable-pass", arguments.disabled_passes, "leave out an optional pass (may be repeated)")
       ->allow_extra_args(false);
+}
+
+void add_data_commands(CLI::App& data, Arguments& arguments) {
+  data.require_subcommand(1);
+  CLI::App* stats = data.add_subcommand("stats", "count, measure and check the recipe's samples");
+  add_recipe(*stats, arguments);
+  stats->add_flag("--json", arguments.json, "print the report as JSON");
+  CLI::App* pack =
+      data.add_subcommand("pack", "copy a split's samples into one file, for data.format: record");
+  add_recipe(*pack, arguments);
+  pack->add_option("--out,-o", arguments.out, "the file to write")->required();
+  pack->add_option("--split", arguments.split, "train or val")->check(CLI::IsMember({"train", "val"}));
 }
 
 }  // namespace
@@ -71,6 +87,9 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   app.add_subcommand("layers",
                      "list layers, losses, optimisers, schedules and transforms with their parameters");
 
+  CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
+  add_data_commands(*data, arguments);
+
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
@@ -83,6 +102,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
+  if (data->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
+  if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   return arguments;
 }
 

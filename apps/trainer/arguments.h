@@ -9,14 +9,16 @@ namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
-  enum class Command { train, plan, layers };
+  enum class Command { train, plan, layers, data_stats, data_pack };
   Command command = Command::train;
   std::string config;
   std::vector<std::string> overrides;
   bool dump_config = false;
   std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
   std::vector<std::string> disabled_passes;  ///< plan, train
-  bool json = false;                         ///< plan
+  bool json = false;                         ///< plan, data stats
+  std::string out;                           ///< data pack: the record file
+  std::string split = "train";               ///< data pack: "train" or "val"
 };
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).

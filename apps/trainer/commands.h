@@ -10,5 +10,7 @@ namespace trainer {
 int train_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int layers_command();
+int data_stats_command(const Arguments& arguments);
+int data_pack_command(const Arguments& arguments);
 
 }  // namespace trainer

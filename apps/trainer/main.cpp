@@ -21,6 +21,10 @@ int run(int argc, const char* const* argv) {
       return plan_command(*arguments);
     case Arguments::Command::layers:
       return layers_command();
+    case Arguments::Command::data_stats:
+      return data_stats_command(*arguments);
+    case Arguments::Command::data_pack:
+      return data_pack_command(*arguments);
   }
   return 0;
 }

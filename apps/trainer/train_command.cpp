@@ -20,10 +20,13 @@ struct Feed {
   std::unique_ptr<DataPipeline> pipeline;
 };
 
-Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split) {
+Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split,
+               const std::filesystem::path& unreadable_list) {
   Feed feed;
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
-  feed.source = open_source(recipe.data, source_request(recipe, job.program, split));
+  SourceRequest request = source_request(recipe, job.program, split);
+  request.unreadable_list = unreadable_list.string();
+  feed.source = open_source(recipe.data, request);
   Diagnostics diagnostics;
   TransformChain chain(recipe.data.transform_list(split), feed.source->sample_shape(), diagnostics);
   if (chain.output_shape() != recipe.model.input && diagnostics.ok()) {
@@ -36,14 +39,17 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                         .prefetch = recipe.data.prefetch,
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
+  const Labels labels = label_kind(job.program);
   if (split == Split::val) {
-    feed.pipeline =
-        std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, EvaluationBatches{rows}), loading);
+    feed.pipeline = std::make_unique<DataPipeline>(
+        BatchMaker(*feed.source, chain, EvaluationBatches{rows}, labels), loading);
   } else {
     const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
-    const TrainingBatches batches{
-        .seed = static_cast<uint64_t>(recipe.run.seed), .order = order, .micro_batch = rows};
-    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches), loading);
+    const TrainingBatches batches{.seed = static_cast<uint64_t>(recipe.run.seed),
+                                  .order = order,
+                                  .micro_batch = rows,
+                                  .mix = recipe.data.mix};
+    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches, labels), loading);
   }
   return feed;
 }
@@ -71,13 +77,15 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
   }
 }
 
-Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& result) {
+Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& result,
+                   const UnreadableList& unreadable) {
   Summary summary = {{"finished", true},
                      {"run.name", recipe.run.name},
                      {"steps", job.settings.steps},
                      {"training.loss", result.train_loss},
                      {"training.seconds", result.training_seconds},
                      {"training.first_step_seconds", result.first_step_seconds},
+                     {"data.unreadable_samples", unreadable.size()},
                      {"memory.planned_bytes", job.memory.total()},
                      {"memory.peak_bytes", peak_resident_bytes()}};
   for (const auto& [name, value] : result.last) summary.emplace_back("validation.last." + name, value);
@@ -85,11 +93,22 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& resul
   return summary;
 }
 
+/// A run that ends early, perhaps for too many unreadable samples, still names those it found.
+LoopResult run_loop(TrainingLoop& loop, UnreadableList& unreadable) {
+  try {
+    return loop.run();
+  } catch (...) {
+    unreadable.report();
+    throw;
+  }
+}
+
 /// Trains in a directory that is this process's own now.
 void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning,
            RunDirectory& directory, Progress& progress, Log& log) {
-  const Feed train_feed = open_feed(recipe, job, backend, Split::train);
-  const Feed validation_feed = open_feed(recipe, job, backend, Split::val);
+  const std::filesystem::path list = directory.file("bad_samples.txt");
+  const Feed train_feed = open_feed(recipe, job, backend, Split::train, list);
+  const Feed validation_feed = open_feed(recipe, job, backend, Split::val, list);
   Executable executable(job.plan, backend);
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
@@ -99,12 +118,16 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning&
   if (recipe.runtime.autotune) save_tuning(tuning, directory.file(kTuningFile));
   announce(recipe, job, backend, directory, log);
   MetricsWriter metrics(directory.file("metrics.jsonl"));
+  UnreadableList unreadable(list, log);
+  for (const Feed* feed : {&train_feed, &validation_feed}) {
+    if (feed->source) unreadable.watch(*feed->source);
+  }
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
-                    {.metrics = metrics, .progress = progress, .log = log});
-  const LoopResult result = loop.run();
+                    {.metrics = metrics, .progress = progress, .log = log, .unreadable = unreadable});
+  const LoopResult result = run_loop(loop, unreadable);
   save_weights(executable, directory.file("model.safetensors"));
   if (job.settings.averages) save_averages(executable, directory.file("model_ema.safetensors"));
-  write_summary(directory.file("summary.json"), summary_of(recipe, job, result));
+  write_summary(directory.file("summary.json"), summary_of(recipe, job, result, unreadable));
 
   std::string text =
       fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace trainer {
 namespace {
@@ -21,32 +22,48 @@ int64_t image_bytes(const Shape& sample, int64_t rows) {
   return aligned(numel(batch));
 }
 
-}  // namespace
-
-int64_t batch_bytes(const Shape& sample, int64_t rows) {
-  const int64_t column = aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
-  return image_bytes(sample, rows) + 3 * column;
+int64_t labels_per_sample(const Shape& sample, Labels labels) {
+  return labels == Labels::per_pixel ? sample[1] * sample[2] : 1;
 }
 
-Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows) {
-  const int64_t column = aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
-  std::byte* columns = memory + image_bytes(sample, rows);
+int64_t label_bytes(const Shape& sample, int64_t rows, Labels labels) {
+  return aligned(rows * labels_per_sample(sample, labels) * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+/// Of the arrays with one number of four bytes per sample.
+int64_t column_bytes(int64_t rows) {
+  return aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+}  // namespace
+
+int64_t batch_bytes(const Shape& sample, int64_t rows, Labels labels) {
+  return image_bytes(sample, rows) + label_bytes(sample, rows, labels) + 4 * column_bytes(rows);
+}
+
+Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, Labels labels) {
+  const int64_t column = column_bytes(rows);
+  std::byte* columns = memory + image_bytes(sample, rows) + label_bytes(sample, rows, labels);
   Batch batch;
   batch.images = reinterpret_cast<float*>(memory);
-  batch.labels = reinterpret_cast<int32_t*>(columns);
-  batch.weights = reinterpret_cast<float*>(columns + column);
-  batch.sample_index = reinterpret_cast<int32_t*>(columns + 2 * column);
+  batch.labels = reinterpret_cast<int32_t*>(memory + image_bytes(sample, rows));
+  batch.weights = reinterpret_cast<float*>(columns);
+  batch.sample_index = reinterpret_cast<int32_t*>(columns + column);
+  batch.other_labels = reinterpret_cast<int32_t*>(columns + 2 * column);
+  batch.shares = reinterpret_cast<float*>(columns + 3 * column);
   return batch;
 }
 
-BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training)
+BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training,
+                       Labels labels)
     : source_(&source),
       chain_(std::move(chain)),
       training_(training),
       augment_key_(random_key(training.seed, "augment")),
       rows_(training.micro_batch),
       row_floats_(numel(chain_.output_shape())),
-      end_(std::numeric_limits<int64_t>::max()) {
+      end_(std::numeric_limits<int64_t>::max()),
+      labels_(labels) {
   const int64_t global_batch = training.order.global_batch();
   if (rows_ < 1 || global_batch % rows_ != 0) {
     throw Error(ExitCode::recipe,
@@ -54,14 +71,17 @@ BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const Tra
                             global_batch, rows_));
   }
   first_ = training.first_step * (global_batch / rows_);
+  if (training.mix.any()) mixing_.emplace(training.mix, training.seed, global_batch);
 }
 
-BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation)
+BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation,
+                       Labels labels)
     : source_(&source),
       chain_(std::move(chain)),
       rows_(evaluation.batch),
       row_floats_(numel(chain_.output_shape())),
-      end_((source.size() + rows_ - 1) / rows_) {}
+      end_((source.size() + rows_ - 1) / rows_),
+      labels_(labels) {}
 
 void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const {
   batch.real = rows_;
@@ -85,31 +105,61 @@ void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::ato
   }
 }
 
-void BatchMaker::make_training_row(Batch& batch, int64_t row, Image& image) const {
+/// Sample number i of [0, global batch) of a step, augmented.
+void BatchMaker::load_training_sample(int64_t step, int64_t i, Image& image) const {
   const TrainingOrder& order = training_->order;
-  const auto [epoch, index] = order.at(batch.step, batch.first + row);
+  const auto [epoch, index] = order.at(step, i);
   const int64_t sample = shuffled_index(training_->seed, epoch, index, order.size());
-  source_->read(sample, image);
-  RandomStream random(augment_key_, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
-  chain_.apply(image, random);
+  const RandomStream random(augment_key_, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
+  chain_.read(*source_, sample, random, image);
+}
+
+void BatchMaker::make_training_row(Batch& batch, int64_t row, Image& image) const {
+  load_training_sample(batch.step, batch.first + row, image);
   chain_.write(image, batch.images + row * row_floats_);
-  batch.labels[row] = image.label;
-  batch.weights[row] = 1.0f / static_cast<float>(order.global_batch());
+  write_label(batch, row, image);
+  batch.weights[row] = 1.0f / static_cast<float>(training_->order.global_batch());
+  if (mixing_) mix_row(batch, row, image);
+}
+
+/// The partner is loaded once more, as its own row has it: rows of one micro-batch do not depend on others.
+void BatchMaker::mix_row(Batch& batch, int64_t row, Image& image) const {
+  const Mixing mixing = mixing_->draw(batch.step, batch.first + row, image.height, image.width);
+  if (mixing.share == 1) return;
+  load_training_sample(batch.step, mixing.partner, image);
+  chain_.mix_into(image, mixing, batch.images + row * row_floats_);
+  batch.other_labels[row] = image.label;
+  batch.shares[row] = mixing.share;
+  if (mixing.share >= 0.5f) return;
+  std::swap(batch.labels[row], batch.other_labels[row]);
+  batch.shares[row] = 1 - mixing.share;
+}
+
+void BatchMaker::write_label(Batch& batch, int64_t row, const Image& image) const {
+  if (labels_ == Labels::per_pixel) {
+    source_->map_labels(image, batch.labels + row * image.height * image.width);
+  } else {
+    batch.labels[row] = image.label;
+  }
+  batch.other_labels[row] = image.label;
+  batch.shares[row] = 1;
 }
 
 void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) const {
   float* pixels = batch.images + row * row_floats_;
   if (row >= batch.real) {
+    const int64_t count = labels_per_sample(chain_.output_shape(), labels_);
     std::fill_n(pixels, row_floats_, 0.0f);
-    batch.labels[row] = 0;
+    std::fill_n(batch.labels + row * count, count, 0);
     batch.weights[row] = 0;
+    batch.other_labels[row] = 0;
+    batch.shares[row] = 1;
     return;
   }
-  source_->read(batch.step * rows_ + row, image);
-  RandomStream unused(0);  // evaluation has no random transforms
-  chain_.apply(image, unused);
+  const RandomStream unused(0);  // evaluation has no random transforms
+  chain_.read(*source_, batch.step * rows_ + row, unused, image);
   chain_.write(image, pixels);
-  batch.labels[row] = image.label;
+  write_label(batch, row, image);
   batch.weights[row] = 1;
 }
 

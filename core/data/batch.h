@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/shape.h"
+#include "core/data/mix.h"
 #include "core/data/order.h"
 #include "core/data/source.h"
 #include "core/data/transform.h"
@@ -16,9 +17,11 @@ namespace trainer {
 /// A micro-batch of N rows in one piece of memory, each array aligned to 64 bytes.
 struct Batch {
   float* images = nullptr;          ///< (N, C, H, W)
-  int32_t* labels = nullptr;        ///< (N)
+  int32_t* labels = nullptr;        ///< (N), or (N, H, W) with labels for every pixel
   float* weights = nullptr;         ///< (N) training: 1 / global batch size; evaluation: 1, padding 0
   int32_t* sample_index = nullptr;  ///< (N) number of each sample within its global batch
+  int32_t* other_labels = nullptr;  ///< (N) of the samples mixed in; without mixing as labels
+  float* shares = nullptr;          ///< (N) of `labels` against `other_labels`: from 0.5 to 1
   int64_t step = 0;                 ///< evaluation: number of the batch
   int64_t first = 0;                ///< number of the first row within the global batch
   int64_t epoch = 0;                ///< of the first row
@@ -26,9 +29,9 @@ struct Batch {
 };
 
 /// Bytes of a batch of `rows` samples of shape (C, H, W).
-int64_t batch_bytes(const Shape& sample, int64_t rows);
+int64_t batch_bytes(const Shape& sample, int64_t rows, Labels labels = Labels::per_picture);
 /// A batch over memory of that size.
-Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows);
+Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, Labels labels = Labels::per_picture);
 
 /// Batches in the shuffled order, augmented. Each step is global_batch / micro_batch micro-batches.
 struct TrainingBatches {
@@ -36,6 +39,7 @@ struct TrainingBatches {
   TrainingOrder order;
   int64_t micro_batch;
   int64_t first_step = 0;
+  Mix mix = {};  ///< only with labels per picture
 };
 
 /// One pass in the stored order; the last batch is padded with zeros of weight 0.
@@ -48,20 +52,26 @@ struct EvaluationBatches {
 class BatchMaker {
  public:
   /// Throws Error (exit 78) where the micro-batch does not divide the global batch.
-  BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training);
-  BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation);
+  BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training,
+             Labels labels = Labels::per_picture);
+  BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation,
+             Labels labels = Labels::per_picture);
 
   int64_t rows() const { return rows_; }
   int64_t first() const { return first_; }  ///< number of the first micro-batch
   int64_t end() const { return end_; }      ///< one past the last; training has none
   const TransformChain& chain() const { return chain_; }
+  Labels labels() const { return labels_; }
 
   /// Gives up between samples once `interrupt` is set; the batch is then worthless.
   void make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const;
 
  private:
+  void load_training_sample(int64_t step, int64_t i, Image& image) const;
   void make_training_row(Batch& batch, int64_t row, Image& image) const;
+  void mix_row(Batch& batch, int64_t row, Image& image) const;
   void make_evaluation_row(Batch& batch, int64_t row, Image& image) const;
+  void write_label(Batch& batch, int64_t row, const Image& image) const;
 
   const DataSource* source_;
   TransformChain chain_;
@@ -69,6 +79,8 @@ class BatchMaker {
   uint64_t augment_key_ = 0;
   int64_t rows_, row_floats_;
   int64_t first_ = 0, end_;
+  Labels labels_;
+  std::optional<MixingDraw> mixing_;
 };
 
 }  // namespace trainer

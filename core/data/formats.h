@@ -17,26 +17,40 @@ struct SourceRequest {
   Split split = Split::train;
   Shape network_shape;  ///< one sample as the network takes it, (C, H, W)
   int64_t network_classes = 0;
-  uint64_t seed = 0;  ///< of the run
+  uint64_t seed = 0;            ///< of the run
+  std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
 };
 
 /// A row of the table of formats.
 struct SourceFormat {
   std::string name;
   bool reads_files;
+  std::optional<Shape> shape;  ///< of a sample, where no file need be read to know it; see is_fixed
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&)> open;
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
-  std::function<std::vector<std::string>(const std::string& path)> missing;
+  std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
+  bool gives_label_maps = false;
 };
 const std::vector<SourceFormat>& source_formats();
 
 /// The row that the section names.
 const SourceFormat& source_format(const DataSection& section);
 
+/// Names of the formats whose sources give a label for every pixel.
+std::vector<std::string> formats_with_label_maps();
+
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);
 
+/// The shape of a sample that the recipe alone tells; where only the files tell, `network_shape`, which it
+/// must be.
+Shape expected_shape(const DataSection& section, const Shape& network_shape);
+
+/// Loads a split's samples as they are stored, whatever the network.
+std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request);
+
 /// Loads a split's samples and checks their labels. A bad file throws Error (exit 65), a missing one exit 78.
+/// Pictures that cannot be read later are replaced, within data.error_budget.
 std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request);
 
 /// Size and shape without loading; nullopt where files are missing. Bad headers throw Error (exit 65).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,7 +13,9 @@ struct Image {
   int64_t channels = 0, height = 0, width = 0;
   int32_t label = 0;
   std::vector<uint8_t> pixels;
-  std::vector<uint8_t> spare;  ///< room for work that cannot be done in place; swapped with pixels
+  std::vector<uint8_t> spare;    ///< room for work that cannot be done in place; swapped with pixels
+  std::vector<uint8_t> encoded;  ///< room for a file's bytes
+  std::vector<float> lines;      ///< room for rows on their way to another size
 
   void resize(int64_t new_channels, int64_t new_height, int64_t new_width) {
     channels = new_channels, height = new_height, width = new_width;

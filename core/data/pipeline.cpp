@@ -12,8 +12,9 @@ int64_t DataPipeline::slot_count(int64_t workers, int64_t prefetch) {
   return workers == 0 ? 1 : std::max(workers, prefetch) + 1;
 }
 
-int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch) {
-  return slot_count(workers, prefetch) * batch_bytes(sample, rows);
+int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch,
+                                 Labels labels) {
+  return slot_count(workers, prefetch) * batch_bytes(sample, rows, labels);
 }
 
 DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
@@ -21,8 +22,8 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
   const Shape& shape = maker_.chain().output_shape();
   slots_.resize(static_cast<size_t>(slot_count(loading.workers, loading.prefetch)));
   for (Slot& slot : slots_) {
-    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows()));
-    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows());
+    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows(), maker_.labels()));
+    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows(), maker_.labels());
   }
   const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
   for (size_t i = 0; i < makers; ++i) images_.push_back(maker_.chain().make_image());

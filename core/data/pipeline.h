@@ -41,7 +41,8 @@ class DataPipeline {
   void restart();
 
   /// Bytes that the ring asks its allocator for, one buffer per slot.
-  static int64_t ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch);
+  static int64_t ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch,
+                            Labels labels = Labels::per_picture);
 
  private:
   struct Slot {

@@ -10,9 +10,25 @@ void DataSection::declare(Fields& fields) {
   std::vector<std::string> names;
   for (const SourceFormat& row : source_formats()) names.push_back(row.name);
   fields.add("format", &format, "how the samples are stored").one_of(names);
-  fields.add("train", &train,
-             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]");
+  fields.add(
+      "train", &train,
+      "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+      "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
+      "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
+      "by `trainer data pack`");
   fields.add("val", &val, "validation samples, as train; empty: no validation");
+  fields
+      .add("val_fraction", &val_fraction,
+           "share of the training samples set aside for validation, by run.seed; 0: none")
+      .at_least(0)
+      .below(1);
+  fields
+      .add("error_budget", &error_budget,
+           "percent of a split's samples that may be unreadable; the next readable one replaces each")
+      .at_least(0)
+      .at_most(100)
+      .keeps_mathematics();
+  fields.add("max_pixels", &max_pixels, "pictures whose header says more pixels are unreadable").at_least(1);
   fields.add("workers", &workers, "threads that prepare batches; 0: the training thread does")
       .at_least(0)
       .at_most(64)
@@ -27,6 +43,8 @@ void DataSection::declare(Fields& fields) {
   fields.components("augment", augment, transforms(), "what is done to training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "what is done to validation samples, in order");
+  fields.section("mix", "mixing of training samples with others of their batch, labels too",
+                 [this](Fields& section) { mix.declare(section); });
   fields.section("synthetic", "sizes of the made-up sets of format synthetic", [this](Fields& section) {
     section.add("train_samples", &synthetic_train_samples, "training samples").at_least(1);
     section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/data/decode.h"
+#include "core/data/mix.h"
 #include "core/data/source.h"
 #include "core/data/transform.h"
 
@@ -13,9 +15,13 @@ namespace trainer {
 struct DataSection {
   std::string format = "idx";
   std::string train, val;
+  double val_fraction = 0;    ///< of the samples of `train`; 0: `val` names them
+  double error_budget = 0.1;  ///< percent of a split's samples
+  int64_t max_pixels = kMaxPixels;
   int64_t workers = 1, prefetch = 4;
   bool drop_last = true;
   TransformList augment, eval_transform;
+  Mix mix;
   int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;
 
   void declare(Fields& fields);
@@ -23,7 +29,10 @@ struct DataSection {
   /// Reports what can be known without the samples; `origin` is the section's own.
   void check(const Origin& origin, Diagnostics& diagnostics) const;
 
-  const std::string& path(Split split) const { return split == Split::train ? train : val; }
+  /// Where a split's samples are; with val_fraction both are taken from the same.
+  const std::string& path(Split split) const {
+    return split == Split::train || val_fraction > 0 ? train : val;
+  }
   const TransformList& transform_list(Split split) const {
     return split == Split::train ? augment : eval_transform;
   }

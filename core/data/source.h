@@ -3,18 +3,50 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "core/base/shape.h"
 #include "core/data/image.h"
+#include "core/data/view.h"
 
 namespace trainer {
 
 enum class Split { train, val };
 
+/// A sample that cannot be read, and why.
+struct UnreadableSample {
+  std::string name;  ///< the path of its file
+  std::string reason;
+};
+
+/// Thrown by a source in place of such a sample; another one can take its place.
+class UnreadableSampleError : public std::runtime_error {
+ public:
+  explicit UnreadableSampleError(UnreadableSample sample)
+      : std::runtime_error(sample.name + ": " + sample.reason), sample_(std::move(sample)) {}
+  const UnreadableSample& sample() const { return sample_; }
+
+ private:
+  UnreadableSample sample_;
+};
+
+/// Extents below zero differ from sample to sample: -n means n or more.
+inline bool is_fixed(const Shape& shape) {
+  for (int64_t extent : shape) {
+    if (extent < 0) return false;
+  }
+  return true;
+}
+
+/// What a network's output is compared with.
+enum class Labels { per_picture, per_pixel };
+
 /// What is known of a source before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
-  Shape shape;                     ///< of one sample, (C, H, W)
+  Shape shape;                     ///< of one sample, (C, H, W); see is_fixed
   std::optional<int64_t> classes;  ///< unknown where only reading every label would tell
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
 };
@@ -24,12 +56,29 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;
-  virtual Shape sample_shape() const = 0;  ///< (C, H, W)
+  virtual Shape sample_shape() const = 0;  ///< (C, H, W); see is_fixed
   virtual int64_t classes() const = 0;     ///< the highest label plus one
   virtual void read(int64_t index, Image& into) const = 0;
+  /// The view of the sample that `chooser` wants. Encoded pictures decode no more than that.
+  virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;
   virtual int64_t resident_bytes() const = 0;
   /// Throws Error (exit 65) naming file and offset of the first label that is not below `classes`.
   virtual void check_labels(int64_t classes) const = 0;
+  /// Names of the classes, as many as there are; none where the format has none.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  /// Whether samples are pictures in files of their own; read_encoded() then gives the bytes of one, into
+  /// `encoded`, undecoded, and its label, also where it throws UnreadableSampleError.
+  virtual bool is_encoded() const { return false; }
+  virtual void read_encoded(int64_t, Image& /*into*/) const {
+    throw std::logic_error("this source has no encoded samples");
+  }
+  /// The samples found unreadable since the last call, each once in a source's life.
+  virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
+  /// Only for formats that give label maps: the class of each pixel, (H, W), of a picture that read() gave
+  /// and transforms may have changed.
+  virtual void map_labels(const Image&, int32_t* /*map*/) const {
+    throw std::logic_error("this source has no label maps");
+  }
 };
 
 }  // namespace trainer

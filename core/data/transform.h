@@ -8,7 +8,8 @@
 #include "core/base/rng.h"
 #include "core/base/shape.h"
 #include "core/config/fields.h"
-#include "core/data/image.h"
+#include "core/data/mix.h"
+#include "core/data/source.h"
 
 namespace trainer {
 
@@ -25,7 +26,8 @@ class Transform : public Component {
   virtual void apply(Image& image, RandomStream& random) const = 0;
   virtual bool is_random() const { return false; }
 
-  /// What it makes of a (C, H, W); reports parameters that do not fit the shape.
+  /// What it makes of a (C, H, W); reports parameters that do not fit the shape. Only views are asked about
+  /// shapes that are not fixed.
   virtual Shape output_shape(const Shape& input, Diagnostics&) const { return input; }
   /// Bytes of the largest picture that it makes on the way.
   virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
@@ -33,6 +35,15 @@ class Transform : public Component {
   /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
   virtual bool is_terminal() const { return false; }
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
+};
+
+/// A step that cuts out a window and scales it. At the head of a list it tells the source what to decode.
+class ViewTransform : public Transform {
+ public:
+  virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
+  /// True where it never scales: it can then be one with the view before it.
+  virtual bool only_cuts() const { return false; }
+  void apply(Image& image, RandomStream& random) const final;
 };
 
 using TransformList = std::vector<std::unique_ptr<Transform>>;
@@ -48,15 +59,23 @@ class TransformChain {
   /// An image with room for every step, so that no later one allocates.
   Image make_image() const;
 
-  void apply(Image& image, RandomStream& random) const;
+  /// The sample after all steps. Its random numbers come from a copy of `random`, so that a source may ask
+  /// for a view more than once.
+  void read(const DataSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
+  /// Puts the image into the mixing's window of a row that holds another already.
+  void mix_into(const Image& image, const Mixing& mixing, float* row) const;
 
  private:
-  std::vector<const Transform*> steps_;
+  void add(const Transform* step);
+  void check_shape(const Image& image) const;
+
+  std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
+  std::vector<const Transform*> steps_;     // what follows
   PixelMap map_;
   Shape input_, output_;
-  int64_t most_bytes_;
+  int64_t most_bytes_ = 0;
 };
 
 }  // namespace trainer

@@ -14,9 +14,11 @@ class CrossEntropyLoss final : public Loss {
         .at_least(0)
         .below(1);
   }
-  TensorId build(Builder& build, TensorId logits, TensorId labels, TensorId weights) const override {
+  TensorId build(Builder& build, TensorId logits, const Targets& targets) const override {
     build.set_origin(origin);
-    return build.emit<CrossEntropy>({logits, labels, weights}, label_smoothing_);
+    std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
+    if (targets.other_labels != kNone) inputs.insert(inputs.end(), {targets.other_labels, targets.shares});
+    return build.emit<CrossEntropy>(inputs, label_smoothing_);
   }
 
  private:
@@ -24,8 +26,8 @@ class CrossEntropyLoss final : public Loss {
 };
 
 template <int64_t k>
-TensorId build_top_k(Builder& build, TensorId logits, TensorId labels, TensorId weights) {
-  return build.emit<TopK>({logits, labels, weights}, k);
+TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
+  return build.emit<TopK>({logits, targets.labels, targets.weights}, k);
 }
 
 }  // namespace
@@ -40,8 +42,8 @@ const Registry<Loss>& losses() {
 
 const std::vector<Metric>& metrics() {
   static const std::vector<Metric> table = {
-      {"top1", "share of samples whose label has the largest logit", build_top_k<1>},
-      {"top5", "share of samples whose label is among the five largest logits", build_top_k<5>},
+      {"top1", "share of samples (or pixels) whose label has the largest logit", build_top_k<1>},
+      {"top5", "share of samples (or pixels) whose label is among the five largest logits", build_top_k<5>},
   };
   return table;
 }

@@ -6,11 +6,18 @@
 
 namespace trainer {
 
+/// What logits are compared with: a label for each sample (N), or for each of its pixels (N, H, W).
+struct Targets {
+  TensorId labels;                                ///< i32
+  TensorId weights;                               ///< f32 (N)
+  TensorId other_labels = kNone, shares = kNone;  ///< (N), of mixed samples; kNone: none are mixed
+};
+
 /// What training makes small.
 class Loss : public Component {
  public:
-  /// logits (N, C), labels i32 (N), weights (N) -> (1), a weighted sum over samples.
-  virtual TensorId build(Builder& build, TensorId logits, TensorId labels, TensorId weights) const = 0;
+  /// logits (N, C) or (N, C, H, W) -> (1), a weighted sum over samples.
+  virtual TensorId build(Builder& build, TensorId logits, const Targets& targets) const = 0;
 };
 const Registry<Loss>& losses();
 
@@ -18,7 +25,7 @@ const Registry<Loss>& losses();
 struct Metric {
   std::string name;
   std::string help;
-  TensorId (*build)(Builder& build, TensorId logits, TensorId labels, TensorId weights);
+  TensorId (*build)(Builder& build, TensorId logits, const Targets& targets);
 };
 const std::vector<Metric>& metrics();
 

@@ -4,15 +4,66 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace trainer {
 namespace {
 
+constexpr size_t kPerPixelRank = 4;  // of logits (N, C, H, W)
+
+/// Throws where the network's output is per pixel and the recipe does not fit that.
+void check_per_pixel(const Recipe& recipe, const Shape& logits) {
+  const Shape& input = recipe.model.input;
+  const std::string output = to_string(logits);
+  if (!source_format(recipe.data).gives_label_maps) {
+    fail_at(
+        recipe.origin_of("data.format"),
+        fmt::format("{} has no label maps, which the network's output {} (a class for each pixel) needs; end "
+                    "the network with flatten and linear, or use {}",
+                    recipe.data.format, output, fmt::join(formats_with_label_maps(), ", ")));
+  }
+  if (Shape{logits[2], logits[3]} != Shape{input[1], input[2]}) {
+    fail_at(recipe.origin_of("model"),
+            fmt::format("the network's output {} must have the height and width of its "
+                        "input, {}x{}, to be compared with label maps",
+                        output, input[1], input[2]));
+  }
+  if (recipe.data.mix.any()) {
+    fail_at(
+        recipe.origin_of("data.mix"),
+        fmt::format("mixes pictures with one label each; the network's output {} has a class for each pixel",
+                    output));
+  }
+}
+
+/// Declares the inputs that the network's output is compared with.
+Targets declare_targets(Program& program, const Recipe& recipe, const Shape& logits, bool training) {
+  const int64_t rows = recipe.training.micro_batch();
+  Shape labels{rows};
+  if (logits.size() == kPerPixelRank) {
+    check_per_pixel(recipe, logits);
+    labels = {rows, logits[2], logits[3]};
+  }
+  Targets targets{.labels = program.input(input_name::kLabels, {labels, DType::i32}),
+                  .weights = program.input(input_name::kWeights, {{rows}, DType::f32})};
+  if (training && recipe.data.mix.any()) {
+    targets.other_labels = program.input(input_name::kOtherLabels, {{rows}, DType::i32});
+    targets.shares = program.input(input_name::kShares, {{rows}, DType::f32});
+  }
+  return targets;
+}
+
+const Shape& logits_shape(const Program& program) {
+  for (const NamedTensor& output : program.find_entry(entry_name::kEvaluate)->outputs) {
+    if (output.name == "logits") return program.spec(output.tensor).shape;
+  }
+  throw std::logic_error("the program has no logits");
+}
+
 Entry forward_entry(Program& program, const Recipe& recipe, const char* name, bool training) {
   Entry entry{.name = name, .nodes = {}, .outputs = {}, .gradients = {}};
   Builder build(program, entry);
-  const TensorId images = program.find(input_name::kImages), labels = program.find(input_name::kLabels),
-                 weights = program.find(input_name::kWeights);
+  const TensorId images = program.find(input_name::kImages);
   const LayerContext context{.build = build,
                              .name = "",
                              .training = training,
@@ -20,13 +71,14 @@ Entry forward_entry(Program& program, const Recipe& recipe, const char* name, bo
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program)};
   const TensorId logits = recipe.model.build(context, images).back();
-  entry.outputs.push_back({"loss", recipe.loss->build(build, logits, labels, weights)});
+  const Targets targets = declare_targets(program, recipe, build.shape(logits), training);
+  entry.outputs.push_back({"loss", recipe.loss->build(build, logits, targets)});
   if (training) return entry;
   build.set_origin(recipe.origin_of("validation.metrics"));
   for (const Metric& metric : metrics()) {
     const auto& wanted = recipe.validation.metrics;
     if (std::find(wanted.begin(), wanted.end(), metric.name) == wanted.end()) continue;
-    entry.outputs.push_back({metric.name, metric.build(build, logits, labels, weights)});
+    entry.outputs.push_back({metric.name, metric.build(build, logits, targets)});
   }
   entry.outputs.push_back({"logits", logits});
   return entry;
@@ -40,8 +92,6 @@ Program forward_program(const Recipe& recipe) {
   Shape images{rows};
   images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
   program.input(input_name::kImages, {images, DType::f32});
-  program.input(input_name::kLabels, {{rows}, DType::i32});
-  program.input(input_name::kWeights, {{rows}, DType::f32});
   program.input(input_name::kSampleIndex, {{rows}, DType::i32});
   program.entries.push_back(forward_entry(program, recipe, entry_name::kTrainStep, true));
   program.entries.push_back(forward_entry(program, recipe, entry_name::kEvaluate, false));
@@ -49,10 +99,11 @@ Program forward_program(const Recipe& recipe) {
 }
 
 int64_t class_count(const Program& program) {
-  for (const NamedTensor& output : program.find_entry(entry_name::kEvaluate)->outputs) {
-    if (output.name == "logits") return program.spec(output.tensor).shape.back();
-  }
-  return 0;
+  return logits_shape(program)[1];
+}
+
+Labels label_kind(const Program& program) {
+  return logits_shape(program).size() == kPerPixelRank ? Labels::per_pixel : Labels::per_picture;
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,

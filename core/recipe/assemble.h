@@ -13,17 +13,21 @@ namespace trainer {
 /// Inputs of every entry point that sees samples, in a batch's order.
 namespace input_name {
 constexpr const char* kImages = "images";             ///< f32 (N, C, H, W)
-constexpr const char* kLabels = "labels";             ///< i32 (N)
+constexpr const char* kLabels = "labels";             ///< i32 (N) or (N, H, W)
 constexpr const char* kWeights = "weights";           ///< f32 (N)
 constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N)
+constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only with data.mix
+constexpr const char* kShares = "shares";             ///< f32 (N), only with data.mix
 }  // namespace input_name
 
 /// The network's forward part with loss and metrics, as entry points `train_step` and `evaluate`. Shapes that
 /// do not fit throw Error (exit 78) at their layer.
 Program forward_program(const Recipe& recipe);
 
-/// Classes that the network tells apart: the last extent of its output.
+/// Classes that the network tells apart: the second extent of its output, (N, C) or (N, C, H, W).
 int64_t class_count(const Program& program);
+/// Whether that output has a class for each picture or for each pixel.
+Labels label_kind(const Program& program);
 
 /// Everything between the forward program and the finished one, in order. `disabled` names optional passes to
 /// leave out; other names throw Error (exit 64). `lr_table` has one learning rate per update.

@@ -58,7 +58,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   }
   const int64_t rows = recipe.training.micro_batch();
   const auto& input = recipe.model.input;
-  int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch);
+  int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch,
+                                           label_kind(job.program));
   if (job.validation) rings *= 2;
   add("batches", rings);
   add("samples",

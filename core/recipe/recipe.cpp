@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/version.h"
+#include "core/data/formats.h"
 
 namespace trainer {
 namespace {
@@ -160,6 +161,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_batches(diagnostics);
   model.check(diagnostics);
   data.check(origin_of("data"), diagnostics);
+  check_split(diagnostics);
   lr_scheduler->check(diagnostics);
   output_directory_checked(diagnostics);
   if (model.input.size() != 3) {
@@ -168,7 +170,37 @@ void Recipe::check(Diagnostics& diagnostics) const {
     return;
   }
   for (Split split : {Split::train, Split::val}) {
-    TransformChain(data.transform_list(split), model.input, diagnostics);
+    check_samples(split, diagnostics);
+  }
+}
+
+void Recipe::check_split(Diagnostics& diagnostics) const {
+  if (data.val_fraction == 0) return;
+  const Origin origin = origin_of("data.val_fraction");
+  if (!data.val.empty()) {
+    diagnostics.error(origin, "data.val names validation samples already; keep one of the two");
+  } else if (!source_format(data).reads_files) {
+    diagnostics.error(origin,
+                      "has no meaning for data.format " + data.format + "; set data.synthetic.val_samples");
+  }
+}
+
+/// What can be said of the samples before any is read: where files of the format may have any size, that the
+/// transforms make them all what the network takes.
+void Recipe::check_samples(Split split, Diagnostics& diagnostics) const {
+  const Shape expected = expected_shape(data, model.input);
+  const size_t problems = diagnostics.problems().size();
+  const Shape made = TransformChain(data.transform_list(split), expected, diagnostics).output_shape();
+  const bool is_told = expected != model.input && diagnostics.problems().size() == problems;
+  if (!is_told || made == model.input || !has_split(data, split)) return;
+  const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
+  if (is_fixed(made)) {
+    diagnostics.error(origin, fmt::format("makes samples of shape {}, the network takes {} (model.input)",
+                                          to_string(made), to_string(model.input)));
+  } else {
+    diagnostics.error(origin, fmt::format("pictures of format {} differ in size; begin the list with "
+                                          "random_resized_crop, or resize and center_crop",
+                                          data.format));
   }
 }
 
@@ -177,6 +209,11 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
     diagnostics.error(origin_of("training.micro_batch_size"),
                       fmt::format("must divide global_batch_size {}, got {}", training.global_batch_size,
                                   training.micro_batch()));
+  }
+  if (data.mix.any() && training.global_batch_size < 2) {
+    diagnostics.error(origin_of("data.mix"),
+                      "mixes samples of one batch: training.global_batch_size must be at "
+                      "least 2, got 1");
   }
 }
 

@@ -56,6 +56,8 @@ class Recipe {
   void declare();
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;
+  void check_split(Diagnostics& diagnostics) const;
+  void check_samples(Split split, Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;
 
   std::string file_;

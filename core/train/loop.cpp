@@ -64,7 +64,9 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
       images_(executable.tensor("images")),
       labels_(executable.tensor("labels")),
       weights_(executable.tensor("weights")),
-      sample_index_(executable.tensor("sample_index")) {
+      sample_index_(executable.tensor("sample_index")),
+      other_labels_(executable.tensor("other_labels")),
+      shares_(executable.tensor("shares")) {
   if (settings_.micro_batches == 1) {
     first_ = executable.entry("train_step");
   } else {
@@ -116,9 +118,13 @@ void TrainingLoop::bind(const Batch& batch) {
   executable_.bind(labels_, batch.labels);
   executable_.bind(weights_, batch.weights);
   executable_.bind(sample_index_, batch.sample_index);
+  if (other_labels_ == kNone) return;
+  executable_.bind(other_labels_, batch.other_labels);
+  executable_.bind(shares_, batch.shares);
 }
 
 void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {
+  out_.unreadable.report();
   ++interval_.steps;
   interval_.loss += loss;
   interval_.seconds += seconds;
@@ -188,6 +194,7 @@ std::map<std::string, double> TrainingLoop::evaluation_means() {
 
 void TrainingLoop::evaluate(int64_t step) {
   result_.last = evaluation_means();
+  out_.unreadable.report();
   MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
   record.loss = result_.last["loss"];
   std::string text =

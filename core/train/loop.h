@@ -11,6 +11,7 @@
 #include "core/train/log.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
+#include "core/train/unreadable_list.h"
 
 namespace trainer {
 
@@ -41,6 +42,7 @@ struct LoopOutput {
   MetricsWriter& metrics;
   Progress& progress;
   Log& log;
+  UnreadableList& unreadable;
 };
 
 /// Batches through the executable's entry points, until the steps are done. Throws Error (exit 70) when the
@@ -77,7 +79,7 @@ class TrainingLoop {
   LoopSettings settings_;
   LoopOutput out_;
   size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0, evaluate_averages_ = 0;  ///< entry points
-  TensorId images_, labels_, weights_, sample_index_;
+  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
   Interval interval_;
   LoopResult result_;
 };

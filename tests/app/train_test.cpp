@@ -98,6 +98,54 @@ TEST_CASE("the split into micro-batches moves the loss by less than 1e-5, dropou
   }
 }
 
+TEST_CASE("mixing samples leaves it open how the batch is split, and the run learns") {
+  const Workspace workspace;
+  const std::string mix = "data.mix={mixup: 0.4, cutmix: 1}";
+  train(workspace, "whole", {mix, "training.max_duration=6ep"});
+  const std::vector<double> whole = train_losses(workspace, "whole");
+  CHECK(whole.back() < 0.9 * whole.front());
+  CHECK(nlohmann::json::parse(workspace.read("runs/whole/summary.json"))["validation"]["last"]["top1"] > 0.5);
+  train(workspace, "split", {mix, "training.max_duration=6ep", "training.micro_batch_size=16"});
+  const std::vector<double> split = train_losses(workspace, "split");
+  REQUIRE(split.size() == whole.size());
+  for (size_t i = 0; i < whole.size(); ++i) CHECK(split[i] == Approx(whole[i]).margin(1e-5));
+  train(workspace, "plain", {"training.max_duration=1ba"});
+  CHECK(train_losses(workspace, "plain").front() != whole.front());
+}
+
+TEST_CASE("a network with a class for every pixel learns label maps, and only from a format that has them") {
+  const Workspace workspace;
+  workspace.write("pixels.yaml", R"(version: 1
+run: {name: pixels, seed: 3}
+model:
+  input: [1, 12, 12]
+  layers:
+    - conv2d: {out_channels: 16, kernel_size: 3, padding: 1}
+    - relu
+    - conv2d: {out_channels: 4, kernel_size: 1}
+data: {format: synthetic, synthetic: {train_samples: 640, val_samples: 130}}
+training: {max_duration: 20ep, global_batch_size: 32}
+optimizer: {name: adamw, lr: 0.03}
+)");
+  const Outcome learnt = run_trainer({"--config", "pixels.yaml", "run.output_dir=a"}, workspace.path());
+  INFO(learnt.errors);
+  REQUIRE(learnt.code == 0);
+  const auto summary = nlohmann::json::parse(workspace.read("a/summary.json"));
+  CHECK(summary["validation"]["last"]["top1"].get<double>() > 0.8);
+  CHECK(summary["validation"]["last"]["top1"].get<double>() <= 1);
+  const auto problem = [&](const std::string& change) {
+    const Outcome outcome = run_trainer({"plan", "--config", "pixels.yaml", change}, workspace.path());
+    CHECK(outcome.code == 78);
+    return outcome.errors;
+  };
+  CHECK(problem("data={format: idx, train: x}").find("data.format: idx has no label maps") !=
+        std::string::npos);
+  CHECK(problem("data.mix.mixup=1").find("data.mix: mixes pictures with one label each") !=
+        std::string::npos);
+  CHECK(problem("model.layers[2].conv2d.kernel_size=3")
+            .find("must have the height and width of its input, 12x12") != std::string::npos);
+}
+
 TEST_CASE("a shell loop over batch sizes makes a directory for each, and a second loop finds them finished") {
   const Workspace workspace;
   workspace.write("small.yaml", kSmallRecipe);

@@ -247,7 +247,7 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
   DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{7}}, {workers, 4, allocate});
   CHECK(buffers == (workers == 0 ? 1 : workers == 1 ? 5 : 7));
   CHECK(asked == DataPipeline::ring_bytes(kShape, 7, workers, 4));
-  CHECK(asked / buffers == 1728 + 3 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
+  CHECK(asked / buffers == 1728 + 5 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
   const Batch& batch = pipeline.next();
   for (const void* array :
        {static_cast<const void*>(batch.images), static_cast<const void*>(batch.labels),

@@ -55,6 +55,67 @@ TEST_CASE("cross entropy has the right values and gradient, with and without smo
   }
 }
 
+TEST_CASE("cross entropy of mixed labels has the right values and gradient") {
+  for (const Shape& shape : {Shape{1, 2}, Shape{3, 31}, Shape{33, 10}}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      check_program(fmt::format("mixed cross_entropy {}", to_string(shape)), [&](Sketch& sketch) {
+        const TensorId logits = sketch.parameter("logits", shape);
+        const TensorId labels = sketch.integers("labels", shape[0], shape[1]),
+                       others = sketch.integers("others", shape[0], shape[1]);
+        const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive),
+                       shares = sketch.input("shares", {shape[0]}, Values::positive);
+        for (float& share : sketch.values["shares"]) share -= 0.5f;
+        sketch.values["shares"][0] = 1;
+        sketch.output(
+            "loss", sketch.build().emit<CrossEntropy>({logits, labels, weights, others, shares}, smoothing));
+      });
+    }
+  }
+}
+
+TEST_CASE("cross entropy per pixel has the right values and gradient, the metric beside it") {
+  for (const Shape& shape :
+       {Shape{1, 2, 1, 1}, Shape{3, 5, 3, 7}, Shape{2, 31, 1, 33}, Shape{2, 3, 31, 33}}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      check_program(fmt::format("cross_entropy {}", to_string(shape)), [&](Sketch& sketch) {
+        const TensorId logits = sketch.parameter("logits", shape);
+        const TensorId labels = sketch.integers("labels", Shape{shape[0], shape[2], shape[3]}, shape[1]);
+        const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive);
+        sketch.output("top1", sketch.build().emit<TopK>({logits, labels, weights}, 1));
+        sketch.output("top2", sketch.build().emit<TopK>({logits, labels, weights}, 2));
+        sketch.output("loss", sketch.build().emit<CrossEntropy>({logits, labels, weights}, smoothing));
+      });
+    }
+  }
+}
+
+TEST_CASE("per pixel: the mean over pixels, NaN reaches the loss, a sample of weight 0 counts for nothing") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Program program;
+  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  Builder build(program, program.entries[0]);
+  const TensorId logits = program.input("logits", {{2, 2, 1, 2}, DType::f32});
+  const TensorId labels = program.input("labels", {{2, 1, 2}, DType::i32});
+  const TensorId weights = program.input("weights", {{2}, DType::f32});
+  program.entries[0].outputs = {{"loss", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)},
+                                {"top1", build.emit<TopK>({logits, labels, weights}, 1)}};
+  const auto cpu = make_cpu_backend(2);
+  Session session(program, *cpu);
+  // Of the first sample one pixel is right; the second's equal logits make its label, the lower class, a hit.
+  session.set({{"logits", {0, 1, 0, 2, 5, 5, 5, 5}}, {"labels", {0, 0, 0, 0}}, {"weights", {1, 0.5}}});
+  session.run(kEntry);
+  const double right = std::log(2.0), wrong = std::log(1 + std::exp(1.0));
+  CHECK(session.output(kEntry, "loss")[0] == Approx((right + wrong) / 2 + 0.5 * std::log(2.0)));
+  CHECK(session.output(kEntry, "top1")[0] == 0.5 + 0.5);
+  session.set({{"logits", {0, 1, 0, 2, nan, nan, 0, 0}}, {"weights", {1, 0}}});
+  session.run(kEntry);
+  CHECK(session.output(kEntry, "loss")[0] == Approx((right + wrong) / 2));
+  CHECK(session.output(kEntry, "top1")[0] == 0.5);
+  session.set({{"logits", {0, 1, 0, nan, 0, 0, 0, 0}}});
+  session.run(kEntry);
+  CHECK(std::isnan(session.output(kEntry, "loss")[0]));
+}
+
 TEST_CASE("a single class has no loss and no gradient") {
   Program program;
   program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});

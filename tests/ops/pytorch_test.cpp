@@ -172,9 +172,11 @@ TEST_CASE("element-wise functions compute what PyTorch computes") {
   CHECK(found >= 9);
 }
 
-TEST_CASE("cross entropy computes what PyTorch computes") {
-  const Fixture fixture("operations");
-  for_each_case(fixture, "cross_entropy", "x", [&](const std::string& name) {
+namespace {
+
+/// The loss and its gradient, as the mean over the samples of a case of the fixture.
+void check_cross_entropy(const Fixture& fixture, const std::string& kind) {
+  for_each_case(fixture, kind, "x", [&](const std::string& name) {
     const double smoothing = fixture.values(name + "/smoothing")[0];
     const auto samples = fixture.shape(name + "/x")[0];
     FixtureProgram p(fixture, name);
@@ -184,10 +186,28 @@ TEST_CASE("cross entropy computes what PyTorch computes") {
     const TensorId weights = p.program.persistent("weights", {{samples}, DType::f32}, Role::constant, mean);
     const Initial unit{.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}};
     const TensorId one = p.program.persistent("one", {{1}, DType::f32}, Role::constant, unit);
-    p.output("y", p.build.emit<CrossEntropy>({x, labels, weights}, smoothing));
-    p.output("dx", p.build.emit<CrossEntropyBackward>({one, x, labels, weights}, smoothing));
+    std::vector<TensorId> inputs{x, labels, weights};
+    if (fixture.has(name + "/shares")) {
+      inputs.push_back(p.input("others", DType::i32));
+      inputs.push_back(p.input("shares"));
+    }
+    p.output("y", p.build.emit<CrossEntropy>(inputs, smoothing));
+    inputs.insert(inputs.begin(), one);
+    p.output("dx", p.build.emit<CrossEntropyBackward>(inputs, smoothing));
     p.check();
   });
+}
+
+}  // namespace
+
+TEST_CASE("cross entropy computes what PyTorch computes") {
+  check_cross_entropy(Fixture("operations"), "cross_entropy");
+}
+
+TEST_CASE("cross entropy of mixed labels and of label maps computes what PyTorch computes") {
+  const Fixture fixture("targets");
+  check_cross_entropy(fixture, "mixed");
+  check_cross_entropy(fixture, "pixels");
 }
 
 namespace {

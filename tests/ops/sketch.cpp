@@ -67,10 +67,14 @@ TensorId Sketch::input(const std::string& name, const Shape& shape, Values kind)
 }
 
 TensorId Sketch::integers(const std::string& name, int64_t count, int64_t below) {
+  return integers(name, Shape{count}, below);
+}
+
+TensorId Sketch::integers(const std::string& name, const Shape& shape, int64_t below) {
   std::vector<float>& drawn = values[name];
-  drawn.resize(static_cast<size_t>(count));
+  drawn.resize(static_cast<size_t>(numel(shape)));
   for (float& value : drawn) value = static_cast<float>(random_.next_below(below));
-  return program.input(name, {{count}, DType::i32});
+  return program.input(name, {shape, DType::i32});
 }
 
 void Sketch::output(const std::string& name, TensorId x) {

@@ -29,6 +29,7 @@ class Sketch {
   TensorId parameter(const std::string& name, const Shape& shape, Values kind = Values::normal);
   TensorId input(const std::string& name, const Shape& shape, Values kind = Values::normal);
   TensorId integers(const std::string& name, int64_t count, int64_t below);
+  TensorId integers(const std::string& name, const Shape& shape, int64_t below);
 
   /// Makes x an output that is compared under this name.
   void output(const std::string& name, TensorId x);

@@ -11,11 +11,28 @@ std::string smoothing_text(double smoothing) {
 }
 
 void expect_classification(std::span<const TensorSpec> inputs) {
-  const Shape& logits = inputs[0].shape;
-  expect(logits.size() == 2, "expected logits (N, classes), got " + to_string(logits) +
-                                 "; end the network with flatten and linear");
-  expect(inputs[1].shape == Shape{logits[0]} && inputs[2].shape == Shape{logits[0]},
-         "needs one label and one weight per sample");
+  const Shape &logits = inputs[0].shape, &labels = inputs[1].shape;
+  const bool per_pixel = logits.size() == 4 && labels.size() == 3;
+  expect(logits.size() == 2 || per_pixel, "expected logits (N, classes), got " + to_string(logits) +
+                                              "; end the network with flatten and linear");
+  expect(inputs[2].shape == Shape{logits[0]}, "needs one weight per sample");
+  if (per_pixel) {
+    expect(labels == Shape{logits[0], logits[2], logits[3]},
+           "needs one label per pixel, got labels of shape " + to_string(labels) + " for logits " +
+               to_string(logits));
+  } else {
+    expect(labels == Shape{logits[0]}, "needs one label per sample");
+  }
+}
+
+void expect_targets(std::span<const TensorSpec> inputs) {
+  expect_classification(inputs);
+  if (inputs.size() == 3) return;
+  const Shape per_sample{inputs[0].shape[0]};
+  expect(inputs[0].shape.size() == 2,
+         "mixed labels are for logits (N, classes), got " + to_string(inputs[0].shape));
+  expect(inputs[3].shape == per_sample && inputs[4].shape == per_sample,
+         "needs one other label and one share per sample");
 }
 
 /// exp, a sum, a division and a product for each logit.
@@ -25,19 +42,23 @@ double softmax_flops(const TensorSpec& logits) {
 
 }  // namespace
 
+LogitExtents::LogitExtents(const Shape& logits)
+    : samples(logits[0]), classes(logits[1]), pixels(logits.size() == 4 ? logits[2] * logits[3] : 1) {}
+
 std::string CrossEntropy::attributes() const {
   return smoothing_text(label_smoothing);
 }
 
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
-  expect_classification(inputs);
+  expect_targets(inputs);
   return {{.shape = {1}, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> CrossEntropy::gradient(const Backward& backward) const {
-  const TensorId dx = backward.build.emit<CrossEntropyBackward>(
-      {backward.dy[0], backward.x(0), backward.x(1), backward.x(2)}, label_smoothing);
-  return {dx, kNone, kNone};
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
+  inputs.insert(inputs.begin(), backward.dy[0]);
+  gradients[0] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
+  return gradients;
 }
 
 double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {

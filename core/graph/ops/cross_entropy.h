@@ -5,9 +5,17 @@
 
 namespace trainer {
 
+/// Logits seen as (N, C, pixels); pixels is 1 where a sample has one label.
+struct LogitExtents {
+  explicit LogitExtents(const Shape& logits);
+  int64_t samples, classes, pixels;
+};
+
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
-/// With weights 1 / N it is the mean.
+/// With weights 1 / N it is the mean. Two more inputs, other labels i32 (N) and shares (N), replace log
+/// p[label] by share * log p[label] + (1 - share) * log p[other]. logits (N, C, H, W) and labels (N, H, W):
+/// the mean of l over a sample's pixels takes the place of l.
 class CrossEntropy final : public Operation {
  public:
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
@@ -20,8 +28,8 @@ class CrossEntropy final : public Operation {
   const double label_smoothing;
 };
 
-/// dloss (1), logits, labels, weights -> dlogits = dloss * weight * (p - target), target = (1 - s) onehot + s
-/// / C.
+/// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / pixels * (p - target), where
+/// target = (1 - s) (share onehot(label) + (1 - share) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}
@@ -36,6 +44,7 @@ class CrossEntropyBackward final : public Operation {
 
 /// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples whose label is among the k
 /// largest logits. Among equal logits the lower class comes first; NaN is never among them.
+/// logits (N, C, H, W), labels (N, H, W): each sample counts as the share of its pixels.
 class TopK final : public Operation {
  public:
   explicit TopK(int64_t count) : k(count) {}

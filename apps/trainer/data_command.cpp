@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/trainer/commands.h"
+#include "core/data/record.h"
+#include "core/data/statistics.h"
+#include "core/recipe/job.h"
+#include "core/train/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+/// The samples of a split as they are stored.
+std::unique_ptr<DataSource> open_split(const Recipe& recipe, Split split) {
+  return open_stored(recipe.data, source_request(recipe, forward_program(recipe), split));
+}
+
+std::string class_name(const SplitStatistics& found, size_t label) {
+  return found.class_names.empty() ? std::to_string(label) : found.class_names[label];
+}
+
+/// Four digits, as they may stand in a recipe.
+std::string numbers(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (double value : values) texts.push_back(fmt::format("{:.4f}", value));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string split_text(const std::string& name, const SplitStatistics& found) {
+  std::string text = fmt::format("{}: {} samples, {} classes\n", name, found.samples, found.per_class.size());
+  for (const auto& [side, extents] : {std::pair{"height", found.height}, std::pair{"width", found.width}}) {
+    text += fmt::format("  {:<10} {} to {}, median {}\n", side, extents.least, extents.most, extents.median);
+  }
+  text += fmt::format("  normalize  {{mean: {}, std: {}}}\n", numbers(found.mean), numbers(found.deviation));
+  text += fmt::format("  {} unreadable\n", found.unreadable.size());
+  for (const UnreadableSample& sample : found.unreadable)
+    text += fmt::format("    {}: {}\n", sample.name, sample.reason);
+  size_t width = 5;
+  for (size_t i = 0; i < found.per_class.size(); ++i) width = std::max(width, class_name(found, i).size());
+  text += fmt::format("  {:<{}} {:>10}\n", "class", width, "samples");
+  for (size_t i = 0; i < found.per_class.size(); ++i)
+    text += fmt::format("  {:<{}} {:>10}\n", class_name(found, i), width, found.per_class[i]);
+  return text;
+}
+
+nlohmann::ordered_json split_json(const SplitStatistics& found) {
+  const auto extents = [](const Extents& all) {
+    return nlohmann::ordered_json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
+  };
+  nlohmann::ordered_json report{{"samples", found.samples}};
+  for (size_t i = 0; i < found.per_class.size(); ++i)
+    report["classes"].push_back({{"name", class_name(found, i)}, {"samples", found.per_class[i]}});
+  report["height"] = extents(found.height);
+  report["width"] = extents(found.width);
+  report["mean"] = found.mean;
+  report["std"] = found.deviation;
+  report["unreadable"] = nlohmann::ordered_json::array();
+  for (const UnreadableSample& sample : found.unreadable)
+    report["unreadable"].push_back({{"name", sample.name}, {"reason", sample.reason}});
+  return report;
+}
+
+}  // namespace
+
+int data_stats_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  require_data(*recipe);
+  nlohmann::ordered_json report;
+  for (const Split split : {Split::train, Split::val}) {
+    const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
+    if (is_left_out) continue;
+    const std::string name = split == Split::train ? "train" : "val";
+    const SplitStatistics found = measure(*open_split(*recipe, split), recipe->data.workers);
+    if (arguments.json) {
+      report[name] = split_json(found);
+    } else {
+      fmt::print("{}", split_text(name, found));
+    }
+  }
+  // A path need not be UTF-8, JSON must.
+  if (arguments.json)
+    fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return 0;
+}
+
+int data_pack_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  require_data(*recipe);
+  const Split split = arguments.split == "val" ? Split::val : Split::train;
+  if (!has_split(recipe->data, split)) {
+    throw Error(ExitCode::usage,
+                fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
+  }
+  const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+  int64_t bytes = 0;
+  write_atomically(arguments.out, [&](const ByteSink& sink) {
+    write_record(*source, [&](std::span<const std::byte> piece) {
+      bytes += static_cast<int64_t>(piece.size());
+      sink(piece);
+    });
+  });
+  fmt::print("{}: {} samples of data.{}, {}\n", arguments.out, source->size(), arguments.split,
+             human_bytes(bytes));
+  return 0;
+}
+
+}  // namespace trainer

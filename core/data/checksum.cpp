@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/checksum.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace trainer {
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+}  // namespace trainer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace trainer {
+
+/// A Huffman code as a JPEG states it: how many codes of each length 1 to 16, and their symbols in order.
+struct JpegCode {
+  const uint8_t* counts;  ///< 17, the first unused
+  const uint8_t* symbols;
+};
+
+/// A Huffman code of coefficients, looked up several bits at once.
+class JpegTable {
+ public:
+  static constexpr int kBits = 10;
+
+  /// The code must be one that libjpeg has accepted. Returns false where it has values of more bits than
+  /// pictures of 8 bits have.
+  bool build(const JpegCode& code, bool is_ac);
+
+  /// What the next bits stand for: bits 0 to 7 are how many of them code and value take together, which is
+  /// all that the next look-up waits for; 8 to 15 the zeros before the value, kEndRun for all that are left;
+  /// 16 to 31 the value. With kSplit the value lies beyond the bits looked up: 16 to 23 then are its bits, 24
+  /// to 31 the code's. With kSplit and nothing else the code is longer than kBits.
+  using Entry = uint32_t;
+  static constexpr Entry kSplit = 0x4000;
+  static constexpr uint32_t kEndRun = 128;
+
+  Entry lookup(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
+  /// A code of more than kBits bits, with kSplit; 0 where there is none.
+  Entry long_code(uint64_t bits) const;
+
+ private:
+  Entry split_entry(uint8_t symbol, int length) const;
+
+  std::array<Entry, size_t{1} << kBits> entries_;
+  std::array<uint32_t, 17> first_, end_;  // of the codes of each length
+  std::array<int, 17> offset_;            // of their symbols
+  std::array<uint8_t, 256> symbols_;
+  bool is_ac_ = false;
+};
+
+/// The next bits of a scan, highest first. A plain value, so that a block's loop keeps it in registers.
+struct JpegBits {
+  const uint8_t* at = nullptr;  ///< the next byte of the stream's buffer
+  uint64_t bits = 0;
+  int64_t count = 0;  ///< how many of them are ready
+};
+
+/// The compressed bytes of a scan up to the next marker, without those that are stuffed after each FF; then
+/// zeros. Hands them out a piece at a time.
+class JpegStream {
+ public:
+  void open(const uint8_t* begin, const uint8_t* end) {
+    from_ = begin, from_end_ = end;
+    bits.at = end_ = buffer_;
+  }
+
+  /// Makes all bytes ready that a block can need. Once before each block.
+  void prepare() {
+    if (end_ - bits.at < kMostBlockBytes) refill();
+  }
+  /// True where more was taken than there was.
+  bool is_overrun() const { return (bits.at - end_) * 8 > bits.count; }
+  /// Goes on after the next marker, which must be restart marker `number` of 8.
+  bool restart(int number);
+
+  JpegBits bits;
+
+ private:
+  /// 64 coefficients of at most 27 bits, and the 8 bytes of a look ahead.
+  static constexpr int64_t kMostBlockBytes = 64 * 27 / 8 + 8;
+  static constexpr int64_t kPiece = 4096;
+
+  void refill();
+
+  const uint8_t* from_ = nullptr;
+  const uint8_t* from_end_ = nullptr;
+  uint8_t* end_ = nullptr;  // of the scan's bytes in the buffer
+  uint8_t buffer_[kPiece + 3 * kMostBlockBytes];
+};
+
+/// One block of 8x8 coefficients in their natural order, which `block` holds as zeros; null: only passes over
+/// it. Returns false where the data is damaged; `bits` must be prepared.
+bool decode_jpeg_block(JpegBits& bits, const JpegTable& dc, const JpegTable& ac, int& last_dc,
+                       int16_t* block);
+
+}  // namespace trainer

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+/// A window along one axis: `length` pixels from `begin` on, resized to `out`. The filter reads no pixel
+/// outside [low, high); a window of whole pixels with out == length is copied exactly.
+struct AxisView {
+  double begin = 0, length = 0;
+  int64_t low = 0, high = 0;
+  int64_t out = 0;
+
+  static AxisView whole(int64_t size) { return {0, static_cast<double>(size), 0, size, size}; }
+  double scale() const { return length / static_cast<double>(out); }  ///< source pixels per pixel made
+  /// The same window seen from the other end of an axis of `size` pixels.
+  AxisView mirrored(int64_t size) const;
+  /// The same window after `by` pixels before it were left out.
+  AxisView shifted(int64_t by) const;
+  /// The same window in a picture made `eighths` / 8 as large.
+  AxisView scaled(int64_t eighths) const;
+};
+
+/// Which part of a picture is wanted and how large it is to be made.
+struct View {
+  AxisView y, x;
+
+  static View whole(int64_t height, int64_t width) {
+    return {AxisView::whole(height), AxisView::whole(width)};
+  }
+};
+
+/// `inner` cuts, without scaling, a window out of what `outer` makes: both in one.
+View narrowed(const View& outer, const View& inner);
+
+/// Asked once a picture's size is known, so that only what is wanted need be decoded. A picture that turns
+/// out to be unreadable makes a second question about its replacement: the answer depends on the size alone.
+class ViewChooser {
+ public:
+  virtual ~ViewChooser() = default;
+  virtual View choose(int64_t height, int64_t width) const = 0;
+};
+
+/// The whole picture as it is.
+class WholeView final : public ViewChooser {
+ public:
+  View choose(int64_t height, int64_t width) const override { return View::whole(height, width); }
+};
+
+}  // namespace trainer

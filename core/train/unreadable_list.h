@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/data/source.h"
+#include "core/train/log.h"
+
+namespace trainer {
+
+/// Names each unreadable sample once, in the log and in a file of its own, sorted. Sources and log outlive
+/// it.
+class UnreadableList {
+ public:
+  UnreadableList(std::filesystem::path file, Log& log);
+
+  /// Whose unreadable samples to list from now on.
+  void watch(const DataSource& source) { sources_.push_back(&source); }
+
+  /// Lists what was found since the last call. Throws Error (exit 74) where the file cannot be written.
+  void report();
+
+  int64_t size() const { return static_cast<int64_t>(lines_.size()); }
+
+ private:
+  std::filesystem::path file_;
+  Log& log_;
+  std::vector<const DataSource*> sources_;
+  std::set<std::string> lines_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/pixel_loss.h"
+
+#include <array>
+#include <cmath>
+
+#include "core/base/math.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// Pixels worked on together: lanes of the vector loops, which run over neighbours of one class.
+constexpr int64_t kTile = 256;
+using TileFloats = std::array<float, kTile>;
+
+/// A run of pixels of one sample; logit c of pixel i is x[c * stride + i].
+struct Tile {
+  const float* x;
+  int64_t classes, stride, count;
+};
+
+/// Which tile has which number, over all samples.
+struct Tiling {
+  explicit Tiling(const Shape& logits)
+      : extents(logits),
+        per_sample((extents.pixels + kTile - 1) / kTile),
+        tiles(extents.samples * per_sample) {}
+  int64_t sample(int64_t tile) const { return tile / per_sample; }
+  int64_t first_pixel(int64_t tile) const { return tile % per_sample * kTile; }
+  int64_t first_logit(int64_t tile) const {
+    return sample(tile) * extents.classes * extents.pixels + first_pixel(tile);
+  }
+  int64_t first_label(int64_t tile) const { return sample(tile) * extents.pixels + first_pixel(tile); }
+  Tile at(int64_t tile, const float* logits) const {
+    return {logits + first_logit(tile), extents.classes, extents.pixels,
+            std::min(kTile, extents.pixels - first_pixel(tile))};
+  }
+
+  LogitExtents extents;
+  int64_t per_sample, tiles;
+};
+
+/// Each pixel's largest logit (NaN where it has one, so that it reaches the loss) and the sum of exp(x -
+/// largest).
+TRAINER_MULTIVERSION void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum) {
+  for (int64_t i = 0; i < tile.count; ++i) largest[i] = tile.x[i], sum[i] = 0;
+  for (int64_t c = 1; c < tile.classes; ++c) {
+    const float* x = tile.x + c * tile.stride;
+#pragma omp simd
+    for (int64_t i = 0; i < tile.count; ++i)
+      largest[i] = x[i] > largest[i] || x[i] != x[i] ? x[i] : largest[i];
+  }
+  for (int64_t c = 0; c < tile.classes; ++c) {
+    const float* x = tile.x + c * tile.stride;
+#pragma omp simd
+    for (int64_t i = 0; i < tile.count; ++i) sum[i] += math::exp(x[i] - largest[i]);
+  }
+}
+
+/// Sum of the pixels' losses, in double.
+double tile_loss(const Tile& tile, const int32_t* label, double smoothing) {
+  TileFloats largest, sum;
+  softmax_sums(tile, largest, sum);
+  double loss = 0;
+  for (int64_t i = 0; i < tile.count; ++i) {
+    loss += std::log(static_cast<double>(sum[i])) + largest[i] -
+            (1 - smoothing) * tile.x[label[i] * tile.stride + i];
+  }
+  if (smoothing == 0) return loss;
+  double all = 0;
+  for (int64_t c = 0; c < tile.classes; ++c) {
+    for (int64_t i = 0; i < tile.count; ++i) all += tile.x[c * tile.stride + i];
+  }
+  return loss - smoothing * all / static_cast<double>(tile.classes);
+}
+
+/// dx may be the tile's own memory.
+TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, float scale, float smoothing,
+                                        float* dx) {
+  TileFloats largest, sum;
+  softmax_sums(tile, largest, sum);
+  const float even = smoothing / static_cast<float>(tile.classes);
+  for (int64_t i = 0; i < tile.count; ++i) sum[i] = 1.0f / sum[i];
+  for (int64_t c = 0; c < tile.classes; ++c) {
+    const float* x = tile.x + c * tile.stride;
+    float* out = dx + c * tile.stride;
+#pragma omp simd
+    for (int64_t i = 0; i < tile.count; ++i) out[i] = scale * (math::exp(x[i] - largest[i]) * sum[i] - even);
+  }
+  for (int64_t i = 0; i < tile.count; ++i) dx[label[i] * tile.stride + i] -= scale * (1.0f - smoothing);
+}
+
+/// Pixels whose label is among the k largest; of equal logits the lower class comes first.
+TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, int64_t k) {
+  TileFloats own;
+  std::array<int32_t, kTile> before{};
+  for (int64_t i = 0; i < tile.count; ++i) own[i] = tile.x[label[i] * tile.stride + i];
+  for (int32_t c = 0; c < tile.classes; ++c) {
+    const float* x = tile.x + c * tile.stride;
+#pragma omp simd
+    for (int64_t i = 0; i < tile.count; ++i) before[i] += x[i] > own[i] || (x[i] == own[i] && c < label[i]);
+  }
+  int64_t hits = 0;
+  for (int64_t i = 0; i < tile.count; ++i) hits += before[i] < k && own[i] == own[i];
+  return hits;
+}
+
+/// sum(tile) of every tile of a sample that counts, weighted; added up in order, so that the number of
+/// threads does not matter.
+template <class Sum>
+double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {
+  parallel_rows(tiling.tiles, kTile * tiling.extents.classes, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) sums[t] = weights[tiling.sample(t)] == 0 ? 0.0 : sum(t);
+  });
+  double all = 0;
+  for (int64_t t = 0; t < tiling.tiles; ++t) all += weights[tiling.sample(t)] * sums[t];
+  return all / static_cast<double>(tiling.extents.pixels);
+}
+
+}  // namespace
+
+int64_t pixel_workspace_bytes(const Shape& logits) {
+  return Tiling(logits).tiles * static_cast<int64_t>(sizeof(double));
+}
+
+std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, const Slots& slots) {
+  const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
+  return kernel([=, tiling = Tiling(context.inputs[0].shape), x = slots.inputs[0], label = slots.inputs[1],
+                 weight = slots.inputs[2], sums = slots.workspace, loss = slots.outputs[0]] {
+    *at<float>(loss) =
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
+          return tile_loss(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
+                           smoothing);
+        }));
+  });
+}
+
+std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& context, const Slots& slots) {
+  const auto smoothing =
+      static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
+  return kernel([=, tiling = Tiling(context.inputs[1].shape), dloss = slots.inputs[0], x = slots.inputs[1],
+                 label = slots.inputs[2], weight = slots.inputs[3], dx = slots.outputs[0]] {
+    const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.pixels);
+    parallel_rows(tiling.tiles, kTile * tiling.extents.classes, [=](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
+                      scale * at<const float>(weight)[tiling.sample(t)], smoothing,
+                      at<float>(dx) + tiling.first_logit(t));
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_pixel_top_k(const OpContext& context, const Slots& slots) {
+  const int64_t k = static_cast<const TopK&>(context.op).k;
+  return kernel([=, tiling = Tiling(context.inputs[0].shape), x = slots.inputs[0], label = slots.inputs[1],
+                 weight = slots.inputs[2], sums = slots.workspace, correct = slots.outputs[0]] {
+    *at<float>(correct) =
+        static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
+          return static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)),
+                                               at<const int32_t>(label) + tiling.first_label(t), k));
+        }));
+  });
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+Outcome run(const Workspace& workspace, std::vector<std::string> arguments) {
+  workspace.write("small.yaml", kSmallRecipe);
+  arguments.insert(arguments.end(), {"--config", "small.yaml"});
+  return run_trainer(arguments, workspace.path());
+}
+
+}  // namespace
+
+TEST_CASE("data stats counts and measures both splits, as text and as JSON") {
+  const Workspace workspace;
+  const Outcome text = run(workspace, {"data", "stats"});
+  INFO(text.errors);
+  CHECK(text.code == 0);
+  CHECK_THAT(text.output, Contains("train: 640 samples, 5 classes") &&
+                              Contains("val: 130 samples, 5 classes") &&
+                              Contains("height     12 to 12, median 12") &&
+                              Contains("normalize  {mean: [0.") && Contains("0 unreadable"));
+  const Outcome json = run(workspace, {"data", "stats", "--json", "data.workers=3"});
+  CHECK(json.code == 0);
+  const auto report = nlohmann::json::parse(json.output);
+  int64_t samples = 0;
+  for (const auto& row : report["train"]["classes"]) samples += row["samples"].get<int64_t>();
+  CHECK(samples == 640);
+  CHECK(report["val"]["samples"] == 130);
+  CHECK(report["train"]["width"]["median"] == 12);
+  // Texture and noise are averaged: each has mean 127.5 and deviation 73.9.
+  CHECK(report["train"]["mean"][0].get<double>() == Approx(0.5).margin(0.05));
+  CHECK(report["train"]["std"][0].get<double>() == Approx(73.9 / std::sqrt(2.0) / 255).margin(0.04));
+  CHECK(report["train"]["unreadable"].empty());
+}
+
+TEST_CASE("training from packed files gives the bits of training from their source") {
+  const Workspace workspace;
+  for (const char* split : {"train", "val"}) {
+    const Outcome packed =
+        run(workspace, {"data", "pack", "--split", split, "--out", std::string(split) + ".rec"});
+    INFO(packed.errors);
+    REQUIRE(packed.code == 0);
+    CHECK_THAT(packed.output,
+               Contains(std::string(split) + ".rec: ") && Contains(std::string("data.") + split));
+  }
+  const std::vector<std::string> short_run = {"train", "training.max_duration=1ep", "data.mix.mixup=0.3"};
+  auto from_source = short_run, from_record = short_run;
+  from_source.push_back("run.output_dir=a");
+  from_record.insert(from_record.end(), {"run.output_dir=b", "data.format=record", "data.train=train.rec",
+                                         "data.val=val.rec", "data.workers=2"});
+  CHECK(run(workspace, from_source).code == 0);
+  const Outcome again = run(workspace, from_record);
+  INFO(again.errors);
+  CHECK(again.code == 0);
+  CHECK(workspace.read("a/model.safetensors") == workspace.read("b/model.safetensors"));
+  const auto value = [&](const char* run_name) {
+    return nlohmann::json::parse(
+        workspace.read(std::string(run_name) + "/summary.json"))["validation"]["last"];
+  };
+  CHECK(value("a") == value("b"));
+
+  fs::resize_file(workspace.path() / "val.rec", fs::file_size(workspace.path() / "val.rec") - 100);
+  const Outcome truncated =
+      run(workspace, {"data", "stats", "data.format=record", "data.train=train.rec", "data.val=val.rec"});
+  CHECK(truncated.code == 65);
+  CHECK_THAT(truncated.errors, Contains("val.rec: offset ") && Contains("the file is truncated"));
+}
+
+TEST_CASE("mistakes in calling data are told apart") {
+  const Workspace workspace;
+  CHECK(run_trainer({"data"}, workspace.path()).code == 64);
+  CHECK(run(workspace, {"data", "pack"}).code == 64);
+  CHECK(run(workspace, {"data", "pack", "--out", "x", "--split", "test"}).code == 64);
+  const Outcome missing = run(workspace, {"data", "stats", "data.format=record", "data.train=none.rec"});
+  CHECK(missing.code == 78);
+  CHECK_THAT(missing.errors, Contains("none.rec"));
+  const Outcome no_split = run(workspace, {"data", "pack", "--out", "x", "--split", "val",
+                                           "data.format=record", "data.train=small.yaml"});
+  CHECK(no_split.code == 64);
+  CHECK_THAT(no_split.errors, Contains("--split val: the recipe has no data.val"));
+  const Outcome foreign = run(workspace, {"data", "stats", "data.format=record", "data.train=small.yaml"});
+  CHECK(foreign.code == 65);
+  CHECK_THAT(foreign.errors, Contains("small.yaml: offset 0: expected the mark of a record file"));
+  CHECK(run(workspace, {"data", "pack", "--out", "none/x.rec"}).code == 74);
+  CHECK(!fs::exists(workspace.path() / "x"));
+}
+
+}  // namespace trainer

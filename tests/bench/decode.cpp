@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images per second of CPU time on our side of scripts/bench/decode.py: a folder of pictures to normalised
+// training crops.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "core/config/fields.h"
+#include "core/data/formats.h"
+#include "core/data/pipeline.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kSection = R"(
+format: image_folder
+train: {}
+workers: {}
+augment:
+  - random_resized_crop: 224
+  - horizontal_flip
+  - normalize: {{mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}}
+)";
+
+void measure(const char* folder, int64_t workers, int64_t images) {
+  Diagnostics diagnostics;
+  DataSection section;
+  Fields fields;
+  section.declare(fields);
+  fields.read(parse_yaml(fmt::format(kSection, folder, workers), "bench", diagnostics), "data", diagnostics);
+  diagnostics.throw_if_any();
+  const auto source = open_source(section, {.network_shape = {3, 224, 224}, .network_classes = 1000});
+  const TransformChain chain(section.augment, source->sample_shape(), diagnostics);
+  diagnostics.throw_if_any();
+  constexpr int64_t kBatch = 50;
+  const TrainingOrder order(source->size(), kBatch, false);
+  DataPipeline pipeline({*source, chain, TrainingBatches{1, order, kBatch}},
+                        {.workers = section.workers, .prefetch = section.prefetch});
+  pipeline.next();
+  const std::clock_t began = std::clock();
+  for (int64_t done = 0; done < images; done += kBatch) pipeline.next();
+  const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  fmt::print("{:.2f}\n", static_cast<double>(images) / seconds);
+}
+
+}  // namespace
+}  // namespace trainer
+
+/// FOLDER WORKERS IMAGES, the last a multiple of 50.
+int main(int count, char** arguments) {
+  if (count != 4) {
+    fmt::print(stderr, "usage: bench_decode FOLDER WORKERS IMAGES\n");
+    return 64;
+  }
+  try {
+    trainer::measure(arguments[1], std::atoll(arguments[2]), std::atoll(arguments[3]));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

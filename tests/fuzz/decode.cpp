@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/decode.h"
+
+#include <cstdlib>
+
+#include "core/base/rng.h"
+
+namespace trainer {
+namespace {
+
+/// Small enough for thousands of tries a second.
+constexpr int64_t kMostPixels = 1 << 16;
+
+class AnyWindow final : public ViewChooser {
+ public:
+  explicit AnyWindow(uint64_t seed) : seed_(seed) {}
+
+  View choose(int64_t height, int64_t width) const override {
+    RandomStream random(seed_);
+    return {window(height, random), window(width, random)};
+  }
+
+ private:
+  static AxisView window(int64_t size, RandomStream& random) {
+    const int64_t length = 1 + random.next_below(size), begin = random.next_below(size - length + 1);
+    return {static_cast<double>(begin), static_cast<double>(length), begin, begin + length,
+            1 + random.next_below(300)};
+  }
+
+  uint64_t seed_;
+};
+
+void try_view(Decode decode, std::span<const uint8_t> file, const ViewChooser& chooser) {
+  Image image;
+  try {
+    decode(file, chooser, kMostPixels, image);
+  } catch (const DecodeError&) {
+    return;
+  }
+  if (image.channels != 3 || image.height < 1 || image.width < 1) std::abort();
+  if (static_cast<int64_t>(image.pixels.size()) != 3 * image.height * image.width) std::abort();
+}
+
+}  // namespace
+
+void fuzz_decode(Decode decode, const uint8_t* data, size_t size) {
+  uint64_t seed = size;
+  for (size_t i = 0; i < size; ++i) seed = seed * 31 + data[i];
+  try_view(decode, {data, size}, WholeView());
+  try_view(decode, {data, size}, AnyWindow(seed));
+}
+
+}  // namespace trainer

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what the fuzzers begin with into FOLDER/jpeg, FOLDER/png and FOLDER/idx.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/data/pictures.h"
+
+namespace trainer {
+namespace {
+
+void put(const std::filesystem::path& folder, const std::string& bytes) {
+  std::filesystem::create_directories(folder);
+  size_t number = 0;
+  while (std::filesystem::exists(folder / ("seed" + std::to_string(number)))) ++number;
+  std::ofstream(folder / ("seed" + std::to_string(number)), std::ios::binary) << bytes;
+}
+
+void put_jpegs(const std::filesystem::path& folder) {
+  for (bool progressive : {false, true}) {
+    for (const auto& [h, v] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{2, 2}, std::pair{4, 1}}) {
+      JpegOptions options;
+      options.h_samples = h, options.v_samples = v, options.progressive = progressive;
+      options.orientation = h + 2 * v, options.restart_rows = h == 2 ? 1 : 0;
+      put(folder, jpeg(landscape(33, 41), options));
+    }
+  }
+  put(folder, jpeg(landscape(20, 20, 1), {.colours = "grey"}));
+  put(folder, jpeg(landscape(20, 20, 4), {.colours = "cmyk", .adobe = false}));
+  put(folder, jpeg(landscape(20, 20, 4), {.colours = "ycck"}));
+}
+
+void put_pngs(const std::filesystem::path& folder) {
+  for (bool interlaced : {false, true}) {
+    for (int channels : {1, 2, 3, 4}) {
+      for (int bits : {8, 16}) {
+        PngOptions options;
+        options.bits = bits, options.interlaced = interlaced, options.orientation = channels + 3;
+        put(folder, png(landscape(13, 17, channels), options));
+      }
+    }
+    PngOptions palette{
+        .bits = 4, .interlaced = interlaced, .palette = {1, 2, 3, 200, 100, 50}, .palette_alpha = {9}};
+    put(folder, png(draw(9, 9, 1, [](int y, int x, int) { return (x + y) % 2; }), palette));
+  }
+}
+
+/// Two pictures of 2 x 3 with their labels.
+void put_idx(const std::filesystem::path& folder) {
+  const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03", 16) + "pixelsPIXELS";
+  const std::string labels("\0\0\x08\x01\0\0\0\x02\x01\x09", 10);
+  for (int share = 180; share < 200; ++share) put(folder, static_cast<char>(share) + images + labels);
+}
+
+}  // namespace
+}  // namespace trainer
+
+int main(int count, char** arguments) {
+  if (count != 2) return 64;
+  const std::filesystem::path folder = arguments[1];
+  trainer::put_jpegs(folder / "jpeg");
+  trainer::put_pngs(folder / "png");
+  trainer::put_idx(folder / "idx");
+  return 0;
+}
