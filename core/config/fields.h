@@ -80,6 +80,9 @@ class Fields {
   /// caller has read itself. Fills `written` where it is given.
   void read(const Value& value, const std::string& path, Diagnostics& diagnostics,
             std::map<std::string, Location>* written = nullptr, const std::vector<std::string>& skip = {});
+  /// The same as a part of a reading that others add to, before it is finished.
+  void read(const Value& value, const std::string& path, Reading& reading,
+            const std::vector<std::string>& skip = {});
 
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
   /// they were written. With `mathematics_only` they are in one canonical form, environment variables

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/version.h"
+#include "core/config/templates.h"
 
 namespace trainer {
 namespace {
@@ -54,11 +55,13 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
   if (named == nullptr || named->value.kind != Value::Kind::scalar) {
     if (find_path(root, "model.input") == nullptr && find_path(root, "model.layers") == nullptr)
       leave_out(*model);
-    return;
+    return include_templates(*model, "model", diagnostics);
   }
   const std::filesystem::path path = std::filesystem::path(recipe_file).parent_path() / named->value.text;
+  const size_t problems = diagnostics.problems().size();
   const Value network = load_yaml(path.lexically_normal().string(), named->where, diagnostics);
   if (network.kind != Value::Kind::map) return leave_out(*model);
+  if (diagnostics.problems().size() != problems) diagnostics.throw_if_any();  // as for the recipe's own text
   for (const Value::Entry& entry : network.entries) {
     if (const Value::Entry* twice = find_path(root, "model." + entry.key)) {
       diagnostics.error(twice->where, "model." + entry.key,
@@ -67,6 +70,7 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
     }
     model->entries.push_back(entry);
   }
+  include_templates(*model, "model", diagnostics);
 }
 
 /// Paths of all keys with a single value: what braces in a name may hold.
@@ -81,23 +85,25 @@ std::vector<std::string> scalar_paths(const Value& value, const std::string& pat
   return paths;
 }
 
-bool names_network(const std::string& argument) {
-  return argument.starts_with("model.network=");
+bool names_file(const std::string& argument) {
+  return argument.starts_with("model.network=") || argument.starts_with("model.templates=");
 }
 
-/// Overrides that name another network come before its keys are read in, all others after.
-void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool network,
+/// Overrides that name another network or its templates come before its keys are read in, all others after.
+void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool files,
                      Diagnostics& diagnostics) {
   for (size_t i = 0; i < overrides.size(); ++i) {
-    if (names_network(overrides[i]) != network) continue;
+    if (names_file(overrides[i]) != files) continue;
     apply_override(root, overrides[i], static_cast<int>(i) + 1, diagnostics);
   }
 }
 
-/// The network's keys stand in the text themselves, so the file is no longer needed.
+/// The network's keys stand in the text themselves, so the file and the templates are no longer needed.
 Value without_network_file(Value root) {
   if (Value* model = find_section(root, "model")) {
-    std::erase_if(model->entries, [](const Value::Entry& entry) { return entry.key == "network"; });
+    std::erase_if(model->entries, [](const Value::Entry& entry) {
+      return entry.key == "network" || entry.key == "templates";
+    });
   }
   return root;
 }
@@ -140,7 +146,11 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
   auto recipe = std::make_unique<Recipe>();
   recipe->file_ = path;
   recipe->run.name = std::filesystem::path(path).stem().string();
-  recipe->fields_.read(root, "", diagnostics);
+  Reading reading;
+  if (Value* model_section = find_section(root, "model"))
+    Network::write_out(*model_section, "model", reading);
+  recipe->fields_.read(root, "", reading);
+  reading.finish(diagnostics);
   recipe->given_ = std::move(root);
   if (diagnostics.ok()) recipe->check(diagnostics);
   diagnostics.throw_if_any();
