@@ -20,7 +20,7 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "plan", "layers"};
+  static const std::vector<std::string> names = {"train", "plan", "layers", "schema"};
   return names;
 }
 
@@ -70,6 +70,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   app.add_subcommand("layers",
                      "list layers, losses, optimisers, schedules and transforms with their parameters");
+  CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
+  schema->add_flag("--markdown", arguments.markdown, "print the reference of all keys instead");
 
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
@@ -83,6 +85,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
+  if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   return arguments;
 }
 

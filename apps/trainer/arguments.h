@@ -9,7 +9,7 @@ namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
-  enum class Command { train, plan, layers };
+  enum class Command { train, plan, layers, schema };
   Command command = Command::train;
   std::string config;
   std::vector<std::string> overrides;
@@ -17,6 +17,7 @@ struct Arguments {
   std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
   std::vector<std::string> disabled_passes;  ///< plan, train
   bool json = false;                         ///< plan
+  bool markdown = false;                     ///< schema
 };
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).

@@ -10,5 +10,6 @@ namespace trainer {
 int train_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int layers_command();
+int schema_command(const Arguments& arguments);
 
 }  // namespace trainer

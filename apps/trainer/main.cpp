@@ -21,6 +21,8 @@ int run(int argc, const char* const* argv) {
       return plan_command(*arguments);
     case Arguments::Command::layers:
       return layers_command();
+    case Arguments::Command::schema:
+      return schema_command(*arguments);
   }
   return 0;
 }

@@ -36,6 +36,9 @@ class Group {
   std::unique_ptr<Fields> section;  ///< the keys of a section
   Registry<Component> choices;      ///< what a component may be
 
+  /// The component that holds without a word of the recipe; empty where there is none.
+  std::string default_name() const { return members_.empty() ? "" : members_.front().component->chosen_as; }
+
  private:
   friend class Fields;
   struct Member {
