@@ -55,7 +55,7 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
   if (named == nullptr || named->value.kind != Value::Kind::scalar) {
     if (find_path(root, "model.input") == nullptr && find_path(root, "model.layers") == nullptr)
       leave_out(*model);
-    return include_templates(*model, "model", diagnostics);
+    return;
   }
   const std::filesystem::path path = std::filesystem::path(recipe_file).parent_path() / named->value.text;
   const size_t problems = diagnostics.problems().size();
@@ -70,7 +70,10 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
     }
     model->entries.push_back(entry);
   }
-  include_templates(*model, "model", diagnostics);
+}
+
+void include_model_templates(Value& root, Diagnostics& diagnostics) {
+  if (Value* model = find_section(root, "model")) include_templates(*model, "model", diagnostics);
 }
 
 /// Paths of all keys with a single value: what braces in a name may hold.
@@ -85,15 +88,15 @@ std::vector<std::string> scalar_paths(const Value& value, const std::string& pat
   return paths;
 }
 
-bool names_file(const std::string& argument) {
-  return argument.starts_with("model.network=") || argument.starts_with("model.templates=");
+bool names_network(const std::string& argument) {
+  return argument.starts_with("model.network=");
 }
 
-/// Overrides that name another network or its templates come before its keys are read in, all others after.
-void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool files,
+/// Overrides that name another network come before its keys are read in, all others after.
+void apply_overrides(Value& root, const std::vector<std::string>& overrides, bool network,
                      Diagnostics& diagnostics) {
   for (size_t i = 0; i < overrides.size(); ++i) {
-    if (names_file(overrides[i]) != files) continue;
+    if (names_network(overrides[i]) != network) continue;
     apply_override(root, overrides[i], static_cast<int>(i) + 1, diagnostics);
   }
 }
@@ -141,7 +144,9 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
   diagnostics.throw_if_any();
   apply_overrides(root, overrides, true, diagnostics);
   include_network(root, path, diagnostics);
+  include_model_templates(root, diagnostics);
   apply_overrides(root, overrides, false, diagnostics);
+  include_model_templates(root, diagnostics);  // an override may name a file
 
   auto recipe = std::make_unique<Recipe>();
   recipe->file_ = path;
