@@ -152,8 +152,6 @@ void check_defaults(const Json& root, const Json& schema, const std::string& pat
   for (const auto& [key, below] : schema.items()) check_defaults(root, below, path + "/" + key, wrong);
 }
 
-}  // namespace
-
 Json to_json(const Value& value) {
   switch (value.kind) {
     case Value::Kind::null:
@@ -175,19 +173,25 @@ Json to_json(const Value& value) {
   return !value.quoted && (parsed.is_number() || parsed.is_boolean()) ? parsed : Json(value.raw);
 }
 
-JsonSchema::JsonSchema(const std::string& text) : root_(std::make_unique<Json>(Json::parse(text))) {}
+}  // namespace
+
+struct JsonSchema::Root {
+  Json schema;
+};
+
+JsonSchema::JsonSchema(const std::string& text) : root_(std::make_unique<Root>(Root{Json::parse(text)})) {}
 JsonSchema::~JsonSchema() = default;
 
-std::vector<std::string> JsonSchema::complaints(const Json& instance, const std::string& definition) const {
+std::vector<std::string> JsonSchema::complaints(const Value& instance, const std::string& definition) const {
   Complaints found;
-  Check(*root_, found)
-      .check(definition.empty() ? *root_ : root_->at("definitions").at(definition), instance, "");
+  const Json& schema = definition.empty() ? root_->schema : root_->schema.at("definitions").at(definition);
+  Check(root_->schema, found).check(schema, to_json(instance), "");
   return found;
 }
 
 std::vector<std::string> JsonSchema::wrong_defaults() const {
   Complaints wrong;
-  check_defaults(*root_, *root_, "", wrong);
+  check_defaults(root_->schema, root_->schema, "", wrong);
   return wrong;
 }
 

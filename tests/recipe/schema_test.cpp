@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "core/train/file.h"
@@ -22,7 +21,7 @@ std::vector<std::string> complaints(const JsonSchema& schema, const std::string&
   Diagnostics diagnostics;
   const Value value = parse_yaml(text, "text", diagnostics);
   diagnostics.throw_if_any();
-  return schema.complaints(to_json(value), definition);
+  return schema.complaints(value, definition);
 }
 
 /// Calls `each` with the text of every YAML file of a folder.
