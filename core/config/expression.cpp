@@ -132,7 +132,7 @@ class Parser {
   }
 
   Term comparison() {
-    const Term left = sum();
+    Term left = sum();
     const std::string operation = take({"==", "!=", "<=", ">=", "<", ">"});
     if (operation.empty()) return left;
     const Term right = sum();

@@ -59,14 +59,14 @@ TemplateTable::TemplateTable(const Value* templates, const std::string& path,
 }
 
 Template* TemplateTable::find(const std::string& name) {
-  const auto found = std::find_if(templates_.begin(), templates_.end(),
-                                  [&](const Template& one) { return one.name == name; });
-  return found == templates_.end() ? nullptr : &*found;
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : &templates_[found->second];
 }
 
 void TemplateTable::read_template(const Value::Entry& entry, Reading& reading) {
   const std::string path = join_path(path_, shown(entry.key));
   reading.declared({path_, entry.key, true});
+  places_.emplace(entry.key, templates_.size());
   Template& made = templates_.emplace_back();
   made.name = entry.key;
   made.where = entry.where;

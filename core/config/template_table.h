@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,7 @@ class TemplateTable {
   const std::vector<std::string>& taken_;
   bool is_readable_ = true;
   std::vector<Template> templates_;
+  std::map<std::string, size_t> places_;  // in templates_, by name
   std::vector<std::string> missed_;
 };
 

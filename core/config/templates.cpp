@@ -229,7 +229,7 @@ class Expander {
   bool may_nest(const Template& made, const Origin& origin, const Block& block) {
     std::string way = made.name;
     for (const Block* at = &block; at->of != nullptr; at = at->parent) {
-      way = at->of->name + " > " + way;
+      way.insert(0, at->of->name + " > ");
       if (at->of != &made) continue;
       reading_.error(origin, fmt::format("a template cannot use itself: {}", way));
       return false;
