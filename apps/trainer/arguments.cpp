@@ -20,7 +20,7 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "plan", "layers", "data"};
+  static const std::vector<std::string> names = {"train", "plan", "layers", "data", "schema"};
   return names;
 }
 
@@ -86,6 +86,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   app.add_subcommand("layers",
                      "list layers, losses, optimisers, schedules and transforms with their parameters");
+  CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
+  schema->add_flag("--markdown", arguments.markdown, "print the reference of all keys instead");
 
   CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
   add_data_commands(*data, arguments);
@@ -104,6 +106,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (data->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
+  if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   return arguments;
 }
 

@@ -9,7 +9,7 @@ namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
-  enum class Command { train, plan, layers, data_stats, data_pack };
+  enum class Command { train, plan, layers, schema, data_stats, data_pack };
   Command command = Command::train;
   std::string config;
   std::vector<std::string> overrides;
@@ -19,6 +19,7 @@ struct Arguments {
   bool json = false;                         ///< plan, data stats
   std::string out;                           ///< data pack: the record file
   std::string split = "train";               ///< data pack: "train" or "val"
+  bool markdown = false;                     ///< schema
 };
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).

@@ -12,5 +12,6 @@ int plan_command(const Arguments& arguments);
 int layers_command();
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);
+int schema_command(const Arguments& arguments);
 
 }  // namespace trainer

@@ -25,6 +25,8 @@ int run(int argc, const char* const* argv) {
       return data_stats_command(*arguments);
     case Arguments::Command::data_pack:
       return data_pack_command(*arguments);
+    case Arguments::Command::schema:
+      return schema_command(*arguments);
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace trainer {
@@ -41,18 +42,20 @@ std::string shape_text(const Shape& shape) {
 }
 
 std::string layers_text(const std::vector<LayerRow>& rows) {
-  std::string text = fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", "layer", "type", "output",
-                                 "parameters", "forward", "output");
+  size_t width = 14;
+  for (const LayerRow& row : rows) width = std::max(width, row.name.size());
+  std::string text = fmt::format("  {:<{}} {:<17} {:<22} {:>12} {:>14} {:>11}\n", "layer", width, "type",
+                                 "output", "parameters", "forward", "output");
   int64_t parameters = 0;
   double flops = 0;
   for (const LayerRow& row : rows) {
-    text += fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14} {:>11}\n", row.name, row.type,
+    text += fmt::format("  {:<{}} {:<17} {:<22} {:>12} {:>14} {:>11}\n", row.name, width, row.type,
                         shape_text(row.output), row.parameters, human_flops(row.forward_flops),
                         human_bytes(row.output_bytes));
     parameters += row.parameters;
     flops += row.forward_flops;
   }
-  return text + fmt::format("  {:<14} {:<17} {:<22} {:>12} {:>14}\n", "total", "", "", parameters,
+  return text + fmt::format("  {:<{}} {:<17} {:<22} {:>12} {:>14}\n", "total", width, "", "", parameters,
                             human_flops(flops));
 }
 

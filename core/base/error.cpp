@@ -12,11 +12,22 @@ std::string to_string(const Location& where) {
   return fmt::format("{}:{}:{}", where.file, where.line, where.column);
 }
 
+bool Diagnostics::is_known_of_another_use(const Location& where) {
+  if (where.used_at == nullptr) return false;
+  const auto [first, is_new] = first_uses_.emplace(to_string(where), where.used_at);
+  return !is_new && first->second != where.used_at;
+}
+
 void Diagnostics::error(const Location& where, const std::string& path, const std::string& text) {
+  if (is_known_of_another_use(where)) return;
   std::string line = where.file.empty() ? "" : to_string(where) + ": ";
   line += "error: ";
   if (!path.empty()) line += path + ": ";
-  problems_.push_back(line + text);
+  line += text;
+  for (const Location* use = where.used_at.get(); use != nullptr; use = use->used_at.get()) {
+    line += "; used at " + to_string(*use);
+  }
+  problems_.push_back(line);
 }
 
 void Diagnostics::throw_if_any() const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,6 +29,7 @@ struct Location {
   std::string file;
   int line = 0;
   int column = 0;
+  std::shared_ptr<const Location> used_at = nullptr;  ///< of a place in a template: that of its use
 };
 
 /// "file:line:column", or just "file" where there is no line.
@@ -48,7 +51,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Collects every problem of a recipe, so that all are shown at once.
+/// Collects every problem of a recipe, so that all are shown at once. Those of a place in a template are
+/// shown for the first use that has them.
 class Diagnostics {
  public:
   /// `place: error: path: text`; the path is left out where it is empty.
@@ -62,7 +66,10 @@ class Diagnostics {
   void throw_if_any() const;
 
  private:
+  bool is_known_of_another_use(const Location& where);
+
   std::vector<std::string> problems_;
+  std::map<std::string, std::shared_ptr<const Location>> first_uses_;  // by place in a template
 };
 
 /// Throws the Error of Diagnostics that hold just this problem.

@@ -66,10 +66,15 @@ Group* Fields::find_group(const std::string& name) {
 void Fields::read(const Value& value, const std::string& path, Diagnostics& diagnostics,
                   std::map<std::string, Location>* written_out, const std::vector<std::string>& skip) {
   Reading reading;
-  read_map(value, path, reading, skip);
-  if (reading.needs_declared()) collect(path, reading);
+  read(value, path, reading, skip);
   reading.finish(diagnostics);
   if (written_out) *written_out = written();
+}
+
+void Fields::read(const Value& value, const std::string& path, Reading& reading,
+                  const std::vector<std::string>& skip) {
+  read_map(value, path, reading, skip);
+  if (reading.needs_declared()) collect(path, reading);
 }
 
 void Fields::read_map(const Value& value, const std::string& path, Reading& reading,

@@ -36,6 +36,9 @@ class Group {
   std::unique_ptr<Fields> section;  ///< the keys of a section
   Registry<Component> choices;      ///< what a component may be
 
+  /// The component that holds without a word of the recipe; empty where there is none.
+  std::string default_name() const { return members_.empty() ? "" : members_.front().component->chosen_as; }
+
  private:
   friend class Fields;
   struct Member {
@@ -80,6 +83,9 @@ class Fields {
   /// caller has read itself. Fills `written` where it is given.
   void read(const Value& value, const std::string& path, Diagnostics& diagnostics,
             std::map<std::string, Location>* written = nullptr, const std::vector<std::string>& skip = {});
+  /// The same as a part of a reading that others add to, before it is finished.
+  void read(const Value& value, const std::string& path, Reading& reading,
+            const std::vector<std::string>& skip = {});
 
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
   /// they were written. With `mathematics_only` they are in one canonical form, environment variables

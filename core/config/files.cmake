@@ -4,6 +4,7 @@ trainer_library(core/config
     component_keys.cpp
     document.cpp
     events.cpp
+    expression.cpp
     field.cpp
     field_values.cpp
     fields.cpp
@@ -12,6 +13,9 @@ trainer_library(core/config
     override.cpp
     reading.cpp
     resolved.cpp
+    template_table.cpp
+    template_use.cpp
+    templates.cpp
     yaml_writer.cpp
   USES base
   PRIVATE yaml-cpp fmt::fmt)

@@ -24,6 +24,15 @@ std::string without_indices(const std::string& path) {
   return shorter;
 }
 
+/// Whether a finding stands in a template and has been made already, for another use of it.
+template <class Finding>
+bool is_repeated(const Finding& finding, const std::vector<Finding>& known) {
+  if (finding.where.used_at == nullptr) return false;
+  return std::any_of(known.begin(), known.end(), [&](const Finding& other) {
+    return other.key == finding.key && to_string(other.where) == to_string(finding.where);
+  });
+}
+
 bool is_at_or_under(const std::string& path, const std::string& above) {
   return path.starts_with(above) && (path.size() == above.size() || path[above.size()] == '.');
 }
@@ -46,6 +55,14 @@ std::string where_it_belongs(const std::string& key, const std::vector<Reading::
 
 void Reading::error(const Location& where, const std::string& path, const std::string& text) {
   problems_.push_back({where, path, text});
+}
+
+void Reading::missing(Missing key) {
+  if (!is_repeated(key, missing_)) missing_.push_back(std::move(key));
+}
+
+void Reading::unknown(Unknown key) {
+  if (!is_repeated(key, unknown_)) unknown_.push_back(std::move(key));
 }
 
 bool Reading::is_missing(const Declared& key) const {
@@ -99,6 +116,10 @@ std::string Reading::judge(const Unknown& unknown) {
 void Reading::finish(Diagnostics& diagnostics) {
   for (const Unknown& unknown : unknown_) error(unknown.where, unknown.map_path, judge(unknown));
   for (const Missing& missing : missing_) {
+    if (!missing.text.empty()) {
+      error(missing.named, missing.text);
+      continue;
+    }
     error(missing.where, missing.map_path,
           fmt::format("missing key '{}', expected {}", missing.key, missing.expected));
   }

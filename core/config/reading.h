@@ -15,7 +15,10 @@ class Reading {
  public:
   struct Missing {
     Location where;
-    std::string map_path, key, expected;
+    std::string map_path, key;
+    std::string expected;   ///< "missing key 'KEY', expected EXPECTED"
+    Origin named = {};      ///< where the recipe names what is missing,
+    std::string text = "";  ///< and what is said of that instead
   };
   struct Unknown {
     Location where;
@@ -30,8 +33,8 @@ class Reading {
 
   void error(const Location& where, const std::string& path, const std::string& text);
   void error(const Origin& origin, const std::string& text) { error(origin.where, origin.path, text); }
-  void missing(Missing key) { missing_.push_back(std::move(key)); }
-  void unknown(Unknown key) { unknown_.push_back(std::move(key)); }
+  void missing(Missing key);
+  void unknown(Unknown key);
 
   /// Every key that the recipe may have, wherever: needed only where some key is unknown.
   bool needs_declared() const { return !unknown_.empty(); }

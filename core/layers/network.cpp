@@ -6,11 +6,19 @@
 #include <limits>
 #include <map>
 
+#include "core/config/templates.h"
+
 namespace trainer {
 namespace {
 
 /// Position of the network's input among the sources of a layer.
 constexpr size_t kInput = std::numeric_limits<size_t>::max();
+
+std::vector<std::string> names_of(const Registry<Layer>& registry) {
+  std::vector<std::string> names;
+  for (const Registered<Layer>& row : registry) names.push_back(row.name);
+  return names;
+}
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -20,10 +28,19 @@ bool is_number(const std::string& text) {
 
 void Network::declare(Fields& fields) {
   fields.add("network", &file, "a file with the keys `input` and `layers`, relative to the recipe");
+  fields
+      .add("templates", &templates,
+           "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or the file of a "
+           "network that has them")
+      .keeps_mathematics();
   fields.add("input", &input, "shape of one sample: [channels, height, width]").required().at_least(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields.add("initial_weights", &initial_weights, "a .safetensors file to start from, matched by name");
+}
+
+void Network::write_out(Value& model, const std::string& path, Reading& reading) {
+  expand_templates(model, path, names_of(trainer::layers()), reading);
 }
 
 std::string Network::layer_name(size_t index) const {

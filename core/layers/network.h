@@ -12,11 +12,14 @@ namespace trainer {
 
 /// The recipe's `model` section: a list of layers that make a directed acyclic graph.
 struct Network {
-  std::string file;            ///< `model.network`; its keys have been read into the others
-  std::vector<int64_t> input;  ///< shape of one sample, (C, H, W)
+  std::string file;                      ///< `model.network`; its keys have been read into the others
+  std::optional<std::string> templates;  ///< `model.templates`; they have been written out into the layers
+  std::vector<int64_t> input;            ///< shape of one sample, (C, H, W)
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<std::string> initial_weights;
 
+  /// Writes out the templates of a `model` section, or of a network's file, before its keys are read.
+  static void write_out(Value& model, const std::string& path, Reading& reading);
   void declare(Fields& fields);
   /// Reports names that are used twice, inputs that nobody makes, and layers that get too few or too many.
   void check(Diagnostics& diagnostics) const;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/version.h"
+#include "core/config/templates.h"
 #include "core/data/formats.h"
 
 namespace trainer {
@@ -58,8 +59,10 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
     return;
   }
   const std::filesystem::path path = std::filesystem::path(recipe_file).parent_path() / named->value.text;
+  const size_t problems = diagnostics.problems().size();
   const Value network = load_yaml(path.lexically_normal().string(), named->where, diagnostics);
   if (network.kind != Value::Kind::map) return leave_out(*model);
+  if (diagnostics.problems().size() != problems) diagnostics.throw_if_any();  // as for the recipe's own text
   for (const Value::Entry& entry : network.entries) {
     if (const Value::Entry* twice = find_path(root, "model." + entry.key)) {
       diagnostics.error(twice->where, "model." + entry.key,
@@ -68,6 +71,10 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
     }
     model->entries.push_back(entry);
   }
+}
+
+void include_model_templates(Value& root, Diagnostics& diagnostics) {
+  if (Value* model = find_section(root, "model")) include_templates(*model, "model", diagnostics);
 }
 
 /// Paths of all keys with a single value: what braces in a name may hold.
@@ -95,10 +102,12 @@ void apply_overrides(Value& root, const std::vector<std::string>& overrides, boo
   }
 }
 
-/// The network's keys stand in the text themselves, so the file is no longer needed.
+/// The network's keys stand in the text themselves, so the file and the templates are no longer needed.
 Value without_network_file(Value root) {
   if (Value* model = find_section(root, "model")) {
-    std::erase_if(model->entries, [](const Value::Entry& entry) { return entry.key == "network"; });
+    std::erase_if(model->entries, [](const Value::Entry& entry) {
+      return entry.key == "network" || entry.key == "templates";
+    });
   }
   return root;
 }
@@ -136,12 +145,18 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
   diagnostics.throw_if_any();
   apply_overrides(root, overrides, true, diagnostics);
   include_network(root, path, diagnostics);
+  include_model_templates(root, diagnostics);
   apply_overrides(root, overrides, false, diagnostics);
+  include_model_templates(root, diagnostics);  // an override may name a file
 
   auto recipe = std::make_unique<Recipe>();
   recipe->file_ = path;
   recipe->run.name = std::filesystem::path(path).stem().string();
-  recipe->fields_.read(root, "", diagnostics);
+  Reading reading;
+  if (Value* model_section = find_section(root, "model"))
+    Network::write_out(*model_section, "model", reading);
+  recipe->fields_.read(root, "", reading);
+  reading.finish(diagnostics);
   recipe->given_ = std::move(root);
   if (diagnostics.ok()) recipe->check(diagnostics);
   diagnostics.throw_if_any();

@@ -59,6 +59,26 @@ TEST_CASE("shipped networks: parameter counts, no reference code, an arena near 
   }
 }
 
+TEST_CASE("shipped networks of torchvision: its parameter counts, no reference code") {
+  const Workspace workspace;
+  const std::vector<std::pair<std::string, int64_t>> networks = {
+      {"resnet18", 11689512}, {"resnet34", 21797672}, {"resnet50", 25557032}, {"resnet101", 44549160}};
+  for (const auto& [name, parameters] : networks) {
+    INFO(name);
+    const auto plan = plan_of(workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic",
+                                          "model.network=models/" + name + ".yaml",
+                                          "training.global_batch_size=2", "training.micro_batch_size=2"});
+    int64_t sum = 0;
+    for (const auto& layer : plan["layers"]) sum += layer["parameters"].get<int64_t>();
+    CHECK(sum == parameters);
+    for (const auto& entry : plan["entries"]) {
+      for (const auto& node : entry["nodes"]) {
+        CHECK_FALSE(node["implementation"].get<std::string>().starts_with("ref"));
+      }
+    }
+  }
+}
+
 TEST_CASE("the 3x3 convolution of the shipped network is a Winograd one in all directions") {
   const Workspace workspace;
   const auto plan = plan_of(workspace, {kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic"});
@@ -153,7 +173,7 @@ TEST_CASE("wrong usage ends with 64, and help names every command") {
   CHECK(run_trainer({"train"}, workspace.path()).code == 64);
   const Outcome help = run_trainer({"--help"}, workspace.path());
   CHECK(help.code == 0);
-  for (const char* command : {"train", "plan", "layers"})
+  for (const char* command : {"train", "plan", "layers", "schema"})
     CHECK(help.output.find(command) != std::string::npos);
   const Outcome missing = run_trainer({"--config", "nowhere.yaml"}, workspace.path());
   CHECK(missing.code == 78);

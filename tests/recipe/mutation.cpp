@@ -44,7 +44,9 @@ void collect(const std::string& text, const Value& value, const std::string& pat
   for (size_t i = 0; i < value.items.size(); ++i) {
     const size_t first = places.size();
     collect(text, value.items[i], path + "[" + std::to_string(i) + "]", places);
-    if (value.items.size() == 1 && places.size() > first) places[first].is_only_item = true;
+    if (places.size() == first) continue;
+    places[first].is_only_item = value.items.size() == 1 && value.items[i].entries.size() == 1;
+    places[first].leads_item = value.items[i].entries.size() > 1;
   }
   for (const Value::Entry& entry : value.entries) {
     KeyPlace place{.key = entry.key,

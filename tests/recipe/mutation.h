@@ -16,6 +16,7 @@ struct KeyPlace {
   bool in_flow = false;       ///< within { }
   bool is_scalar = false;
   bool is_only_item = false;  ///< the one entry of the one item of a list: nothing is left without it
+  bool leads_item = false;  ///< first of several keys of a list's item: the others would join the item before
 };
 
 /// Every key of the text, in order.

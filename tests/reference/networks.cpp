@@ -34,12 +34,16 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
 
 }  // namespace
 
-void read_text(const std::string& text, const std::function<void(Fields&)>& declare) {
+void read_text(const std::string& text, const std::function<void(Fields&)>& declare,
+               const WriteOut& write_out) {
   Diagnostics diagnostics;
-  const Value value = parse_yaml(text, "test.yaml", diagnostics);
+  Value value = parse_yaml(text, "test.yaml", diagnostics);
   Fields fields;
   declare(fields);
-  fields.read(value, "", diagnostics);
+  Reading reading;
+  if (write_out) write_out(value, reading);
+  fields.read(value, "", reading);
+  reading.finish(diagnostics);
   diagnostics.throw_if_any();
 }
 
@@ -53,7 +57,9 @@ std::string source_text(const std::string& path) {
 
 Network network_from(const std::string& text) {
   Network network;
-  read_text(text, [&](Fields& fields) { network.declare(fields); });
+  read_text(
+      text, [&](Fields& fields) { network.declare(fields); },
+      [](Value& value, Reading& reading) { Network::write_out(value, "", reading); });
   Diagnostics diagnostics;
   network.check(diagnostics);
   diagnostics.throw_if_any();

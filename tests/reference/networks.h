@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "core/config/reading.h"
 #include "core/graph/program.h"
 #include "core/layers/network.h"
 #include "core/layers/optimizer.h"
@@ -11,8 +12,12 @@
 
 namespace trainer {
 
+/// What is done to the values before they are read.
+using WriteOut = std::function<void(Value&, Reading&)>;
+
 /// Reads YAML text ("test.yaml") into what `declare` binds. Throws Error with all problems.
-void read_text(const std::string& text, const std::function<void(Fields&)>& declare);
+void read_text(const std::string& text, const std::function<void(Fields&)>& declare,
+               const WriteOut& write_out = nullptr);
 
 /// The text of a file of the source tree.
 std::string source_text(const std::string& path);

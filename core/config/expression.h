@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// Names that expressions may use, each with the text of a number, `true` or `false`.
+using Scope = std::map<std::string, std::string>;
+
+/// What is wrong with an expression; whoever asked knows its place.
+struct BadExpression {
+  std::string text;
+  std::string unknown;  ///< the name that the scope does not hold, where that is what is wrong
+};
+
+/// Whether `text` holds an expression: `${` that does not begin `${env:`.
+bool has_expression(const std::string& text);
+
+/// Whether a text may be a name's value: a number, `true` or `false`.
+bool is_number_or_truth(const std::string& text);
+
+/// The names in the expressions of `text`, without repetition. Throws BadExpression where one is malformed.
+std::vector<std::string> names_in(const std::string& text);
+
+/// `text` with each `${...}` replaced by its value: whole numbers with + - * / % (division drops the
+/// remainder),
+/// == != < <= > >=, true, false, parentheses and names; a name alone may stand for any number. Throws
+/// BadExpression.
+std::string evaluate(const std::string& text, const Scope& scope);
+
+}  // namespace trainer

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config/reading.h"
+#include "core/config/value.h"
+
+namespace trainer {
+
+/// A named block of layers as a recipe defines it: `NAME: {arguments: {a: , b: 1}, layers: [...]}`.
+struct Template {
+  struct Argument {
+    std::string name;
+    Location where;
+    std::optional<std::string> fallback;  ///< its value where a use gives none; nullopt: required
+  };
+
+  std::string name;
+  Location where;
+  std::vector<Argument> arguments;
+  const Value* layers = nullptr;
+  bool is_broken = false;  ///< something is wrong with it and reported: its uses are passed over
+  bool is_used = false;
+
+  const Argument* find(const std::string& argument) const;
+};
+
+/// The templates of a network, in order. Names that uses ask for in vain are noted here, so that a misspelt
+/// definition is told from misspelt uses.
+class TemplateTable {
+ public:
+  /// Reads the map `templates`, which must outlive this; `taken` are names that a template may not have.
+  TemplateTable(const Value* templates, const std::string& path, const std::vector<std::string>& taken,
+                Reading& reading);
+
+  Template* find(const std::string& name);
+  /// Notes that `origin` uses `name`, which is neither a template nor in `taken`.
+  void miss(const std::string& name, const Origin& origin, Reading& reading);
+  /// Reports templates that nobody uses while a name like theirs is missing.
+  void finish(Reading& reading) const;
+
+ private:
+  void read_template(const Value::Entry& entry, Reading& reading);
+  static void read_parts(Template& made, const Value& parts, const std::string& path, Reading& reading);
+  static void read_layers(Template& made, const Value::Entry& entry, const std::string& path,
+                          Reading& reading);
+  static bool read_arguments(Template& made, const Value::Entry& entry, const std::string& path,
+                             Reading& reading);
+  static void check_names(Template& made, const std::string& path, Reading& reading);
+
+  std::string path_;
+  const std::vector<std::string>& taken_;
+  bool is_readable_ = true;
+  std::vector<Template> templates_;
+  std::map<std::string, size_t> places_;  // in templates_, by name
+  std::vector<std::string> missed_;
+};
+
+}  // namespace trainer

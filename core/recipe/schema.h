@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace trainer {
+
+/// A JSON Schema (draft 7, which editors know best) of recipes; that of a network's file is in it as
+/// `#/definitions/network`. It follows from the declared keys and knows types, bounds, defaults and help.
+std::string recipe_schema();
+
+/// Every key with type, default, bounds and help, in Markdown: docs/recipe-reference.md.
+std::string recipe_reference();
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+
+namespace fs = std::filesystem;
+
+TEST_CASE("what --dump-config prints makes the same recipe, templates written out") {
+  const fs::path source = TRAINER_SOURCE_DIR;
+  const fs::path copy = fs::temp_directory_path() / ("dump-" + std::to_string(getpid()) + ".yaml");
+  size_t networks = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(source / "configs/models")) {
+    INFO(entry.path());
+    const auto recipe = Recipe::load(source / "configs/fashion_mnist_mlp.yaml",
+                                     {"model.network=models/" + entry.path().filename().string(),
+                                      "data.augment=[]", "data.eval_transform=[]"});
+    for (bool sources : {false, true}) {
+      const std::string text = recipe->to_yaml(sources);
+      CHECK(text.find("templates") == std::string::npos);
+      CHECK(text.find("${") == std::string::npos);
+      std::ofstream(copy) << text;
+      const auto again = Recipe::load(copy, {});
+      CHECK(again->identity().mathematics == recipe->identity().mathematics);
+      REQUIRE(again->model.layers.size() == recipe->model.layers.size());
+      for (size_t i = 0; i < again->model.layers.size(); ++i) {
+        CHECK(again->model.layers[i]->name == recipe->model.layers[i]->name);
+        CHECK(again->model.layers[i]->inputs == recipe->model.layers[i]->inputs);
+      }
+    }
+    ++networks;
+  }
+  fs::remove(copy);
+  CHECK(networks > 4);
+}
+
+TEST_CASE("overrides reach templates, their arguments and uses, counted as they are written") {
+  const std::string recipe = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
+  const auto deeper = Recipe::load(recipe, {"model.layers[3].basic_stage.blocks=5"});
+  const auto shipped = Recipe::load(recipe, {});
+  CHECK(deeper->model.layers.size() == shipped->model.layers.size() + 3 * 7);
+  CHECK_THROWS_WITH(
+      Recipe::load(recipe, {"model.layers[3].basic_stage.blocks=0"}),
+      Catch::StartsWith(std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18.yaml:") &&
+          Catch::Contains("model.layers[10].repeat: expected how often, a whole number of at least 0, found "
+                          "'-1'; used at " +
+                          std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:9:5"));
+  const auto smaller = Recipe::load(recipe, {"model.templates.basic_block.layers[2]=tanh"});
+  CHECK(smaller->model.layers[5]->chosen_as == "tanh");
+  CHECK_THROWS_WITH(Recipe::load(recipe, {"model.templates=nowhere.yaml"}),
+                    Catch::StartsWith("command line:1:7: error: cannot read 'nowhere.yaml'") &&
+                        Catch::EndsWith("1 error, nothing was started"));
+}
+
+}  // namespace trainer

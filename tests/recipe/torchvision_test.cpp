@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/recipe/assemble.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = TRAINER_SOURCE_DIR;
+
+using Shapes = std::map<std::string, std::string>;
+
+/// Names and shapes of what torchvision's network holds: scripts/list_torchvision_tensors.py.
+Shapes torchvision_tensors(const std::string& network) {
+  std::ifstream file(kSource / "tests/fixtures/torchvision_tensors.txt");
+  Shapes shapes;
+  for (std::string of, name, shape; file >> of >> name >> shape;) {
+    if (of == network) shapes[name] = shape;
+  }
+  return shapes;
+}
+
+Program program_of(const std::string& network) {
+  return forward_program(*Recipe::load(kSource / "configs/resnet50_imagenet.yaml",
+                                       {"model.network=models/" + network + ".yaml",
+                                        "training.global_batch_size=2", "training.micro_batch_size=2"}));
+}
+
+bool is_weight_or_statistic(const Tensor& tensor) {
+  const bool statistic = tensor.name.ends_with(".running_mean") || tensor.name.ends_with(".running_var");
+  return tensor.role == Role::parameter || (tensor.role == Role::state && statistic);
+}
+
+void check_tensors(const std::string& network) {
+  INFO(network);
+  const Shapes expected = torchvision_tensors(network);
+  REQUIRE(expected.size() > 100);
+  Shapes ours;
+  for (const Tensor& tensor : program_of(network).tensors) {
+    if (is_weight_or_statistic(tensor)) ours[tensor.name] = to_string(tensor.spec.shape);
+  }
+  CHECK(ours == expected);
+}
+
+/// As torchvision begins: convolutions normal in the fan-out mode, norms at 1 and 0.
+void check_first_values(const Tensor& tensor) {
+  INFO(tensor.name);
+  const Shape& shape = tensor.spec.shape;
+  const bool is_variance = tensor.name.ends_with(".running_var"),
+             is_weight = tensor.name.ends_with(".weight");
+  if (shape.size() == 4) {
+    CHECK(tensor.initial.kind == Initial::Kind::normal);
+    CHECK(tensor.initial.a == 0);
+    CHECK(tensor.initial.b ==
+          Approx(std::sqrt(2.0 / static_cast<double>(shape[0] * shape[2] * shape[3]))).epsilon(1e-12));
+  } else {
+    CHECK(tensor.initial.kind == Initial::Kind::fill);
+    CHECK(tensor.initial.a == (is_variance || is_weight ? 1 : 0));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the ResNets hold what torchvision's hold, under the same names") {
+  check_tensors("resnet18");
+  check_tensors("resnet50");
+}
+
+TEST_CASE("the ResNets begin as torchvision's do") {
+  for (const char* network : {"resnet18", "resnet50", "resnet18_32"}) {
+    INFO(network);
+    for (const Tensor& tensor : program_of(network).tensors) {
+      if (is_weight_or_statistic(tensor) && !tensor.name.starts_with("fc.")) check_first_values(tensor);
+      if (tensor.role != Role::parameter || !tensor.name.starts_with("fc.")) continue;
+      const double features = std::string(network) == "resnet50" ? 2048 : 512;
+      CHECK(tensor.initial.kind == Initial::Kind::uniform);
+      CHECK(tensor.initial.b == Approx(1 / std::sqrt(features)).epsilon(1e-12));
+      CHECK(tensor.initial.a == -tensor.initial.b);
+    }
+  }
+}
+
+}  // namespace trainer
