@@ -69,7 +69,7 @@ check_includes() {
       lib["CLI/"] = "^apps/.*[.]cpp$"
       lib["oneapi/"] = lib["dnnl"] = "^(cpu|tests)/"
       lib["nlohmann/"] = "[.]cpp$"
-      lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["png.h"] = lib["xxhash.h"] = "[.]cpp$"
+      lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["jpegint.h"] = lib["png.h"] = lib["xxhash.h"] = "[.]cpp$"
       lib["catch2/"] = "^tests/"
       lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^cuda/"
     }

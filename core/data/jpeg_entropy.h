@@ -85,8 +85,8 @@ class JpegStream {
 };
 
 /// One block of 8x8 coefficients in their natural order, which `block` holds as zeros; null: only passes over
-/// it. Returns false where the data is damaged; `bits` must be prepared.
-bool decode_jpeg_block(JpegBits& bits, const JpegTable& dc, const JpegTable& ac, int& last_dc,
+/// it. Returns false where the data is damaged; `stream` must be prepared.
+bool decode_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc,
                        int16_t* block);
 
 }  // namespace trainer

@@ -3,10 +3,11 @@
 
 #include <cstdio>
 
-#define JPEG_INTERNALS
 // After <cstdio>, whose types it uses without including it.
 #include <jerror.h>
 #include <jpeglib.h>
+// After <jpeglib.h>: what libjpeg's parts know of each other.
+#include <jpegint.h>
 
 #include "core/data/jpeg_entropy.h"
 

@@ -123,7 +123,8 @@ BlendPixels blend_pixels_for(int64_t longest) {
 
 /// Weights are not negative and add up to 1, so that only rounding can pass 255.
 inline uint8_t to_byte(float value) {
-  return static_cast<uint8_t>(std::min(static_cast<int32_t>(value + 0.5f), 255));
+  const float raised = value + 0.5f;
+  return static_cast<uint8_t>(std::min(static_cast<int32_t>(raised), 255));
 }
 
 TRAINER_MULTIVERSION void split_pixels(const float* __restrict pixels, int64_t count, int64_t channel,
