@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/data/decode.h"
 #include "core/data/image_folder.h"
 #include "core/data/synthetic.h"
 #include "tests/data/pictures.h"
