@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/data/checksum.h"
+#include "core/data/decode.h"
 #include "core/data/formats.h"
 #include "core/data/image_folder.h"
 #include "core/data/record_layout.h"
