@@ -61,8 +61,11 @@ TEST_CASE("shipped networks: parameter counts, no reference code, an arena near 
 
 TEST_CASE("shipped networks of torchvision: its parameter counts, no reference code") {
   const Workspace workspace;
-  const std::vector<std::pair<std::string, int64_t>> networks = {
-      {"resnet18", 11689512}, {"resnet34", 21797672}, {"resnet50", 25557032}, {"resnet101", 44549160}};
+  const std::vector<std::pair<std::string, int64_t>> networks = {{"resnet18", 11689512},
+                                                                 {"resnet34", 21797672},
+                                                                 {"resnet50", 25557032},
+                                                                 {"resnet101", 44549160},
+                                                                 {"mobilenet_v2", 3504872}};
   for (const auto& [name, parameters] : networks) {
     INFO(name);
     const auto plan = plan_of(workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic",

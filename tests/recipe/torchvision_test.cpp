@@ -26,9 +26,10 @@ Shapes torchvision_tensors(const std::string& network) {
 }
 
 Program program_of(const std::string& network) {
-  return forward_program(*Recipe::load(kSource / "configs/resnet50_imagenet.yaml",
-                                       {"model.network=models/" + network + ".yaml",
-                                        "training.global_batch_size=2", "training.micro_batch_size=2"}));
+  return forward_program(*Recipe::load(
+      kSource / "configs/resnet50_imagenet.yaml",
+      {"model.network=models/" + network + ".yaml", "data.format=synthetic", "data.augment=[]",
+       "data.eval_transform=[]", "training.global_batch_size=2", "training.micro_batch_size=2"}));
 }
 
 bool is_weight_or_statistic(const Tensor& tensor) {
@@ -69,6 +70,41 @@ void check_first_values(const Tensor& tensor) {
 TEST_CASE("the ResNets hold what torchvision's hold, under the same names") {
   check_tensors("resnet18");
   check_tensors("resnet50");
+}
+
+TEST_CASE("MobileNetV2 holds what torchvision's holds, under the same names, and begins as it does") {
+  check_tensors("mobilenet_v2");
+  for (const Tensor& tensor : program_of("mobilenet_v2").tensors) {
+    if (!is_weight_or_statistic(tensor)) continue;
+    INFO(tensor.name);
+    if (tensor.name == "classifier.1.weight") {
+      CHECK(tensor.initial.kind == Initial::Kind::normal);
+      CHECK(tensor.initial.a == 0);
+      CHECK(tensor.initial.b == 0.01);
+    } else {
+      check_first_values(tensor);
+    }
+  }
+}
+
+TEST_CASE("the small U-Net gives each pixel its classes") {
+  const auto recipe = Recipe::load(kSource / "configs/unet_synthetic.yaml", {"training.global_batch_size=2"});
+  const Program program = forward_program(*recipe);
+  const Entry* evaluate = program.find_entry(entry_name::kEvaluate);
+  REQUIRE(evaluate != nullptr);
+  for (const NamedTensor& output : evaluate->outputs) {
+    if (output.name == "logits") CHECK(program.spec(output.tensor).shape == Shape{2, 4, 128, 128});
+  }
+  int64_t parameters = 0;
+  const auto double_conv = [](int64_t in, int64_t out) { return 9 * in * out + 9 * out * out + 4 * out; };
+  const auto up = [](int64_t in, int64_t out) { return 4 * in * out + out; };
+  const int64_t expected = double_conv(3, 16) + double_conv(16, 32) + double_conv(32, 64) +
+                           double_conv(64, 128) + up(128, 64) + double_conv(128, 64) + up(64, 32) +
+                           double_conv(64, 32) + up(32, 16) + double_conv(32, 16) + 16 * 4 + 4;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter) parameters += numel(tensor.spec.shape);
+  }
+  CHECK(parameters == expected);
 }
 
 TEST_CASE("the ResNets begin as torchvision's do") {
