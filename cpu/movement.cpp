@@ -53,9 +53,53 @@ std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice,
   });
 }
 
+/// Weights in tiles of 16 x 16 output and input channels, which a convolution's forward and backward kernels
+/// want transposed; oneDNN's own reorder takes three times as long.
+constexpr int64_t kTile = 16;
+constexpr const char* kTransposedTiles = "transposed tiles";
+
+bool is_tiled(const Layout& layout) {
+  const std::vector<int64_t> tile{kTile, kTile};
+  const bool channels =
+      layout.block_dims == std::vector<int64_t>{0, 1} || layout.block_dims == std::vector<int64_t>{1, 0};
+  return layout.dims.size() == 4 && layout.block_sizes == tile && channels;
+}
+
+bool transposes_tiles(const Choice& choice) {
+  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
+  return is_tiled(from) && is_tiled(to) && from.dims == to.dims && from.block_dims != to.block_dims;
+}
+
+TRAINER_MULTIVERSION void transpose_tile(const float* __restrict from, float* __restrict to) {
+  for (int64_t i = 0; i < kTile; ++i) {
+    for (int64_t j = 0; j < kTile; ++j) to[i * kTile + j] = from[j * kTile + i];
+  }
+}
+
+std::unique_ptr<Kernel> compile_tiles(const Choice& choice, const Slots& slots) {
+  const Layout from = choice.inputs[0], to = choice.outputs[0];
+  const int64_t rows = from.padded[0] / kTile, columns = from.padded[1] / kTile,
+                area = from.dims[2] * from.dims[3];
+  return kernel([=, src = slots.inputs[0], dst = slots.outputs[0]] {
+    parallel_rows(rows * columns, area * kTile * kTile, [&](int64_t begin, int64_t end) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        const int64_t row = tile / columns, column = tile % columns;
+        for (int64_t place = 0; place < area; ++place) {
+          const int64_t y = place / from.dims[3], x = place % from.dims[3];
+          auto offset = [&](const Layout& l) {
+            return row * l.strides[0] + column * l.strides[1] + y * l.strides[2] + x * l.strides[3];
+          };
+          transpose_tile(at<const float>(src) + offset(from), at<float>(dst) + offset(to));
+        }
+      }
+    });
+  });
+}
+
 std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
   if (needs_moving_one_by_one(choice)) return compile_moving(c, choice, slots);
+  if (choice.implementation == kTransposedTiles) return compile_tiles(choice, slots);
   const auto found = reorder_primitive(*onednn, c, choice);
   return primitive_kernel(onednn, dnnl::reorder(found),
                           {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[0]},
@@ -151,7 +195,11 @@ std::unique_ptr<Kernel> compile_assign(const OpContext& c, const Choice& choice,
 
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
   Choice choice{.inputs = {from}, .outputs = {to}, .implementation = "loop", .algorithm = ""};
-  if (!needs_moving_one_by_one(choice)) describe(choice, reorder_primitive(OneDnn{}, context, choice));
+  if (transposes_tiles(choice) && context.inputs[0].dtype == DType::f32) {
+    choice.implementation = kTransposedTiles;
+  } else if (!needs_moving_one_by_one(choice)) {
+    describe(choice, reorder_primitive(OneDnn{}, context, choice));
+  }
   return choice;
 }
 

@@ -9,26 +9,39 @@
 
 namespace trainer::cpu {
 
-/// Two walks over each block of channels: `measure(block, piece, record)` fills one record for each piece,
-/// `apply(piece, constants)` gets what `settle(block, records, writes)` makes of a block's records; `writes`
-/// is true on one thread. A block is walked twice before the next, so that the second walk finds it in the
-/// cache. Pieces do not depend on the number of threads, so neither do the bits of the result.
+/// Blocks that are walked together: enough to make a barrier worth while, and few enough to stay in the
+/// cache.
+inline int64_t blocks_in_group(const ChannelBlocks& blocks) {
+  constexpr int64_t kElements = int64_t{1} << 18;
+  return std::clamp<int64_t>(kElements / (blocks.samples * blocks.run), 1, blocks.blocks);
+}
+
+/// Two walks over each group of channel blocks: `measure(block, piece, record)` fills one record for each
+/// piece, `apply(piece, constants)` gets what `settle(block, records, writes)` makes of a block's records;
+/// `writes` is true on one thread. A group is walked twice before the next, so that the second walk finds it
+/// in the cache. Pieces do not depend on the number of threads, so neither do the bits of the result.
 template <class Record, class Measure, class Settle, class Apply>
 void two_walks(const ChannelBlocks& blocks, Record* records, const Measure& measure, const Settle& settle,
                const Apply& apply) {
-  const int64_t pieces = blocks.pieces();
-  const int64_t useful = std::max<int64_t>(1, pieces * blocks.piece_elements() / kElementsWorthAThread);
+  const int64_t pieces = blocks.pieces(), group = blocks_in_group(blocks);
+  const int64_t useful =
+      std::max<int64_t>(1, pieces * blocks.piece_elements() * group / kElementsWorthAThread);
   const int threads = static_cast<int>(std::min<int64_t>({useful, pieces, omp_get_max_threads()}));
 #pragma omp parallel num_threads(threads)
   {
     const int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
     const int64_t begin = pieces * me / all, end = pieces * (me + 1) / all;
-    for (int64_t block = 0; block < blocks.blocks; ++block) {
-      Record* of_block = records + block * pieces;
-      for (int64_t i = begin; i < end; ++i) measure(block, blocks.piece(block, i), of_block[i]);
+    for (int64_t first = 0; first < blocks.blocks; first += group) {
+      const int64_t last = std::min(blocks.blocks, first + group);
+      for (int64_t block = first; block < last; ++block) {
+        for (int64_t i = begin; i < end; ++i)
+          measure(block, blocks.piece(block, i), records[block * pieces + i]);
+      }
 #pragma omp barrier
-      const auto constants = settle(block, of_block, me == 0);
-      for (int64_t i = end; i-- > begin;) apply(blocks.piece(block, i), constants);
+      for (int64_t block = last; block-- > first;) {
+        const auto constants = settle(block, records + block * pieces, me == 0);
+        for (int64_t i = end; i-- > begin;) apply(blocks.piece(block, i), constants);
+      }
     }
   }
 }

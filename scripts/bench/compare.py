@@ -47,7 +47,7 @@ recipe = options.recipe or f"{ROOT}/configs/{recipe}.yaml"
 steps = options.steps or default_steps
 # Both sides do the same arithmetic: no augmentation, no decay, one learning rate.
 SAME_WORK = ["optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "lr_scheduler=constant", "loss=cross_entropy",
-             f"training.global_batch_size={batch}", "validation.interval=0ep"]
+             f"training.global_batch_size={batch}", f"training.micro_batch_size={batch}", "validation.interval=0ep"]
 
 
 def tuned_environment():

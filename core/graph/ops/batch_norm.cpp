@@ -72,9 +72,11 @@ double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<co
   return per_element(kBackwardFlops, inputs[1]);
 }
 
-/// The masked dy, which is the residual's gradient, is written in the first walk over dy; the second reads
-/// it. So dx must not lie where dy was unless no residual's gradient is needed beside it.
+/// The masked dy, which is the residual's gradient, is written in the first walk; the second reads that
+/// instead of either dy. So dx may lie where the second dy was, and where the first was only if nothing
+/// masked is wanted there.
 bool BatchNormBackward::in_place(size_t input, size_t output) const {
+  if (input == 6) return output == 0;
   return input == 0 && output == (residual ? 3u : 0u);
 }
 
