@@ -44,6 +44,8 @@ void put_pngs(const std::filesystem::path& folder) {
     }
     PngOptions palette{
         .bits = 4, .interlaced = interlaced, .palette = {1, 2, 3, 200, 100, 50}, .palette_alpha = {9}};
+    // Between the head and the rest: a chunk that claims to be larger than the file.
+    put(folder, png(landscape(5, 5)).insert(33, std::string("\x1a\0\0\0eXIf", 8)));
     put(folder, png(draw(9, 9, 1, [](int y, int x, int) { return (x + y) % 2; }), palette));
   }
 }
