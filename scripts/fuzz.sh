@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Feeds the readers of files with damaged ones, each for SECONDS (default 60), under sanitizers. Fails on any crash.
+# Feeds the readers of files with damaged ones, each for SECONDS (default 60), under sanitizers, as many at a
+# time as there are processors. Fails on any crash. Prints what each has run and covers, all runs so far included.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,6 +13,7 @@ case ${1:-60} in
 esac
 seconds=${1:-60}
 folder=build/fuzz
+names=(jpeg png record cifar idx)
 command -v clang++ >/dev/null || {
   echo "fuzz: clang++ not found: run scripts/setup.sh --lint" >&2
   exit 69
@@ -21,20 +23,41 @@ cmake --build --preset fuzz
 rm -rf "$folder/seeds"
 "$folder/bin/fuzz_seeds" "$folder/seeds"
 
-failed=0
-for name in jpeg png idx; do
-  # What is found is kept, so that the next run goes on from there.
+# Runs one fuzzer. What it finds is kept, so that the next run goes on from there.
+fuzz() {
+  local name=$1 status=0 results=$folder/results
   mkdir -p "$folder/corpus/$name"
-  log=$folder/$name.log status=0
   "$folder/bin/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536 \
     -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
-    >"$log" 2>&1 || status=$?
+    >"$folder/$name.log" 2>&1 || status=$?
+  echo "$status" >"$results/$name"
+}
+
+# Adds a fuzzer's runs to those before and prints its row.
+report() {
+  local name=$1 log=$folder/$1.log status runs total coverage kept=$folder/corpus/$1.runs
+  status=$(cat "$folder/results/$name" 2>/dev/null || echo "none")
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  coverage=$(grep -oE 'cov: [0-9]+' "$log" | tail -n 1 | cut -d ' ' -f 2)
-  echo "$name: ${runs:-no} runs, coverage ${coverage:-unknown}, exit $status"
-  if [ "$status" -ne 0 ]; then
-    tail -n 40 "$log" >&2
-    failed=1
-  fi
+  coverage=$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
+  total=$(($(cat "$kept" 2>/dev/null || echo 0) + ${runs:-0}))
+  echo "$total" >"$kept"
+  printf '%-8s %12s %12s %10s %6s\n' "$name" "${runs:-none}" "$total" "${coverage:-none}" "$status"
+  [ "$status" = 0 ]
+}
+
+rm -rf "$folder/results"
+mkdir -p "$folder/results"
+for name in "${names[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  fuzz "$name" &
 done
-exit "$failed"
+wait
+
+failed=()
+printf '%-8s %12s %12s %10s %6s\n' target runs 'all runs' coverage exit
+for name in "${names[@]}"; do report "$name" || failed+=("$name"); done
+for name in ${failed[@]+"${failed[@]}"}; do
+  echo "fuzz: $name failed; the end of $folder/$name.log:" >&2
+  tail -n 40 "$folder/$name.log" >&2
+done
+[ ${#failed[@]} -eq 0 ]

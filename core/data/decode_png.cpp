@@ -64,6 +64,7 @@ class PngDecoder {
   PngDecoder& operator=(const PngDecoder&) = delete;
 
   PictureHeader read_header() {
+    check_lengths();
     guarded([this] {
       png_set_read_fn(state_.png, &state_, on_read);
       // libpng would take the memory that a chunk claims to need before it reads the chunk.
@@ -108,6 +109,19 @@ class PngDecoder {
     png_uint_32 bytes = 0;
     guarded([this, &exif, &bytes] { png_get_eXIf_1(state_.png, state_.info, &bytes, &exif); });
     return exif == nullptr ? 1 : exif_orientation({exif, bytes});
+  }
+
+  /// Of the chunks before the pixels: for some libpng takes the memory that they claim to need whatever the
+  /// limit is.
+  void check_lengths() const {
+    for (size_t at = 8; at + 8 <= file_.size();) {
+      const uint8_t* chunk = file_.data() + at;
+      if (std::memcmp(chunk + 4, "IDAT", 4) == 0) return;
+      const size_t length =
+          size_t{chunk[0]} << 24 | size_t{chunk[1]} << 16 | size_t{chunk[2]} << 8 | chunk[3];
+      if (length > file_.size() - at - 8) throw DecodeError("the file ends within the picture");
+      at += 12 + length;
+    }
   }
 
   void require_end() const {

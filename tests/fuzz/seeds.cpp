@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the fuzzers begin with into FOLDER/jpeg, FOLDER/png and FOLDER/idx.
+// Writes what the fuzzers begin with into FOLDER/NAME for each fuzz_NAME.
 #include <filesystem>
 #include <fstream>
 
+#include "core/data/decode.h"
+#include "core/data/image_folder.h"
+#include "core/data/record.h"
+#include "core/data/synthetic.h"
 #include "tests/data/pictures.h"
 
 namespace trainer {
@@ -40,6 +44,8 @@ void put_pngs(const std::filesystem::path& folder) {
     }
     PngOptions palette{
         .bits = 4, .interlaced = interlaced, .palette = {1, 2, 3, 200, 100, 50}, .palette_alpha = {9}};
+    // Between the head and the rest: a chunk that claims to be larger than the file.
+    put(folder, png(landscape(5, 5)).insert(33, std::string("\x1a\0\0\0eXIf", 8)));
     put(folder, png(draw(9, 9, 1, [](int y, int x, int) { return (x + y) % 2; }), palette));
   }
 }
@@ -51,6 +57,36 @@ void put_idx(const std::filesystem::path& folder) {
   for (int share = 180; share < 200; ++share) put(folder, static_cast<char>(share) + images + labels);
 }
 
+/// Two records of either set, in one file, two, or cut in the middle.
+void put_cifar(const std::filesystem::path& folder) {
+  const std::string pixels(3072, 'p');
+  for (const std::string& labels : {std::string("\x05"), std::string("\x13\x63")}) {
+    const std::string record = labels + pixels;
+    const char set = static_cast<char>(labels.size() - 1);
+    for (const char* share : {"\xff", "\x80", "\x60"})
+      put(folder, std::string(1, set) + share + record + record);
+  }
+}
+
+void put_record(const std::filesystem::path& folder, const DataSource& source) {
+  std::string bytes;
+  write_record(source, [&](std::span<const std::byte> piece) {
+    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  put(folder, bytes);
+}
+
+/// Pixels; pictures with the names of their classes, read from folders that are put beside `folder`.
+void put_records(const std::filesystem::path& folder) {
+  for (int64_t samples : {1, 3}) put_record(folder, *make_synthetic(3, Split::train, samples, {2, 3, 4}, 4));
+  const std::filesystem::path pictures = folder.string() + "-pictures";
+  put(pictures / "ant", png(landscape(5, 6)));
+  put(pictures / "bee", jpeg(landscape(9, 7)));
+  for (const char* name : {"ant", "bee"})
+    std::filesystem::rename(pictures / name / "seed0", pictures / name / "0.png");
+  put_record(folder, *open_image_folder({pictures.string(), "", kMaxPixels}));
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -60,5 +96,7 @@ int main(int count, char** arguments) {
   trainer::put_jpegs(folder / "jpeg");
   trainer::put_pngs(folder / "png");
   trainer::put_idx(folder / "idx");
+  trainer::put_cifar(folder / "cifar");
+  trainer::put_records(folder / "record");
   return 0;
 }
