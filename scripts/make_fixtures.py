@@ -11,10 +11,13 @@ import json
 import math
 import pathlib
 import struct
+from collections import OrderedDict
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+import torchvision
+from torch import nn
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 
@@ -310,7 +313,7 @@ def schedules():
 
 # Loss curves: weights and batches come from the same counters as core/engine/initialize.cpp's ---------------------
 
-SEED, BATCH, STEPS, BATCHES = 1, 32, 20, 4
+SEED, STEPS, BATCHES = 1, 20, 4
 
 
 def random_key(seed, name):
@@ -333,51 +336,122 @@ def philox(key, blocks):
     return np.stack(c, axis=1).reshape(-1)
 
 
+def draws(name, count):
+    """Whole blocks of four numbers in [0, 1), at least `count`."""
+    words = philox(random_key(SEED, name), np.arange((count + 3) // 4, dtype=np.uint64))
+    return (words >> np.uint64(8)).astype(np.float64) * 2.0**-24
+
+
+def tensor(values, shape):
+    return torch.from_numpy(values[:math.prod(shape)].astype(np.float32).reshape(shape))
+
+
 def uniform(name, shape, low, high):
-    count = math.prod(shape)
-    words = philox(random_key(SEED, name), np.arange((count + 3) // 4, dtype=np.uint64))[:count]
-    u = (words >> np.uint64(8)).astype(np.float64) * 2.0**-24
-    return torch.from_numpy((low + (high - low) * u).astype(np.float32).reshape(shape))
+    return tensor(low + (high - low) * draws(name, math.prod(shape)), shape)
+
+
+def normal(name, shape, deviation):
+    """Box and Muller's transform of pairs of draws."""
+    u = draws(name, math.prod(shape))
+    radius, angle = np.sqrt(-2 * np.log(1 - u[0::2])), 2 * math.pi * u[1::2]
+    return tensor(deviation * np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1), shape)
 
 
 def mlp():
-    linear = torch.nn.Linear
-    return {"fc1": linear(784, 1000), "fc2": linear(1000, 100), "fc3": linear(100, 10)}
-
-
-def mlp_forward(m, x):
-    return m["fc3"](F.relu(m["fc2"](F.relu(m["fc1"](x.flatten(1))))))
+    return nn.Sequential(OrderedDict(
+        flat=nn.Flatten(), fc1=nn.Linear(784, 1000), relu1=nn.ReLU(), fc2=nn.Linear(1000, 100), relu2=nn.ReLU(),
+        fc3=nn.Linear(100, 10)))
 
 
 def cnn():
-    return {"conv1": torch.nn.Conv2d(1, 32, 3), "conv2": torch.nn.Conv2d(32, 64, 3),
-            "fc1": torch.nn.Linear(9216, 128), "fc2": torch.nn.Linear(128, 10)}
+    return nn.Sequential(OrderedDict(
+        conv1=nn.Conv2d(1, 32, 3), relu1=nn.ReLU(), conv2=nn.Conv2d(32, 64, 3), relu2=nn.ReLU(), pool=nn.MaxPool2d(2),
+        flat=nn.Flatten(), fc1=nn.Linear(9216, 128), relu3=nn.ReLU(), fc2=nn.Linear(128, 10)))
 
 
-def cnn_forward(m, x):
-    x = F.max_pool2d(F.relu(m["conv2"](F.relu(m["conv1"](x)))), 2)
-    return m["fc2"](F.relu(m["fc1"](x.flatten(1))))
+def resnet18():
+    """With the stem for pictures of 32x32."""
+    model = torchvision.models.resnet18(num_classes=10)
+    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    return model
 
 
-def curve(layers, forward, threads, channels_last):
+def mobilenet_v2():
+    return torchvision.models.mobilenet_v2(dropout=0)
+
+
+def double_conv(before, channels):
+    return nn.Sequential(OrderedDict(
+        conv1=nn.Conv2d(before, channels, 3, padding=1, bias=False), bn1=nn.BatchNorm2d(channels), relu1=nn.ReLU(),
+        conv2=nn.Conv2d(channels, channels, 3, padding=1, bias=False), bn2=nn.BatchNorm2d(channels), relu2=nn.ReLU()))
+
+
+class UNet(nn.Module):
+    """configs/models/unet_small.yaml"""
+
+    def __init__(self):
+        super().__init__()
+        self.down1, self.down2, self.down3 = double_conv(3, 16), double_conv(16, 32), double_conv(32, 64)
+        self.bottom = double_conv(64, 128)
+        self.up3, self.merge3 = nn.ConvTranspose2d(128, 64, 2, stride=2), double_conv(128, 64)
+        self.up2, self.merge2 = nn.ConvTranspose2d(64, 32, 2, stride=2), double_conv(64, 32)
+        self.up1, self.merge1 = nn.ConvTranspose2d(32, 16, 2, stride=2), double_conv(32, 16)
+        self.head = nn.Conv2d(16, 4, 1)
+
+    def forward(self, x):
+        fine = self.down1(x)
+        middle = self.down2(F.max_pool2d(fine, 2))
+        coarse = self.down3(F.max_pool2d(middle, 2))
+        y = self.bottom(F.max_pool2d(coarse, 2))
+        y = self.merge3(torch.cat([self.up3(y), coarse], 1))
+        y = self.merge2(torch.cat([self.up2(y), middle], 1))
+        return self.head(self.merge1(torch.cat([self.up1(y), fine], 1)))
+
+
+# Model, shape of a batch of images, shape of its labels, classes.
+CURVES = {
+    "mlp": (mlp, (32, 1, 28, 28), (32,), 10),
+    "cnn": (cnn, (32, 1, 28, 28), (32,), 10),
+    "resnet18": (resnet18, (8, 3, 32, 32), (8,), 10),
+    "mobilenet_v2": (mobilenet_v2, (8, 3, 64, 64), (8,), 1000),
+    "unet": (UNet, (8, 3, 32, 32), (8, 32, 32), 4),
+}
+
+
+@torch.no_grad()
+def first_weights(model):
+    """PyTorch's rule by default; convolutions before a batch normalisation, which have no bias: Kaiming's for relu,
+    fan-out; MobileNetV2's classifier: 0.01."""
+    for name, layer in model.named_modules():
+        if not isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
+            continue
+        w, b = layer.weight, layer.bias
+        if b is None:
+            w.copy_(normal(f"{name}.weight", w.shape, math.sqrt(2 / w[:, 0].numel())))
+        elif name == "classifier.1":
+            w.copy_(normal(f"{name}.weight", w.shape, 0.01))
+            b.zero_()
+        else:
+            bound = 1 / math.sqrt(w[0].numel())
+            w.copy_(uniform(f"{name}.weight", w.shape, -bound, bound))
+            b.copy_(uniform(f"{name}.bias", b.shape, -bound, bound))
+
+
+def curve(make, image_shape, label_shape, classes, threads, channels_last):
+    """The loss of each step."""
     torch.set_num_threads(threads)
-    format = torch.channels_last if channels_last else torch.contiguous_format
-    parameters = []
-    for name, layer in layers().items():
-        bound = 1 / math.sqrt(layer.weight[0].numel())
-        with torch.no_grad():
-            for kind in ("weight", "bias"):
-                p = getattr(layer, kind)
-                p.copy_(uniform(f"{name}.{kind}", tuple(p.shape), -bound, bound))
-        parameters.append((name, layer.to(memory_format=format)))
-    model = dict(parameters)
-    optimizer = torch.optim.SGD([p for m in model.values() for p in m.parameters()], lr=0.01, momentum=0.9)
-    losses = []
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    model = make()
+    first_weights(model)
+    model = model.to(memory_format=layout).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    root3, batches, losses = math.sqrt(3), [], []
+    for i in range(BATCHES):  # few batches, so that the loss falls within the steps
+        images = uniform(f"images.{i}", image_shape, -root3, root3).contiguous(memory_format=layout)
+        batches.append((images, uniform(f"labels.{i}", label_shape, 0, classes).floor().long()))
     for step in range(STEPS):
-        root3, batch = math.sqrt(3), step % BATCHES  # few batches, so that the loss falls within the steps
-        x = uniform(f"images.{batch}", (BATCH, 1, 28, 28), -root3, root3).contiguous(memory_format=format)
-        labels = uniform(f"labels.{batch}", (BATCH,), 0, 10).floor().long()
-        loss = F.cross_entropy(forward(model, x), labels)
+        images, labels = batches[step % BATCHES]
+        loss = F.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -387,9 +461,9 @@ def curve(layers, forward, threads, channels_last):
 
 def curves():
     out = {}
-    for name, layers, forward in [("mlp", mlp, mlp_forward), ("cnn", cnn, cnn_forward)]:
-        base = curve(layers, forward, 1, False)
-        others = [curve(layers, forward, 2, False), curve(layers, forward, 1, True), curve(layers, forward, 2, True)]
+    for name, training in CURVES.items():
+        base = curve(*training, 1, False)
+        others = [curve(*training, threads, last) for threads, last in [(2, False), (1, True), (2, True)]]
         out[f"{name}/losses"] = torch.from_numpy(base)
         out[f"{name}/spread"] = torch.from_numpy(np.max([abs(other - base) for other in others], axis=0))
         print(name, base[0], base[-1], "spread", out[f"{name}/spread"].max().item())

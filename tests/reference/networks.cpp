@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/config/templates.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cross_entropy.h"
 
@@ -18,7 +19,6 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
   Shape images = network.input;
   images.insert(images.begin(), batch);
   const TensorId x = program.input("images", {images, DType::f32});
-  const TensorId labels = program.input("labels", {{batch}, DType::i32});
   const TensorId weights = program.input("weights", {{batch}, DType::f32});
   const TensorId index = program.input("sample_index", {{batch}, DType::i32});
   const LayerContext context{.build = build,
@@ -28,16 +28,18 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
                              .sample_index = index,
                              .step = step_counter(program)};
   const TensorId logits = network.build(context, x).back();
+  Shape label_shape = build.shape(logits);
+  label_shape.erase(label_shape.begin() + 1);
+  const TensorId labels = program.input("labels", {label_shape, DType::i32});
   const TensorId loss = build.emit<CrossEntropy>({logits, labels, weights}, 0.0);
   program.entries[entry].outputs.push_back({"loss", loss});
+  if (!training) program.entries[entry].outputs.push_back({"logits", logits});
 }
 
-}  // namespace
-
-void read_text(const std::string& text, const std::function<void(Fields&)>& declare,
-               const WriteOut& write_out) {
-  Diagnostics diagnostics;
-  Value value = parse_yaml(text, "test.yaml", diagnostics);
+/// Reads a document into what `declare` binds. Throws Error with all problems, its own and those found
+/// before.
+void read_value(Value value, Diagnostics& diagnostics, const std::function<void(Fields&)>& declare,
+                const WriteOut& write_out) {
   Fields fields;
   declare(fields);
   Reading reading;
@@ -47,8 +49,30 @@ void read_text(const std::string& text, const std::function<void(Fields&)>& decl
   diagnostics.throw_if_any();
 }
 
+Network read_network(Value value, Diagnostics& diagnostics) {
+  Network network;
+  read_value(
+      std::move(value), diagnostics, [&](Fields& fields) { network.declare(fields); },
+      [](Value& read, Reading& reading) { Network::write_out(read, "", reading); });
+  network.check(diagnostics);
+  diagnostics.throw_if_any();
+  return network;
+}
+
+std::string source_path(const std::string& path) {
+  return std::string(TRAINER_SOURCE_DIR) + "/" + path;
+}
+
+}  // namespace
+
+void read_text(const std::string& text, const std::function<void(Fields&)>& declare,
+               const WriteOut& write_out) {
+  Diagnostics diagnostics;
+  read_value(parse_yaml(text, "test.yaml", diagnostics), diagnostics, declare, write_out);
+}
+
 std::string source_text(const std::string& path) {
-  std::ifstream file(std::string(TRAINER_SOURCE_DIR) + "/" + path);
+  std::ifstream file(source_path(path));
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) throw std::runtime_error("cannot read " + path);
@@ -56,14 +80,17 @@ std::string source_text(const std::string& path) {
 }
 
 Network network_from(const std::string& text) {
-  Network network;
-  read_text(
-      text, [&](Fields& fields) { network.declare(fields); },
-      [](Value& value, Reading& reading) { Network::write_out(value, "", reading); });
   Diagnostics diagnostics;
-  network.check(diagnostics);
+  return read_network(parse_yaml(text, "test.yaml", diagnostics), diagnostics);
+}
+
+Network network_file(const std::string& path, const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  Value value = load_yaml(source_path(path), {.file = path}, diagnostics);
+  for (const std::string& text : overrides) apply_override(value, text, 0, diagnostics);
+  include_templates(value, "", diagnostics);
   diagnostics.throw_if_any();
-  return network;
+  return read_network(std::move(value), diagnostics);
 }
 
 std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {

@@ -24,11 +24,14 @@ std::string source_text(const std::string& path);
 
 /// A network from the keys `input` and `layers`, checked.
 Network network_from(const std::string& text);
+/// The same from a file of the source tree, after overrides of its keys such as "input=[3, 64, 64]".
+Network network_file(const std::string& path, const std::vector<std::string>& overrides = {});
 /// An optimiser from a map such as "{name: sgd, lr: 0.1}".
 std::unique_ptr<Optimizer> optimizer_from(const std::string& text);
 
-/// `train_step` and `evaluate` of the network, forward only, with a cross entropy as "loss". Inputs:
-/// "images", "labels", "weights", "sample_index".
+/// `train_step` and `evaluate` of the network, forward only, with a cross entropy as "loss"; `evaluate` has
+/// "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)), "weights",
+/// "sample_index".
 Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1);
 
 /// The same ready to train: passes, gradients, update.
