@@ -131,7 +131,8 @@ class BatchNormBackwardKernel final : public Kernel {
 
   Affine settled(int64_t block, const Slopes* records, bool writes) const {
     const auto &in = slots_.inputs, &out = slots_.outputs;
-    const auto values = static_cast<double>(blocks_.samples * (blocks_.run / blocks_.lanes));
+    const int64_t area = blocks_.run / blocks_.lanes;
+    const auto values = static_cast<double>(blocks_.samples * area);
     Affine affine{.mean = spread_mean(block)};
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
       double sum = 0, product = 0;

@@ -125,7 +125,7 @@ class AlgorithmChoice {
   auto best(const OpContext& context, const Problem& p, Choice& choice, const Make& make) const {
     if (p.suits_winograd()) {
       try {
-        const auto winograd = make(algorithm::convolution_winograd);
+        auto winograd = make(algorithm::convolution_winograd);
         choice.algorithm = kWinograd;
         if (tuning_ == nullptr || is_faster<Primitive>(context, winograd, make)) return winograd;
       } catch (const dnnl::error&) {  // this processor has none

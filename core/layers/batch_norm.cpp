@@ -26,7 +26,8 @@ class BatchNormLayer final : public Layer {
       return context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_);
     const std::vector<TensorId> y =
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
-    const auto values = static_cast<double>(numel(in) / in[1]);
+    const int64_t count = numel(in) / in[1];
+    const auto values = static_cast<double>(count);
     context.build.assign(mean, context.build.emit<Blend>({mean, y[1]}, momentum_));
     // As in PyTorch the running variance is the unbiased one.
     context.build.assign(variance,

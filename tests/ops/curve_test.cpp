@@ -21,6 +21,7 @@ struct Training {
   std::string name;  ///< of its tensors in the fixture
   Network network;
   int64_t batch;
+  float lr;
 };
 
 /// Batches are drawn as parameters are, from their names, by the same rule as in scripts/make_fixtures.py.
@@ -43,7 +44,7 @@ Program program_of(const Training& training) {
   Program program = forward_program(training.network, training.batch);
   run_passes(program, {fuse_residual(), fold_batch_norm(), fuse_relu(), autodiff(), fuse_gradient_sum()});
   optimizer_from("{name: sgd, momentum: 0.9}")
-      ->append_update(program, program.entry(entry_name::kTrainStep), {0.01f});
+      ->append_update(program, program.entry(entry_name::kTrainStep), {training.lr});
   run_passes(program, {dead_code()});
   add_batches(program);
   return program;
@@ -105,22 +106,22 @@ layers:
 }  // namespace
 
 TEST_CASE("the shipped MLP trains as in PyTorch") {
-  check_curve({"mlp", network_file("configs/models/mlp.yaml"), 32});
+  check_curve({"mlp", network_file("configs/models/mlp.yaml"), 32, 0.01f});
 }
 
 TEST_CASE("a convolutional network trains as in PyTorch") {
-  check_curve({"cnn", network_from(kCnn), 32});
+  check_curve({"cnn", network_from(kCnn), 32, 0.01f});
 }
 
 TEST_CASE("ResNet-18 trains as in PyTorch") {
-  check_curve({"resnet18", network_file("configs/models/resnet18_32.yaml"), 8}, {2});
+  check_curve({"resnet18", network_file("configs/models/resnet18_32.yaml"), 8, 0.001f}, {2});
 }
 
 TEST_CASE("MobileNetV2 without dropout trains as in PyTorch") {
   const std::vector<std::string> overrides = {"input=[3, 64, 64]", "layers[19].dropout.p=0"};
-  check_curve({"mobilenet_v2", network_file("configs/models/mobilenet_v2.yaml", overrides), 8}, {2});
+  check_curve({"mobilenet_v2", network_file("configs/models/mobilenet_v2.yaml", overrides), 8, 0.01f}, {2});
 }
 
 TEST_CASE("the small U-Net trains as in PyTorch") {
-  check_curve({"unet", network_file("configs/models/unet_small.yaml", {"input=[3, 32, 32]"}), 8}, {2});
+  check_curve({"unet", network_file("configs/models/unet_small.yaml", {"input=[3, 32, 32]"}), 8, 0.01f}, {2});
 }
