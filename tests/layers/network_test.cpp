@@ -155,8 +155,8 @@ TEST_CASE("shapes that do not fit are errors at the layer or its parameter") {
   check_problem(
       "input: [3, 4, 4]\nlayers:\n  - max_pool2d: {kernel_size: 2, name: p}\n  - add: {inputs: [p, input]}\n",
       "test.yaml:4:5: error: layers[1].add: the inputs must have one shape, got 2x3x2x2 and 2x3x4x4");
-  check_problem("input: [3, 4, 4]\nlayers:\n  - conv2d: {out_channels: 4, kernel_size: 1}\n",
-                "test.yaml:3:5: error: layers[0].conv2d: expected logits (N, classes), got 2x4x4x4; end the "
+  check_problem("input: [3, 4, 4]\nlayers:\n  - reshape: [4, 12]\n",
+                "test.yaml:3:5: error: layers[0].reshape: expected logits (N, classes), got 2x4x12; end the "
                 "network with flatten and linear");
 }
 
