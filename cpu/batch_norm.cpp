@@ -80,7 +80,7 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-/// With a relu where `mask` or `relu` says so; the mask gets a bit for each y > 0.
+/// y clamped at zero with `relu`; a mask, where one is wanted, gets a bit for each y > 0.
 TRAINER_MULTIVERSION void apply_affine(const Affine& a, const float* x, const float* residual, bool relu,
                                        float* y, int32_t* mask, int64_t count) {
   Row mean, scale, shift, value, added;

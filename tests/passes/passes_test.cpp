@@ -45,7 +45,7 @@ struct Draft {
 
 }  // namespace
 
-TEST_CASE("a residual and a relu become part of the batch normalisation, gradients meet in its own") {
+TEST_CASE("a residual and a relu become part of the batch normalisation") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 3, 4, 4}), skip = draft.parameter("skip", {2, 3, 4, 4});
   const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
@@ -109,6 +109,41 @@ entry train_step
   %20: f32[64,64] = linear_backward_weights(@x, %19)
   output loss = %11
 )");
+}
+
+TEST_CASE("fuse_gradient_sum lets two gradients meet in a batch normalisation's own") {
+  Draft draft;
+  const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
+  const TensorId x = draft.parameter("x", {2, 3, 4, 4});
+  const TensorId y = draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {x, gamma, beta, kNone})[0];
+  const TensorId w = draft.parameter("w", {4, 48}), v = draft.parameter("v", {4, 48});
+  const TensorId flat = draft.flatten(y);
+  const TensorId one = draft.build.emit<Linear>({flat, w, kNone});
+  const TensorId other = draft.build.emit<Linear>({draft.flatten(draft.relu(y)), v, kNone});
+  const TensorId logits = draft.build.emit<Binary>({one, other}, Binary::Kind::add);
+  const TensorId labels = draft.input("labels", {2}, DType::i32), weights = draft.input("weights", {2});
+  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  run_passes(draft.program, {autodiff()});
+  const auto sums = [&] {
+    int count = 0;
+    for (const Node& node : draft.program.entries[0].nodes) {
+      count += node.phase == Phase::backward && node.op->name() == "add";
+    }
+    return count;
+  };
+  const auto norm = [&] {
+    const auto& nodes = draft.program.entries[0].nodes;
+    return *std::find_if(nodes.begin(), nodes.end(),
+                         [](const Node& node) { return node.op->name() == "batch_norm_backward"; });
+  };
+  CHECK(sums() == 1);
+  const TensorId sum = norm().inputs[0];
+  CHECK(norm().inputs[6] == kNone);
+  run_passes(draft.program, {fuse_gradient_sum()});
+  CHECK(sums() == 0);
+  CHECK(norm().inputs[0] != sum);
+  CHECK(norm().inputs[6] != kNone);
+  CHECK(norm().inputs[6] != norm().inputs[0]);
 }
 
 TEST_CASE("fold_batch_norm gives the convolution other weights") {
