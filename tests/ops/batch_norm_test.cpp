@@ -75,6 +75,15 @@ TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu") 
   }
 }
 
+TEST_CASE("large pictures, which are walked in several pieces and groups of blocks, have the same values") {
+  for (const Shape& shape : {Shape{2, 49, 61, 47}, Shape{1, 3, 190, 181}}) {
+    for (const bool blocks : {false, true}) {
+      INFO(to_string(shape) << " blocks " << blocks);
+      check_cpu([&](Sketch& sketch) { draft(sketch, shape, blocks, true, true); }, 1);
+    }
+  }
+}
+
 TEST_CASE("a residual block trains alike with its sums and relus fused and without") {
   for (const Shape& shape : kShapes) {
     if (numel(shape) / shape[1] <= 3)
