@@ -5,6 +5,7 @@
 #include "core/graph/ops/optimizer_steps.h"
 #include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/parameters.h"
 
 namespace trainer::cpu {
 namespace {
@@ -55,83 +56,89 @@ TRAINER_MULTIVERSION double square_sum(const float* x, int64_t count) {
   return sum;
 }
 
-/// Calls body(begin, end) on blocks of [0, count), divided among the threads, for a rule that computes `next`
-/// from `weights` (often the same memory). Every core has read the weights since they were last written. A
-/// store to a line that another core holds too waits for that core; in a loop over four arrays those waits
-/// add up to five times the work, while a pass that only claims the lines of one block overlaps them
-/// (measured: docs/benchmarks.md).
-template <class Body>
-void update_weights(int64_t count, void* const* weights, void* const* next, const Body& body) {
-  constexpr int64_t kBlock = 4096, kLine = 16;
-  parallel_elements(count, [&](int64_t begin, int64_t end) {
-    const float* from = at<const float>(weights);
-    volatile float* claimed = at<float>(next);
-    for (int64_t block = begin; block < end; block += kBlock) {
-      const int64_t stop = std::min(end, block + kBlock);
-      for (int64_t i = block; i < stop; i += kLine) claimed[i] = from[i];
-      body(block, stop);
-    }
+float value_or(void* const* slot, float otherwise) {
+  return slot == nullptr ? otherwise : *at<const float>(slot);
+}
+
+/// A kernel that runs update(parameters, lr, scale, updates so far), unless it is to be skipped.
+template <class Update>
+std::unique_ptr<Kernel> step_kernel(const OpContext& context, const Choice& choice, const Slots& slots,
+                                    Update update) {
+  return kernel([=, parameters = Parameters(context, choice, slots), in = slots.inputs]() mutable {
+    if (value_or(in[OptimizerStep::kSkip], 0) != 0) return parameters.keep();
+    void* const* updates = in[OptimizerStep::kUpdates];
+    update(parameters, *at<const float>(in[OptimizerStep::kLr]), value_or(in[OptimizerStep::kScale], 1),
+           updates == nullptr ? 0 : *at<const int32_t>(updates));
   });
 }
 
-float scale_of(void* const* slot) {
-  return slot == nullptr ? 1.0f : *at<const float>(slot);
-}
-
-/// One walk of SGD over inputs w, g, m or absent -> w', m'.
-void run_sgd(const SgdRule& rule, float lr, float scale, int64_t count, const std::vector<void* const*>& in,
-             const std::vector<void* const*>& out) {
-  update_weights(count, in[0], out[0], [&](int64_t begin, int64_t end) {
-    const float *w = at<const float>(in[0]) + begin, *g = at<const float>(in[1]) + begin;
-    float* new_w = at<float>(out[0]) + begin;
-    if (in[2] == nullptr) {
-      plain_sgd_range(rule, lr, scale, w, g, new_w, end - begin);
-    } else {
-      sgd_range(rule, lr, scale, w, g, at<const float>(in[2]) + begin, new_w, at<float>(out[1]) + begin,
-                end - begin);
-    }
-  });
+void sgd_block(const SgdRule& rule, float lr, float scale, const Arrays& a, int64_t begin, int64_t end) {
+  if (a.m == nullptr) {
+    plain_sgd_range(rule, lr, scale, a.w + begin, a.g + begin, a.new_w + begin, end - begin);
+  } else {
+    sgd_range(rule, lr, scale, a.w + begin, a.g + begin, a.m + begin, a.new_w + begin, a.new_m + begin,
+              end - begin);
+  }
 }
 
 std::unique_ptr<Kernel> compile_sgd(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const SgdRule rule = static_cast<const Sgd&>(context.op).rule;
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, in = slots.inputs, out = slots.outputs] {
-    run_sgd(rule, *at<const float>(in[3]), scale_of(in[4]), count, in, out);
+  const Sgd& op = static_cast<const Sgd&>(context.op);
+  return step_kernel(context, choice, slots, [&op](const Parameters& all, float lr, float scale, int32_t) {
+    all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
+      sgd_block(op.rule(p), lr, scale, a, begin, end);
+    });
   });
 }
 
 /// The ratio multiplies the gradient and the decay, so that the rest is SGD.
 std::unique_ptr<Kernel> compile_lars(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const Lars op = static_cast<const Lars&>(context.op);
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, in = slots.inputs, out = slots.outputs] {
-    const double scale = scale_of(in[4]);
-    const double weight_norm = std::sqrt(square_sum(at<const float>(in[0]), count));
-    const double gradient_norm = scale * std::sqrt(square_sum(at<const float>(in[1]), count));
-    const double ratio = op.ratio(weight_norm, gradient_norm);
-    SgdRule rule = op.rule;
-    rule.weight_decay *= ratio;
-    run_sgd(rule, *at<const float>(in[3]), static_cast<float>(ratio * scale), count, in, out);
-  });
+  const Lars& op = static_cast<const Lars&>(context.op);
+  std::vector<double> ratios(op.parameters());
+  return step_kernel(
+      context, choice, slots, [&op, ratios](const Parameters& all, float lr, float scale, int32_t) mutable {
+        parallel_ranges(static_cast<int64_t>(all.size()), 1, 1, [&](int64_t begin, int64_t end) {
+          for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
+            const Arrays a = all.arrays(p);
+            ratios[p] = op.ratio(p, std::sqrt(square_sum(a.w, all.count(p))),
+                                 double{scale} * std::sqrt(square_sum(a.g, all.count(p))));
+          }
+        });
+        all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
+          SgdRule rule = op.rule(p);
+          rule.weight_decay *= ratios[p];
+          sgd_block(rule, lr, static_cast<float>(ratios[p] * scale), a, begin, end);
+        });
+      });
 }
 
 std::unique_ptr<Kernel> compile_adamw(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const AdamWRule rule = static_cast<const AdamW&>(context.op).rule;
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, in = slots.inputs, out = slots.outputs] {
-    const double t = *at<const int32_t>(in[5]) + 1.0;
-    const AdamWScalars scalars{
-        .lr = *at<const float>(in[4]),
-        .scale = scale_of(in[6]),
-        .correction1 = static_cast<float>(1 - std::pow(rule.beta1, t)),
-        .root_correction2 = static_cast<float>(std::sqrt(1 - std::pow(rule.beta2, t)))};
-    update_weights(count, in[0], out[0], [&](int64_t begin, int64_t end) {
-      adamw_range(rule, scalars, at<const float>(in[0]) + begin, at<const float>(in[1]) + begin,
-                  at<const float>(in[2]) + begin, at<const float>(in[3]) + begin, at<float>(out[0]) + begin,
-                  at<float>(out[1]) + begin, at<float>(out[2]) + begin, end - begin);
-    });
-  });
+  const AdamW& op = static_cast<const AdamW&>(context.op);
+  return step_kernel(context, choice, slots,
+                     [&op](const Parameters& all, float lr, float scale, int32_t updates) {
+                       const double t = updates + 1.0;
+                       const AdamWRule first = op.rule(0);
+                       const AdamWScalars scalars{
+                           .lr = lr,
+                           .scale = scale,
+                           .correction1 = static_cast<float>(1 - std::pow(first.beta1, t)),
+                           .root_correction2 = static_cast<float>(std::sqrt(1 - std::pow(first.beta2, t)))};
+                       all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
+                         adamw_range(op.rule(p), scalars, a.w + begin, a.g + begin, a.m + begin, a.v + begin,
+                                     a.new_w + begin, a.new_m + begin, a.new_v + begin, end - begin);
+                       });
+                     });
+}
+
+/// Each parameter's gradient and moments in its own layout.
+Choice select_step(const OpContext& context, const OpenLayouts& inputs) {
+  const auto& op = static_cast<const OptimizerStep&>(context.op);
+  Choice choice = select_row_major(context, inputs);
+  for (size_t p = 0; p < op.parameters(); ++p) {
+    const Layout layout = inputs[op.input_of(p)].value_or(Layout{});
+    for (size_t i = 0; i < 2 + op.moments; ++i) choice.inputs[op.input_of(p) + i] = layout;
+    for (size_t i = 0; i < 1 + op.moments; ++i) choice.outputs[op.output_of(p) + i] = layout;
+  }
+  return choice;
 }
 
 std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& choice, const Slots& slots) {
@@ -170,12 +177,9 @@ std::unique_ptr<Kernel> compile_increment(const OpContext&, const Choice&, const
 }  // namespace
 
 void add_optimizer(Handlers& handlers) {
-  auto same = [](const OpContext& context, const OpenLayouts& inputs) {
-    return select_same(context, inputs, true);
-  };
-  handlers[typeid(Sgd)] = {same, compile_sgd, {}};
-  handlers[typeid(Lars)] = {same, compile_lars, {}};
-  handlers[typeid(AdamW)] = {same, compile_adamw, {}};
+  handlers[typeid(Sgd)] = {select_step, compile_sgd, {}};
+  handlers[typeid(Lars)] = {select_step, compile_lars, {}};
+  handlers[typeid(AdamW)] = {select_step, compile_adamw, {}};
   handlers[typeid(ClipByNorm)] = {select_clip, compile_clip, {}};
   handlers[typeid(TableLookup)] = {select_row_major, compile_lookup, {}};
   handlers[typeid(Increment)] = {select_row_major, compile_increment, {}};

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/optimizer_steps.h"
 #include "core/layers/optimizer.h"
 
 namespace trainer {
@@ -19,21 +18,10 @@ class AdamWOptimizer final : public Optimizer {
     fields.add("eps", &rule_.eps, "added to the root of the second moment").above(0);
   }
 
-  void update(Builder& build, const ParameterGradient& pair, const UpdateInputs& inputs,
-              double decay) const override {
-    const Tensor parameter = build.program().tensor(pair.parameter);
-    auto moment = [&](const char* suffix) {
-      return build.program().persistent(parameter.name + suffix, parameter.spec, Role::optimizer, {});
-    };
-    const TensorId m = moment(".exp_avg"), v = moment(".exp_avg_sq");
-    AdamWRule rule = rule_;
-    rule.weight_decay = decay;
-    const auto updated =
-        build.emit_all(std::make_shared<AdamW>(rule),
-                       {pair.parameter, pair.gradient, m, v, inputs.lr, inputs.updates, inputs.scale});
-    build.assign(pair.parameter, updated[0]);
-    build.assign(m, updated[1]);
-    build.assign(v, updated[2]);
+  std::vector<std::string> moments() const override { return {".exp_avg", ".exp_avg_sq"}; }
+
+  std::shared_ptr<const OptimizerStep> step(const std::vector<UpdatedParameter>& parameters) const override {
+    return std::make_shared<AdamW>(rule_, decays_of(parameters));
   }
 
  private:

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/optimizer_steps.h"
 #include "core/layers/optimizer.h"
 
 namespace trainer {
@@ -17,18 +16,15 @@ class LarsOptimizer final : public Optimizer {
     fields.add("eps", &eps_, "added to the gradient's norm").at_least(0);
   }
 
-  void update(Builder& build, const ParameterGradient& pair, const UpdateInputs& inputs,
-              double decay) const override {
-    const Tensor parameter = build.program().tensor(pair.parameter);
-    SgdRule rule = rule_;
-    rule.weight_decay = decay;
-    std::shared_ptr<const Operation> op = std::make_shared<Lars>(rule, trust_, eps_);
-    if (is_spared(parameter)) op = std::make_shared<Sgd>(rule);
-    const TensorId m =
-        build.program().persistent(parameter.name + ".momentum", parameter.spec, Role::optimizer, {});
-    const auto updated = build.emit_all(op, {pair.parameter, pair.gradient, m, inputs.lr, inputs.scale});
-    build.assign(pair.parameter, updated[0]);
-    build.assign(m, updated[1]);
+  std::vector<std::string> moments() const override {
+    if (rule_.momentum == 0) return {};
+    return {".momentum"};
+  }
+
+  std::shared_ptr<const OptimizerStep> step(const std::vector<UpdatedParameter>& parameters) const override {
+    std::vector<bool> adapts;
+    for (const UpdatedParameter& parameter : parameters) adapts.push_back(!parameter.spared);
+    return std::make_shared<Lars>(rule_, trust_, eps_, decays_of(parameters), std::move(adapts));
   }
 
  private:

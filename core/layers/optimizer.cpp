@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/graph/operation.h"
-#include "core/graph/ops/optimizer_steps.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -21,6 +20,12 @@ TensorId step_counter(Program& program) {
 }
 TensorId update_counter(Program& program) {
   return counter(program, "counter.updates");
+}
+
+std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters) {
+  std::vector<double> decays;
+  for (const UpdatedParameter& parameter : parameters) decays.push_back(parameter.weight_decay);
+  return decays;
 }
 
 void Optimizer::declare(Fields& fields) {
@@ -51,9 +56,19 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   const TensorId table =
       program.persistent("lr_table", {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
                          {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
-  UpdateInputs inputs{.lr = kNone, .updates = update_counter(program)};
+  StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   entry.outputs.push_back({"lr", inputs.lr});
+  append_clipping(build, inputs);
+  append_step(build, inputs);
+  entry.gradients.clear();
+  for (TensorId count : {inputs.updates, step_counter(program)}) {
+    build.assign(count, build.emit<Increment>({count}));
+  }
+}
+
+void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
+  Entry& entry = build.entry();
   if (clip_value) {
     const elementwise::HardTanh clip{.min_value = -*clip_value, .max_value = *clip_value};
     for (ParameterGradient& pair : entry.gradients) {
@@ -67,13 +82,26 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
     inputs.scale = clipped[0];
     entry.outputs.push_back({"grad_norm", clipped[1]});
   }
-  for (const ParameterGradient& pair : entry.gradients) {
-    update(build, pair, inputs, is_spared(program.tensor(pair.parameter)) ? 0 : weight_decay);
+}
+
+void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
+  Program& program = build.program();
+  std::vector<UpdatedParameter> parameters;
+  std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, kNone};
+  std::vector<TensorId> changed;
+  for (const ParameterGradient& pair : build.entry().gradients) {
+    const Tensor parameter = program.tensor(pair.parameter);
+    const bool spared = is_spared(parameter);
+    parameters.push_back({.weight_decay = spared ? 0 : weight_decay, .spared = spared});
+    all.insert(all.end(), {pair.parameter, pair.gradient});
+    changed.push_back(pair.parameter);
+    for (const std::string& suffix : moments()) {
+      changed.push_back(program.persistent(parameter.name + suffix, parameter.spec, Role::optimizer, {}));
+      all.push_back(changed.back());
+    }
   }
-  entry.gradients.clear();
-  for (TensorId count : {inputs.updates, step_counter(program)}) {
-    build.assign(count, build.emit<Increment>({count}));
-  }
+  const std::vector<TensorId> values = build.emit_all(step(parameters), all);
+  for (size_t i = 0; i < changed.size(); ++i) build.assign(changed[i], values[i]);
 }
 
 const Registry<Optimizer>& optimizers() {

@@ -3,15 +3,16 @@
 
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
+#include "core/graph/ops/optimizer_steps.h"
 
 namespace trainer {
 
-/// What the update of one parameter reads beside its gradient.
-struct UpdateInputs {
-  TensorId lr = kNone;       ///< (1), of this update
-  TensorId updates = kNone;  ///< i32 (1), updates applied so far
-  TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
+/// What an update has to know of one parameter.
+struct UpdatedParameter {
+  double weight_decay = 0;
+  bool spared = false;  ///< its kind is in no_decay
 };
+std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters);
 
 /// How gradients change parameters.
 class Optimizer : public Component {
@@ -30,10 +31,22 @@ class Optimizer : public Component {
 
  protected:
   virtual void declare_parameters(Fields& fields) = 0;
-  /// The update of one parameter, assigns included.
-  virtual void update(Builder& build, const ParameterGradient& pair, const UpdateInputs& inputs,
-                      double decay) const = 0;
+  /// The ends of the names of the moments that each parameter needs.
+  virtual std::vector<std::string> moments() const = 0;
+  /// The operation that updates these parameters.
+  virtual std::shared_ptr<const OptimizerStep> step(
+      const std::vector<UpdatedParameter>& parameters) const = 0;
 
+ private:
+  /// What the step of all parameters reads beside themselves.
+  struct StepInputs {
+    TensorId lr = kNone;       ///< (1), of this update
+    TensorId updates = kNone;  ///< i32 (1), updates applied so far
+    TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
+  };
+
+  void append_clipping(Builder& build, StepInputs& inputs) const;
+  void append_step(Builder& build, const StepInputs& inputs) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };

@@ -31,14 +31,9 @@ std::map<std::string, double> decays(const std::string& optimizer) {
   CHECK(entry.gradients.empty());
   std::map<std::string, double> found;
   for (const Node& node : entry.nodes) {
-    if (const auto* sgd = dynamic_cast<const Sgd*>(node.op.get())) {
-      found[program.tensor(node.inputs[0]).name] = sgd->rule.weight_decay;
-    }
-    if (const auto* lars = dynamic_cast<const Lars*>(node.op.get())) {
-      found[program.tensor(node.inputs[0]).name] = lars->rule.weight_decay;
-    }
-    if (const auto* adamw = dynamic_cast<const AdamW*>(node.op.get())) {
-      found[program.tensor(node.inputs[0]).name] = adamw->rule.weight_decay;
+    const auto* step = dynamic_cast<const OptimizerStep*>(node.op.get());
+    for (size_t p = 0; step != nullptr && p < step->parameters(); ++p) {
+      found[program.tensor(node.inputs[step->input_of(p)]).name] = step->weight_decay[p];
     }
   }
   return found;
@@ -89,7 +84,7 @@ TEST_CASE("the text of an update says what it does") {
   const std::string text = to_text(program);
   CHECK(text.find("table_lookup(@lr_table, @counter.updates)") != std::string::npos);
   CHECK(text.find("{max_norm=2}") != std::string::npos);
-  CHECK(text.find("{momentum=0.9 weight_decay=0.1 nesterov}") != std::string::npos);
+  CHECK(text.find("{momentum=0.9 nesterov weight_decay=0.1 parameters=1}") != std::string::npos);
   CHECK(text.find("output grad_norm") != std::string::npos);
   CHECK(text.find("increment(@counter.step)") != std::string::npos);
 }
@@ -101,19 +96,21 @@ TEST_CASE("lars leaves biases and norms to plain SGD, unless it is told otherwis
         "{name: n}}, "
         "flatten, {linear: 2}]}");
     const Program program = training_program(network, 2, *optimizer_from(text), {0.1f}, {});
-    std::map<std::string, std::string> kinds;
+    std::map<std::string, bool> adapts;
     for (const Node& node : program.entries[0].nodes) {
-      if (node.op->name() == "lars" || node.op->name() == "sgd")
-        kinds[program.tensor(node.inputs[0]).name] = node.op->name();
+      const auto* lars = dynamic_cast<const Lars*>(node.op.get());
+      for (size_t p = 0; lars != nullptr && p < lars->parameters(); ++p) {
+        adapts[program.tensor(node.inputs[lars->input_of(p)]).name] = lars->adapts[p];
+      }
     }
-    return kinds;
+    return adapts;
   };
-  using Kinds = std::map<std::string, std::string>;
-  CHECK(updates("lars") == Kinds{{"c.weight", "lars"},
-                                 {"c.bias", "sgd"},
-                                 {"n.weight", "sgd"},
-                                 {"n.bias", "sgd"},
-                                 {"3.weight", "lars"},
-                                 {"3.bias", "sgd"}});
-  CHECK(updates("{name: lars, no_decay: [bias]}")["n.weight"] == "lars");
+  using Adapts = std::map<std::string, bool>;
+  CHECK(updates("lars") == Adapts{{"c.weight", true},
+                                  {"c.bias", false},
+                                  {"n.weight", false},
+                                  {"n.bias", false},
+                                  {"3.weight", true},
+                                  {"3.bias", false}});
+  CHECK(updates("{name: lars, no_decay: [bias]}")["n.weight"]);
 }

@@ -215,7 +215,7 @@ namespace {
 struct Rule {
   std::string name;
   double lr;
-  std::shared_ptr<const Operation> op;
+  std::shared_ptr<const OptimizerStep> op;
 };
 
 /// One update of w by a gradient that the test sets, with whatever moments the rule has.
@@ -226,21 +226,17 @@ Program update_program(const Rule& rule, const Shape& shape) {
   auto state = [&](const std::string& name, Role role) {
     return program.persistent(name, {shape, DType::f32}, role, {});
   };
-  const TensorId w = state("w", Role::parameter), m = state("m", Role::optimizer),
-                 g = program.input("g", {shape, DType::f32});
+  const TensorId w = state("w", Role::parameter), g = program.input("g", {shape, DType::f32});
   const TensorId lr = program.input("lr", {{1}, DType::f32});
-  if (dynamic_cast<const AdamW*>(rule.op.get()) == nullptr) {
-    const auto updated = build.emit_all(rule.op, {w, g, m, lr, kNone});
-    build.assign(w, updated[0]);
-    build.assign(m, updated[1]);
-    return program;
+  std::vector<TensorId> changed = {w}, inputs = {lr, kNone, kNone, kNone, w, g};
+  for (size_t i = 0; i < rule.op->moments; ++i) {
+    changed.push_back(state("moment" + std::to_string(i), Role::optimizer));
+    inputs.push_back(changed.back());
   }
-  const TensorId v = state("v", Role::optimizer);
   const TensorId count = program.persistent("count", {{1}, DType::i32}, Role::state, {});
-  const auto updated = build.emit_all(rule.op, {w, g, m, v, lr, count, kNone});
-  build.assign(w, updated[0]);
-  build.assign(m, updated[1]);
-  build.assign(v, updated[2]);
+  inputs[OptimizerStep::kUpdates] = count;
+  const std::vector<TensorId> updated = build.emit_all(rule.op, inputs);
+  for (size_t i = 0; i < changed.size(); ++i) build.assign(changed[i], updated[i]);
   build.assign(count, build.emit<Increment>({count}));
   return program;
 }
@@ -249,20 +245,26 @@ Program update_program(const Rule& rule, const Shape& shape) {
 
 TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
   const Fixture fixture("optimizers");
+  auto sgd = [](const SgdRule& rule) { return std::make_shared<Sgd>(rule, std::vector{rule.weight_decay}); };
+  auto adam = [](const AdamWRule& rule) {
+    return std::make_shared<AdamW>(rule, std::vector{rule.weight_decay});
+  };
+  auto lars = [](const SgdRule& rule, double trust) {
+    return std::make_shared<Lars>(rule, trust, 1e-8, std::vector{rule.weight_decay}, std::vector{true});
+  };
+  const AdamWRule other{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2};
+  AdamWRule other_adam = other;
+  other_adam.decoupled = false;
   const std::vector<Rule> rules = {
-      {"sgd.0", 0.1, std::make_shared<Sgd>(SgdRule{})},
-      {"sgd.1", 0.05, std::make_shared<Sgd>(SgdRule{.momentum = 0.9, .weight_decay = 0.1})},
-      {"sgd.2", 0.05,
-       std::make_shared<Sgd>(SgdRule{.momentum = 0.8, .weight_decay = 0.01, .nesterov = true})},
-      {"adam.0", 0.01, std::make_shared<AdamW>(AdamWRule{.weight_decay = 0, .decoupled = false})},
-      {"adam.1", 0.1,
-       std::make_shared<AdamW>(
-           AdamWRule{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2, .decoupled = false})},
-      {"lars.0", 0.5, std::make_shared<Lars>(SgdRule{.momentum = 0.9, .weight_decay = 1e-2}, 0.02, 1e-8)},
-      {"lars.1", 0.5, std::make_shared<Lars>(SgdRule{.momentum = 0.8, .nesterov = true}, 0.05, 1e-8)},
-      {"adamw.0", 0.01, std::make_shared<AdamW>(AdamWRule{})},
-      {"adamw.1", 0.1,
-       std::make_shared<AdamW>(AdamWRule{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2})},
+      {"sgd.0", 0.1, sgd({})},
+      {"sgd.1", 0.05, sgd({.momentum = 0.9, .weight_decay = 0.1})},
+      {"sgd.2", 0.05, sgd({.momentum = 0.8, .weight_decay = 0.01, .nesterov = true})},
+      {"adam.0", 0.01, adam({.weight_decay = 0, .decoupled = false})},
+      {"adam.1", 0.1, adam(other_adam)},
+      {"lars.0", 0.5, lars({.momentum = 0.9, .weight_decay = 1e-2}, 0.02)},
+      {"lars.1", 0.5, lars({.momentum = 0.8, .nesterov = true}, 0.05)},
+      {"adamw.0", 0.01, adam({})},
+      {"adamw.1", 0.1, adam(other)},
   };
   for (const Rule& rule : rules) {
     const Shape shape = fixture.shape(rule.name + "/w");

@@ -8,15 +8,8 @@
 namespace trainer::reference {
 namespace {
 
-void sgd(const Call& call) {
-  const SgdRule& rule = call.as<Sgd>().rule;
-  const double lr = call.in(3)[0], scale = call.has_input(4) ? call.in(4)[0] : 1;
-  for (int64_t i = 0; i < call.count_in(0); ++i) {
-    double w = call.in(0)[i], m = call.has_input(2) ? call.in(2)[i] : 0;
-    rule(w, scale * call.in(1)[i], m, lr);
-    call.out(0)[i] = w;
-    if (call.has_output(1)) call.out(1)[i] = m;
-  }
+double value_or(const Call& call, size_t input, double otherwise) {
+  return call.has_input(input) ? call.in(input)[0] : otherwise;
 }
 
 double norm(const double* x, int64_t count) {
@@ -25,36 +18,57 @@ double norm(const double* x, int64_t count) {
   return std::sqrt(sum);
 }
 
-void lars(const Call& call) {
-  const auto& op = call.as<Lars>();
-  const int64_t count = call.count_in(0);
-  const double lr = call.in(3)[0], scale = call.has_input(4) ? call.in(4)[0] : 1;
-  const double w_norm = norm(call.in(0), count), g_norm = scale * norm(call.in(1), count);
-  const bool adapts = w_norm > 0 && g_norm > 0;
-  const double ratio = adapts ? op.trust * w_norm / (g_norm + op.rule.weight_decay * w_norm + op.eps) : 1;
-  SgdRule rule = op.rule;
-  rule.weight_decay = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    double w = call.in(0)[i], m = call.has_input(2) ? call.in(2)[i] : 0;
-    rule(w, ratio * (scale * call.in(1)[i] + op.rule.weight_decay * w), m, lr);
-    call.out(0)[i] = w;
-    if (call.has_output(1)) call.out(1)[i] = m;
+/// Calls update(p, w, g, moments) for each element, with copies that become the new values.
+template <class Update>
+void each_element(const Call& call, Update update) {
+  const auto& op = static_cast<const OptimizerStep&>(call.op);
+  const bool skip = value_or(call, OptimizerStep::kSkip, 0) != 0;
+  for (size_t p = 0; p < op.parameters(); ++p) {
+    const size_t in = op.input_of(p), out = op.output_of(p);
+    for (int64_t i = 0; i < call.count_in(in); ++i) {
+      double w = call.in(in)[i], moments[2] = {};
+      for (size_t m = 0; m < op.moments; ++m) moments[m] = call.in(in + 2 + m)[i];
+      if (!skip) update(p, w, call.in(in + 1)[i], moments);
+      call.out(out)[i] = w;
+      for (size_t m = 0; m < op.moments; ++m) call.out(out + 1 + m)[i] = moments[m];
+    }
   }
 }
 
-void adamw(const Call& call) {
-  const AdamWRule& rule = call.as<AdamW>().rule;
-  const double lr = call.in(4)[0], scale = call.has_input(6) ? call.in(6)[0] : 1;
-  const double t = call.in<int32_t>(5)[0] + 1.0;
-  const double correction1 = 1 - std::pow(rule.beta1, t);
-  const double root_correction2 = std::sqrt(1 - std::pow(rule.beta2, t));
-  for (int64_t i = 0; i < call.count_in(0); ++i) {
-    double w = call.in(0)[i], m = call.in(2)[i], v = call.in(3)[i];
-    rule(w, scale * call.in(1)[i], m, v, lr, correction1, root_correction2);
-    call.out(0)[i] = w;
-    call.out(1)[i] = m;
-    call.out(2)[i] = v;
+void sgd(const Call& call) {
+  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
+  each_element(call, [&](size_t p, double& w, double g, double* moments) {
+    call.as<Sgd>().rule(p)(w, scale * g, moments[0], lr);
+  });
+}
+
+void lars(const Call& call) {
+  const auto& op = call.as<Lars>();
+  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
+  std::vector<double> ratios;
+  for (size_t p = 0; p < op.parameters(); ++p) {
+    const size_t in = op.input_of(p);
+    const double w = norm(call.in(in), call.count_in(in)),
+                 g = scale * norm(call.in(in + 1), call.count_in(in));
+    const bool adapts = op.adapts[p] && w > 0 && g > 0;
+    ratios.push_back(adapts ? op.trust * w / (g + op.weight_decay[p] * w + op.eps) : 1);
   }
+  each_element(call, [&](size_t p, double& w, double g, double* moments) {
+    SgdRule rule = op.rule(p);
+    rule.weight_decay = 0;
+    rule(w, ratios[p] * (scale * g + op.weight_decay[p] * w), moments[0], lr);
+  });
+}
+
+void adamw(const Call& call) {
+  const auto& op = call.as<AdamW>();
+  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
+  const double t = call.in<int32_t>(OptimizerStep::kUpdates)[0] + 1.0;
+  each_element(call, [&](size_t p, double& w, double g, double* moments) {
+    const AdamWRule rule = op.rule(p);
+    rule(w, scale * g, moments[0], moments[1], lr, 1 - std::pow(rule.beta1, t),
+         std::sqrt(1 - std::pow(rule.beta2, t)));
+  });
 }
 
 void clip_by_norm(const Call& call) {

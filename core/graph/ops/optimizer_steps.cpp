@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainer {
 namespace {
 
@@ -10,76 +12,80 @@ double elements(const TensorSpec& spec) {
   return static_cast<double>(numel(spec.shape));
 }
 
-void expect_same(std::span<const TensorSpec> inputs, size_t count) {
-  for (size_t i = 1; i < count; ++i) {
-    expect(inputs[i].shape.empty() || inputs[i] == inputs[0], "a parameter's tensors must have one shape");
-  }
-}
-
 std::string sgd_text(const SgdRule& rule) {
-  return fmt::format("momentum={} weight_decay={}{}", rule.momentum, rule.weight_decay,
-                     rule.nesterov ? " nesterov" : "");
+  return fmt::format("momentum={}{}", rule.momentum, rule.nesterov ? " nesterov" : "");
 }
 
-std::vector<TensorSpec> sgd_outputs(std::span<const TensorSpec> inputs) {
-  expect(inputs.size() == 5, "takes w, g, m, lr and scale");
-  expect_same(inputs, 3);
-  std::vector<TensorSpec> outputs{inputs[0]};
-  if (!inputs[2].shape.empty()) outputs.push_back(inputs[2]);
-  return outputs;
+/// "0.1", or "0.1 and 0" where parameters differ.
+std::string decays_text(const std::vector<double>& decays) {
+  std::vector<double> different;
+  for (double decay : decays) {
+    if (std::find(different.begin(), different.end(), decay) == different.end()) different.push_back(decay);
+  }
+  return fmt::format("{}", fmt::join(different, " and "));
+}
+
+template <class Rule>
+Rule with_decay(Rule rule, double decay) {
+  rule.weight_decay = decay;
+  return rule;
 }
 
 }  // namespace
 
-std::string Sgd::attributes() const {
-  return sgd_text(rule);
+std::string OptimizerStep::attributes() const {
+  return fmt::format("{} weight_decay={} parameters={}", rule_text(), decays_text(weight_decay),
+                     parameters());
 }
 
-std::vector<TensorSpec> Sgd::infer(std::span<const TensorSpec> inputs) const {
-  return sgd_outputs(inputs);
+std::vector<TensorSpec> OptimizerStep::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == input_of(parameters()),
+         "takes lr, updates, scale, skip, and weights, gradient and moments of each parameter");
+  std::vector<TensorSpec> outputs;
+  for (size_t p = 0; p < parameters(); ++p) {
+    const size_t first = input_of(p);
+    for (size_t i = 1; i < 2 + moments; ++i) {
+      expect(inputs[first + i] == inputs[first], "a parameter's tensors must have one shape");
+    }
+    outputs.insert(outputs.end(), 1 + moments, inputs[first]);
+  }
+  return outputs;
 }
 
-double Sgd::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return 6 * elements(inputs[0]);
+double OptimizerStep::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  double sum = 0;
+  for (size_t p = 0; p < parameters(); ++p) sum += flops_per_element() * elements(inputs[input_of(p)]);
+  return sum;
 }
 
-bool Sgd::in_place(size_t input, size_t output) const {
-  return (input == 0 && output == 0) || (input == 2 && output == 1);
+bool OptimizerStep::in_place(size_t input, size_t output) const {
+  if (input < kFirstParameter) return false;
+  const size_t parameter = output / (1 + moments), what = output % (1 + moments);
+  return input == input_of(parameter) + (what == 0 ? 0 : 1 + what);
 }
 
-std::string Lars::attributes() const {
-  return fmt::format("{} trust={} eps={}", sgd_text(rule), trust, eps);
+SgdRule Sgd::rule(size_t parameter) const {
+  return with_decay(rule_, weight_decay[parameter]);
 }
 
-std::vector<TensorSpec> Lars::infer(std::span<const TensorSpec> inputs) const {
-  return sgd_outputs(inputs);
+std::string Sgd::rule_text() const {
+  return sgd_text(rule_);
 }
 
-double Lars::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return 10 * elements(inputs[0]);
+SgdRule Lars::rule(size_t parameter) const {
+  return with_decay(rule_, weight_decay[parameter]);
 }
 
-bool Lars::in_place(size_t input, size_t output) const {
-  return (input == 0 && output == 0) || (input == 2 && output == 1);
+std::string Lars::rule_text() const {
+  return fmt::format("{} trust={} eps={}", sgd_text(rule_), trust, eps);
 }
 
-std::string AdamW::attributes() const {
-  return fmt::format("betas=({}, {}) eps={} weight_decay={}", rule.beta1, rule.beta2, rule.eps,
-                     rule.weight_decay);
+AdamWRule AdamW::rule(size_t parameter) const {
+  return with_decay(rule_, weight_decay[parameter]);
 }
 
-std::vector<TensorSpec> AdamW::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 7, "takes w, g, m, v, lr, updates and scale");
-  expect_same(inputs, 4);
-  return {inputs[0], inputs[2], inputs[3]};
-}
-
-double AdamW::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return 14 * elements(inputs[0]);
-}
-
-bool AdamW::in_place(size_t input, size_t output) const {
-  return (input == 0 && output == 0) || (input == output + 1 && output >= 1);
+std::string AdamW::rule_text() const {
+  return fmt::format("betas=({}, {}) eps={}", rule_.beta1, rule_.beta2, rule_.eps);
 }
 
 std::string ClipByNorm::attributes() const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include "core/base/host_device.h"
 #include "core/base/math.h"
 #include "core/graph/operation.h"
@@ -38,52 +40,92 @@ struct AdamWRule {
   }
 };
 
-/// w, g, m or absent, lr (1), scale (1) or absent -> w', m'. The gradient is multiplied with scale first.
-class Sgd final : public Operation {
+/// One walk over any number of parameters. Inputs: lr (1), updates so far i32 (1) or absent, scale (1) or
+/// absent, skip (1) or absent, then for each parameter w, g and its moments; outputs: for each w' and its
+/// moments'. Gradients are multiplied with scale first. Where skip is not 0 everything stays as it was.
+class OptimizerStep : public Operation {
  public:
-  explicit Sgd(SgdRule r) : rule(r) {}
-  std::string_view name() const override { return "sgd"; }
-  std::string attributes() const override;
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override;
+  enum Input : size_t { kLr, kUpdates, kScale, kSkip, kFirstParameter };
 
-  const SgdRule rule;
+  OptimizerStep(size_t moments_each, std::vector<double> decays)
+      : moments(moments_each), weight_decay(std::move(decays)) {}
+  std::string attributes() const final;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const final;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const final;
+  bool in_place(size_t input, size_t output) const final;
+
+  size_t parameters() const { return weight_decay.size(); }
+  /// Position of a parameter's weights; its gradient and moments follow.
+  size_t input_of(size_t parameter) const { return kFirstParameter + parameter * (2 + moments); }
+  /// Position of its new weights; its new moments follow.
+  size_t output_of(size_t parameter) const { return parameter * (1 + moments); }
+
+  const size_t moments;                    ///< of each parameter
+  const std::vector<double> weight_decay;  ///< of each parameter, in place of the rule's own
+
+ private:
+  virtual std::string rule_text() const = 0;
+  virtual double flops_per_element() const = 0;
+};
+
+/// Stochastic gradient descent, with one moment or none.
+class Sgd final : public OptimizerStep {
+ public:
+  Sgd(SgdRule r, std::vector<double> decays)
+      : OptimizerStep(r.momentum > 0 ? 1 : 0, std::move(decays)), rule_(r) {}
+  std::string_view name() const override { return "sgd"; }
+  SgdRule rule(size_t parameter) const;
+
+ private:
+  std::string rule_text() const override;
+  double flops_per_element() const override { return 6; }
+
+  SgdRule rule_;
 };
 
 /// SGD whose step is as long as the weights suggest (You, Gitman, Ginsburg, "Large Batch Training of
 /// Convolutional Networks", 2017): g + weight_decay * w is multiplied with trust * |w| / (|g| + weight_decay
-/// * |w| + eps), 2-norms of the whole tensor, or with 1 where |w| or |g| is 0. Inputs and outputs are Sgd's.
-class Lars final : public Operation {
+/// * |w| + eps), 2-norms of the whole tensor, or with 1 where |w| or |g| is 0, and where a parameter does not
+/// adapt.
+class Lars final : public OptimizerStep {
  public:
-  Lars(SgdRule r, double coefficient, double epsilon) : rule(r), trust(coefficient), eps(epsilon) {}
+  Lars(SgdRule r, double coefficient, double epsilon, std::vector<double> decays, std::vector<bool> adapting)
+      : OptimizerStep(r.momentum > 0 ? 1 : 0, std::move(decays)),
+        trust(coefficient),
+        eps(epsilon),
+        adapts(std::move(adapting)),
+        rule_(r) {}
   std::string_view name() const override { return "lars"; }
-  std::string attributes() const override;
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override;
+  SgdRule rule(size_t parameter) const;
 
   /// What the gradient and the decay are multiplied with.
-  double ratio(double weight_norm, double gradient_norm) const {
-    if (weight_norm == 0 || gradient_norm == 0) return 1;
-    return trust * weight_norm / (gradient_norm + rule.weight_decay * weight_norm + eps);
+  double ratio(size_t parameter, double weight_norm, double gradient_norm) const {
+    if (!adapts[parameter] || weight_norm == 0 || gradient_norm == 0) return 1;
+    return trust * weight_norm / (gradient_norm + weight_decay[parameter] * weight_norm + eps);
   }
 
-  const SgdRule rule;
   const double trust, eps;
+  const std::vector<bool> adapts;  ///< of each parameter
+
+ private:
+  std::string rule_text() const override;
+  double flops_per_element() const override { return 10; }
+
+  SgdRule rule_;
 };
 
-/// w, g, m, v, lr (1), updates so far i32 (1), scale (1) or absent -> w', m', v'.
-class AdamW final : public Operation {
+/// AdamW or Adam; the moments are the gradient's mean and that of its square.
+class AdamW final : public OptimizerStep {
  public:
-  explicit AdamW(AdamWRule r) : rule(r) {}
-  std::string_view name() const override { return rule.decoupled ? "adamw" : "adam"; }
-  std::string attributes() const override;
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override;
+  AdamW(AdamWRule r, std::vector<double> decays) : OptimizerStep(2, std::move(decays)), rule_(r) {}
+  std::string_view name() const override { return rule_.decoupled ? "adamw" : "adam"; }
+  AdamWRule rule(size_t parameter) const;
 
-  const AdamWRule rule;
+ private:
+  std::string rule_text() const override;
+  double flops_per_element() const override { return 14; }
+
+  AdamWRule rule_;
 };
 
 /// All gradients -> scale (1) = min(1, max_norm / (norm + 1e-6)) and norm (1), their joint 2-norm.
