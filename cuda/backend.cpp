@@ -89,6 +89,8 @@ class CudaBackend final : public Backend {
     return find(context)->compile(device_, context, choice, slots);
   }
 
+  void synchronize() override { check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU"); }
+
   Buffer allocate(int64_t bytes) override {
     // An empty buffer still gets an address, so that sub-arrays of it can be formed.
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -141,7 +143,7 @@ class CudaBackend final : public Backend {
   void copy(void* to, const void* from, int64_t elements, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(elements) * 4, kind, device_.stream.get()),
           "copying");
-    check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
+    synchronize();
   }
 
   [[noreturn]] static void out_of_memory(int64_t bytes) {

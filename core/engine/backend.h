@@ -66,6 +66,9 @@ class Backend {
   /// Bytes of one stored element; the reference backend stores f32 as double.
   virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
 
+  /// Returns once everything that kernels have started is done.
+  virtual void synchronize() {}
+
   /// Device memory, zeroed; throws Error (exit 71) with what was asked and what is free.
   virtual Buffer allocate(int64_t bytes) = 0;
   /// Host memory from which the device fetches fastest.

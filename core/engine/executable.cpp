@@ -40,7 +40,7 @@ Executable::Executable(Plan plan, Backend& backend)
     std::vector<Step>& steps = entries_.emplace_back();
     for (const PlannedNode& planned : entry.nodes) {
       slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
-      if (planned.runs) steps.push_back({compile(planned, workspace_slot), planned.node.phase});
+      if (planned.runs) steps.push_back({compile(planned, workspace_slot), &planned});
       ++workspace_slot;
     }
   }
@@ -57,6 +57,15 @@ std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t w
   for (TensorId id : planned.node.outputs) describe(id, context.outputs, slots.outputs);
   slots.workspace = &slots_[workspace_slot];
   return backend_.compile(context, planned.choice, slots);
+}
+
+void Executable::run_observed(const Step& step) {
+  auto seconds = [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); };
+  backend_.synchronize();
+  const double begin = seconds();
+  step.kernel->run();
+  backend_.synchronize();
+  observer_(*step.node, begin, seconds());
 }
 
 size_t Executable::entry(std::string_view name) const {
@@ -78,13 +87,17 @@ PhaseSeconds Executable::run(size_t entry) {
   Phase phase = Phase::forward;
   Clock::time_point since = Clock::now();
   for (Step& step : entries_[entry]) {
-    if (step.phase != phase) {
+    if (step.node->node.phase != phase) {
       const Clock::time_point now = Clock::now();
       spent[phase] += seconds_between(since, now);
       since = now;
-      phase = step.phase;
+      phase = step.node->node.phase;
     }
-    step.kernel->run();
+    if (observer_) {
+      run_observed(step);
+    } else {
+      step.kernel->run();
+    }
   }
   spent[phase] += seconds_between(since, Clock::now());
   return spent;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ struct PhaseSeconds {
   double operator[](Phase phase) const { return seconds[static_cast<size_t>(phase)]; }
   void add(const PhaseSeconds& other);
 };
+
+/// Told of each node that ran, with the steady clock's seconds before and after.
+using NodeObserver = std::function<void(const PlannedNode& node, double begin, double end)>;
 
 /// A plan with its memory and kernels: walks an entry's nodes in order. After construction nothing is
 /// allocated.
@@ -38,6 +42,10 @@ class Executable {
 
   PhaseSeconds run(size_t entry);
 
+  /// From now on the device finishes each node before the next one starts, so that each can be timed; an
+  /// empty observer ends that.
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
+
   /// A tensor's memory: for tests, and for outputs on the CPU.
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
   /// Value of a (1)-shaped output of the last run of this entry.
@@ -55,9 +63,10 @@ class Executable {
  private:
   struct Step {
     std::unique_ptr<Kernel> kernel;
-    Phase phase;
+    const PlannedNode* node;
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
+  void run_observed(const Step& step);
 
   Plan plan_;
   Backend& backend_;
@@ -66,6 +75,7 @@ class Executable {
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
   std::vector<std::vector<Step>> entries_;
+  NodeObserver observer_;
 };
 
 /// Gives every persistent tensor its first value: parameters from (seed, name, element), others as they

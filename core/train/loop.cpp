@@ -80,9 +80,11 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
 
 LoopResult TrainingLoop::run() {
   for (int64_t step = 1; step <= settings_.steps; ++step) {
+    follow(step);
     const double before = now();
     const double loss = this->step();
     const double seconds = now() - before;
+    if (following_) out_.trace->add_step(step, before, before + seconds);
     if (step == 1) result_.first_step_seconds = seconds_since_process_start();
     finish_step(step, loss, seconds);
     const bool last = step == settings_.steps;
@@ -90,8 +92,24 @@ LoopResult TrainingLoop::run() {
     const bool due = settings_.validation_interval > 0 && step % settings_.validation_interval == 0;
     if (validation_ != nullptr && (last || due)) evaluate(step);
   }
+  follow(settings_.steps + 1);
   out_.progress.finish();
   return result_;
+}
+
+/// Begins to time each operation with the first step of the trace, and ends that after the last one.
+void TrainingLoop::follow(int64_t step) {
+  const bool wanted = out_.trace != nullptr && step <= settings_.steps && out_.trace->follows(step);
+  if (wanted == following_) return;
+  following_ = wanted;
+  if (wanted) {
+    executable_.observe([trace = out_.trace](const PlannedNode& node, double begin, double end) {
+      trace->add_node(node, begin, end);
+    });
+  } else {
+    executable_.observe({});
+    out_.trace->write();
+  }
 }
 
 /// One global batch: its loss, the mean over its samples.
@@ -100,7 +118,9 @@ double TrainingLoop::step() {
   for (int64_t i = 0; i < settings_.micro_batches; ++i) {
     const double before = now();
     const Batch& batch = train_.next();
-    interval_.data_wait += now() - before;
+    const double after = now();
+    interval_.data_wait += after - before;
+    if (following_) out_.trace->add_data_wait(before, after);
     loss += run_micro_batch(i == 0 ? first_ : next_, batch);
   }
   if (settings_.micro_batches > 1) interval_.phases.add(executable_.run(update_));

@@ -11,6 +11,7 @@
 #include "core/train/log.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
+#include "core/train/trace.h"
 #include "core/train/unreadable_list.h"
 
 namespace trainer {
@@ -43,6 +44,7 @@ struct LoopOutput {
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;
+  Trace* trace = nullptr;  ///< where a few steps are to be followed
 };
 
 /// Batches through the executable's entry points, until the steps are done. Throws Error (exit 70) when the
@@ -63,6 +65,7 @@ class TrainingLoop {
   };
 
   double step();
+  void follow(int64_t step);
   double run_micro_batch(size_t entry, const Batch& batch);
   void bind(const Batch& batch);
   void finish_step(int64_t step, double loss, double seconds);
@@ -80,6 +83,7 @@ class TrainingLoop {
   LoopOutput out_;
   size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0, evaluate_averages_ = 0;  ///< entry points
   TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
+  bool following_ = false;  ///< this step goes into the trace
   Interval interval_;
   LoopResult result_;
 };
