@@ -33,7 +33,9 @@ class Loop final : public Kernel {
 /// A handler whose kernel starts what launcher(operation) returns.
 template <class Op, class Launcher>
 Handler loop_over(Launcher launcher) {
-  auto select = [](const Device&, const OpContext& context) { return row_major(context, "loop"); };
+  auto select = [](const Device&, const OpContext& context, const OpenLayouts& inputs) {
+    return same_layout(context, inputs, "loop");
+  };
   auto compile = [launcher](const Device& device, const OpContext& context, const Choice&,
                             const Slots& slots) -> std::unique_ptr<Kernel> {
     auto launch = launcher(static_cast<const Op&>(context.op));
