@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/handler.h"
 
+#include <fmt/format.h>
+
 namespace trainer::cuda {
 
 const Handler* find(const Handlers& handlers, const Operation& op) {
@@ -12,6 +14,12 @@ std::optional<std::string> why_not(const Handlers& handlers, const OpContext& co
   const Handler* handler = find(handlers, context.op);
   if (handler == nullptr) return "this version has no GPU kernel for it; write device.type=cpu";
   return handler->why_not ? handler->why_not(context) : std::nullopt;
+}
+
+std::optional<std::string> floats_only(const OpContext& context) {
+  const DType dtype = context.inputs[0].dtype;
+  if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;
+  return fmt::format("its GPU kernel computes in floating point, not {}", to_string(dtype));
 }
 
 Layout channels_last(const Shape& shape) {
@@ -62,6 +70,8 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
 
 void add_own_kernels(Handlers& handlers) {
   add_elementwise(handlers);
+  add_loss(handlers);
+  add_movement(handlers);
 }
 
 }  // namespace trainer::cuda

@@ -32,6 +32,8 @@ using Handlers = std::unordered_map<std::type_index, Handler>;
 
 // Each file of operations adds its own.
 void add_elementwise(Handlers& handlers);
+void add_loss(Handlers& handlers);
+void add_movement(Handlers& handlers);
 void add_linear(Handlers& handlers);
 /// All that need no library of NVIDIA's beside the runtime.
 void add_own_kernels(Handlers& handlers);
@@ -40,6 +42,8 @@ void add_own_kernels(Handlers& handlers);
 const Handler* find(const Handlers& handlers, const Operation& op);
 /// The reason why none of the handlers can run this.
 std::optional<std::string> why_not(const Handlers& handlers, const OpContext& context);
+/// A reason where the first input is of whole numbers.
+std::optional<std::string> floats_only(const OpContext& context);
 /// How to turn one of the GPU's layouts into another.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
 

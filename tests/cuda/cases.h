@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/ops/harness.h"
+
+namespace trainer {
+
+/// A program for our own kernels, of sizes around a warp, a block and eight elements.
+struct KernelCase {
+  std::string name;
+  Draft draft;
+  bool narrow = true;  ///< also with f16 and bf16
+  Tolerances tolerances = {};
+};
+
+std::vector<KernelCase> kernel_cases();
+
+/// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
+Tolerances narrow_tolerances(DType dtype);
+
+}  // namespace trainer
