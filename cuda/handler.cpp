@@ -72,6 +72,7 @@ void add_own_kernels(Handlers& handlers) {
   add_elementwise(handlers);
   add_loss(handlers);
   add_movement(handlers);
+  add_optimizer(handlers);
 }
 
 }  // namespace trainer::cuda

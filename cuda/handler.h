@@ -34,6 +34,7 @@ using Handlers = std::unordered_map<std::type_index, Handler>;
 void add_elementwise(Handlers& handlers);
 void add_loss(Handlers& handlers);
 void add_movement(Handlers& handlers);
+void add_optimizer(Handlers& handlers);
 void add_linear(Handlers& handlers);
 /// All that need no library of NVIDIA's beside the runtime.
 void add_own_kernels(Handlers& handlers);

@@ -18,6 +18,12 @@ struct KernelCase {
 
 std::vector<KernelCase> kernel_cases();
 
+// Each file adds its own.
+void add_elementwise_cases(std::vector<KernelCase>& cases);
+void add_loss_cases(std::vector<KernelCase>& cases);
+void add_movement_cases(std::vector<KernelCase>& cases);
+void add_optimizer_cases(std::vector<KernelCase>& cases);
+
 /// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
 Tolerances narrow_tolerances(DType dtype);
 
