@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 
 namespace trainer::cuda {
@@ -26,8 +27,8 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// Refuses where the runtime finds no GPU, or only one that this library was not compiled for.
-void expect_device() {
+/// The GPU's name; refuses where the runtime finds none, or only one that this library was not compiled for.
+std::string expect_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -46,21 +47,27 @@ void expect_device() {
     no_device(
         fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
   }
+  return properties.name;
 }
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend() {
-    expect_device();
+  explicit CudaBackend(const BackendRequest& request) {
+    device_.name = expect_device();
+    device_.tuning = request.tuning;
+    device_.tf32 = request.tf32;
+    device_.deterministic = request.deterministic;
     check(cudaSetDevice(0), "choosing the GPU");
     device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
       return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
     });
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
+    device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
     size_t total = 0;
     check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
     add_own_kernels(handlers_);
-    add_linear(handlers_);
+    add_linear(handlers_, device_);
+    add_convolution(handlers_, device_);
   }
 
   std::string_view name() const override { return "cuda"; }
@@ -103,6 +110,8 @@ class CudaBackend final : public Backend {
           "allocating page-locked memory");
     return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
   }
+
+  bool shares_host_memory() const override { return false; }
 
   int64_t memory_bytes() const override { return static_cast<int64_t>(free_at_start_); }
 
@@ -150,8 +159,9 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() {
-  return std::make_unique<CudaBackend>();
+std::unique_ptr<Backend> make_backend(const BackendRequest& request) {
+  if (request.described != nullptr) return make_described_backend(request);
+  return std::make_unique<CudaBackend>(request);
 }
 
 }  // namespace trainer::cuda

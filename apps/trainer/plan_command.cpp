@@ -52,7 +52,7 @@ int plan_command(const Arguments& arguments) {
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::plan);
   const Job job = make_job(
       *recipe, *backend,
       {.disabled_passes = arguments.disabled_passes,

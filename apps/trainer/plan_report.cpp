@@ -130,6 +130,7 @@ std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& j
   if (training.micro_batches() > 1)
     text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
   text += fmt::format(", on {}\n", backend.name());
+  for (const std::string& remark : backend.remarks()) text += remark + "\n";
   if (job.train) {
     text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
                         job.train->size, job.settings.steps,
@@ -148,6 +149,7 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   nlohmann::ordered_json report;
   report["run"] = recipe.run.name;
   report["device"] = std::string(backend.name());
+  report["remarks"] = backend.remarks();
   report["steps"] = job.settings.steps;
   report["global_batch_size"] = recipe.training.global_batch_size;
   report["micro_batch_size"] = recipe.training.micro_batch();

@@ -151,7 +151,7 @@ int train_command(const Arguments& arguments) {
   }
   require_data(*recipe);
   Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train);
   const Job job = make_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 

@@ -75,6 +75,10 @@ class Backend {
   virtual Buffer allocate_batch(int64_t bytes) = 0;
   /// Bytes a program may use on this device.
   virtual int64_t memory_bytes() const = 0;
+  /// Whether that is the host's memory too, so that samples and batches count.
+  virtual bool shares_host_memory() const { return true; }
+  /// What a reader of a plan should know about it, a sentence each.
+  virtual std::vector<std::string> remarks() const { return {}; }
 
   /// Stored f32 or i32 elements from and to host floats, in storage order.
   virtual void upload(void* device, const float* host, int64_t elements, DType dtype) = 0;

@@ -17,6 +17,11 @@ void RunSection::declare(Fields& fields) {
 
 void DeviceSection::declare(Fields& fields) {
   fields.add("type", &type, "what to train on").one_of({"cpu", "cuda"});
+  fields
+      .add("model", &model,
+           "GPU that `trainer plan` plans for: auto (the one that is there, else h200), a100, b200, h200, or a "
+           "description.json")
+      .keeps_mathematics();
   fields.add("threads", &threads, "cores to compute with; 0: all that the process may use").at_least(0);
   fields.add("memory", &memory, "memory that may be used; default: what the device has");
 }

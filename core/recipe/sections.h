@@ -23,6 +23,7 @@ struct RunSection {
 
 struct DeviceSection {
   std::string type = "cpu";
+  std::string model = "auto";
   int64_t threads = 0;
   std::optional<ByteSize> memory;
   void declare(Fields& fields);
