@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/engine/tuning.h"
 #include "core/graph/ops/conv2d.h"
@@ -22,7 +23,7 @@ constexpr const char* kFused = "cudnn";
 constexpr const char* kThenBias = "cudnn, add_bias";
 constexpr const char* kAndColumnSums = "cudnn, column_sums";
 constexpr const char* kColumnSums = "column_sums";
-/// How many engines runtime.autotune times.
+/// How many engines runtime.autotune times, of the fused convolution and of that alone.
 constexpr size_t kTimed = 8;
 
 std::array<int64_t, 4> extents(const Shape& shape) {
@@ -60,65 +61,81 @@ int64_t bytes_of(const std::array<int64_t, 4>& shape, DType dtype) {
   return shape[0] * shape[1] * shape[2] * shape[3] * bytes_per_element(dtype);
 }
 
-/// The fastest of several engines, by a run of each on memory of its own.
-EngineChoice fastest(const Device& device, const ConvolutionGraph& graph,
-                     const std::vector<EngineChoice>& choices) {
-  int64_t most = 0;
-  for (const EngineChoice& choice : choices) most = std::max(most, choice.workspace_bytes);
-  const DeviceMemory x = scratch_memory(bytes_of(graph.x, graph.dtype)),
-                     w = scratch_memory(bytes_of(graph.w, graph.dtype)),
-                     y = scratch_memory(bytes_of(graph.y, graph.dtype)),
-                     bias = scratch_memory(graph.y[1] * bytes_per_element(graph.bias_dtype)),
-                     workspace = scratch_memory(most);
-  std::vector<std::pair<int64_t, void*>> tensors{
-      {cudnn::kX, x.get()}, {cudnn::kW, w.get()}, {cudnn::kY, y.get()}};
-  if (graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
-  const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
-  const EngineChoice* best = nullptr;
-  float least = 0;
-  for (const EngineChoice& choice : choices) {
-    const auto plan = device.cudnn->plan(graph, choice.text);
-    const float time = milliseconds(device.stream.get(), [&] { plan->run(addresses); });
-    if (best == nullptr || time < least) least = time, best = &choice;
-  }
-  return *best;
-}
-
-/// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
-std::optional<EngineChoice> choose(const Device& device, const ConvolutionGraph& graph) {
-  if (device.tuning == nullptr || !device.cudnn->on_device()) {
-    const auto first = device.cudnn->usable(graph, 1);
-    return first.empty() ? std::nullopt : std::optional(first[0]);
-  }
-  const auto choices = device.cudnn->usable(graph, kTimed);
-  if (choices.empty()) return std::nullopt;
-  std::string& known = device.tuning->fastest[device.cudnn->title() + ": " + graph.text()];
-  const auto found = std::find_if(choices.begin(), choices.end(),
-                                  [&](const EngineChoice& choice) { return choice.text == known; });
-  if (found != choices.end()) return *found;
-  EngineChoice best = fastest(device, graph, choices);
-  for (const EngineChoice& choice : choices) {
-    if (choice.text != best.text) device.cudnn->forget(graph, choice.text);
-  }
-  known = best.text;
-  return best;
-}
-
-/// How a convolution runs: what of it cuDNN does, and on which engine.
+/// How a convolution runs: what of it cuDNN does, and on which engine. The rest is an own kernel's.
 struct Selected {
   ConvolutionGraph graph;
   EngineChoice engine;
+  /// As it is kept in a tuning.
+  std::string text() const { return graph.text() + " by " + engine.text; }
 };
 
-/// One engine for convolution, bias and relu where the heuristics know one. Their fallbacks for the three
-/// together are slow: then a good engine for the convolution alone, and an own kernel after it.
-std::optional<Selected> choose_parts(const Device& device, const OpContext& context) {
-  const ConvolutionGraph whole = graph_for(device, context);
-  const auto fused = choose(device, whole);
+bool is_split(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
+  return part.bias != whole.bias || part.relu != whole.relu;
+}
+
+/// What to choose from, best first: engines for convolution, bias and relu together, then engines for the
+/// convolution alone, which an own kernel follows. Where the heuristics know only fallbacks for the three
+/// together, these come last: they are slow.
+std::vector<Selected> candidates(const Device& device, const ConvolutionGraph& whole, size_t most) {
+  std::vector<Selected> found, fallbacks;
+  for (EngineChoice& engine : device.cudnn->usable(whole, most))
+    (engine.fallback ? fallbacks : found).push_back({whole, std::move(engine)});
   const ConvolutionGraph plain = without_bias(whole);
-  if (fused && (!fused->fallback || plain.text() == whole.text())) return Selected{whole, *fused};
-  if (const auto alone = choose(device, plain)) return Selected{plain, *alone};
-  return std::nullopt;
+  if (is_split(plain, whole) && (most > 1 || found.empty())) {
+    for (EngineChoice& engine : device.cudnn->usable(plain, most))
+      found.push_back({plain, std::move(engine)});
+  }
+  std::move(fallbacks.begin(), fallbacks.end(), std::back_inserter(found));
+  return found;
+}
+
+/// The fastest, by a run of each on memory of its own.
+const Selected& fastest(const Device& device, const ConvolutionGraph& whole, const Matrix& y_rows,
+                        const std::vector<Selected>& all) {
+  int64_t most = 0;
+  for (const Selected& one : all) most = std::max(most, one.engine.workspace_bytes);
+  const DeviceMemory x = scratch_memory(bytes_of(whole.x, whole.dtype)),
+                     w = scratch_memory(bytes_of(whole.w, whole.dtype)),
+                     y = scratch_memory(bytes_of(whole.y, whole.dtype)),
+                     bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
+                     workspace = scratch_memory(most);
+  cudaStream_t stream = device.stream.get();
+  std::vector<float> times;
+  for (const Selected& one : all) {
+    std::vector<std::pair<int64_t, void*>> tensors{
+        {cudnn::kX, x.get()}, {cudnn::kW, w.get()}, {cudnn::kY, y.get()}};
+    if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
+    const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
+    const auto plan = device.cudnn->plan(one.graph, one.engine.text);
+    times.push_back(milliseconds(stream, [&] {
+      plan->run(addresses);
+      if (!is_split(one.graph, whole)) return;
+      check(launch_add_bias(y_rows, y.get(), whole.bias ? bias.get() : nullptr, whole.bias_dtype, whole.relu,
+                            stream),
+            "timing");
+    }));
+  }
+  const auto least = std::min_element(times.begin(), times.end()) - times.begin();
+  return all[static_cast<size_t>(least)];
+}
+
+/// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
+std::optional<Selected> choose(const Device& device, const OpContext& context) {
+  const ConvolutionGraph whole = graph_for(device, context);
+  const bool timed = device.tuning != nullptr && device.cudnn->on_device();
+  const std::vector<Selected> all = candidates(device, whole, timed ? kTimed : 1);
+  if (all.empty()) return std::nullopt;
+  if (!timed) return all[0];
+  std::string& known = device.tuning->fastest[device.cudnn->title() + ": " + whole.text()];
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Selected& one) { return one.text() == known; });
+  if (found != all.end()) return *found;
+  const Selected& best = fastest(device, whole, as_matrix(context.outputs[0]), all);
+  for (const Selected& one : all) {
+    if (&one != &best) device.cudnn->forget(one.graph, one.engine.text);
+  }
+  known = best.text();
+  return best;
 }
 
 bool wants(const OpContext& context, size_t output) {
@@ -128,10 +145,9 @@ bool wants(const OpContext& context, size_t output) {
 Choice select(const Device& device, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, kColumnSums);
   if (wants(context, 0)) {
-    const auto [graph, engine] = *choose_parts(device, context);
-    const ConvolutionGraph whole = convolution_graph(context);
-    const bool whole_fused = graph.bias == whole.bias && graph.relu == whole.relu;
-    choice.implementation = wants(context, 1) ? kAndColumnSums : whole_fused ? kFused : kThenBias;
+    const auto [graph, engine] = *choose(device, context);
+    const bool split = is_split(graph, convolution_graph(context));
+    choice.implementation = wants(context, 1) ? kAndColumnSums : split ? kThenBias : kFused;
     choice.algorithm = engine.text;
     choice.workspace_bytes = engine.workspace_bytes;
   }
@@ -151,7 +167,7 @@ std::optional<std::string> why_not(const Device& device, const OpContext& contex
     return fmt::format("cuDNN wants one type in all of it, not {}, {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
   }
-  if (choose_parts(device, context)) return std::nullopt;
+  if (choose(device, context)) return std::nullopt;
   const ConvolutionGraph graph = without_bias(graph_for(device, context));
   const std::string& reason = device.cudnn->ask(graph).refusal;
   return fmt::format("{} has no engine for {}{}", device.cudnn->title(), graph.text(),

@@ -95,10 +95,17 @@ Answer answer_to(const ConvolutionGraph& graph, const Descriptor& device) {
 /// The process: answers until nobody asks any more.
 void serve(int socket, const std::string& json) {
   load_driver();
-  const Descriptor device = described_device(json);
+  std::unique_ptr<Descriptor> device;
+  std::string refusal;
+  try {
+    device = std::make_unique<Descriptor>(described_device(json));
+  } catch (const std::exception& problem) {
+    refusal = fmt::format("cuDNN does not take the device's description: {}", problem.what());
+  }
   ConvolutionGraph graph;
   while (receive_all(socket, &graph, sizeof graph)) {
-    const std::string text = to_text(answer_to(graph, device));
+    const std::string text =
+        to_text(device ? answer_to(graph, *device) : Answer{.choices = {}, .refusal = refusal});
     const uint64_t size = text.size();
     if (!send_all(socket, &size, sizeof size) || !send_all(socket, text.data(), text.size())) return;
   }
@@ -130,12 +137,11 @@ void Oracle::start() {
   if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // What the program does on a signal is not this process's business.
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT})
+      ::signal(signal, SIG_DFL);
     ::close(ends[0]);
-    try {
-      serve(ends[1], json_);
-    } catch (const std::exception&) {  // cuDNN does not take the description: whoever asks finds nobody here
-      ::_exit(1);
-    }
+    serve(ends[1], json_);
     ::_exit(0);
   }
   ::close(ends[1]);
@@ -155,9 +161,9 @@ std::string Oracle::obituary() {
   ::waitpid(process_, &status, 0);
   ::close(socket_);
   process_ = socket_ = -1;
-  if (WIFSIGNALED(status))
-    return fmt::format("cuDNN crashed when asked about it ({})", ::strsignal(WTERMSIG(status)));
-  return "cuDNN does not take the device's description";
+  return WIFSIGNALED(status)
+             ? fmt::format("cuDNN crashed when asked about it ({})", ::strsignal(WTERMSIG(status)))
+             : fmt::format("cuDNN ended the process that asked it (exit code {})", WEXITSTATUS(status));
 }
 
 Answer Oracle::ask(const ConvolutionGraph& graph) {

@@ -25,6 +25,8 @@ class Oracle {
   Oracle& operator=(const Oracle&) = delete;
 
   Answer ask(const ConvolutionGraph& graph);
+  /// The process that answers, for tests.
+  int process() const { return process_; }
 
   /// Whether the library can be asked about engines that it compiles at run time: there is a libcuda.so.1, or
   /// the toolkit's stub of it.
