@@ -63,8 +63,6 @@ class CudaBackend final : public Backend {
     });
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
-    size_t total = 0;
-    check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
     add_own_kernels(handlers_);
     add_linear(handlers_, device_);
     add_convolution(handlers_, device_);
@@ -98,7 +96,11 @@ class CudaBackend final : public Backend {
     const cudaError_t status = cudaMalloc(&data, size);
     if (status == cudaErrorMemoryAllocation) out_of_memory(bytes);
     check(status, "allocating GPU memory");
-    Buffer buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFree(memory)); });
+    *held_ += bytes;
+    Buffer buffer(data, bytes, [held = held_, bytes](void* memory) {
+      static_cast<void>(cudaFree(memory));
+      *held -= bytes;
+    });
     check(cudaMemsetAsync(data, 0, size, device_.stream.get()), "clearing GPU memory");
     return buffer;
   }
@@ -113,7 +115,12 @@ class CudaBackend final : public Backend {
 
   bool shares_host_memory() const override { return false; }
 
-  int64_t memory_bytes() const override { return static_cast<int64_t>(free_at_start_); }
+  /// What is free now and what its buffers hold.
+  int64_t memory_bytes() const override {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
+    return static_cast<int64_t>(free) + *held_;
+  }
 
   void upload(void* device, const float* host, int64_t elements, DType dtype) override {
     if (dtype == DType::i32) {
@@ -143,18 +150,21 @@ class CudaBackend final : public Backend {
     synchronize();
   }
 
-  [[noreturn]] static void out_of_memory(int64_t bytes) {
+  [[noreturn]] void out_of_memory(int64_t bytes) const {
     size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("out of GPU memory: asked for {}, free {} of {}; lower training.micro_batch_size",
-                            human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
-                            human_bytes(static_cast<int64_t>(total))));
+    const auto others = static_cast<int64_t>(total - free) - *held_;
+    throw Error(
+        ExitCode::out_of_memory,
+        fmt::format("out of GPU memory: asked for {}, free {} of {}; this run holds {}, other processes "
+                    "and NVIDIA's libraries {}; lower training.micro_batch_size",
+                    human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
+                    human_bytes(static_cast<int64_t>(total)), human_bytes(*held_), human_bytes(others)));
   }
 
   Device device_;
   Handlers handlers_;
-  size_t free_at_start_ = 0;
+  std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "cuda/inspect.h"
 
 #include <cudnn_ops.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,8 @@ Json device_of(int device) {
 
 std::string inspect() {
   Json found;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<void*>(&inspect), &here) != 0) found["library"] = here.dli_fname;
   int driver = 0, runtime = 0, count = 0;
   check(cudaDriverGetVersion(&driver), "reading the driver's version");
   check(cudaRuntimeGetVersion(&runtime), "reading the runtime's version");

@@ -33,10 +33,6 @@ int64_t parameters_below(const Program& program, const std::string& layer) {
   return count;
 }
 
-int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
-  return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
-}
-
 std::string shape_text(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -83,6 +79,9 @@ std::string memory_text(const Recipe& recipe, const Backend& backend, const Job&
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
                   100.0 * static_cast<double>(total) / static_cast<double>(available),
                   total > available ? ": DOES NOT FIT" : "");
+  if (!job.memory.host.empty()) text += "\nthe host's memory\n";
+  for (const auto& [kind, bytes] : job.memory.host)
+    text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
   return text;
 }
 
@@ -130,6 +129,10 @@ std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& j
   if (training.micro_batches() > 1)
     text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
   text += fmt::format(", on {}\n", backend.name());
+  if (job.found_micro_batch) {
+    text += fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits\n",
+                        training.micro_batch(), training.global_batch_size);
+  }
   for (const std::string& remark : backend.remarks()) text += remark + "\n";
   if (job.train) {
     text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
@@ -163,6 +166,7 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   }
   report["step_flops"] = step_flops(job);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
+  for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
   report["memory"]["available_bytes"] = available_bytes(recipe, backend);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;

@@ -45,7 +45,7 @@ std::unique_ptr<Backend> load_backend(const std::string& name, const std::filesy
 /// The same, beside the running program.
 std::unique_ptr<Backend> load_backend(const std::string& name, const BackendRequest& request = {});
 
-/// What the inspector of that library writes, which lies beside the running program.
+/// What the inspector of that library writes, which is looked for in the same places. Throws as load_backend.
 std::string inspect_backend(const std::string& name);
 
 }  // namespace trainer
