@@ -1,94 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/bias.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
 #include "core/graph/ops/elementwise.h"
-#include "cuda/launch.h"
+#include "cuda/grid.h"
+#include "cuda/reduce.h"
 
 namespace trainer::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kWarp = 32;
+constexpr int64_t kWarpsInBlock = kThreads / kWarp;
 
-int64_t blocks_for(int64_t count, int64_t per_block) {
-  return (count + per_block - 1) / per_block;
+int64_t rounded_up(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
 }
 
-/// y (rows, columns), walked with the grid as stride; `step` is that stride modulo the columns, so that the
-/// column is found without a division.
+/// y (rows, columns), eight elements at once, which may lie in several rows.
 template <class Y, class B>
-__global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, int64_t step, bool relu) {
-  const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  int64_t column = first % columns;
-  for (int64_t i = first; i < count; i += stride) {
-    float value = static_cast<float>(y[i]);
-    if (bias != nullptr) value += static_cast<float>(bias[column]);
-    y[i] = static_cast<Y>(relu ? elementwise::Relu{}(value) : value);
-    column += step;
-    if (column >= columns) column -= columns;
+__global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bool relu) {
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    Octet octet = load(y + i, count - i);
+    int64_t column = i % columns;
+#pragma unroll
+    for (int k = 0; k < Octet::kSize; ++k) {
+      if (bias != nullptr) octet.v[k] += to_float(bias[column]);
+      if (relu) octet.v[k] = elementwise::Relu{}(octet.v[k]);
+      if (++column == columns) column = 0;
+    }
+    store(octet, count - i, y + i);
   }
 }
 
 /// A thread sums one column of one piece of y's rows: neighbours read neighbours. partial (pieces, columns)
 template <class Y>
 __global__ void sum_pieces(const Y* y, float* partial, int64_t rows, int64_t columns, int64_t piece_rows) {
-  const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
-  const int64_t first = int64_t{blockIdx.y} * piece_rows;
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * piece_rows;
   const int64_t last = first + piece_rows < rows ? first + piece_rows : rows;
   float sum = 0;
-  for (int64_t row = first; row < last; ++row) sum += static_cast<float>(y[row * columns + column]);
-  partial[int64_t{blockIdx.y} * columns + column] = sum;
+  for (int64_t row = first; row < last; ++row) sum += to_float(y[row * columns + column]);
+  partial[static_cast<int64_t>(blockIdx.y) * columns + column] = sum;
 }
 
 /// A warp sums one column of partial (pieces, columns).
 template <class S>
 __global__ void sum_partials(const float* partial, S* sums, int64_t pieces, int64_t columns) {
-  const int64_t column = int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarpsInBlock + threadIdx.x / kWarp;
   if (column >= columns) return;
   float sum = 0;
   for (int64_t piece = threadIdx.x % kWarp; piece < pieces; piece += kWarp)
     sum += partial[piece * columns + column];
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
-  if (threadIdx.x % kWarp == 0) sums[column] = static_cast<S>(sum);
+  sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0) put(sum, sums[column]);
 }
 
 /// How the rows are divided: enough pieces to fill a large GPU, few enough that summing them costs little.
 struct Pieces {
   explicit Pieces(const Matrix& shape) {
     constexpr int64_t kWantedBlocks = 1024, kMostPieces = 512, kLeastRows = 32;
-    const int64_t across = blocks_for(shape.columns, kThreads);
+    const int64_t across = rounded_up(shape.columns, kThreads);
     const int64_t wanted = std::clamp(kWantedBlocks / across, int64_t{1}, kMostPieces);
-    rows = std::max(kLeastRows, blocks_for(shape.rows, wanted));
-    count = blocks_for(shape.rows, rows);
+    rows = std::max(kLeastRows, rounded_up(shape.rows, wanted));
+    count = rounded_up(shape.rows, rows);
   }
   int64_t rows, count;
 };
-
-template <class T>
-struct Type {
-  using type = T;
-};
-
-/// Calls visit(Type<T>) with the type that stores `dtype`.
-template <class Visit>
-cudaError_t with_type(DType dtype, Visit visit) {
-  switch (dtype) {
-    case DType::f32:
-      return visit(Type<float>{});
-    case DType::f16:
-      return visit(Type<__half>{});
-    case DType::bf16:
-      return visit(Type<__nv_bfloat16>{});
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
 
 dim3 grid(int64_t x, int64_t y = 1) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
@@ -100,15 +78,12 @@ cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DTyp
                             cudaStream_t stream) {
   const int64_t count = shape.rows * shape.columns;
   if (count == 0) return cudaSuccess;
-  constexpr int64_t kMostBlocks = 65535;
-  const int64_t blocks = std::min(blocks_for(count, kThreads), kMostBlocks);
-  return with_type(shape.dtype, [&](auto of_y) {
-    using Y = typename decltype(of_y)::type;
-    return with_type(bias_dtype, [&](auto of_bias) {
-      using B = typename decltype(of_bias)::type;
-      return launch(add_bias<Y, B>, grid(blocks), dim3(kThreads), 0, stream, static_cast<Y*>(y),
-                    static_cast<const B*>(bias), count, shape.columns, blocks * kThreads % shape.columns,
-                    relu);
+  return with_storage(shape.dtype, [&](auto of_y) {
+    using Y = decltype(of_y);
+    return with_storage(bias_dtype, [&](auto of_bias) {
+      using B = decltype(of_bias);
+      return launch(add_bias<Y, B>, blocks_for(count), dim3(kThreads), stream, static_cast<Y*>(y),
+                    static_cast<const B*>(bias), count, shape.columns, relu);
     });
   });
 }
@@ -123,17 +98,17 @@ cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, D
   const Pieces pieces(shape);
   auto* partial = static_cast<float*>(workspace);
   // A narrow matrix takes no more lanes of a block than it has columns, in whole warps.
-  const int64_t threads = std::min(kThreads, blocks_for(shape.columns, kWarp) * kWarp);
-  const cudaError_t status = with_type(shape.dtype, [&](auto of_y) {
-    using Y = typename decltype(of_y)::type;
-    return launch(sum_pieces<Y>, grid(blocks_for(shape.columns, threads), pieces.count), grid(threads), 0,
+  const int64_t threads = std::min<int64_t>(kThreads, rounded_up(shape.columns, kWarp) * kWarp);
+  const cudaError_t status = with_storage(shape.dtype, [&](auto of_y) {
+    using Y = decltype(of_y);
+    return launch(sum_pieces<Y>, grid(rounded_up(shape.columns, threads), pieces.count), grid(threads),
                   stream, static_cast<const Y*>(y), partial, shape.rows, shape.columns, pieces.rows);
   });
   if (status != cudaSuccess) return status;
-  return with_type(sums_dtype, [&](auto of_sums) {
-    using S = typename decltype(of_sums)::type;
-    return launch(sum_partials<S>, grid(blocks_for(shape.columns, kThreads / kWarp)), dim3(kThreads), 0,
-                  stream, partial, static_cast<S*>(sums), pieces.count, shape.columns);
+  return with_storage(sums_dtype, [&](auto of_sums) {
+    using S = decltype(of_sums);
+    return launch(sum_partials<S>, grid(rounded_up(shape.columns, kWarpsInBlock)), dim3(kThreads), stream,
+                  partial, static_cast<S*>(sums), pieces.count, shape.columns);
   });
 }
 

@@ -3,12 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cuda/cudnn/library.h"
-
 namespace trainer::cuda {
-
-Device::Device() = default;
-Device::~Device() = default;
 
 const Handler* find(const Handlers& handlers, const Operation& op) {
   const auto found = handlers.find(typeid(op));

@@ -22,13 +22,10 @@ class Library;
 /// The GPU as kernels see it: everything runs in the order in which it was put on the one stream. A device
 /// that is only described has neither stream nor cuBLASLt: handlers then choose, but nothing is compiled.
 struct Device {
-  Device();
-  ~Device();
-
   std::string name;  ///< "NVIDIA H200"
   Stream stream;
   BlasHandle blas;
-  std::unique_ptr<cudnn::Library> cudnn;
+  std::shared_ptr<cudnn::Library> cudnn;
   Tuning* tuning = nullptr;    ///< with runtime.autotune: what was found the fastest
   bool tf32 = false;           ///< products of f32 may round their factors
   bool deterministic = false;  ///< the same bits every time, at any price
