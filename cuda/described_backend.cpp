@@ -43,7 +43,7 @@ class DescribedBackend final : public Backend {
 
   std::vector<std::string> remarks() const override {
     std::vector<std::string> remarks{
-        fmt::format("planned for a description of {}, with {}", device_.name, device_.cudnn->title()),
+        fmt::format("planned for the description of a GPU: {}", device_.cudnn->title()),
         fmt::format(
             "the workspace of matrix products is an upper bound, {} each: cuBLASLt chooses on the GPU",
             human_bytes(kMostMatmulWorkspace))};

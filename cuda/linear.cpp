@@ -175,6 +175,7 @@ Choice select(const Device& device, const OpContext& context, const OpenLayouts&
   }
   Choice choice = row_major(context, kFused);
   choice.workspace_bytes = kMostMatmulWorkspace;
+  choice.workspace_is_bound = device.described();
   if (device.described()) return choice;
   const auto [product, algorithm] = *choose(device, context);
   choice.algorithm = algorithm.text;

@@ -73,7 +73,9 @@ std::string recompute_text(const Job& job) {
 std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
-    text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
+    text += fmt::format(
+        "  {:<14} {:>11}{}\n", kind, human_bytes(bytes),
+        kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
   const int64_t total = job.memory.total(), available = available_bytes(recipe, backend);
   text +=
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
@@ -168,6 +170,7 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
+  report["memory"]["peak_is_bound"] = has_bounds(job.plan);
   report["memory"]["available_bytes"] = available_bytes(recipe, backend);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   for (const PlannedEntry& entry : job.plan.entries) {

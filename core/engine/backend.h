@@ -29,6 +29,7 @@ struct Choice {
   std::string implementation;
   std::string algorithm;  ///< where an implementation offers several
   int64_t workspace_bytes = 0;
+  bool workspace_is_bound = false;  ///< the most it may come to: what it is will be known on the device
 };
 
 /// Layout of each input so far; nullopt where a persistent tensor's is still open.
