@@ -37,6 +37,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
   diagnostics.throw_if_any();
   const Loading loading{.workers = recipe.data.workers,
                         .prefetch = recipe.data.prefetch,
+                        .kept = InputFeed::kept(backend),
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
   const Labels labels = label_kind(job.program);
@@ -109,7 +110,7 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning&
   const std::filesystem::path list = directory.file("bad_samples.txt");
   const Feed train_feed = open_feed(recipe, job, backend, Split::train, list);
   const Feed validation_feed = open_feed(recipe, job, backend, Split::val, list);
-  Executable executable(job.plan, backend);
+  Executable executable(job.plan, backend, recipe.runtime.cuda_graph);
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
   if (job.settings.averages) start_averages(executable);
