@@ -10,21 +10,16 @@
 namespace trainer::cpu {
 namespace {
 
-/// What a row is compared with: `label`, or both labels by their shares.
-struct Target {
-  int32_t label, other;
-  float share;  // of `label`
-};
-
 /// The slots of a call's targets; without others each row has its label alone.
 struct TargetSlots {
   TargetSlots(const std::vector<void* const*>& inputs, size_t labels)
       : label(inputs[labels]), mixed(inputs.size() > labels + 2) {
     if (mixed) other = inputs[labels + 2], share = inputs[labels + 3];
   }
-  Target row(int64_t n) const {
+  SoftmaxTarget row(int64_t n) const {
     const int32_t own = at<const int32_t>(label)[n];
-    return mixed ? Target{own, at<const int32_t>(other)[n], at<const float>(share)[n]} : Target{own, own, 1};
+    return mixed ? SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(share)[n]}
+                 : SoftmaxTarget{own, own, 1};
   }
 
   void* const* label;
@@ -48,7 +43,7 @@ TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t clas
 }
 
 /// Loss of one sample, in double: log-sum-exp minus the target's share of the logits.
-double sample_loss(const float* row, int64_t classes, const Target& target, double smoothing) {
+double sample_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
   const float largest = row_max(row, classes);
   const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
   double mean = 0;
@@ -56,13 +51,11 @@ double sample_loss(const float* row, int64_t classes, const Target& target, doub
     for (int64_t c = 0; c < classes; ++c) mean += row[c];
     mean /= static_cast<double>(classes);
   }
-  double own = row[target.label];
-  if (target.share != 1) own += (1.0 - target.share) * (static_cast<double>(row[target.other]) - own);
-  return log_sum - (1 - smoothing) * own - smoothing * mean;
+  return target.loss<double>(log_sum, row[target.label], row[target.other], mean, smoothing);
 }
 
-TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const Target& target, float scale,
-                                       float smoothing, float* dx) {
+TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const SoftmaxTarget& target,
+                                       float scale, float smoothing, float* dx) {
   const float largest = row_max(row, classes);
   const float inverse = 1.0f / exp_sum(row, largest, classes);
   const float even = smoothing / static_cast<float>(classes);

@@ -61,34 +61,27 @@ class CudaBackend final : public Backend {
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     size_t total = 0;
     check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
-    add_elementwise(handlers_);
+    add_own_kernels(handlers_);
     add_linear(handlers_);
   }
 
   std::string_view name() const override { return "cuda"; }
 
   std::optional<std::string> why_not(const OpContext& context) const override {
-    if (find(context) == nullptr) {
-      return "this version has no GPU kernel for it; write device.type=cpu";
-    }
-    for (const TensorSpec& spec : context.inputs) {
-      if (spec.dtype == DType::f32) continue;
-      return fmt::format("its GPU kernel computes in f32 only, not {}", to_string(spec.dtype));
-    }
-    return std::nullopt;
+    return cuda::why_not(handlers_, context);
   }
 
-  Choice select(const OpContext& context, const OpenLayouts& /*inputs*/) const override {
-    return find(context)->select(device_, context);
+  Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
+    return find(handlers_, context.op)->select(device_, context, inputs);
   }
 
-  Choice select_reorder(const OpContext&, const Layout&, const Layout&) const override {
-    throw std::logic_error("the CUDA backend keeps every tensor row-major: nothing is to be reordered");
+  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
+    return cuda::select_reorder(context, from, to);
   }
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
-    return find(context)->compile(device_, context, choice, slots);
+    return find(handlers_, context.op)->compile(device_, context, choice, slots);
   }
 
   bool works_later() const override { return true; }
@@ -151,11 +144,6 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  const Handler* find(const OpContext& context) const {
-    const auto found = handlers_.find(std::type_index(typeid(context.op)));
-    return found == handlers_.end() ? nullptr : &found->second;
-  }
-
   /// Four bytes an element, after everything put on the stream before; returns when it is done.
   void copy(void* to, const void* from, int64_t elements, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(elements) * 4, kind, device_.stream.get()),

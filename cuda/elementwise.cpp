@@ -1,68 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/elementwise.h"
 
-#include <string>
-
 #include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
 #include "core/graph/ops/unary.h"
 #include "cuda/handler.h"
 
 namespace trainer::cuda {
 namespace {
 
-/// A loop over the elements; `launch(slots, count, stream)` starts it.
-template <class Launch>
-class Loop final : public Kernel {
- public:
-  Loop(Launch launch, const Device& device, const OpContext& context, Slots slots)
-      : launch_(std::move(launch)),
-        name_(context.op.name()),
-        slots_(std::move(slots)),
-        count_(numel(context.inputs[0].shape)),
-        stream_(device.stream.get()) {}
-  void run() override { check(launch_(slots_, count_, stream_), name_); }
+Choice select(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  return same_layout(context, inputs, "loop");
+}
 
- private:
-  Launch launch_;
-  std::string name_;
-  Slots slots_;
-  int64_t count_;
-  cudaStream_t stream_;
-};
+Choice select_blend(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "loop");
+}
 
-/// A handler whose kernel starts what launcher(operation) returns.
-template <class Op, class Launcher>
-Handler loop_over(Launcher launcher) {
-  auto select = [](const Device&, const OpContext& context) { return row_major(context, "loop"); };
-  auto compile = [launcher](const Device& device, const OpContext& context, const Choice&,
-                            const Slots& slots) -> std::unique_ptr<Kernel> {
-    auto launch = launcher(static_cast<const Op&>(context.op));
-    return std::make_unique<Loop<decltype(launch)>>(std::move(launch), device, context, slots);
-  };
-  return {select, compile};
+/// No layout of the GPU has padding, so an element-wise loop runs over the elements as they lie.
+int64_t count(const OpContext& context) {
+  return numel(context.inputs[0].shape);
+}
+
+std::unique_ptr<Kernel> compile_unary(const Device& device, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  return kernel(context, [f = static_cast<const Unary&>(context.op).function, dtype = context.inputs[0].dtype,
+                          n = count(context), stream = device.stream.get(), x = slots.inputs[0],
+                          y = slots.outputs[0]] { return launch_unary(f, dtype, *x, *y, n, stream); });
+}
+
+std::unique_ptr<Kernel> compile_unary_backward(const Device& device, const OpContext& context, const Choice&,
+                                               const Slots& slots) {
+  return kernel(context,
+                [f = static_cast<const UnaryBackward&>(context.op).function, dtype = context.inputs[0].dtype,
+                 n = count(context), stream = device.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
+                  return launch_unary_backward(f, dtype, *in[0], *in[1], *dx, n, stream);
+                });
+}
+
+std::unique_ptr<Kernel> compile_binary(const Device& device, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
+  return kernel(context, [f = adds ? launch_add : launch_mul, dtype = context.inputs[0].dtype,
+                          n = count(context), stream = device.stream.get(), in = slots.inputs,
+                          y = slots.outputs[0]] { return f(dtype, *in[0], *in[1], *y, n, stream); });
+}
+
+std::unique_ptr<Kernel> compile_blend(const Device& device, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  const auto& op = static_cast<const Blend&>(context.op);
+  return kernel(context, [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
+                          dtype = context.inputs[0].dtype, n = count(context), stream = device.stream.get(),
+                          in = slots.inputs, y = slots.outputs[0]] {
+    return launch_blend(share, scale, dtype, *in[0], *in[1], *y, n, stream);
+  });
 }
 
 }  // namespace
 
 void add_elementwise(Handlers& handlers) {
-  handlers[typeid(Unary)] = loop_over<Unary>([](const Unary& op) {
-    return [f = op.function](const Slots& s, int64_t count, cudaStream_t stream) {
-      return launch_unary(f, at<const float>(s.inputs[0]), at<float>(s.outputs[0]), count, stream);
-    };
-  });
-  handlers[typeid(UnaryBackward)] = loop_over<UnaryBackward>([](const UnaryBackward& op) {
-    return [f = op.function](const Slots& s, int64_t count, cudaStream_t stream) {
-      return launch_unary_backward(f, at<const float>(s.inputs[0]), at<const float>(s.inputs[1]),
-                                   at<float>(s.outputs[0]), count, stream);
-    };
-  });
-  handlers[typeid(Binary)] = loop_over<Binary>([](const Binary& op) {
-    return [f = op.kind == Binary::Kind::add ? launch_add : launch_mul](const Slots& s, int64_t count,
-                                                                        cudaStream_t stream) {
-      return f(at<const float>(s.inputs[0]), at<const float>(s.inputs[1]), at<float>(s.outputs[0]), count,
-               stream);
-    };
-  });
+  handlers[typeid(Unary)] = {select, compile_unary, floats_only};
+  handlers[typeid(UnaryBackward)] = {select, compile_unary_backward, floats_only};
+  handlers[typeid(Binary)] = {select, compile_binary, floats_only};
+  handlers[typeid(Blend)] = {select_blend, compile_blend, floats_only};
 }
 
 }  // namespace trainer::cuda

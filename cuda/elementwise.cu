@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/elementwise.h"
 
-#include <algorithm>
-
+#include "cuda/grid.h"
 #include "cuda/launch.h"
+#include "cuda/storage.h"
 
 namespace trainer::cuda {
 namespace {
@@ -23,45 +23,62 @@ struct Mul {
   TRAINER_HD float operator()(float a, float b) const { return a * b; }
 };
 
+struct BlendIn {
+  float share, scale;
+  TRAINER_HD float operator()(float old, float fresh) const { return old + share * (scale * fresh - old); }
+};
+
 /// y[i] = f(x[i]...), i < count. Not __restrict__: y may be one of the x.
-template <class F, class... X>
-__global__ void each_element(F f, int64_t count, float* y, X... x) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
-    y[i] = f(x[i]...);
+template <class F, class T, class... X>
+__global__ void each_element(F f, int64_t count, T* y, const X*... x) {
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    store(each(f, load(x + i, count - i)...), count - i, y + i);
   }
 }
 
-template <class F, class... X>
-cudaError_t launch_each(F f, int64_t count, cudaStream_t stream, float* y, X... x) {
-  // 256 threads are eight warps, enough to hide latency at any register count; the loop in the kernel takes
-  // over beyond 65535 blocks.
-  constexpr int64_t kThreads = 256, kMostBlocks = 65535;
+template <class F, class T, class... X>
+cudaError_t launch_each(F f, int64_t count, cudaStream_t stream, T* y, const X*... x) {
   if (count == 0) return cudaSuccess;
-  const int64_t blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
-  return launch(each_element<F, X...>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, stream, f,
-                count, y, x...);
+  return launch(each_element<F, T, X...>, blocks_for(count), dim3(kThreads), stream, f, count, y, x...);
+}
+
+/// The same where all tensors are of one type, known by name.
+template <class F, class... X>
+cudaError_t launch_stored(F f, DType dtype, int64_t count, cudaStream_t stream, void* y, const X*... x) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_each(f, count, stream, static_cast<T*>(y), static_cast<const T*>(x)...);
+  });
 }
 
 }  // namespace
 
-cudaError_t launch_unary(const elementwise::Function& function, const float* x, float* y, int64_t count,
-                         cudaStream_t stream) {
-  return std::visit([=](auto f) { return launch_each(f, count, stream, y, x); }, function);
+cudaError_t launch_unary(const elementwise::Function& function, DType dtype, const void* x, void* y,
+                         int64_t count, cudaStream_t stream) {
+  return std::visit([=](auto f) { return launch_stored(f, dtype, count, stream, y, x); }, function);
 }
 
-cudaError_t launch_unary_backward(const elementwise::Function& function, const float* dy, const float* saved,
-                                  float* dx, int64_t count, cudaStream_t stream) {
-  auto run = [=](auto f) { return launch_each(Gradient<decltype(f)>{f}, count, stream, dx, dy, saved); };
+cudaError_t launch_unary_backward(const elementwise::Function& function, DType dtype, const void* dy,
+                                  const void* saved, void* dx, int64_t count, cudaStream_t stream) {
+  auto run = [=](auto f) {
+    return launch_stored(Gradient<decltype(f)>{f}, dtype, count, stream, dx, dy, saved);
+  };
   return std::visit(run, function);
 }
 
-cudaError_t launch_add(const float* a, const float* b, float* y, int64_t count, cudaStream_t stream) {
-  return launch_each(Add{}, count, stream, y, a, b);
+cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64_t count,
+                       cudaStream_t stream) {
+  return launch_stored(Add{}, dtype, count, stream, y, a, b);
 }
 
-cudaError_t launch_mul(const float* a, const float* b, float* y, int64_t count, cudaStream_t stream) {
-  return launch_each(Mul{}, count, stream, y, a, b);
+cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,
+                       cudaStream_t stream) {
+  return launch_stored(Mul{}, dtype, count, stream, y, a, b);
+}
+
+cudaError_t launch_blend(float share, float scale, DType dtype, const void* old, const void* fresh, void* y,
+                         int64_t count, cudaStream_t stream) {
+  return launch_stored(BlendIn{share, scale}, dtype, count, stream, y, old, fresh);
 }
 
 }  // namespace trainer::cuda

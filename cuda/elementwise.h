@@ -5,21 +5,28 @@
 
 #include <cstdint>
 
+#include "core/base/dtype.h"
 #include "core/graph/ops/elementwise.h"
 
 namespace trainer::cuda {
 
-// Each puts one loop over `count` f32 elements on the stream; an output may be one of the inputs.
+// Each puts one loop over `count` elements of a floating type on the stream; an output may be one of the
+// inputs.
 
 /// y = f(x)
-cudaError_t launch_unary(const elementwise::Function& f, const float* x, float* y, int64_t count,
+cudaError_t launch_unary(const elementwise::Function& f, DType dtype, const void* x, void* y, int64_t count,
                          cudaStream_t stream);
 /// dx = dy * f'(saved), saved being x or y, whichever f reads
-cudaError_t launch_unary_backward(const elementwise::Function& f, const float* dy, const float* saved,
-                                  float* dx, int64_t count, cudaStream_t stream);
+cudaError_t launch_unary_backward(const elementwise::Function& f, DType dtype, const void* dy,
+                                  const void* saved, void* dx, int64_t count, cudaStream_t stream);
 /// y = a + b
-cudaError_t launch_add(const float* a, const float* b, float* y, int64_t count, cudaStream_t stream);
+cudaError_t launch_add(DType dtype, const void* a, const void* b, void* y, int64_t count,
+                       cudaStream_t stream);
 /// y = a * b
-cudaError_t launch_mul(const float* a, const float* b, float* y, int64_t count, cudaStream_t stream);
+cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64_t count,
+                       cudaStream_t stream);
+/// y = old + share * (scale * fresh - old)
+cudaError_t launch_blend(float share, float scale, DType dtype, const void* old, const void* fresh, void* y,
+                         int64_t count, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -96,7 +96,7 @@ cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
   return algorithm;
 }
 
-Choice select_linear(const Device& device, const OpContext& context) {
+Choice select_linear(const Device& device, const OpContext& context, const OpenLayouts& /*inputs*/) {
   const Problem problem(context);
   const MatmulPreference wanted = preference(problem);
   cublasLtMatmulHeuristicResult_t best{};
@@ -142,6 +142,15 @@ class LinearKernel final : public Kernel {
   cudaStream_t stream_;
 };
 
+std::optional<std::string> why_not_linear(const OpContext& context) {
+  for (const TensorSpec& spec : context.inputs) {
+    if (spec.dtype != DType::f32) {
+      return fmt::format("its GPU kernel computes in f32 only, not {}", to_string(spec.dtype));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void add_linear(Handlers& handlers) {
@@ -149,7 +158,7 @@ void add_linear(Handlers& handlers) {
                     const Slots& slots) -> std::unique_ptr<Kernel> {
     return std::make_unique<LinearKernel>(device, context, choice, slots);
   };
-  handlers[typeid(Linear)] = {select_linear, compile};
+  handlers[typeid(Linear)] = {select_linear, compile, why_not_linear};
 }
 
 }  // namespace trainer::cuda

@@ -113,6 +113,33 @@ void compare(const Program& program, const Outputs& found, const Outputs& expect
   }
 }
 
+/// The program with its inputs and parameters of several dimensions in another type, and what follows from
+/// it.
+Program stored_as(Program program, DType dtype) {
+  for (Tensor& tensor : program.tensors) {
+    const bool given = tensor.role == Role::input || tensor.role == Role::parameter;
+    if (given && tensor.spec.dtype == DType::f32 && tensor.spec.shape.size() > 1) tensor.spec.dtype = dtype;
+  }
+  for (const Node& node : program.entry(kEntry).nodes) {
+    std::vector<TensorSpec> inputs;
+    for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+    const std::vector<TensorSpec> outputs = node.op->infer(inputs);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != kNone) program.tensors[static_cast<size_t>(node.outputs[i])].spec = outputs[i];
+    }
+  }
+  return program;
+}
+
+/// What is left of values that a backend stores in this type.
+std::vector<float> through(Backend& backend, std::vector<float> values, DType dtype) {
+  const auto count = static_cast<int64_t>(values.size());
+  const Buffer stored = backend.allocate(count * backend.element_bytes(dtype));
+  backend.upload(stored.data(), values.data(), count, dtype);
+  backend.download(values.data(), stored.data(), count, dtype);
+  return values;
+}
+
 }  // namespace
 
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
@@ -138,11 +165,10 @@ void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tole
   }
 }
 
-void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
   Sketch sketch(seed);
   draft(sketch);
   ReferenceBackend reference;
-  const auto cpu = make_cpu_backend(2);
   const Program plain = differentiated(sketch.program, {});
   const Outputs expected = run_twice(plain, reference, sketch);
   const std::vector<std::vector<Pass>> variants = {
@@ -150,12 +176,33 @@ void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) 
   for (size_t v = 0; v < variants.size(); ++v) {
     const Program program = differentiated(sketch.program, variants[v]);
     if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do
-    INFO("CPU, seed " << seed << ", variant of passes " << v);
-    compare(program, run_twice(program, *cpu, sketch), expected, tolerances);
+    INFO(backend.name() << ", seed " << seed << ", variant of passes " << v);
+    compare(program, run_twice(program, backend, sketch), expected, tolerances);
     if (v == 0) continue;
     INFO("the reference with these passes");
     compare(program, run_twice(program, reference, sketch), expected, {.forward = 1e-13, .gradients = 1e-12});
   }
+}
+
+void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+  const auto cpu = make_cpu_backend(2);
+  check_backend(*cpu, draft, seed, tolerances);
+}
+
+void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
+                  const Tolerances& tolerances) {
+  INFO(to_string(dtype) << ", seed " << seed);
+  Sketch sketch(seed);
+  draft(sketch);
+  const Program wide = differentiated(sketch.program, {});
+  const Program narrow = stored_as(wide, dtype);
+  for (const Tensor& tensor : narrow.tensors) {
+    if (tensor.spec.dtype != dtype || !sketch.values.contains(tensor.name)) continue;
+    std::vector<float>& values = sketch.values[tensor.name];
+    values = through(backend, values, dtype);
+  }
+  ReferenceBackend reference;
+  compare(narrow, run_twice(narrow, backend, sketch), run_twice(wide, reference, sketch), tolerances);
 }
 
 void check_program(const std::string& name, const Draft& draft, int seeds, const Tolerances& tolerances) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "core/engine/backend.h"
 #include "tests/ops/sketch.h"
 
 namespace trainer {
@@ -13,17 +14,23 @@ using Draft = std::function<void(Sketch&)>;
 
 struct Tolerances {
   double differences = 1e-6;  ///< gradients against finite differences
-  double forward = 1e-5;      ///< CPU against reference, outputs
-  double gradients = 1e-4;    ///< CPU against reference, gradients
+  double forward = 1e-5;      ///< a backend against the reference, outputs
+  double gradients = 1e-4;    ///< a backend against the reference, gradients
 };
 
 /// Compares the gradient of each parameter in the reference backend with central differences of the loss,
 /// element by element (a sample of the elements where there are many).
 void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 
-/// Compares all outputs and gradients of the CPU with the reference's, with and without the optional passes;
-/// scratch memory is poisoned, a second run gives the same bits, inputs stay as they were.
+/// Compares all outputs and gradients of a backend with the reference's, with and without the optional
+/// passes; scratch memory is poisoned, a second run gives the same bits, inputs stay as they were.
+void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
+/// The same of the CPU.
 void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
+/// The same of a backend that stores the program's inputs and parameters of two or more dimensions, and all
+/// that follows from them, in a narrow floating type; the reference gets their rounded values.
+void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
+                  const Tolerances& tolerances);
 
 /// Both, for several seeds.
 void check_program(const std::string& name, const Draft& draft, int seeds = 2,

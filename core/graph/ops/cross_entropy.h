@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
+#include "core/base/host_device.h"
 #include "core/graph/operation.h"
 
 namespace trainer {
@@ -9,6 +12,25 @@ namespace trainer {
 struct LogitExtents {
   explicit LogitExtents(const Shape& logits);
   int64_t samples, classes, pixels;
+};
+
+/// What a row of logits is compared with: `label`, or both labels by their shares.
+struct SoftmaxTarget {
+  int32_t label, other;
+  float share;  ///< of `label`
+
+  /// From the logarithm of the row's sum of exp(x), the logits of both labels and the mean of all.
+  template <class T>
+  TRAINER_HD T loss(T log_sum, T of_label, T of_other, T mean, T smoothing) const {
+    const T own = share == 1 ? of_label : of_label + (T(1) - T(share)) * (of_other - of_label);
+    return log_sum - (T(1) - smoothing) * own - smoothing * mean;
+  }
+  /// d loss / d logit of class c, whose softmax is p; `even` = smoothing / classes.
+  template <class T>
+  TRAINER_HD T gradient(int32_t c, T p, T even, T smoothing) const {
+    const T parts = (c == label ? T(share) : T(0)) + (c == other ? T(1) - T(share) : T(0));
+    return p - even - (T(1) - smoothing) * parts;
+  }
 };
 
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of

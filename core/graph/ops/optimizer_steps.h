@@ -100,8 +100,12 @@ class Lars final : public OptimizerStep {
 
   /// What the gradient and the decay are multiplied with.
   double ratio(size_t parameter, double weight_norm, double gradient_norm) const {
-    if (!adapts[parameter] || weight_norm == 0 || gradient_norm == 0) return 1;
-    return trust * weight_norm / (gradient_norm + weight_decay[parameter] * weight_norm + eps);
+    return adapts[parameter] ? ratio(trust, eps, weight_decay[parameter], weight_norm, gradient_norm) : 1;
+  }
+  static TRAINER_HD double ratio(double trust, double eps, double decay, double weight_norm,
+                                 double gradient_norm) {
+    if (weight_norm == 0 || gradient_norm == 0) return 1;
+    return trust * weight_norm / (gradient_norm + decay * weight_norm + eps);
   }
 
   const double trust, eps;

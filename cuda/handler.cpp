@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/handler.h"
+
+#include <fmt/format.h>
+
+namespace trainer::cuda {
+
+const Handler* find(const Handlers& handlers, const Operation& op) {
+  const auto found = handlers.find(typeid(op));
+  return found == handlers.end() ? nullptr : &found->second;
+}
+
+std::optional<std::string> why_not(const Handlers& handlers, const OpContext& context) {
+  const Handler* handler = find(handlers, context.op);
+  if (handler == nullptr) return "this version has no GPU kernel for it; write device.type=cpu";
+  return handler->why_not ? handler->why_not(context) : std::nullopt;
+}
+
+std::optional<std::string> floats_only(const OpContext& context) {
+  const DType dtype = context.inputs[0].dtype;
+  if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;
+  return fmt::format("its GPU kernel computes in floating point, not {}", to_string(dtype));
+}
+
+Layout channels_last(const Shape& shape) {
+  if (shape[1] == 1 || shape[2] * shape[3] == 1) return {};
+  return {.dims = shape,
+          .padded = shape,
+          .strides = {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]},
+          .block_sizes = {},
+          .block_dims = {}};
+}
+
+Choice row_major(const OpContext& context, std::string implementation) {
+  return {.inputs = std::vector<Layout>(context.inputs.size()),
+          .outputs = std::vector<Layout>(context.outputs.size()),
+          .implementation = std::move(implementation),
+          .algorithm = ""};
+}
+
+Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation) {
+  Choice choice = row_major(context, std::move(implementation));
+  const Layout layout = inputs[0].value_or(Layout{});
+  for (size_t i = 0; i < choice.inputs.size(); ++i) {
+    if (context.inputs[i].shape == context.inputs[0].shape) choice.inputs[i] = layout;
+  }
+  for (size_t i = 0; i < choice.outputs.size(); ++i) {
+    if (context.outputs[i].shape == context.inputs[0].shape) choice.outputs[i] = layout;
+  }
+  return choice;
+}
+
+Choice all_channels_last(const OpContext& context, std::string implementation) {
+  Choice choice = row_major(context, std::move(implementation));
+  for (size_t i = 0; i < choice.inputs.size(); ++i) {
+    if (context.inputs[i].shape.size() == 4) choice.inputs[i] = channels_last(context.inputs[i].shape);
+  }
+  for (size_t i = 0; i < choice.outputs.size(); ++i) {
+    if (context.outputs[i].shape.size() == 4) choice.outputs[i] = channels_last(context.outputs[i].shape);
+  }
+  return choice;
+}
+
+Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
+  Choice choice = row_major(context, "transpose");
+  choice.inputs[0] = from;
+  choice.outputs[0] = to;
+  return choice;
+}
+
+void add_own_kernels(Handlers& handlers) {
+  add_elementwise(handlers);
+  add_loss(handlers);
+  add_movement(handlers);
+  add_optimizer(handlers);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/loss.h"
+
+#include "core/base/math.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "cuda/grid.h"
+#include "cuda/launch.h"
+#include "cuda/reduce.h"
+#include "cuda/storage.h"
+
+namespace trainer::cuda {
+namespace {
+
+constexpr int64_t kWarps = kThreads / kWarp;
+/// Rows whose sum one block adds up: enough to make up for a launch of few blocks, few enough for many
+/// blocks.
+constexpr int64_t kRowsOfBlock = 8 * kWarps;
+
+__device__ inline int lane() {
+  return static_cast<int>(threadIdx.x) % kWarp;
+}
+
+__device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
+  const int32_t own = rows.label[row];
+  if (rows.other == nullptr) return {own, own, 1.0f};
+  return {own, rows.other[row], rows.share[row]};
+}
+
+/// The larger one; NaN if either is, so that it reaches the loss.
+struct Larger {
+  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
+};
+
+struct Softmax {
+  float largest, sum;  ///< of the row's logits; of exp(x - largest)
+};
+
+/// By one warp for one row.
+template <class T>
+__device__ inline Softmax softmax(const T* row, int64_t classes) {
+  Softmax result{-INFINITY, 0.0f};
+  for (int64_t c = lane(); c < classes; c += kWarp) {
+    result.largest = Larger{}(result.largest, to_float(row[c]));
+  }
+  result.largest = warp_reduce(result.largest, Larger{});
+  for (int64_t c = lane(); c < classes; c += kWarp)
+    result.sum += math::exp(to_float(row[c]) - result.largest);
+  result.sum = warp_sum(result.sum);
+  return result;
+}
+
+template <class T>
+struct RowLoss {
+  double smoothing;
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
+    const T* row = logits + index * rows.classes;
+    const Softmax of_row = softmax(row, rows.classes);
+    double mean = 0;
+    if (smoothing > 0) {
+      for (int64_t c = lane(); c < rows.classes; c += kWarp) mean += to_float(row[c]);
+      mean = warp_sum(mean) / static_cast<double>(rows.classes);
+    }
+    const SoftmaxTarget t = target(rows, index);
+    return t.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
+                  static_cast<double>(to_float(row[t.label])), static_cast<double>(to_float(row[t.other])),
+                  mean, smoothing);
+  }
+};
+
+/// 1 where the label is among the k largest; of equal logits the lower class comes first.
+template <class T>
+struct RowHit {
+  int64_t k;
+  __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
+    const T* row = logits + index * rows.classes;
+    const int32_t label = rows.label[index];
+    const float own = to_float(row[label]);
+    int before = 0;
+    for (int64_t c = lane(); c < rows.classes; c += kWarp) {
+      const float x = to_float(row[c]);
+      before += x > own || (x == own && c < label);
+    }
+    return warp_sum(before) < k && own == own ? 1.0 : 0.0;
+  }
+};
+
+/// The weighted sum of term(row) over a block's rows. A sample of weight 0 counts for nothing, even with NaN.
+template <class T, class Term>
+__global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial) {
+  double sum = 0;
+  const int64_t first = blockIdx.x * kRowsOfBlock, end = first + kRowsOfBlock;
+  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.samples * rows.pixels;
+       row += kWarps) {
+    const float weight = rows.weight[row / rows.pixels];
+    if (weight != 0) sum += weight * term(rows, logits, row);
+  }
+  sum = block_sum(lane() == 0 ? sum : 0.0);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+__global__ void finish_sum(const double* partial, int64_t count, double pixels, float* total) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *total = static_cast<float>(sum / pixels);
+}
+
+template <class T>
+__global__ void gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
+  const int64_t index = blockIdx.x * kWarps + threadIdx.x / kWarp;
+  if (index >= rows.samples * rows.pixels) return;
+  const T* row = logits + index * rows.classes;
+  const Softmax of_row = softmax(row, rows.classes);
+  const SoftmaxTarget t = target(rows, index);
+  const float scale = *dloss / static_cast<float>(rows.pixels) * rows.weight[index / rows.pixels];
+  const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
+  for (int64_t c = lane(); c < rows.classes; c += kWarp) {
+    const float p = math::exp(to_float(row[c]) - of_row.largest) * inverse;
+    put(scale * t.gradient(static_cast<int32_t>(c), p, even, smoothing), dx[index * rows.classes + c]);
+  }
+}
+
+int64_t blocks_of(int64_t rows) {
+  return (rows + kRowsOfBlock - 1) / kRowsOfBlock;
+}
+
+template <class T, class Term>
+cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, void* workspace,
+                       float* total, cudaStream_t stream) {
+  const int64_t blocks = blocks_of(rows.count());
+  auto* partial = static_cast<double*>(workspace);
+  const cudaError_t status = launch(sum_rows<T, Term>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+                                    stream, rows, logits, term, partial);
+  if (status != cudaSuccess) return status;
+  return launch(finish_sum, dim3(1), dim3(kThreads), stream, partial, blocks,
+                static_cast<double>(rows.pixels), total);
+}
+
+}  // namespace
+
+int64_t loss_workspace_bytes(int64_t rows) {
+  return blocks_of(rows) * static_cast<int64_t>(sizeof(double));
+}
+
+cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
+                                 void* workspace, float* loss, cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_sum(rows, static_cast<const T*>(logits), RowLoss<T>{smoothing}, workspace, loss, stream);
+  });
+}
+
+cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
+                                          double smoothing, const float* dloss, void* dlogits,
+                                          cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((rows.count() + kWarps - 1) / kWarps);
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(gradient_rows<T>, dim3(blocks), dim3(kThreads), stream, rows, static_cast<const T*>(logits),
+                  static_cast<float>(smoothing), dloss, static_cast<T*>(dlogits));
+  });
+}
+
+cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, void* workspace,
+                         float* correct, cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k}, workspace, correct, stream);
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+/// Rows of logits as they lie: of each sample `pixels` rows of `classes` logits. Labels: one of each row;
+/// weights: one of each sample. With `other` there are two labels, the first by its share.
+struct LogitRows {
+  int64_t samples, pixels, classes;
+  const int32_t* label;
+  const float* weight;
+  const int32_t* other;
+  const float* share;
+
+  int64_t count() const { return samples * pixels; }
+};
+
+/// Memory for the sums of parts.
+int64_t loss_workspace_bytes(int64_t rows);
+
+cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
+                                 void* workspace, float* loss, cudaStream_t stream);
+cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
+                                          double smoothing, const float* dloss, void* dlogits,
+                                          cudaStream_t stream);
+cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, void* workspace,
+                         float* correct, cudaStream_t stream);
+
+}  // namespace trainer::cuda

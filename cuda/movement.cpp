@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/movement.h"
+
+#include <stdexcept>
+
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/reorder.h"
+#include "cuda/handler.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Whole numbers can be moved only as they lie.
+std::optional<std::string> why_not_reorder(const OpContext& context) {
+  return context.inputs[0].dtype == DType::i32 ? floats_only(context) : std::nullopt;
+}
+
+Choice select_assign(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "copy");
+}
+
+std::unique_ptr<Kernel> compile_assign(const Device& device, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  const auto bytes =
+      static_cast<size_t>(numel(context.inputs[0].shape) * bytes_per_element(context.inputs[0].dtype));
+  return kernel(context, [=, state = slots.inputs[0], value = slots.inputs[1], stream = device.stream.get()] {
+    return cudaMemcpyAsync(*state, *value, bytes, cudaMemcpyDeviceToDevice, stream);
+  });
+}
+
+/// Between row-major order and channels last, in whichever types the tensors have.
+std::unique_ptr<Kernel> compile_reorder(const Device& device, const OpContext& context, const Choice& choice,
+                                        const Slots& slots) {
+  const Shape& shape = context.inputs[0].shape;
+  const Layout &from = choice.inputs[0], &to = choice.outputs[0], last = channels_last(shape);
+  const bool to_last = from.row_major() && to == last, from_last = from == last && to.row_major();
+  if (!to_last && !from_last) throw std::logic_error("a layout that the GPU does not have");
+  const int64_t channels = shape[1], area = shape[2] * shape[3];
+  return kernel(context, [=, rows = to_last ? channels : area, columns = to_last ? area : channels,
+                          read = context.inputs[0].dtype, written = context.outputs[0].dtype,
+                          stream = device.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
+    return launch_transpose(read, written, *x, *y, shape[0], rows, columns, stream);
+  });
+}
+
+/// Along the channels, pictures are joined and parted with their channels last.
+bool along_channels(const OpContext& context, int64_t axis) {
+  return axis == 1 && context.inputs[0].shape.size() == 4;
+}
+
+template <class Op>
+Choice select_parts(const Device&, const OpContext& context, const OpenLayouts&) {
+  return along_channels(context, static_cast<const Op&>(context.op).axis)
+             ? all_channels_last(context, "pieces")
+             : row_major(context, "pieces");
+}
+
+/// A tensor around `axis`, as it lies: `outer` pieces of `extent * inner` bytes.
+struct Around {
+  int64_t outer = 1, inner = 1;
+  Around(const OpContext& context, const TensorSpec& spec, int64_t axis) {
+    const Shape& shape = spec.shape;
+    inner = bytes_per_element(spec.dtype);
+    if (along_channels(context, axis)) {
+      outer = shape[0] * shape[2] * shape[3];
+      return;
+    }
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d < static_cast<size_t>(axis)) outer *= shape[d];
+      if (d > static_cast<size_t>(axis)) inner *= shape[d];
+    }
+  }
+};
+
+std::unique_ptr<Kernel> compile_concat(const Device& device, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  const int64_t axis = static_cast<const Concat&>(context.op).axis;
+  const auto along = static_cast<size_t>(axis);
+  const Around y(context, context.outputs[0], axis);
+  std::vector<Pieces> parts;
+  for (const TensorSpec& input : context.inputs) {
+    const int64_t length = input.shape[along] * y.inner;
+    parts.push_back({y.outer, length, length, context.outputs[0].shape[along] * y.inner});
+  }
+  return kernel(context, [=, stream = device.stream.get()] {
+    char* to = at<char>(slots.outputs[0]);
+    cudaError_t status = cudaSuccess;
+    for (size_t i = 0; i < parts.size() && status == cudaSuccess; to += parts[i++].length) {
+      status = launch_copy(parts[i], *slots.inputs[i], to, stream);
+    }
+    return status;
+  });
+}
+
+std::unique_ptr<Kernel> compile_slice(const Device& device, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  const auto& op = static_cast<const Slice&>(context.op);
+  const Around x(context, context.inputs[0], op.axis);
+  const int64_t length = op.length * x.inner,
+                step = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner;
+  return kernel(context, [pieces = Pieces{x.outer, length, step, length}, skip = op.begin * x.inner,
+                          stream = device.stream.get(), from = slots.inputs[0], to = slots.outputs[0]] {
+    return launch_copy(pieces, at<const char>(from) + skip, *to, stream);
+  });
+}
+
+}  // namespace
+
+void add_movement(Handlers& handlers) {
+  auto never = [](const Device&, const OpContext&, const OpenLayouts&) -> Choice {
+    throw std::logic_error("planning chooses the layouts of a reorder");
+  };
+  handlers[typeid(Reorder)] = {never, compile_reorder, why_not_reorder};
+  handlers[typeid(Assign)] = {select_assign, compile_assign, {}};
+  handlers[typeid(Concat)] = {select_parts<Concat>, compile_concat, {}};
+  handlers[typeid(Slice)] = {select_parts<Slice>, compile_slice, {}};
+}
+
+}  // namespace trainer::cuda

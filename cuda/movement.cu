@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/movement.h"
+
+#include "cuda/grid.h"
+#include "cuda/launch.h"
+#include "cuda/storage.h"
+
+namespace trainer::cuda {
+namespace {
+
+template <class From, class To>
+__global__ void cast_elements(int64_t count, const From* x, To* y) {
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    store(load(x + i, count - i), count - i, y + i);
+  }
+}
+
+constexpr int kTile = 32, kTileRows = 8;
+/// Up to here one thread moves a whole short row; tiles would be mostly empty.
+constexpr int64_t kShort = 8;
+
+/// A tile is read along its rows and written along its columns; the padding keeps columns in different banks.
+template <class From, class To>
+__global__ void transpose_tiles(int64_t rows, int64_t columns, const From* x, To* y) {
+  TRAINER_SHARED(float, tile, [kTile][kTile + 1]);
+  const int64_t wide = (columns + kTile - 1) / kTile, high = (rows + kTile - 1) / kTile;
+  const int64_t matrix = blockIdx.x / (wide * high) * rows * columns, place = blockIdx.x % (wide * high);
+  const int64_t row = place / wide * kTile, column = place % wide * kTile;
+  const int i = static_cast<int>(threadIdx.x);
+  for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
+    if (row + j < rows && column + i < columns)
+      tile[j][i] = to_float(x[matrix + (row + j) * columns + column + i]);
+  }
+  __syncthreads();
+  for (int j = static_cast<int>(threadIdx.y); j < kTile; j += kTileRows) {
+    if (column + j < columns && row + i < rows) put(tile[i][j], y[matrix + (column + j) * rows + row + i]);
+  }
+}
+
+/// One of both extents, `few`, is small: element (i, j), j < few, of a matrix goes from i * from_i + j *
+/// from_j.
+struct ShortRows {
+  int64_t many, few, from_i, from_j, to_i, to_j;
+};
+
+template <class From, class To>
+__global__ void transpose_short(ShortRows s, int64_t count, const From* x, To* y) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= count) return;
+  const int64_t matrix = thread / s.many * s.many * s.few, i = thread % s.many;
+  for (int64_t j = 0; j < s.few; ++j) {
+    put(to_float(x[matrix + i * s.from_i + j * s.from_j]), y[matrix + i * s.to_i + j * s.to_j]);
+  }
+}
+
+template <class From, class To>
+cudaError_t transpose(const From* x, To* y, int64_t batch, int64_t rows, int64_t columns,
+                      cudaStream_t stream) {
+  if (std::min(rows, columns) <= kShort) {
+    const ShortRows s = rows < columns ? ShortRows{columns, rows, 1, columns, rows, 1}
+                                       : ShortRows{rows, columns, columns, 1, 1, rows};
+    const int64_t count = batch * s.many;
+    return launch(transpose_short<From, To>, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)),
+                  dim3(kThreads), stream, s, count, x, y);
+  }
+  const int64_t tiles = batch * ((rows + kTile - 1) / kTile) * ((columns + kTile - 1) / kTile);
+  return launch(transpose_tiles<From, To>, dim3(static_cast<unsigned>(tiles)), dim3(kTile, kTileRows), stream,
+                rows, columns, x, y);
+}
+
+template <class Word>
+__global__ void copy_words(Pieces p, const Word* src, Word* dst) {
+  const int64_t count = p.rows * p.length, stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
+    dst[i / p.length * p.dst_step + i % p.length] = src[i / p.length * p.src_step + i % p.length];
+  }
+}
+
+template <class Word>
+cudaError_t copy(const Pieces& p, const void* src, void* dst, cudaStream_t stream) {
+  constexpr int64_t kBytes = sizeof(Word);
+  const Pieces words{p.rows, p.length / kBytes, p.src_step / kBytes, p.dst_step / kBytes};
+  return launch(copy_words<Word>, blocks_for(words.rows * words.length), dim3(kThreads), stream, words,
+                static_cast<const Word*>(src), static_cast<Word*>(dst));
+}
+
+/// with_storage, for what may be u8 too.
+template <class Visit>
+auto with_source(DType dtype, const Visit& visit) {
+  return dtype == DType::u8 ? visit(uint8_t{}) : with_storage(dtype, visit);
+}
+
+}  // namespace
+
+cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t count, cudaStream_t stream) {
+  return with_source(from, [=](auto source) {
+    return with_storage(to, [=](auto target) {
+      using From = decltype(source);
+      using To = decltype(target);
+      return launch(cast_elements<From, To>, blocks_for(count), dim3(kThreads), stream, count,
+                    static_cast<const From*>(x), static_cast<To*>(y));
+    });
+  });
+}
+
+cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,
+                             int64_t columns, cudaStream_t stream) {
+  return with_source(from, [=](auto source) {
+    return with_storage(to, [=](auto target) {
+      return transpose(static_cast<const decltype(source)*>(x), static_cast<decltype(target)*>(y), batch,
+                       rows, columns, stream);
+    });
+  });
+}
+
+cudaError_t launch_copy(const Pieces& p, const void* src, void* dst, cudaStream_t stream) {
+  const auto all = static_cast<uint64_t>(p.length | p.src_step | p.dst_step) |
+                   reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst);
+  if (all % 16 == 0) return copy<uint4>(p, src, dst, stream);
+  if (all % 4 == 0) return copy<uint32_t>(p, src, dst, stream);
+  if (all % 2 == 0) return copy<uint16_t>(p, src, dst, stream);
+  return copy<uint8_t>(p, src, dst, stream);
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+/// y[i] = x[i] in another type; x may be u8, y is a floating type.
+cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t count, cudaStream_t stream);
+
+/// `batch` matrices of rows x columns -> columns x rows, in another type or the same.
+cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,
+                             int64_t columns, cudaStream_t stream);
+
+/// `rows` pieces of `length` bytes, which begin at multiples of the steps.
+struct Pieces {
+  int64_t rows, length, src_step, dst_step;
+};
+cudaError_t launch_copy(const Pieces& pieces, const void* src, void* dst, cudaStream_t stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/norms.h"
+
+#include "cuda/parameters.h"
+#include "cuda/reduce.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Sums of squares of a part of a parameter.
+struct Squares {
+  double w, g;
+};
+
+__device__ inline double add_squares(double sum, const Octet& x) {
+#pragma unroll
+  for (int e = 0; e < Octet::kSize; ++e) sum += static_cast<double>(x.v[e]) * x.v[e];
+  return sum;
+}
+
+/// One result for each block. Without weights (nullptr) their sum is 0.
+__global__ void __launch_bounds__(kThreads)
+    sum_squares(const __grid_constant__ ParameterTable table, Squares* partial) {
+  const Share share = share_of_block(table);
+  const ParameterPointers& p = table.of[share.parameter];
+  Squares sum{};
+  for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
+    sum.g = add_squares(sum.g, load(p.g + i, share.end - i));
+    if (p.w != nullptr) sum.w = add_squares(sum.w, load(p.w + i, share.end - i));
+  }
+  TRAINER_SHARED(Squares, of_warp, [kThreads / kWarp]);
+  sum = {warp_sum(sum.w), warp_sum(sum.g)};
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int warp = 1; warp < kThreads / kWarp; ++warp) sum.w += of_warp[warp].w, sum.g += of_warp[warp].g;
+  partial[blockIdx.x] = sum;
+}
+
+__global__ void finish_clip(const Squares* partial, int64_t count, double max_norm, float* scale,
+                            float* norm) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
+  sum = ::sqrt(block_sum(sum));
+  if (threadIdx.x != 0) return;
+  const double wanted = max_norm / (sum + 1e-6);
+  *scale = static_cast<float>(wanted < 1 ? wanted : 1);
+  if (norm != nullptr) *norm = static_cast<float>(sum);
+}
+
+/// One warp for each parameter.
+__global__ void __launch_bounds__(kWarp)
+    lars_ratios(const __grid_constant__ ParameterTable table, const Squares* partial, double trust,
+                double eps, const float* scale, float* ratios) {
+  const int p = static_cast<int>(blockIdx.x);
+  Squares sum{};
+  for (int block = table.first_block[p] + static_cast<int>(threadIdx.x); block < table.first_block[p + 1];
+       block += kWarp) {
+    sum.w += partial[block].w, sum.g += partial[block].g;
+  }
+  const double w = ::sqrt(warp_sum(sum.w)), g = ::sqrt(warp_sum(sum.g)) * (scale == nullptr ? 1 : *scale);
+  if (threadIdx.x != 0) return;
+  const double decay = table.of[p].decay;
+  ratios[p] = table.of[p].adapts ? static_cast<float>(Lars::ratio(trust, eps, decay, w, g)) : 1.0f;
+}
+
+/// The ratios come first, rounded up so that the sums begin at a multiple of their size.
+Squares* sums_in(void* workspace, size_t parameters) {
+  return static_cast<Squares*>(workspace) +
+         (parameters * sizeof(float) + sizeof(Squares) - 1) / sizeof(Squares);
+}
+
+}  // namespace
+
+int64_t norm_workspace_bytes(std::span<const int64_t> counts) {
+  int64_t blocks = 0;
+  for (int64_t count : counts) blocks += blocks_of(count);
+  const auto ratios = static_cast<int64_t>(reinterpret_cast<uintptr_t>(sums_in(nullptr, counts.size())));
+  return ratios + blocks * static_cast<int64_t>(sizeof(Squares));
+}
+
+cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
+                        float* scale, float* norm, cudaStream_t stream) {
+  Squares* partial = sums_in(workspace, parameters.size());
+  int64_t count = 0;
+  const cudaError_t status = for_each_table(
+      parameters, [&](const ParameterTable& table, dim3 blocks, size_t, int64_t blocks_before) {
+        count = blocks_before + blocks.x;
+        return launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
+      });
+  if (status != cudaSuccess) return status;
+  return launch(finish_clip, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, norm);
+}
+
+cudaError_t launch_lars_ratios(double trust, double eps, const float* scale,
+                               std::span<const ParameterPointers> parameters, void* workspace,
+                               cudaStream_t stream) {
+  Squares* partial = sums_in(workspace, parameters.size());
+  return for_each_table(parameters, [&](const ParameterTable& table, dim3 blocks, size_t parameters_before,
+                                        int64_t blocks_before) {
+    const cudaError_t status =
+        launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
+    if (status != cudaSuccess) return status;
+    return launch(lars_ratios, dim3(static_cast<unsigned>(table.size)), dim3(kWarp), stream, table,
+                  partial + blocks_before, trust, eps, scale,
+                  static_cast<float*>(workspace) + parameters_before);
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/optimizer.h"
+
+#include "cuda/handler.h"
+#include "cuda/norms.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Each parameter's gradient and moments in its own layout.
+Choice select_step(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  const auto& op = static_cast<const OptimizerStep&>(context.op);
+  Choice choice = row_major(context, "one walk");
+  for (size_t p = 0; p < op.parameters(); ++p) {
+    const Layout layout = inputs[op.input_of(p)].value_or(Layout{});
+    for (size_t i = 0; i < 2 + op.moments; ++i) choice.inputs[op.input_of(p) + i] = layout;
+    for (size_t i = 0; i < 1 + op.moments; ++i) choice.outputs[op.output_of(p) + i] = layout;
+  }
+  return choice;
+}
+
+Choice select_lars(const Device& device, const OpContext& context, const OpenLayouts& inputs) {
+  const auto& op = static_cast<const Lars&>(context.op);
+  Choice choice = select_step(device, context, inputs);
+  std::vector<int64_t> counts;
+  for (size_t p = 0; p < op.parameters(); ++p) counts.push_back(numel(context.inputs[op.input_of(p)].shape));
+  choice.workspace_bytes = norm_workspace_bytes(counts);
+  return choice;
+}
+
+std::optional<std::string> why_not_step(const OpContext& context) {
+  for (size_t i = OptimizerStep::kFirstParameter; i < context.inputs.size(); ++i) {
+    if (context.inputs[i].dtype == DType::f32) continue;
+    return "its GPU kernel takes parameters and gradients in f32, not " +
+           std::string(to_string(context.inputs[i].dtype));
+  }
+  return std::nullopt;
+}
+
+/// The parameters of a node; addresses are looked up at each run.
+class Parameters {
+ public:
+  Parameters(const OpContext& context, Slots slots)
+      : op_(static_cast<const OptimizerStep&>(context.op)), slots_(std::move(slots)), all_(op_.parameters()) {
+    const auto* lars = dynamic_cast<const Lars*>(&op_);
+    for (size_t p = 0; p < all_.size(); ++p) {
+      all_[p].count = numel(context.inputs[op_.input_of(p)].shape);
+      all_[p].decay = static_cast<float>(op_.weight_decay[p]);
+      all_[p].adapts = lars != nullptr && lars->adapts[p];
+    }
+  }
+
+  std::span<const ParameterPointers> now() {
+    for (size_t p = 0; p < all_.size(); ++p) {
+      const size_t in = op_.input_of(p), out = op_.output_of(p);
+      all_[p].w = at<const float>(slots_.inputs[in]);
+      all_[p].g = at<const float>(slots_.inputs[in + 1]);
+      all_[p].new_w = at<float>(slots_.outputs[out]);
+      for (size_t m = 0; m < op_.moments; ++m) {
+        all_[p].moments[m] = at<const float>(slots_.inputs[in + 2 + m]);
+        all_[p].new_moments[m] = at<float>(slots_.outputs[out + 1 + m]);
+      }
+    }
+    return all_;
+  }
+
+  StepScalars scalars() const {
+    const auto& in = slots_.inputs;
+    return {at<const float>(in[OptimizerStep::kLr]), optional_at<const int32_t>(in[OptimizerStep::kUpdates]),
+            optional_at<const float>(in[OptimizerStep::kScale]),
+            optional_at<const float>(in[OptimizerStep::kSkip])};
+  }
+  void* workspace() const { return *slots_.workspace; }
+
+ private:
+  const OptimizerStep& op_;
+  Slots slots_;
+  std::vector<ParameterPointers> all_;
+};
+
+std::unique_ptr<Kernel> compile_sgd(const Device& device, const OpContext& context, const Choice&,
+                                    const Slots& slots) {
+  return kernel(context, [rule = static_cast<const Sgd&>(context.op).rule(0),
+                          all = Parameters(context, slots), stream = device.stream.get()]() mutable {
+    return launch_sgd(rule, all.scalars(), all.now(), nullptr, stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_adamw(const Device& device, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  return kernel(context, [rule = static_cast<const AdamW&>(context.op).rule(0),
+                          all = Parameters(context, slots), stream = device.stream.get()]() mutable {
+    return launch_adamw(rule, all.scalars(), all.now(), stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_lars(const Device& device, const OpContext& context, const Choice&,
+                                     const Slots& slots) {
+  const auto& op = static_cast<const Lars&>(context.op);
+  return kernel(context, [rule = op.rule(0), trust = op.trust, eps = op.eps, all = Parameters(context, slots),
+                          stream = device.stream.get()]() mutable {
+    const auto parameters = all.now();
+    const StepScalars scalars = all.scalars();
+    const cudaError_t status =
+        launch_lars_ratios(trust, eps, scalars.scale, parameters, all.workspace(), stream);
+    if (status != cudaSuccess) return status;
+    return launch_sgd(rule, scalars, parameters, static_cast<const float*>(all.workspace()), stream);
+  });
+}
+
+/// Gradients stay in whatever layout they have.
+Choice select_clip(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = row_major(context, "norm");
+  std::vector<int64_t> counts;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    choice.inputs[i] = inputs[i].value_or(Layout{});
+    counts.push_back(numel(context.inputs[i].shape));
+  }
+  choice.workspace_bytes = norm_workspace_bytes(counts);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_clip(const Device& device, const OpContext& context, const Choice&,
+                                     const Slots& slots) {
+  std::vector<ParameterPointers> gradients(context.inputs.size());
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i].shape);
+  return kernel(context, [=, max_norm = static_cast<const ClipByNorm&>(context.op).max_norm,
+                          stream = device.stream.get()]() mutable {
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
+    return launch_clip(max_norm, gradients, *slots.workspace, at<float>(slots.outputs[0]),
+                       optional_at<float>(slots.outputs[1]), stream);
+  });
+}
+
+Choice select_scalars(const Device&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "one thread");
+}
+
+std::unique_ptr<Kernel> compile_lookup(const Device& device, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  return kernel(context, [=, last = context.inputs[0].shape[0] - 1, stream = device.stream.get()] {
+    return launch_lookup(at<const float>(slots.inputs[0]), at<const int32_t>(slots.inputs[1]), last,
+                         at<float>(slots.outputs[0]), stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_increment(const Device& device, const OpContext& context, const Choice&,
+                                          const Slots& slots) {
+  return kernel(context, [x = slots.inputs[0], y = slots.outputs[0], stream = device.stream.get()] {
+    return launch_increment(at<const int32_t>(x), at<int32_t>(y), stream);
+  });
+}
+
+}  // namespace
+
+void add_optimizer(Handlers& handlers) {
+  handlers[typeid(Sgd)] = {select_step, compile_sgd, why_not_step};
+  handlers[typeid(AdamW)] = {select_step, compile_adamw, why_not_step};
+  handlers[typeid(Lars)] = {select_lars, compile_lars, why_not_step};
+  handlers[typeid(ClipByNorm)] = {select_clip, compile_clip, floats_only};
+  handlers[typeid(TableLookup)] = {select_scalars, compile_lookup, floats_only};
+  handlers[typeid(Increment)] = {select_scalars, compile_increment, {}};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+
+#include "core/graph/ops/optimizer_steps.h"
+
+namespace trainer::cuda {
+
+/// A parameter's f32 tensors as they lie. Old and new may be the same memory; absent moments are nullptr.
+struct ParameterPointers {
+  const float *w, *g;
+  const float* moments[2];
+  float* new_w;
+  float* new_moments[2];
+  int64_t count;
+  float decay;
+  bool adapts;  ///< to its norms, in Lars
+};
+
+/// One number each in device memory; updates, scale and skip may be nullptr.
+struct StepScalars {
+  const float* lr;
+  const int32_t* updates;
+  const float *scale, *skip;
+};
+
+// One walk over all parameters, each in as few launches as their pointers fit into.
+
+/// `ratios`, where there are any, multiply each parameter's gradient and decay.
+cudaError_t launch_sgd(const SgdRule& rule, const StepScalars& scalars,
+                       std::span<const ParameterPointers> parameters, const float* ratios,
+                       cudaStream_t stream);
+cudaError_t launch_adamw(const AdamWRule& rule, const StepScalars& scalars,
+                         std::span<const ParameterPointers> parameters, cudaStream_t stream);
+/// y = table[min(index, last)]
+cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,
+                          cudaStream_t stream);
+cudaError_t launch_increment(const int32_t* x, int32_t* y, cudaStream_t stream);
+
+}  // namespace trainer::cuda

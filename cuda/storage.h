@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "core/base/dtype.h"
+#include "core/base/host_device.h"
+
+namespace trainer::cuda {
+
+// Kernels compute in f32, whatever they read and write.
+
+TRAINER_HD float to_float(float x) {
+  return x;
+}
+TRAINER_HD float to_float(__half x) {
+  return __half2float(x);
+}
+TRAINER_HD float to_float(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+TRAINER_HD float to_float(uint8_t x) {
+  return static_cast<float>(x);
+}
+
+TRAINER_HD void put(float value, float& to) {
+  to = value;
+}
+TRAINER_HD void put(float value, __half& to) {
+  const __half_raw bits = __float2half_rn(value);
+  reinterpret_cast<uint16_t&>(to) = bits.x;
+}
+TRAINER_HD void put(float value, __nv_bfloat16& to) {
+  const __nv_bfloat16_raw bits = __float2bfloat16_rn(value);
+  reinterpret_cast<uint16_t&>(to) = bits.x;
+}
+
+/// What a thread takes at once: 16 bytes of the narrow types, twice that of f32.
+struct Octet {
+  static constexpr int kSize = 8;
+  float v[kSize];
+};
+
+/// Eight elements as they lie, of which `left` exist; the others are zero.
+template <class T>
+__device__ inline Octet load(const T* from, int64_t left) {
+  Octet octet;
+  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(from) % 16 == 0 && sizeof(T) > 1) {
+    uint4 words[(sizeof(T) + 1) / 2];
+#pragma unroll
+    for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
+      words[i] = reinterpret_cast<const uint4*>(from)[i];
+    T values[Octet::kSize];
+    __builtin_memcpy(values, words, sizeof values);
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = to_float(values[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = i < left ? to_float(from[i]) : 0.0f;
+  }
+  return octet;
+}
+
+template <class T>
+__device__ inline void store(const Octet& octet, int64_t left, T* to) {
+  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+    T values[Octet::kSize];
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) put(octet.v[i], values[i]);
+    uint4 words[sizeof(T) / 2];
+    __builtin_memcpy(words, values, sizeof values);
+#pragma unroll
+    for (size_t i = 0; i < sizeof words / sizeof *words; ++i) reinterpret_cast<uint4*>(to)[i] = words[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      if (i < left) put(octet.v[i], to[i]);
+    }
+  }
+}
+
+/// f of each of the eight.
+template <class F, class... Octets>
+__device__ inline Octet each(const F& f, const Octets&... x) {
+  Octet y;
+#pragma unroll
+  for (int i = 0; i < Octet::kSize; ++i) y.v[i] = f(x.v[i]...);
+  return y;
+}
+
+/// Calls visit(T{}) with the type in which elements are stored.
+template <class Visit>
+auto with_storage(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::f32:
+      return visit(float{});
+    case DType::f16:
+      return visit(__half{});
+    case DType::bf16:
+      return visit(__nv_bfloat16{});
+    default:
+      throw std::logic_error("a kernel for floating types was chosen for whole numbers");
+  }
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda/cases.h"
+
+#include <fmt/format.h>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/unary.h"
+#include "tests/ops/functions.h"
+
+namespace trainer {
+namespace {
+
+const std::vector<Shape> kMatrices = {{1, 2}, {1, 31}, {3, 11}, {7, 37}, {3, 1031}};
+
+/// A case whose draft gives a tensor that is compared, and that a loss depends on.
+KernelCase differentiable(const std::string& name, const std::function<TensorId(Sketch&)>& draft) {
+  return {name, [draft](Sketch& sketch) {
+            const TensorId y = draft(sketch);
+            sketch.output("y", y);
+            sketch.loss(y);
+          }};
+}
+
+}  // namespace
+
+void add_elementwise_cases(std::vector<KernelCase>& cases) {
+  for_each_functor([&](auto functor) {
+    const elementwise::Function f = functor;
+    for (const Shape& shape : {Shape{3, 11}, Shape{2, 1031}}) {
+      cases.push_back(
+          differentiable(fmt::format("{} {}", function_name(f), to_string(shape)), [=](Sketch& sketch) {
+            return sketch.build().emit<Unary>({sketch.parameter("x", shape, Values::off_zero)}, f);
+          }));
+    }
+  });
+  for (const Shape& shape : kMatrices) {
+    for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {
+      cases.push_back(differentiable(fmt::format("binary {}", to_string(shape)), [=](Sketch& sketch) {
+        const TensorId a = sketch.parameter("a", shape), b = sketch.parameter("b", shape);
+        return sketch.build().emit<Binary>({a, b}, kind);
+      }));
+    }
+    cases.push_back({fmt::format("blend {}", to_string(shape)), [=](Sketch& sketch) {
+                       const TensorId old = sketch.input("old", shape), fresh = sketch.input("fresh", shape);
+                       sketch.output("y", sketch.build().emit<Blend>({old, fresh}, 0.1, 37.0 / 36));
+                       sketch.loss(sketch.parameter("p", {3, 2}));
+                     }});
+  }
+}
+
+void add_loss_cases(std::vector<KernelCase>& cases) {
+  for (const Shape& shape : {Shape{1, 2}, Shape{3, 31}, Shape{70, 33}, Shape{2, 1000}, Shape{3, 5, 3, 7},
+                             Shape{2, 33, 1, 9}, Shape{1, 40, 2, 3}}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      cases.push_back({fmt::format("cross_entropy {}", to_string(shape)), [=](Sketch& sketch) {
+                         const bool pixels = shape.size() == 4;
+                         const Shape labels = pixels ? Shape{shape[0], shape[2], shape[3]} : Shape{shape[0]};
+                         const std::vector<TensorId> inputs{
+                             sketch.parameter("logits", shape), sketch.integers("labels", labels, shape[1]),
+                             sketch.input("weights", {shape[0]}, Values::positive)};
+                         sketch.output("top1", sketch.build().emit<TopK>(inputs, 1));
+                         sketch.output("top2", sketch.build().emit<TopK>(inputs, 2));
+                         sketch.output("loss", sketch.build().emit<CrossEntropy>(inputs, smoothing));
+                       }});
+    }
+  }
+  // The metric of rounded logits may differ.
+  for (KernelCase& one : cases) one.narrow = one.narrow && one.name.find("cross_entropy") != 0;
+  for (const Shape& shape : {Shape{1, 2}, Shape{9, 33}}) {
+    cases.push_back({fmt::format("mixed labels {}", to_string(shape)), [=](Sketch& sketch) {
+                       const TensorId logits = sketch.parameter("logits", shape);
+                       const TensorId labels = sketch.integers("labels", shape[0], shape[1]),
+                                      others = sketch.integers("others", shape[0], shape[1]);
+                       const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive),
+                                      shares = sketch.input("shares", {shape[0]}, Values::positive);
+                       for (float& share : sketch.values["shares"]) share -= 0.5f;
+                       sketch.values["shares"][0] = 1;
+                       sketch.output("loss", sketch.build().emit<CrossEntropy>(
+                                                 {logits, labels, weights, others, shares}, 0.1));
+                     }});
+  }
+}
+
+void add_movement_cases(std::vector<KernelCase>& cases) {
+  struct Joined {
+    Shape first, second;
+    int64_t axis;
+  };
+  for (const Joined& j : {Joined{{2, 3}, {2, 5}, 1}, Joined{{2, 8, 3, 3}, {2, 16, 3, 3}, 1},
+                          Joined{{3, 5, 2, 7}, {3, 4, 2, 7}, 1}, Joined{{2, 17, 9, 5}, {2, 40, 9, 5}, 1},
+                          Joined{{2, 3, 4, 5}, {2, 3, 3, 5}, 2}, Joined{{2, 3, 4, 8}, {2, 3, 4, 4}, 3}}) {
+    cases.push_back(differentiable(
+        fmt::format("concat {} {} axis {}", to_string(j.first), to_string(j.second), j.axis),
+        [=](Sketch& sketch) {
+          const TensorId a = sketch.parameter("a", j.first), b = sketch.parameter("b", j.second);
+          return sketch.build().emit<Concat>({a, b}, j.axis);
+        }));
+  }
+}
+
+std::vector<KernelCase> kernel_cases() {
+  std::vector<KernelCase> cases;
+  add_elementwise_cases(cases);
+  add_loss_cases(cases);
+  add_movement_cases(cases);
+  add_optimizer_cases(cases);
+  return cases;
+}
+
+Tolerances narrow_tolerances(DType dtype) {
+  const double step = dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  return {.forward = 3 * step, .gradients = 6 * step};
+}
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/ops/harness.h"
+
+namespace trainer {
+
+/// A program for our own kernels, of sizes around a warp, a block and eight elements.
+struct KernelCase {
+  std::string name;
+  Draft draft;
+  bool narrow = true;  ///< also with f16 and bf16
+  Tolerances tolerances = {};
+};
+
+std::vector<KernelCase> kernel_cases();
+
+// Each file adds its own.
+void add_elementwise_cases(std::vector<KernelCase>& cases);
+void add_loss_cases(std::vector<KernelCase>& cases);
+void add_movement_cases(std::vector<KernelCase>& cases);
+void add_optimizer_cases(std::vector<KernelCase>& cases);
+
+/// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
+Tolerances narrow_tolerances(DType dtype);
+
+}  // namespace trainer

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/optimizer_steps.h"
+#include "tests/cuda/cases.h"
+
+namespace trainer {
+namespace {
+
+/// Below, at and beyond what one block takes.
+const std::vector<int64_t> kSizes = {1, 31, 8192, 9001};
+
+struct StepInputs {
+  bool scaled = false, skipped = false;
+};
+
+/// Each parameter's tensors as inputs, and all that the step makes of them as outputs.
+void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const std::vector<int64_t>& sizes,
+                StepInputs with) {
+  const TensorId lr = sketch.input("lr", {1}, Values::positive), updates = sketch.integers("updates", 1, 9);
+  const TensorId scale = with.scaled ? sketch.input("scale", {1}, Values::positive) : kNone;
+  const TensorId skip = sketch.input("skip", {1});
+  sketch.values["skip"][0] = with.skipped ? 1 : 0;
+  std::vector<TensorId> inputs{lr, updates, scale, skip};
+  for (size_t p = 0; p < sizes.size(); ++p) {
+    for (size_t i = 0; i < 2 + op->moments; ++i) {
+      const Values kind = i < 2 ? Values::normal : Values::positive;
+      inputs.push_back(sketch.input(fmt::format("{}.{}", p, i), {sizes[p]}, kind));
+    }
+  }
+  const std::vector<TensorId> outputs = sketch.build().emit_all(op, inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) sketch.output(fmt::format("new {}", i), outputs[i]);
+  sketch.loss(sketch.parameter("p", {3}));
+}
+
+std::vector<double> decays(size_t count) {
+  std::vector<double> all(count, 0.1);
+  all[0] = 0;
+  return all;
+}
+
+std::vector<bool> adapting(size_t count) {
+  std::vector<bool> all(count, true);
+  all[count - 1] = false;
+  return all;
+}
+
+void add_step(std::vector<KernelCase>& cases, const std::string& name, std::shared_ptr<OptimizerStep> op,
+              const std::vector<int64_t>& sizes, StepInputs with = {}) {
+  cases.push_back({name, [=](Sketch& sketch) { draft_step(sketch, op, sizes, with); }, false});
+}
+
+}  // namespace
+
+void add_optimizer_cases(std::vector<KernelCase>& cases) {
+  const SgdRule plain{}, heavy{.momentum = 0.9}, nesterov{.momentum = 0.5, .nesterov = true};
+  const auto some = decays(kSizes.size());
+  add_step(cases, "sgd", std::make_shared<Sgd>(plain, some), kSizes);
+  add_step(cases, "sgd, momentum, scaled", std::make_shared<Sgd>(heavy, some), kSizes, {.scaled = true});
+  add_step(cases, "sgd, nesterov", std::make_shared<Sgd>(nesterov, some), kSizes);
+  add_step(cases, "sgd, skipped", std::make_shared<Sgd>(heavy, some), kSizes, {.skipped = true});
+  add_step(cases, "adamw", std::make_shared<AdamW>(AdamWRule{}, some), kSizes, {.scaled = true});
+  add_step(cases, "adam", std::make_shared<AdamW>(AdamWRule{.decoupled = false}, some), kSizes);
+  add_step(cases, "adamw, skipped", std::make_shared<AdamW>(AdamWRule{}, some), kSizes, {.skipped = true});
+  const auto lars = std::make_shared<Lars>(heavy, 0.02, 1e-9, some, adapting(kSizes.size()));
+  add_step(cases, "lars", lars, kSizes, {.scaled = true});
+  // More than one kernel's arguments can hold.
+  const std::vector<int64_t> many(330, 3);
+  const auto many_decays = decays(many.size());
+  add_step(cases, "sgd, many parameters", std::make_shared<Sgd>(heavy, many_decays), many);
+  add_step(cases, "lars, many parameters",
+           std::make_shared<Lars>(plain, 0.02, 1e-9, many_decays, adapting(many.size())), many);
+  for (const double limit : {0.5, 1e6}) {
+    cases.push_back({fmt::format("clip_by_norm {}", limit),
+                     [=](Sketch& sketch) {
+                       std::vector<TensorId> gradients;
+                       for (int64_t size : kSizes)
+                         gradients.push_back(sketch.input(fmt::format("g{}", size), {size}));
+                       const auto y = sketch.build().emit_all(std::make_shared<ClipByNorm>(limit), gradients);
+                       sketch.output("scale", y[0]);
+                       sketch.output("norm", y[1]);
+                       sketch.loss(sketch.parameter("p", {3}));
+                     },
+                     false});
+  }
+  cases.push_back({"table_lookup and increment",
+                   [](Sketch& sketch) {
+                     const TensorId table = sketch.input("table", {5});
+                     const TensorId inside = sketch.integers("inside", 1, 5),
+                                    beyond = sketch.integers("beyond", 1, 1);
+                     sketch.values["beyond"][0] = 7;
+                     sketch.output("inside", sketch.build().emit<TableLookup>({table, inside}));
+                     sketch.output("beyond", sketch.build().emit<TableLookup>({table, beyond}));
+                     sketch.output("next", sketch.build().emit<Increment>({beyond}));
+                     sketch.loss(sketch.parameter("p", {3}));
+                   },
+                   false});
+}
+
+}  // namespace trainer

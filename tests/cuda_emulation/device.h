@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+#include <device_launch_parameters.h>
+
+#include <cstdint>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+
+// What cuda/launch.h includes where g++ compiles a kernel for the emulation: the words and functions of CUDA
+// that our kernels use, and nothing else; what is missing here does not compile.
+
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __launch_bounds__
+#undef __grid_constant__
+#undef __forceinline__
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ write_TRAINER_SHARED_instead
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline
+
+/// TRAINER_SHARED(float, tile, [32][33]): one variable for all threads of a block.
+#define TRAINER_SHARED(type, name, ...)                                                              \
+  struct name##_holder {                                                                             \
+    alignas(16) type value __VA_ARGS__;                                                              \
+  };                                                                                                 \
+  static const char name##_key = 0;                                                                  \
+  auto& name = static_cast<name##_holder*>(                                                          \
+                   ::trainer::emulation::shared_variable(&name##_key, sizeof(name##_holder::value))) \
+                   ->value
+
+namespace trainer::emulation {
+
+/// Where in a kernel's text a call stands.
+struct Place {
+  const char* file;
+  int line;
+  static constexpr Place here(const char* f = __builtin_FILE(), int l = __builtin_LINE()) { return {f, l}; }
+};
+
+enum class WarpCall : char { sync, shuffle, shuffle_xor, shuffle_down, shuffle_up, ballot };
+
+void* shared_variable(const void* key, size_t bytes);
+void barrier(Place place);
+/// Gives `in` (up to 8 bytes) to the warp and takes that of lane `source`; returns a bit for each lane whose
+/// `vote` is true.
+uint32_t exchange(WarpCall call, uint32_t mask, const void* in, void* out, size_t bytes, int source,
+                  bool vote, Place place);
+int lane();
+/// Says that what follows is one atomic access to these bytes.
+void atomic_access(const void* address, size_t bytes);
+
+/// Every thread of the grid calls enter(a copy of its own of `call`).
+cudaError_t run_grid(void (*enter)(void*), const void* call, size_t call_bytes, const void* kernel, dim3 grid,
+                     dim3 block);
+
+template <class T>
+T shuffle(WarpCall call, uint32_t mask, T value, int source, Place place) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_destructible_v<T>);
+  T received = value;
+  exchange(call, mask, &value, &received, sizeof(T), source, false, place);
+  return received;
+}
+
+// Not instrumented, so that an atomic access is not seen as a plain one too.
+template <class T>
+__attribute__((no_sanitize("thread"), noinline)) T fetch_and_store(T* address, T (*next)(T, T), T operand) {
+  const T old = *address;
+  *address = next(old, operand);
+  return old;
+}
+
+}  // namespace trainer::emulation
+
+// As CUDA's headers declare them; which place calls is an extra argument that nobody writes.
+#define TRAINER_PLACE ::trainer::emulation::Place place = ::trainer::emulation::Place::here()
+
+inline void __syncthreads(TRAINER_PLACE) {
+  trainer::emulation::barrier(place);
+}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, TRAINER_PLACE) {
+  using trainer::emulation::WarpCall;
+  trainer::emulation::exchange(WarpCall::sync, mask, nullptr, nullptr, 0, -1, false, place);
+}
+inline unsigned __ballot_sync(unsigned mask, int vote, TRAINER_PLACE) {
+  using trainer::emulation::WarpCall;
+  return trainer::emulation::exchange(WarpCall::ballot, mask, nullptr, nullptr, 0, -1, vote != 0, place);
+}
+
+// A lane that would take from outside its group of `width` lanes keeps its own value.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, TRAINER_PLACE) {
+  const int lane = trainer::emulation::lane();
+  return trainer::emulation::shuffle(trainer::emulation::WarpCall::shuffle, mask, value,
+                                     (lane & ~(width - 1)) | (source & (width - 1)), place);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, TRAINER_PLACE) {
+  const int lane = trainer::emulation::lane(), source = lane ^ bits;
+  return trainer::emulation::shuffle(trainer::emulation::WarpCall::shuffle_xor, mask, value,
+                                     source <= (lane | (width - 1)) ? source : lane, place);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, TRAINER_PLACE) {
+  const int lane = trainer::emulation::lane(), source = lane + static_cast<int>(by);
+  return trainer::emulation::shuffle(trainer::emulation::WarpCall::shuffle_down, mask, value,
+                                     source <= (lane | (width - 1)) ? source : lane, place);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, TRAINER_PLACE) {
+  const int lane = trainer::emulation::lane(), source = lane - static_cast<int>(by);
+  return trainer::emulation::shuffle(trainer::emulation::WarpCall::shuffle_up, mask, value,
+                                     source >= (lane & ~(width - 1)) ? source : lane, place);
+}
+
+template <class T>
+T atomicAdd(T* address, std::type_identity_t<T> value) {
+  trainer::emulation::atomic_access(address, sizeof(T));
+  return trainer::emulation::fetch_and_store<T>(
+      address, [](T old, T operand) { return static_cast<T>(old + operand); }, value);
+}
+template <class T>
+T atomicMax(T* address, std::type_identity_t<T> value) {
+  trainer::emulation::atomic_access(address, sizeof(T));
+  return trainer::emulation::fetch_and_store<T>(
+      address, [](T old, T operand) { return old < operand ? operand : old; }, value);
+}
+
+inline int __float_as_int(float value) {
+  int bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+namespace trainer::cuda {
+
+/// Starts a kernel as cuda/launch.h does elsewhere; it has run when this returns.
+template <class... Parameters, class... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t /*stream*/,
+                   Arguments&&... arguments) {
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<std::decay_t<Parameters>...> parameters;
+  };
+  const Call call{kernel, {static_cast<std::decay_t<Parameters>>(arguments)...}};
+  auto enter = [](void* copy) {
+    auto* mine = static_cast<Call*>(copy);
+    std::apply(mine->kernel, mine->parameters);
+  };
+  return emulation::run_grid(enter, &call, sizeof call, reinterpret_cast<const void*>(kernel), grid, block);
+}
+
+}  // namespace trainer::cuda

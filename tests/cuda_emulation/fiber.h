@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace trainer::emulation {
+
+constexpr size_t kStackBytes = size_t{256} << 10;
+
+/// Stacks with a page behind them that nobody may touch, used again and again.
+class Stacks {
+ public:
+  ~Stacks();
+  std::byte* take();
+  void give_back(std::byte* stack) { free_.push_back(stack); }
+
+ private:
+  std::vector<std::byte*> all_, free_;
+};
+
+/// A thread of execution that runs where resume() is called and until it calls pause() or ends.
+class Fiber {
+ public:
+  Fiber(Stacks& stacks, void (*body)());
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+  ~Fiber() { stacks_.give_back(stack_); }
+
+  void resume();
+  /// Called by the fiber itself; with `last` it never runs again.
+  void pause(bool last = false);
+  const std::byte* stack() const { return stack_; }
+
+ private:
+  Stacks& stacks_;
+  std::byte* stack_;
+  void* own_pointer_;
+  void* callers_pointer_ = nullptr;
+  // What AddressSanitizer wants to be told of a change of stacks.
+  void* own_fake_ = nullptr;
+  void* callers_fake_ = nullptr;
+  const void* callers_bottom_ = nullptr;
+  size_t callers_size_ = 0;
+  friend struct FiberEntry;
+};
+
+}  // namespace trainer::emulation

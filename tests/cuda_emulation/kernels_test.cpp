@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "tests/cuda/cases.h"
+#include "tests/cuda_emulation/backend.h"
+#include "tests/cuda_emulation/faults.h"
+#include "tests/cuda_emulation/scheduler.h"
+
+namespace trainer {
+namespace {
+
+/// In order, backwards, and twice at random.
+constexpr uint32_t kSchedules[] = {0, 1, 7, 8};
+
+void expect_no_faults() {
+  for (const emulation::Fault& fault : emulation::take_faults()) FAIL_CHECK(fault.kind << ": " << fault.text);
+}
+
+}  // namespace
+
+TEST_CASE("every kernel agrees with the reference in any order of threads, and accesses what it may") {
+  const auto backend = make_emulated_backend();
+  for (const KernelCase& one : kernel_cases()) {
+    INFO(one.name);
+    for (const uint32_t schedule : kSchedules) {
+      INFO("schedule " << schedule);
+      emulation::set_schedule(schedule);
+      check_backend(*backend, one.draft, 1, one.tolerances);
+      expect_no_faults();
+    }
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      if (!one.narrow) continue;
+      check_narrow(*backend, one.draft, dtype, 2, narrow_tolerances(dtype));
+      expect_no_faults();
+    }
+  }
+}
+
+}  // namespace trainer

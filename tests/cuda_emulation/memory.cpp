@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cuda_emulation/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+
+#include "tests/cuda_emulation/device.h"
+#include "tests/cuda_emulation/faults.h"
+#include "tests/cuda_emulation/scheduler.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define __asan_poison_memory_region(begin, bytes) static_cast<void>(begin)
+#define __asan_unpoison_memory_region(begin, bytes) static_cast<void>(begin)
+#endif
+
+extern "C" char __executable_start, _end;  // set by the linker
+
+namespace trainer::emulation {
+namespace {
+
+constexpr size_t kAlignment = 256;
+/// Before and behind an allocation, so that an access beside it does not meet the next one.
+constexpr size_t kMargin = 4096;
+/// What a block may have without asking for more.
+constexpr size_t kSharedBytes = size_t{48} << 10;
+constexpr uint16_t kSeveral = 0xFFFF;
+
+/// Who wrote and who read a byte last. Of several readers since a barrier only that they were several is
+/// kept, so some races with reads go unseen.
+struct Cell {
+  uint32_t write_epoch, read_epoch;
+  uint16_t writer, writers_warp_epoch, reader, readers_warp, readers_warp_epoch;
+  bool belongs, written, write_atomic, read_atomic;
+  const void *write_pc, *read_pc;
+};
+
+struct Region {
+  std::byte* begin;
+  size_t bytes;
+  std::vector<Cell> cells;
+  bool contains(const void* address) const {
+    return static_cast<const std::byte*>(address) >= begin &&
+           static_cast<const std::byte*>(address) < begin + bytes;
+  }
+};
+
+struct Memory {
+  std::map<const std::byte*, Region> regions;
+  Region* last = nullptr;
+  std::map<const void*, std::byte*> shared_variables;
+  Region shared{nullptr, kSharedBytes, {}};
+  size_t shared_used = 0;
+  std::vector<Window> windows;  ///< of the fence, by address
+  std::vector<Region*> fenced;  ///< where they lie
+  bool checking = false;
+  alignas(kAlignment) std::byte shared_bytes[kSharedBytes];
+};
+
+Memory& memory() {
+  static Memory only;
+  return only;
+}
+
+Region* region_of(const void* address) {
+  Memory& m = memory();
+  if (m.last != nullptr && m.last->contains(address)) return m.last;
+  auto after = m.regions.upper_bound(static_cast<const std::byte*>(address));
+  if (after == m.regions.begin()) return nullptr;
+  Region& region = std::prev(after)->second;
+  if (!region.contains(address)) return nullptr;
+  return m.last = &region;
+}
+
+const char* word(bool write) {
+  return write ? "write" : "read";
+}
+
+/// Whether an earlier access to the byte is not ordered before one of the running thread.
+bool unordered(const Moment& me, uint32_t epoch, uint16_t thread, uint16_t warp, uint16_t others_warp_epoch) {
+  if (epoch < me.launch) return false;
+  if (epoch < me.block) return true;  // another block of this launch
+  if (epoch != me.epoch || thread == me.thread) return false;
+  return warp != me.warp || others_warp_epoch == warp_epoch(me.warp);
+}
+
+struct Access {
+  const void* address;
+  size_t bytes;
+  bool write, atomic;
+  const void* pc;
+};
+
+void check_races(const Access& a, const Moment& me, const Cell& cell) {
+  const auto writers_warp = static_cast<uint16_t>(cell.writer / 32);
+  if (!(a.atomic && cell.write_atomic) &&
+      unordered(me, cell.write_epoch, cell.writer, writers_warp, cell.writers_warp_epoch)) {
+    const char* of = cell.write_epoch < me.block ? " of another block" : "";
+    report("race",
+           fmt::format("{} races with the write of thread {}{} at {},", word(a.write), cell.writer, of,
+                       source_line(cell.write_pc)),
+           a.pc);
+  }
+  if (a.write && !(a.atomic && cell.read_atomic) &&
+      unordered(me, cell.read_epoch, cell.reader, cell.readers_warp, cell.readers_warp_epoch)) {
+    report("race", fmt::format("write races with the read at {},", source_line(cell.read_pc)), a.pc);
+  }
+}
+
+void note(const Access& a, const Moment& me, Cell& cell) {
+  if (!a.write || a.atomic) {
+    const bool shared = cell.read_epoch == me.epoch;
+    if (shared && cell.readers_warp != me.warp) {
+      cell.reader = cell.readers_warp = kSeveral;
+    } else if (shared && cell.readers_warp_epoch == me.warp_epoch && cell.reader != me.thread) {
+      cell.reader = kSeveral;
+    } else {
+      cell.reader = me.thread, cell.readers_warp = me.warp;
+    }
+    cell.read_epoch = me.epoch, cell.readers_warp_epoch = me.warp_epoch;
+    cell.read_atomic = a.atomic, cell.read_pc = a.pc;
+  }
+  if (!a.write) return;
+  cell.write_epoch = me.epoch, cell.writer = me.thread, cell.writers_warp_epoch = me.warp_epoch;
+  cell.write_atomic = a.atomic, cell.written = true, cell.write_pc = a.pc;
+}
+
+void report_bounds(const Access& a, const char* where) {
+  report("bounds", fmt::format("{} of {} bytes {}", word(a.write), a.bytes, where), a.pc);
+}
+
+/// Reads of the program's own constants.
+bool is_constant(const Access& a) {
+  const auto* address = static_cast<const char*>(a.address);
+  return !a.write && address >= &__executable_start && address < &_end;
+}
+
+/// Whether the fence allows it; what lies in none of its allocations is not its business.
+void check_window(const Access& a, const Region& region) {
+  const Memory& m = memory();
+  if (std::find(m.fenced.begin(), m.fenced.end(), &region) == m.fenced.end()) return;
+  const auto* begin = static_cast<const std::byte*>(a.address);
+  bool inside = false, writable = false;
+  for (const Window& window : m.windows) {
+    const auto* first = static_cast<const std::byte*>(window.begin);
+    if (begin < first || begin + a.bytes > first + window.bytes) continue;
+    inside = true;
+    writable = writable || window.use != Window::Use::read;
+  }
+  if (!inside) {
+    report_bounds(a, "outside the operation's tensors");
+  } else if (a.write && !writable) {
+    report("bounds", "write to an input", a.pc);
+  }
+}
+
+void on_access(const Access& a) {
+  if (!in_kernel() || on_stack(a.address)) return;
+  Memory& m = memory();
+  Region* region = m.shared.contains(a.address) ? &m.shared : region_of(a.address);
+  if (region == nullptr) return is_constant(a) ? void() : report_bounds(a, "outside every device buffer");
+  const auto first = static_cast<size_t>(static_cast<const std::byte*>(a.address) - region->begin);
+  if (first + a.bytes > region->bytes) return report_bounds(a, "across the end of a buffer");
+  check_window(a, *region);
+  const Moment me = now();
+  for (size_t i = first; i < first + a.bytes; ++i) {
+    Cell& cell = region->cells[i];
+    if (!cell.belongs) return report_bounds(a, "outside every shared variable");
+    if ((!a.write || a.atomic) && !cell.written) {
+      report("uninitialised", "read of memory that nobody has written", a.pc);
+    }
+    check_races(a, me, cell);
+    note(a, me, cell);
+  }
+}
+
+void check_alignment(const void* address, size_t bytes, const void* pc) {
+  if (in_kernel() && reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+    report("alignment", fmt::format("access to {} bytes that begin at no multiple of it", bytes), pc);
+  }
+}
+
+}  // namespace
+
+bool checking() {
+  return memory().checking;
+}
+
+void* allocate_device(size_t bytes) {
+  const size_t margin = checking() ? kMargin : 0;
+  void* whole = nullptr;
+  // The exact size, so that AddressSanitizer's own margin begins right behind it.
+  if (posix_memalign(&whole, kAlignment, bytes + 2 * margin) != 0) return nullptr;
+  auto* begin = static_cast<std::byte*>(whole) + margin;
+  std::memset(begin, 0xFF, bytes);
+  Region& region = memory().regions[begin] = {begin, bytes, {}};
+  if (checking()) region.cells.assign(bytes, Cell{.belongs = true});
+  return begin;
+}
+
+bool free_device(void* address) {
+  if (address == nullptr) return true;
+  if (memory().regions.erase(static_cast<std::byte*>(address)) == 0) return false;
+  memory().last = nullptr;
+  std::free(static_cast<std::byte*>(address) - (checking() ? kMargin : 0));
+  return true;
+}
+
+void mark_written(const void* address, size_t bytes) {
+  if (!checking()) return;
+  Region* region = region_of(address);
+  if (region == nullptr) return;
+  const auto first = static_cast<size_t>(static_cast<const std::byte*>(address) - region->begin);
+  if (first + bytes > region->bytes) return report("bounds", "a copy reaches across the end of a buffer");
+  for (size_t i = first; i < first + bytes; ++i) region->cells[i].written = true;
+}
+
+void reset_shared() {
+  Memory& m = memory();
+  m.shared.begin = m.shared_bytes;
+  if (checking()) {
+    m.shared.cells.resize(kSharedBytes);
+    std::fill_n(m.shared.cells.begin(), m.shared_used, Cell{});
+  }
+  m.shared_used = 0;
+  m.shared_variables.clear();
+  __asan_poison_memory_region(m.shared_bytes, kSharedBytes);
+}
+
+void* shared_variable(const void* key, size_t bytes) {
+  Memory& m = memory();
+  const auto [variable, is_new] = m.shared_variables.try_emplace(key);
+  if (!is_new) return variable->second;
+  constexpr size_t kGap = 128;
+  const size_t begin = (m.shared_used + 2 * kGap - 1) / kGap * kGap;
+  if (begin + bytes > kSharedBytes)
+    throw std::logic_error("a kernel has more than 48 KiB of shared variables");
+  m.shared_used = begin + bytes;
+  std::byte* place = m.shared_bytes + begin;
+  __asan_unpoison_memory_region(place, bytes);
+  std::memset(place, 0xFF, bytes);  // NaN in every floating type
+  if (checking()) {
+    for (size_t i = begin; i < begin + bytes; ++i) m.shared.cells[i].belongs = true;
+  }
+  return variable->second = place;
+}
+
+void atomic_access(const void* address, size_t bytes) {
+  const void* pc = __builtin_return_address(0);
+  check_alignment(address, bytes, pc);
+  if (checking()) on_access({address, bytes, true, true, pc});
+}
+
+Fence::Fence(std::vector<Window> windows) : windows_(std::move(windows)) {
+  Memory& m = memory();
+  for (const Window& window : windows_) {
+    Region* region = region_of(window.begin);
+    if (region == nullptr) throw std::logic_error("a tensor lies outside the device's memory");
+    if (std::find(m.fenced.begin(), m.fenced.end(), region) == m.fenced.end()) m.fenced.push_back(region);
+  }
+  for (const Region* region : m.fenced) __asan_poison_memory_region(region->begin, region->bytes);
+  for (const Window& window : windows_) __asan_unpoison_memory_region(window.begin, window.bytes);
+  m.windows = windows_;
+  if (!checking()) return;
+  for (const Window& window : windows_) {
+    if (window.use != Window::Use::write && window.use != Window::Use::workspace) continue;
+    Region* region = region_of(window.begin);
+    const auto first = static_cast<size_t>(static_cast<std::byte*>(window.begin) - region->begin);
+    for (size_t i = first; i < first + window.bytes; ++i) region->cells[i].written = false;
+  }
+}
+
+Fence::~Fence() {
+  Memory& m = memory();
+  for (const Region* region : m.fenced) __asan_unpoison_memory_region(region->begin, region->bytes);
+  m.windows.clear();
+  m.fenced.clear();
+}
+
+void Fence::expect_written() const {
+  if (!checking()) return;
+  for (const Window& window : windows_) {
+    if (window.use != Window::Use::write) continue;
+    const Region* region = region_of(window.begin);
+    const auto first = static_cast<size_t>(static_cast<std::byte*>(window.begin) - region->begin);
+    size_t missing = 0;
+    for (size_t i = first; i < first + window.bytes; ++i) missing += !region->cells[i].written;
+    if (missing > 0) {
+      report("output", fmt::format("{} of {} bytes of an output were not written", missing, window.bytes));
+    }
+  }
+}
+
+}  // namespace trainer::emulation
+
+// What g++ calls in code compiled with -fsanitize=thread; ThreadSanitizer's own library is not linked.
+#define TRAINER_ACCESS(name, bytes, is_write)                                                      \
+  void __tsan_##name##bytes(void* address) {                                                       \
+    const void* pc = __builtin_return_address(0);                                                  \
+    trainer::emulation::check_alignment(address, bytes, pc);                                       \
+    trainer::emulation::on_access({address, bytes, is_write, false, pc});                          \
+  }                                                                                                \
+  void __tsan_unaligned_##name##bytes(void* address) {                                             \
+    trainer::emulation::on_access({address, bytes, is_write, false, __builtin_return_address(0)}); \
+  }
+#define TRAINER_ACCESSES(bytes) TRAINER_ACCESS(read, bytes, false) TRAINER_ACCESS(write, bytes, true)
+
+extern "C" {
+TRAINER_ACCESSES(1)
+TRAINER_ACCESSES(2)
+TRAINER_ACCESSES(4)
+TRAINER_ACCESSES(8)
+TRAINER_ACCESSES(16)
+void __tsan_read_range(void* address, size_t bytes) {
+  trainer::emulation::on_access({address, bytes, false, false, __builtin_return_address(0)});
+}
+void __tsan_write_range(void* address, size_t bytes) {
+  trainer::emulation::on_access({address, bytes, true, false, __builtin_return_address(0)});
+}
+void __tsan_init() {
+  trainer::emulation::memory().checking = true;
+}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void*, void*) {}
+void __tsan_vptr_read(void*) {}
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace trainer::emulation {
+
+/// Device memory with a record of who touched each byte, kept where kernels are compiled with checks.
+void* allocate_device(size_t bytes);
+bool free_device(void* memory);
+/// The host, or a copy, has written these bytes.
+void mark_written(const void* address, size_t bytes);
+
+/// Whether kernels report their accesses: they were compiled with -fsanitize=thread.
+bool checking();
+
+// The memory that blocks share; emptied for each block.
+void reset_shared();
+
+/// A tensor in one of the two large allocations of a plan, as one kernel may use it.
+struct Window {
+  /// `write` has no value before, and all of it after; a `workspace` has none before or after.
+  enum class Use { read, update, write, workspace };
+  void* begin;
+  size_t bytes;
+  Use use;
+};
+
+/// While it lives, kernels may touch within the allocations in which its windows lie no bytes but theirs.
+class Fence {
+ public:
+  explicit Fence(std::vector<Window> windows);
+  ~Fence();
+  Fence(const Fence&) = delete;
+  Fence& operator=(const Fence&) = delete;
+  /// Reports windows that were to be written and have bytes that nobody wrote.
+  void expect_written() const;
+
+ private:
+  std::vector<Window> windows_;
+};
+
+}  // namespace trainer::emulation

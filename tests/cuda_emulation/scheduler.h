@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trainer::emulation {
+
+/// In which order threads and blocks run: 0 as numbered, 1 backwards, otherwise at random from this seed.
+void set_schedule(uint32_t seed);
+
+/// " (block 0,0,0 thread 3,0,0)", or nothing between launches.
+std::string running_thread();
+
+/// Which thread runs, and since when nothing it did is ordered against the others; for finding races.
+struct Moment {
+  uint32_t launch, block, epoch;  ///< counters that only grow: of launches, blocks and barriers
+  uint16_t thread, warp, warp_epoch;
+};
+/// Whether a thread runs at all; otherwise host code does.
+bool in_kernel();
+Moment now();
+/// The same warp's count of __syncwarp since the last barrier.
+uint16_t warp_epoch(uint16_t warp);
+/// Whether an address lies on the running thread's stack.
+bool on_stack(const void* address);
+
+}  // namespace trainer::emulation
