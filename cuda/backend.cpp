@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
+#include "cuda/timeline.h"
 
 namespace trainer::cuda {
 namespace {
@@ -61,6 +62,7 @@ class CudaBackend final : public Backend {
     device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
       return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
     });
+    timeline_.emplace(device_.stream.get());
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
     add_own_kernels(handlers_);
@@ -87,7 +89,22 @@ class CudaBackend final : public Backend {
     return find(handlers_, context.op)->compile(device_, context, choice, slots);
   }
 
-  void synchronize() override { check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU"); }
+  bool works_later() const override { return true; }
+  int64_t point() override { return timeline_->point(); }
+  bool passed(int64_t point) override { return timeline_->passed(point); }
+  void wait(int64_t point) override { timeline_->wait(point); }
+  std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override {
+    return timeline_->make_stopwatch(points);
+  }
+  std::unique_ptr<Kernel> record(const std::function<void()>& work) override {
+    return timeline_->record(work);
+  }
+  void send(std::span<const HostCopy> copies, int64_t after) override { timeline_->send(copies, after); }
+  void fetch(void* host, const void* device, int64_t bytes) override {
+    check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                          device_.stream.get()),
+          "copying from the GPU");
+  }
 
   Buffer allocate(int64_t bytes) override {
     // An empty buffer still gets an address, so that sub-arrays of it can be formed.
@@ -147,7 +164,7 @@ class CudaBackend final : public Backend {
   void copy(void* to, const void* from, int64_t elements, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(elements) * 4, kind, device_.stream.get()),
           "copying");
-    synchronize();
+    check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
   }
 
   [[noreturn]] void out_of_memory(int64_t bytes) const {
@@ -163,6 +180,7 @@ class CudaBackend final : public Backend {
   }
 
   Device device_;
+  std::optional<Timeline> timeline_;  ///< of the stream
   Handlers handlers_;
   std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it
 };

@@ -38,6 +38,7 @@ class DescribedBackend final : public Backend {
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
     return cuda::select_reorder(context, from, to);
   }
+  bool works_later() const override { return true; }
   bool shares_host_memory() const override { return false; }
   int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
 

@@ -23,7 +23,8 @@ std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use u
     return make_cpu_backend(static_cast<int>(recipe.device.threads),
                             recipe.runtime.autotune ? &tuning : nullptr);
   }
-  const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr};
+  const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+                               .deterministic = recipe.run.deterministic};
   if (use == Use::train) return load_backend(recipe.device.type, request);
   if (recipe.device.model != "auto") return plan_for(recipe.device.model, recipe, request);
   try {

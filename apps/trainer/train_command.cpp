@@ -37,6 +37,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
   diagnostics.throw_if_any();
   const Loading loading{.workers = recipe.data.workers,
                         .prefetch = recipe.data.prefetch,
+                        .kept = InputFeed::kept(backend),
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
   const Labels labels = label_kind(job.program);
@@ -111,7 +112,7 @@ LoopResult run_loop(TrainingLoop& loop, UnreadableList& unreadable) {
 /// now.
 Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
   try {
-    return Executable(job.plan, backend);
+    return Executable(job.plan, backend, recipe.runtime.cuda_graph);
   } catch (const Error& problem) {
     if (problem.code() != ExitCode::out_of_memory) throw;
     throw Error(ExitCode::out_of_memory,

@@ -16,6 +16,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   LoopSettings settings{.global_batch_size = training.global_batch_size,
                         .micro_batches = training.micro_batches(),
                         .metrics = recipe.validation.metrics};
+  settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
@@ -61,11 +62,12 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   }
   const int64_t rows = recipe.training.micro_batch();
   const auto& input = recipe.model.input;
-  int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch,
-                                           label_kind(job.program));
-  if (job.validation) rings *= 2;
+  const Loading loading{
+      .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
+  const int64_t feeds = job.validation ? 2 : 1;
+  if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.shares_host_memory() ? budget.kinds : budget.host;
-  add_bytes(host, "batches", rings);
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));

@@ -12,6 +12,11 @@ void RunSection::declare(Fields& fields) {
            "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are filled "
            "in")
       .keeps_mathematics();
+  fields
+      .add("deterministic", &deterministic,
+           "take no algorithm of a GPU's libraries whose last bits vary from run to run; on a CPU there are "
+           "none")
+      .keeps_mathematics();
   fields.add("seed", &seed, "of everything random: first weights, order, augmentation, dropout").at_least(0);
 }
 
@@ -48,6 +53,8 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 void RuntimeSection::declare(Fields& fields) {
   fields.add("autotune", &autotune,
              "time the algorithms of each convolution once and keep the fastest with the run");
+  fields.add("cuda_graph", &cuda_graph,
+             "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }
 
 void TrainingSection::declare(Fields& fields) {

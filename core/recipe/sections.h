@@ -18,6 +18,7 @@ struct RunSection {
   std::string name;  ///< default: the recipe's file name without extension
   std::string output_dir = "runs/{run.name}-{hash}";
   int64_t seed = 0;
+  bool deterministic = false;
   void declare(Fields& fields);
 };
 
@@ -39,6 +40,7 @@ struct MemorySection {
 
 struct RuntimeSection {
   bool autotune = false;
+  bool cuda_graph = true;
   void declare(Fields& fields);
 };
 

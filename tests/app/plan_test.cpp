@@ -209,7 +209,7 @@ TEST_CASE("training.micro_batch_size=auto is the largest divisor that fits: the 
   const Workspace workspace;
   const std::string recipe = kConfigs + "fashion_mnist_cnn.yaml";
   const std::vector<std::string> rest{recipe, "data.format=synthetic", "training.global_batch_size=96",
-                                      "device.memory=120MiB"};
+                                      "device.memory=90MiB"};
   const auto with_rows = [&](const std::string& rows) {
     std::vector<std::string> words = rest;
     words.push_back("training.micro_batch_size=" + rows);
