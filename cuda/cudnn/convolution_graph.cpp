@@ -85,7 +85,9 @@ Descriptor convolution(const ConvolutionGraph& graph, const Descriptor& y) {
 Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& from, const Descriptor* other,
                      const Descriptor& to) {
   Descriptor how(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "an element-wise function");
-  how.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  how.set(CUDNN_ATTR_POINTWISE_MODE, mode)
+      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);  // as our own relu
   how.finalize();
   Descriptor made(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "an element-wise operation");
   made.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how).set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, from);

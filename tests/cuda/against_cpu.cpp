@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
@@ -154,6 +156,16 @@ TEST_CASE("convolutions and both their gradients agree with the CPU's at odd siz
     compare(*gpu, backward_data(one), 1, kMatrix);
     compare(*gpu, backward_weights(one, 0), 1, kMatrix);
     compare(*gpu, backward_weights(one, 1), 1, kMatrix);
+  }
+}
+
+TEST_CASE("a relu in the same kernel as a product keeps what is no number: a loss scale hangs on it") {
+  const auto gpu = cuda_or_skip();
+  if (gpu == nullptr) return;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const OneOperation& operation : {forward(convolution_cases()[0], true, true),
+                                        linear(31, 33, 10, true, true), linear(31, 33, 10, false, true)}) {
+    for (const float value : run_on(*gpu, operation, 1, nan)) REQUIRE(std::isnan(value));
   }
 }
 
