@@ -69,6 +69,7 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
 }
 
 void add_own_kernels(Handlers& handlers) {
+  add_batch_norm(handlers);
   add_elementwise(handlers);
   add_loss(handlers);
   add_movement(handlers);

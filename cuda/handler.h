@@ -31,6 +31,7 @@ struct Handler {
 using Handlers = std::unordered_map<std::type_index, Handler>;
 
 // Each file of operations adds its own.
+void add_batch_norm(Handlers& handlers);
 void add_elementwise(Handlers& handlers);
 void add_loss(Handlers& handlers);
 void add_movement(Handlers& handlers);

@@ -105,6 +105,7 @@ std::vector<KernelCase> kernel_cases() {
   std::vector<KernelCase> cases;
   add_elementwise_cases(cases);
   add_loss_cases(cases);
+  add_image_cases(cases);
   add_movement_cases(cases);
   add_optimizer_cases(cases);
   return cases;

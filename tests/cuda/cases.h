@@ -20,6 +20,7 @@ std::vector<KernelCase> kernel_cases();
 
 // Each file adds its own.
 void add_elementwise_cases(std::vector<KernelCase>& cases);
+void add_image_cases(std::vector<KernelCase>& cases);
 void add_loss_cases(std::vector<KernelCase>& cases);
 void add_movement_cases(std::vector<KernelCase>& cases);
 void add_optimizer_cases(std::vector<KernelCase>& cases);
