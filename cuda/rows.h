@@ -27,6 +27,12 @@ struct RowWalk {
     parts = (rows + rows_of_block - 1) / rows_of_block;
   }
 
+  /// All rows to each block: for several matrices, one to a layer of the grid.
+  RowWalk in_one_part() const {
+    RowWalk walk = *this;
+    walk.parts = 1, walk.rows_of_block = rows;
+    return walk;
+  }
   TRAINER_HD int64_t octets() const { return (channels + Octet::kSize - 1) / Octet::kSize; }
   int64_t columns() const { return (octets() + wide - 1) / wide; }
   int64_t high() const { return kThreads / wide; }

@@ -1,84 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "core/graph/ops/batch_norm.h"
-#include "core/graph/ops/binary.h"
-#include "core/graph/ops/unary.h"
+#include "core/graph/ops/channels.h"
+#include "core/graph/ops/dropout.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/resample2d.h"
+#include "core/graph/ops/stochastic_depth.h"
 #include "tests/cuda/cases.h"
 
 namespace trainer {
 namespace {
 
-/// One block and several, one part of the rows and several, channels in whole eights and not.
-const std::vector<Shape> kImages = {{3, 5, 2, 1},   {1, 2, 3, 5},   {2, 16, 4, 4},  {3, 17, 5, 3},
-                                    {2, 33, 17, 9}, {5, 8, 23, 23}, {2, 264, 9, 5}, {4, 64, 1, 1}};
+const std::vector<Shape> kImages = {{2, 3, 5, 7}, {1, 17, 10, 6}, {3, 8, 7, 9}, {2, 40, 6, 8}};
 
-TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
-  const Shape channels{sketch.build().shape(x)[1]};
-  const TensorId gamma = sketch.parameter("gamma", channels, Values::positive);
-  const TensorId beta = sketch.parameter("beta", channels);
-  const auto y = sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, relu), {x, gamma, beta, residual});
-  sketch.output("mean", y[1]);
-  sketch.output("variance", y[2]);
-  return y[0];
+const std::vector<Conv2dGeometry> kWindows = {
+    {.kernel = {2, 2}, .stride = {2, 2}},
+    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
+    {.kernel = {3, 2}, .stride = {1, 3}, .padding = {1, 0}},
+    {.kernel = {2, 2}, .stride = {3, 3}},
+};
+
+template <class Pool>
+KernelCase pool(const char* name, const Shape& shape, const Conv2dGeometry& window) {
+  return differentiable(fmt::format("{} {} {}", name, to_string(shape), window.text()), [=](Sketch& sketch) {
+    return sketch.build().emit<Pool>({sketch.parameter("x", shape, Values::distinct)}, window);
+  });
 }
 
-void draft_batch_norm(Sketch& sketch, const Shape& shape, bool residual, bool relu) {
-  const TensorId x = sketch.parameter("x", shape);
-  const TensorId y = normalised(sketch, x, residual ? sketch.parameter("r", shape) : kNone, relu);
-  sketch.output("y", y);
-  sketch.loss(y);
-}
-
-/// y = relu(batch_norm(x) + r) is read twice, so that its gradient is a sum that fusion moves into the
-/// normalisation's.
-void draft_fused(Sketch& sketch, const Shape& shape) {
-  Builder& build = sketch.build();
-  const TensorId norm = normalised(sketch, sketch.parameter("x", shape), kNone, false);
-  const TensorId sum = build.emit<Binary>({norm, sketch.parameter("r", shape)}, Binary::Kind::add);
-  const TensorId y = build.emit<Unary>({sum}, elementwise::Function(elementwise::Relu{}));
-  const TensorId branch = build.emit<Unary>({y}, elementwise::Function(elementwise::Tanh{}));
-  sketch.loss(build.emit<Binary>({y, branch}, Binary::Kind::add));
-}
-
-void draft_given(Sketch& sketch, const Shape& shape) {
-  const Shape channels{shape[1]};
-  const TensorId gamma = sketch.input("gamma", channels), beta = sketch.input("beta", channels),
-                 mean = sketch.input("mean", channels),
-                 variance = sketch.input("variance", channels, Values::positive);
-  const TensorId x = sketch.input("x", shape), w = sketch.input("w", {shape[1], 5, 3, 2}),
-                 bias = sketch.input("bias", channels);
-  sketch.output("y", sketch.build().emit<BatchNormInference>({x, gamma, beta, mean, variance}, 1e-3));
-  for (const TensorId b : {bias, kNone}) {
-    const auto folded =
-        sketch.build().emit_all(std::make_shared<FoldBatchNorm>(1e-3), {w, b, gamma, beta, mean, variance});
-    sketch.output(fmt::format("w {}", b == kNone), folded[0]);
-    sketch.output(fmt::format("b {}", b == kNone), folded[1]);
-  }
-  sketch.loss(sketch.parameter("p", {3, 2}));
-}
-
-void add_batch_norm(std::vector<KernelCase>& cases) {
+void add_pools(std::vector<KernelCase>& cases) {
   for (const Shape& shape : kImages) {
-    for (const bool residual : {false, true}) {
-      for (const bool relu : {false, true}) {
-        // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
-        const bool narrow = !relu && numel(shape) / shape[1] >= 16;
-        cases.push_back({fmt::format("batch_norm {} residual {} relu {}", to_string(shape), residual, relu),
-                         [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu); }, narrow});
-      }
+    for (const Conv2dGeometry& window : kWindows) {
+      cases.push_back(pool<MaxPool2d>("max_pool2d", shape, window));
+      cases.back().narrow = false;  // rounding makes neighbours on the grid equal
+      cases.push_back(pool<AvgPool2d>("avg_pool2d", shape, window));
     }
-    cases.push_back({fmt::format("batch_norm, its gradient a sum, {}", to_string(shape)),
-                     [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});
-    cases.push_back({fmt::format("batch_norm_inference and fold_batch_norm {}", to_string(shape)),
-                     [=](Sketch& sketch) { draft_given(sketch, shape); }});
+    cases.push_back(pool<AvgPool2d>("global", shape, {.kernel = {shape[2], shape[3]}}));
+  }
+  cases.push_back(pool<AvgPool2d>("global", {2, 264, 5, 17}, {.kernel = {5, 17}}));
+  cases.push_back({"a max pool whose places nobody wants", [](Sketch& sketch) {
+                     const TensorId x = sketch.input("x", {3, 17, 9, 7}, Values::distinct);
+                     sketch.output("y", sketch.build().emit<MaxPool2d>({x}, kWindows[1]));
+                     sketch.loss(sketch.parameter("unrelated", {2, 3}));
+                   }});
+}
+
+void add_factors(std::vector<KernelCase>& cases) {
+  // The last one has several parts of rows to sum.
+  for (const Shape& shape : {kImages[0], kImages[1], kImages[3], Shape{5, 8, 23, 23}}) {
+    cases.push_back(differentiable(fmt::format("scale_channels {}", to_string(shape)), [=](Sketch& sketch) {
+      const TensorId x = sketch.parameter("x", shape), s = sketch.parameter("s", {shape[0], shape[1], 1, 1});
+      return sketch.build().emit<ScaleChannels>({x, s});
+    }));
+    cases.push_back(differentiable(fmt::format("add_channels {}", to_string(shape)), [=](Sketch& sketch) {
+      const TensorId x = sketch.parameter("x", shape), b = sketch.parameter("b", {shape[1]});
+      return sketch.build().emit<AddChannels>({x, b});
+    }));
+  }
+}
+
+void add_resampling(std::vector<KernelCase>& cases) {
+  struct Sizes {
+    Shape x;
+    Extent2 output;
+  };
+  for (const auto rule :
+       {Resampling::nearest, Resampling::bilinear, Resampling::bilinear_aligned, Resampling::average}) {
+    for (const Sizes& s : {Sizes{{2, 3, 5, 7}, {10, 21}}, Sizes{{1, 17, 7, 9}, {3, 4}},
+                           Sizes{{2, 8, 1, 6}, {3, 12}}, Sizes{{1, 16, 6, 6}, {6, 6}}}) {
+      cases.push_back(differentiable(
+          fmt::format("{} {} to {}x{}", to_string(rule), to_string(s.x), s.output[0], s.output[1]),
+          [=](Sketch& sketch) {
+            return sketch.build().emit<Resample2d>({sketch.parameter("x", s.x)}, rule, s.output);
+          }));
+    }
   }
 }
 
 }  // namespace
 
 void add_image_cases(std::vector<KernelCase>& cases) {
-  add_batch_norm(cases);
+  add_pools(cases);
+  add_factors(cases);
+  add_resampling(cases);
+}
+
+void add_random_cases(std::vector<KernelCase>& cases) {
+  const DropoutRule rule{.p = 0.3, .key = random_key(5, "layer")};
+  for (const Shape& shape : {Shape{5, 31}, Shape{3, 8}, Shape{2, 1033}, Shape{7, 3, 3, 2}}) {
+    auto draft = [=](Sketch& sketch, bool whole_samples) {
+      const std::vector<TensorId> inputs{sketch.parameter("x", shape),
+                                         sketch.integers("samples", shape[0], 1000),
+                                         sketch.integers("step", 1, 50)};
+      return whole_samples ? sketch.build().emit<StochasticDepth>(inputs, rule)
+                           : sketch.build().emit<Dropout>(inputs, rule);
+    };
+    cases.push_back(differentiable(fmt::format("dropout {}", to_string(shape)),
+                                   [=](Sketch& sketch) { return draft(sketch, false); }));
+    cases.push_back(differentiable(fmt::format("stochastic_depth {}", to_string(shape)),
+                                   [=](Sketch& sketch) { return draft(sketch, true); }));
+  }
 }
 
 }  // namespace trainer
