@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "cuda/handler.h"
+#include "cuda/timeline.h"
 
 namespace trainer::cuda {
 namespace {
@@ -56,6 +57,7 @@ class CudaBackend final : public Backend {
     device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
       return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
     });
+    timeline_.emplace(device_.stream.get());
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     size_t total = 0;
     check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
@@ -80,6 +82,23 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
     return find(handlers_, context.op)->compile(device_, context, choice, slots);
+  }
+
+  bool works_later() const override { return true; }
+  int64_t point() override { return timeline_->point(); }
+  bool passed(int64_t point) override { return timeline_->passed(point); }
+  void wait(int64_t point) override { timeline_->wait(point); }
+  std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override {
+    return timeline_->make_stopwatch(points);
+  }
+  std::unique_ptr<Kernel> record(const std::function<void()>& work) override {
+    return timeline_->record(work);
+  }
+  void send(std::span<const HostCopy> copies, int64_t after) override { timeline_->send(copies, after); }
+  void fetch(void* host, const void* device, int64_t bytes) override {
+    check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                          device_.stream.get()),
+          "copying from the GPU");
   }
 
   Buffer allocate(int64_t bytes) override {
@@ -142,6 +161,7 @@ class CudaBackend final : public Backend {
   }
 
   Device device_;
+  std::optional<Timeline> timeline_;  ///< of the stream
   Handlers handlers_;
   size_t free_at_start_ = 0;
 };

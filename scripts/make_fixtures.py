@@ -313,7 +313,7 @@ def schedules():
 
 # Loss curves: weights and batches come from the same counters as core/engine/initialize.cpp's ---------------------
 
-SEED, STEPS, BATCHES = 1, 20, 4
+SEED, STEPS, BATCHES, EVALUATED_AFTER = 1, 20, 4, 1
 
 
 def random_key(seed, name):
@@ -439,7 +439,7 @@ def first_weights(model):
 
 
 def curve(make, image_shape, label_shape, classes, lr, threads, channels_last):
-    """The loss of each step."""
+    """The loss of each step, and after EVALUATED_AFTER the logits of two samples in evaluation."""
     torch.set_num_threads(threads)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     model = make()
@@ -457,15 +457,24 @@ def curve(make, image_shape, label_shape, classes, lr, threads, channels_last):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return np.array(losses)
+        if step + 1 == EVALUATED_AFTER:
+            with torch.no_grad():
+                logits = model.eval()(batches[BATCHES - 1][0])[:2].contiguous()
+            model.train()
+    return np.array(losses), logits
 
 
 def curves():
     out = {}
     for name, training in CURVES.items():
-        base = curve(*training, 1, False)
-        others = [curve(*training, threads, last) for threads, last in [(2, False), (1, True), (2, True)]]
+        base, logits = curve(*training, 1, False)
+        runs = [curve(*training, threads, last) for threads, last in [(2, False), (1, True), (2, True)]]
+        others = [losses for losses, _ in runs]
         out[f"{name}/losses"] = torch.from_numpy(base)
+        out[f"{name}/logits"] = logits
+        own = max((other - logits).norm() / logits.norm() for _, other in runs)
+        out[f"{name}/logits_spread"] = own.reshape(1)
+        print(name, "logits differ by", own.item())
         out[f"{name}/spread"] = torch.from_numpy(np.max([abs(other - base) for other in others], axis=0))
         print(name, base[0], base[-1], "spread", out[f"{name}/spread"].max().item())
     write("curves", out)

@@ -77,6 +77,10 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
 
   CLI::App* train = app.add_subcommand("train", "train what the recipe says");
   add_recipe_options(*train, arguments);
+  train
+      ->add_option("--profile", arguments.profiled_steps,
+                   "time each operation of this many steps, from the third on, for chrome://tracing")
+      ->check(CLI::PositiveNumber);
   CLI::App* plan = app.add_subcommand("plan", "show what would run: layers, work, memory; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option(

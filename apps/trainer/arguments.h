@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct Arguments {
   bool dump_config = false;
   std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
   std::vector<std::string> disabled_passes;  ///< plan, train
+  int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, data stats
   std::string out;                           ///< data pack: the record file
   std::string split = "train";               ///< data pack: "train" or "val"

@@ -37,6 +37,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
   diagnostics.throw_if_any();
   const Loading loading{.workers = recipe.data.workers,
                         .prefetch = recipe.data.prefetch,
+                        .kept = InputFeed::kept(backend),
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
   const Labels labels = label_kind(job.program);
@@ -105,11 +106,11 @@ LoopResult run_loop(TrainingLoop& loop, UnreadableList& unreadable) {
 
 /// Trains in a directory that is this process's own now.
 void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning,
-           RunDirectory& directory, Progress& progress, Log& log) {
+           RunDirectory& directory, Progress& progress, Log& log, int64_t profiled_steps) {
   const std::filesystem::path list = directory.file("bad_samples.txt");
   const Feed train_feed = open_feed(recipe, job, backend, Split::train, list);
   const Feed validation_feed = open_feed(recipe, job, backend, Split::val, list);
-  Executable executable(job.plan, backend);
+  Executable executable(job.plan, backend, recipe.runtime.cuda_graph);
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
   if (job.settings.averages) start_averages(executable);
@@ -122,8 +123,13 @@ void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning&
   for (const Feed* feed : {&train_feed, &validation_feed}) {
     if (feed->source) unreadable.watch(*feed->source);
   }
+  Trace trace(directory.file("trace.json"), profiled_steps);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
-                    {.metrics = metrics, .progress = progress, .log = log, .unreadable = unreadable});
+                    {.metrics = metrics,
+                     .progress = progress,
+                     .log = log,
+                     .unreadable = unreadable,
+                     .trace = profiled_steps > 0 ? &trace : nullptr});
   const LoopResult result = run_loop(loop, unreadable);
   save_weights(executable, directory.file("model.safetensors"));
   if (job.settings.averages) save_averages(executable, directory.file("model_ema.safetensors"));
@@ -157,7 +163,7 @@ int train_command(const Arguments& arguments) {
     log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
     return 0;
   }
-  train(*recipe, *backend, job, tuning, directory, progress, log);
+  train(*recipe, *backend, job, tuning, directory, progress, log, arguments.profiled_steps);
   return 0;
 }
 

@@ -61,7 +61,36 @@ bool JpegTable::build(const JpegCode& code, bool is_ac) {
     }
     end_[at] = next;
   }
+  if (is_ac) build_runs();
   return is_of_8_bits;
+}
+
+void JpegTable::build_runs() {
+  // The code that the next bits begin with: its length, 0 for longer ones, and its symbol.
+  std::array<uint8_t, size_t{1} << kBits> lengths{}, symbols{};
+  for (int length = 1; length <= kBits; ++length) {
+    const auto at = static_cast<size_t>(length);
+    const auto begin = static_cast<std::ptrdiff_t>(first_[at] << (kBits - length)),
+               end = static_cast<std::ptrdiff_t>(end_[at] << (kBits - length));
+    std::fill(lengths.begin() + begin, lengths.begin() + end, static_cast<uint8_t>(length));
+    for (uint32_t code = first_[at]; code < end_[at]; ++code) {
+      const auto first = symbols.begin() + static_cast<std::ptrdiff_t>(code << (kBits - length));
+      std::fill(first, first + (std::ptrdiff_t{1} << (kBits - length)),
+                symbols_[static_cast<size_t>(offset_[at]) + code - first_[at]]);
+    }
+  }
+  for (uint32_t bits = 0; bits < runs_.size(); ++bits) {
+    uint32_t taken = 0, advance = 0, ends = 0;
+    while (taken < kBits && ends == 0) {
+      const uint32_t rest = bits << taken & (runs_.size() - 1), length = lengths[rest],
+                     symbol = symbols[rest];
+      if (length == 0 || length > kBits - taken) break;
+      ends = (symbol & 15) == 0 && symbol != 0xF0 ? kEnds : 0;
+      advance += ends != 0 ? 0 : (symbol >> 4) + 1;
+      taken += length + (symbol & 15);
+    }
+    runs_[bits] = taken | advance << 8 | ends;
+  }
 }
 
 JpegTable::Entry JpegTable::long_code(uint64_t bits) const {
@@ -141,27 +170,57 @@ inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTabl
 /// 56 bits hold two coefficients, of at most 16 + 11 bits each, so that every other one need fill them again.
 TRAINER_MULTIVERSION bool decode_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac,
                                             int& last_dc, int16_t* block) {
-  int16_t unwanted[64];
-  int16_t* const to = block != nullptr ? block : unwanted;
   JpegBits bits = stream;
   uint32_t run = 0;
   int value = 0;
   fill(bits);
   if (!next(bits, dc, run, value)) return false;
   last_dc = static_cast<int16_t>(last_dc + value);
-  to[0] = static_cast<int16_t>(last_dc);
+  block[0] = static_cast<int16_t>(last_dc);
   uint32_t k = 1;
   while (k < 64) {
     if (!next(bits, ac, run, value)) return false;
     k += run;
     if (k >= JpegTable::kEndRun) break;
-    to[kNatural[k++]] = static_cast<int16_t>(value);
+    block[kNatural[k++]] = static_cast<int16_t>(value);
     fill(bits);
     if (k >= 64) break;
     if (!next(bits, ac, run, value)) return false;
     k += run;
     if (k >= JpegTable::kEndRun) break;
-    to[kNatural[k++]] = static_cast<int16_t>(value);
+    block[kNatural[k++]] = static_cast<int16_t>(value);
+  }
+  stream = bits;
+  return k <= 64 || k >= JpegTable::kEndRun;
+}
+
+/// Several codes at once, but for those at the end of a block that has no code for its end: what follows is
+/// the next block's.
+TRAINER_MULTIVERSION bool skip_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac,
+                                          int& last_dc) {
+  JpegBits bits = stream;
+  uint32_t run = 0;
+  int value = 0;
+  fill(bits);
+  if (!next(bits, dc, run, value)) return false;
+  last_dc = static_cast<int16_t>(last_dc + value);
+  uint32_t k = 1;
+  auto take_several = [&] {
+    const uint32_t codes = ac.lookup_run(bits.bits), after = k + (codes >> 8 & 0xFF);
+    if (after >= 64 || (codes & 0xFF) == 0) return false;
+    bits.bits <<= codes & 63;
+    bits.count -= codes & 0xFF;
+    k = (codes & JpegTable::kEnds) != 0 ? JpegTable::kEndRun : after;
+    return true;
+  };
+  while (k < 64) {
+    fill(bits);  // several take at most 10 + 15 bits
+    if (take_several() && (k >= 64 || take_several())) continue;
+    if (k >= 64) break;
+    if (!next(bits, ac, run, value)) return false;
+    k += run;
+    if (k >= JpegTable::kEndRun) break;
+    ++k;
   }
   stream = bits;
   return k <= 64 || k >= JpegTable::kEndRun;

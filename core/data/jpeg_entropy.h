@@ -31,15 +31,23 @@ class JpegTable {
   static constexpr uint32_t kEndRun = 128;
 
   Entry lookup(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
+
+  /// For passing over a block: as many codes as begin and end within the bits looked up, with their values.
+  /// Bits 0 to 7: how many bits these take; 8 to 15: by how much they advance; 16: the last one is the end of
+  /// the block, which is not in the advance. Nothing taken: the code is longer than kBits, or none.
+  uint32_t lookup_run(uint64_t bits) const { return runs_[bits >> (64 - kBits)]; }
+  static constexpr uint32_t kEnds = 1 << 16;
   /// A code of more than kBits bits, with kSplit; 0 where there is none.
   Entry long_code(uint64_t bits) const;
 
  private:
   Entry split_entry(uint8_t symbol, int length) const;
+  void build_runs();
 
   std::array<Entry, size_t{1} << kBits> entries_;
-  std::array<uint32_t, 17> first_, end_;  // of the codes of each length
-  std::array<int, 17> offset_;            // of their symbols
+  std::array<uint32_t, size_t{1} << kBits> runs_;  // of codes of AC coefficients
+  std::array<uint32_t, 17> first_, end_;           // of the codes of each length
+  std::array<int, 17> offset_;                     // of their symbols
   std::array<uint8_t, 256> symbols_;
   bool is_ac_ = false;
 };
@@ -84,9 +92,12 @@ class JpegStream {
   uint8_t buffer_[kPiece + 3 * kMostBlockBytes];
 };
 
-/// One block of 8x8 coefficients in their natural order, which `block` holds as zeros; null: only passes over
-/// it. Returns false where the data is damaged; `stream` must be prepared.
+/// One block of 8x8 coefficients in their natural order, which `block` holds as zeros. Returns false where
+/// the data is damaged; `stream` must be prepared.
 bool decode_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc,
                        int16_t* block);
+
+/// The same for a block that nobody wants to see.
+bool skip_jpeg_block(JpegBits& stream, const JpegTable& dc, const JpegTable& ac, int& last_dc);
 
 }  // namespace trainer

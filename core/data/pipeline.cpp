@@ -7,20 +7,23 @@
 
 namespace trainer {
 
-int64_t DataPipeline::slot_count(int64_t workers, int64_t prefetch) {
-  // Without workers nothing is made ahead; otherwise one slot is with the consumer.
-  return workers == 0 ? 1 : std::max(workers, prefetch) + 1;
+int64_t DataPipeline::slot_count(const Loading& loading) {
+  // Without workers nothing is made ahead.
+  return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers, loading.prefetch));
 }
 
-int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch,
-                                 Labels labels) {
-  return slot_count(workers, prefetch) * batch_bytes(sample, rows, labels);
+int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, const Loading& loading, Labels labels) {
+  return slot_count(loading) * batch_bytes(sample, rows, labels);
 }
 
 DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
-    : maker_(std::move(maker)), next_(maker_.first()), claimed_(next_), released_(next_) {
+    : maker_(std::move(maker)),
+      kept_(loading.kept),
+      next_(maker_.first()),
+      claimed_(next_),
+      released_(next_) {
   const Shape& shape = maker_.chain().output_shape();
-  slots_.resize(static_cast<size_t>(slot_count(loading.workers, loading.prefetch)));
+  slots_.resize(static_cast<size_t>(slot_count(loading)));
   for (Slot& slot : slots_) {
     slot.memory = loading.allocate(batch_bytes(shape, maker_.rows(), maker_.labels()));
     slot.batch = place_batch(slot.memory.data(), shape, maker_.rows(), maker_.labels());
@@ -74,7 +77,7 @@ const Batch& DataPipeline::next() {
     return wanted.batch;
   }
   std::unique_lock lock(mutex_);
-  released_ = number;
+  released_ = std::max(maker_.first(), number - kept_ + 1);
   // Woken without the lock, so that the worker does not stop again at once, waiting for it.
   lock.unlock();
   can_make_.notify_one();

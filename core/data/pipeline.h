@@ -19,6 +19,7 @@ namespace trainer {
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
   int64_t prefetch = 4;  ///< batches made ahead, never fewer than workers
+  int64_t kept = 1;      ///< how many of the last batches stay as they are
   Allocator allocate = allocate_host;
 };
 
@@ -30,8 +31,8 @@ class DataPipeline {
   DataPipeline(const DataPipeline&) = delete;
   DataPipeline& operator=(const DataPipeline&) = delete;
 
-  /// Batches in order; the reference holds until the next call. Allocates nothing. What went wrong in making
-  /// a batch is thrown here, in that batch's place.
+  /// Batches in order; the reference holds for `kept` calls, this one included. Allocates nothing. What went
+  /// wrong in making a batch is thrown here, in that batch's place.
   const Batch& next();
 
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
@@ -41,7 +42,7 @@ class DataPipeline {
   void restart();
 
   /// Bytes that the ring asks its allocator for, one buffer per slot.
-  static int64_t ring_bytes(const Shape& sample, int64_t rows, int64_t workers, int64_t prefetch,
+  static int64_t ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,
                             Labels labels = Labels::per_picture);
 
  private:
@@ -52,12 +53,13 @@ class DataPipeline {
     std::exception_ptr error;
   };
 
-  static int64_t slot_count(int64_t workers, int64_t prefetch);
+  static int64_t slot_count(const Loading& loading);
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   bool can_claim() const;
   void work(const std::stop_token& stop, Image& image);
 
   BatchMaker maker_;
+  int64_t kept_;
   std::vector<Slot> slots_;
   std::vector<Image> images_;  // one per thread that makes batches
   int64_t next_;               // number of the batch that next() returns; the consumer's own

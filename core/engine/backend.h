@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +51,25 @@ class Kernel {
   virtual void run() = 0;
 };
 
-/// The device: its memory, and how it runs operations.
+/// A copy to the device of host memory from allocate_batch.
+struct HostCopy {
+  void* device = nullptr;
+  const void* host = nullptr;
+  int64_t bytes = 0;
+};
+
+/// Measures a device's work between points of its order.
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  /// Point i is after everything put on the device so far.
+  virtual void mark(size_t i) = 0;
+  /// From point i to point i + 1, which the device must have passed.
+  virtual double seconds(size_t i) const = 0;
+};
+
+/// The device: its memory, and how it runs operations. Work is done in the order in which it is put on the
+/// device: at once on the host, behind the caller's back where `works_later`.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -65,6 +85,23 @@ class Backend {
 
   /// Bytes of one stored element; the reference backend stores f32 as double.
   virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
+
+  virtual bool works_later() const { return false; }
+  /// A point after everything put on the device so far; points grow.
+  virtual int64_t point() { return 0; }
+  virtual bool passed(int64_t /*point*/) { return true; }
+  virtual void wait(int64_t /*point*/) {}
+  /// For `points` points.
+  virtual std::unique_ptr<Stopwatch> make_stopwatch(size_t points);
+  /// What `work` puts on the device, kept to be put there again as one piece; null where that saves nothing.
+  /// `work` must have run once before; it is not done now.
+  virtual std::unique_ptr<Kernel> record(const std::function<void()>& /*work*/) { return nullptr; }
+
+  /// Copies to the host, in order; `host` is from allocate_batch.
+  virtual void fetch(void* host, const void* device, int64_t bytes);
+  /// Copies to the device beside its work, once that has passed the point `after`; whatever is put on the
+  /// device later comes after the copies. Only where `works_later`: other devices read a batch where it lies.
+  virtual void send(std::span<const HostCopy> copies, int64_t after);
 
   /// Device memory, zeroed; throws Error (exit 71) with what was asked and what is free.
   virtual Buffer allocate(int64_t bytes) = 0;

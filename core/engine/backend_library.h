@@ -12,7 +12,7 @@ namespace trainer {
 
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Backend, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 1, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 2, compiled by " __VERSION__;
 
 /// The one function that a backend's library exports, under this name. It returns an owned backend or, where
 /// there can be none, nullptr and in `reason` why, and what to do, ended by a zero. No exception leaves it.

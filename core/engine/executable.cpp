@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
@@ -11,9 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
+constexpr size_t kPhases = 3;
 
 }  // namespace
 
@@ -21,11 +20,12 @@ void PhaseSeconds::add(const PhaseSeconds& other) {
   for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += other.seconds[i];
 }
 
-Executable::Executable(Plan plan, Backend& backend)
+Executable::Executable(Plan plan, Backend& backend, bool replay)
     : plan_(std::move(plan)),
       backend_(backend),
       persistent_(backend.allocate(plan_.persistent_bytes)),
-      scratch_(backend.allocate(plan_.scratch_bytes)) {
+      scratch_(backend.allocate(plan_.scratch_bytes)),
+      replay_(replay && backend.works_later()) {
   size_t nodes = 0;
   for (const PlannedEntry& entry : plan_.entries) nodes += entry.nodes.size();
   slots_.assign(plan_.tensors.size() + nodes, nullptr);
@@ -34,16 +34,29 @@ Executable::Executable(Plan plan, Backend& backend)
     if (at.region == Region::persistent) slots_[i] = persistent_.data() + at.offset;
     if (at.region == Region::scratch) slots_[i] = scratch_.data() + at.offset;
     if (at.viewed_input != kNone) input_views_.emplace_back(static_cast<TensorId>(i), at.viewed_input);
+    if (plan_.tensors[i].role == Role::input) inputs_.push_back(static_cast<TensorId>(i));
   }
   size_t workspace_slot = plan_.tensors.size();
   for (const PlannedEntry& entry : plan_.entries) {
-    std::vector<Step>& steps = entries_.emplace_back();
-    for (const PlannedNode& planned : entry.nodes) {
-      slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
-      if (planned.runs) steps.push_back({compile(planned, workspace_slot), planned.node.phase});
-      ++workspace_slot;
+    entries_.push_back(prepare(entry, workspace_slot));
+    workspace_slot += entry.nodes.size();
+  }
+}
+
+/// Compiles the nodes of an entry, whose workspaces have the slots from `workspace_slot` on.
+Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
+  Prepared prepared;
+  prepared.stopwatch = backend_.make_stopwatch(kPhases + 1);
+  prepared.phase_ends.assign(kPhases, 0);
+  for (const PlannedNode& planned : entry.nodes) {
+    slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
+    if (planned.runs) prepared.steps.push_back({compile(planned, workspace_slot), &planned});
+    ++workspace_slot;
+    for (auto phase = static_cast<size_t>(planned.node.phase); phase < kPhases; ++phase) {
+      prepared.phase_ends[phase] = prepared.steps.size();
     }
   }
+  return prepared;
 }
 
 std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t workspace_slot) const {
@@ -57,6 +70,15 @@ std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t w
   for (TensorId id : planned.node.outputs) describe(id, context.outputs, slots.outputs);
   slots.workspace = &slots_[workspace_slot];
   return backend_.compile(context, planned.choice, slots);
+}
+
+void Executable::run_observed(const Step& step) {
+  auto seconds = [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); };
+  backend_.wait(backend_.point());
+  const double begin = seconds();
+  step.kernel->run();
+  backend_.wait(backend_.point());
+  observer_(*step.node, begin, seconds());
 }
 
 size_t Executable::entry(std::string_view name) const {
@@ -73,20 +95,61 @@ void Executable::bind(TensorId input, void* data) {
   }
 }
 
-PhaseSeconds Executable::run(size_t entry) {
-  PhaseSeconds spent;
-  Phase phase = Phase::forward;
-  Clock::time_point since = Clock::now();
-  for (Step& step : entries_[entry]) {
-    if (step.phase != phase) {
-      const Clock::time_point now = Clock::now();
-      spent[phase] += seconds_between(since, now);
-      since = now;
-      phase = step.phase;
-    }
-    step.kernel->run();
+void Executable::run(size_t entry, bool timed) {
+  Prepared& prepared = entries_[entry];
+  // The first run is a walk: what libraries only do once they do then.
+  const bool replays = replay_ && prepared.has_run && !observer_;
+  Kernel* kernel = replays ? recorded(prepared, timed) : nullptr;
+  if (kernel != nullptr) {
+    kernel->run();
+  } else {
+    walk(prepared, timed);
   }
-  spent[phase] += seconds_between(since, Clock::now());
+  prepared.has_run = true;
+}
+
+/// The recording for the inputs as they are bound now, made on first use; null where the device keeps none.
+Kernel* Executable::recorded(Prepared& entry, bool timed) {
+  auto fits = [&](const Recording& recording) {
+    if (recording.timed != timed) return false;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (recording.inputs[i] != slots_[static_cast<size_t>(inputs_[i])]) return false;
+    }
+    return true;
+  };
+  const auto known = std::find_if(entry.recordings.begin(), entry.recordings.end(), fits);
+  if (known != entry.recordings.end()) return known->kernel.get();
+  std::unique_ptr<Kernel> kernel = backend_.record([&] { walk(entry, timed); });
+  if (kernel == nullptr) {
+    replay_ = false;
+    return nullptr;
+  }
+  Recording recording{.inputs = {}, .timed = timed, .kernel = std::move(kernel)};
+  for (TensorId input : inputs_) recording.inputs.push_back(slots_[static_cast<size_t>(input)]);
+  entry.recordings.push_back(std::move(recording));
+  return entry.recordings.back().kernel.get();
+}
+
+void Executable::walk(const Prepared& entry, bool timed) {
+  size_t next = 0;
+  if (timed) entry.stopwatch->mark(0);
+  for (size_t phase = 0; phase < kPhases; ++phase) {
+    for (; next < entry.phase_ends[phase]; ++next) {
+      const Step& step = entry.steps[next];
+      if (observer_) {
+        run_observed(step);
+      } else {
+        step.kernel->run();
+      }
+    }
+    if (timed) entry.stopwatch->mark(phase + 1);
+  }
+}
+
+PhaseSeconds Executable::phases(size_t entry) const {
+  PhaseSeconds spent;
+  for (size_t phase = 0; phase < kPhases; ++phase)
+    spent.seconds[phase] = entries_[entry].stopwatch->seconds(phase);
   return spent;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,12 +20,16 @@ struct PhaseSeconds {
   void add(const PhaseSeconds& other);
 };
 
-/// A plan with its memory and kernels: walks an entry's nodes in order. After construction nothing is
-/// allocated.
+/// Told of each node that ran, with the steady clock's seconds before and after.
+using NodeObserver = std::function<void(const PlannedNode& node, double begin, double end)>;
+
+/// A plan with its memory and kernels: walks an entry's nodes in order, or, on a device that keeps work,
+/// replays what an earlier walk put there. After construction and the first runs nothing is allocated.
 class Executable {
  public:
-  /// Keeps a reference to the backend. Throws Error (exit 71) where the device has not enough memory.
-  Executable(Plan plan, Backend& backend);
+  /// Keeps a reference to the backend; with `replay` false every run walks. Throws Error (exit 71) where the
+  /// device has not enough memory.
+  Executable(Plan plan, Backend& backend, bool replay = true);
 
   const Plan& plan() const { return plan_; }
   Backend& backend() { return backend_; }
@@ -33,10 +38,17 @@ class Executable {
   size_t entry(std::string_view name) const;
   TensorId tensor(std::string_view name) const { return plan_.find(name); }
 
-  /// Points an input at memory that the backend can read; it must stay until the next run ends.
+  /// Points an input at memory that the device can read; it must stay until the next run is done.
   void bind(TensorId input, void* data);
 
-  PhaseSeconds run(size_t entry);
+  /// Puts an entry's work on the device; with `timed` measures its phases too.
+  void run(size_t entry, bool timed = false);
+  /// Of the last timed run of an entry, which must be done.
+  PhaseSeconds phases(size_t entry) const;
+
+  /// From now on the device finishes each node before the next one starts, so that each can be timed; an
+  /// empty observer ends that.
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
 
   /// A tensor's memory: for tests, and for outputs on the CPU.
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
@@ -55,9 +67,26 @@ class Executable {
  private:
   struct Step {
     std::unique_ptr<Kernel> kernel;
-    Phase phase;
+    const PlannedNode* node;
+  };
+  /// A walk that the device keeps, for the inputs that it was made with.
+  struct Recording {
+    std::vector<void*> inputs;
+    bool timed;
+    std::unique_ptr<Kernel> kernel;
+  };
+  struct Prepared {
+    std::vector<Step> steps;
+    std::vector<size_t> phase_ends;  ///< number of steps up to the end of each phase
+    std::unique_ptr<Stopwatch> stopwatch;
+    std::vector<Recording> recordings;
+    bool has_run = false;
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
+  Prepared prepare(const PlannedEntry& entry, size_t workspace_slot);
+  void walk(const Prepared& entry, bool timed);
+  void run_observed(const Step& step);
+  Kernel* recorded(Prepared& entry, bool timed);
 
   Plan plan_;
   Backend& backend_;
@@ -65,7 +94,10 @@ class Executable {
   std::vector<void*>
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
-  std::vector<std::vector<Step>> entries_;
+  std::vector<TensorId> inputs_;
+  std::vector<Prepared> entries_;
+  bool replay_;
+  NodeObserver observer_;
 };
 
 /// Gives every persistent tensor its first value: parameters from (seed, name, element), others as they

@@ -16,6 +16,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   LoopSettings settings{.global_batch_size = training.global_batch_size,
                         .micro_batches = training.micro_batches(),
                         .metrics = recipe.validation.metrics};
+  settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
@@ -36,7 +37,7 @@ std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) 
                         per_epoch);
 }
 
-MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
+MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& backend) {
   MemoryBudget budget;
   const auto add = [&](const std::string& kind, int64_t bytes) {
     for (auto& [name, sum] : budget.kinds) {
@@ -58,10 +59,11 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   }
   const int64_t rows = recipe.training.micro_batch();
   const auto& input = recipe.model.input;
-  int64_t rings = DataPipeline::ring_bytes(input, rows, recipe.data.workers, recipe.data.prefetch,
-                                           label_kind(job.program));
-  if (job.validation) rings *= 2;
-  add("batches", rings);
+  const Loading loading{
+      .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
+  const int64_t feeds = job.validation ? 2 : 1;
+  add("batches", feeds * (DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)) +
+                          InputFeed::device_bytes(job.plan, backend)));
   add("samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
   add("program", resident_bytes() + kRuntimeBytes);
@@ -117,7 +119,7 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
              options.observe);
   job.plan = make_plan(job.program, backend);
-  job.memory = memory_budget(recipe, job);
+  job.memory = memory_budget(recipe, job, backend);
   return job;
 }
 

@@ -38,6 +38,7 @@ struct MemorySection {
 
 struct RuntimeSection {
   bool autotune = false;
+  bool cuda_graph = true;
   void declare(Fields& fields);
 };
 

@@ -57,86 +57,82 @@ int64_t peak_resident_bytes() {
 TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
                            LoopSettings settings, LoopOutput output)
     : executable_(executable),
-      train_(train),
-      validation_(validation),
       settings_(std::move(settings)),
       out_(output),
-      images_(executable.tensor("images")),
-      labels_(executable.tensor("labels")),
-      weights_(executable.tensor("weights")),
-      sample_index_(executable.tensor("sample_index")),
-      other_labels_(executable.tensor("other_labels")),
-      shares_(executable.tensor("shares")) {
-  if (settings_.micro_batches == 1) {
-    first_ = executable.entry("train_step");
-  } else {
-    first_ = executable.entry("accumulate_first");
-    next_ = executable.entry("accumulate_next");
-    update_ = executable.entry("update");
-  }
-  evaluate_ = executable.entry("evaluate");
-  if (settings_.averages) evaluate_averages_ = executable.entry("evaluate_averages");
+      runner_(executable, train, settings_.micro_batches) {
+  if (validation == nullptr) return;
+  validation_.emplace(executable, *validation, settings_.validation_samples, settings_.averages);
 }
 
 LoopResult TrainingLoop::run() {
+  since_ = now();
   for (int64_t step = 1; step <= settings_.steps; ++step) {
-    const double before = now();
-    const double loss = this->step();
-    const double seconds = now() - before;
-    if (step == 1) result_.first_step_seconds = seconds_since_process_start();
-    finish_step(step, loss, seconds);
+    follow(step);
+    put(step);
     const bool last = step == settings_.steps;
-    if (last || step % settings_.logging_interval == 0) write_interval(step);
     const bool due = settings_.validation_interval > 0 && step % settings_.validation_interval == 0;
-    if (validation_ != nullptr && (last || due)) evaluate(step);
+    collect(last || due);
+    if (validation_ && (last || due)) evaluate(step);
   }
+  follow(settings_.steps + 1);
   out_.progress.finish();
   return result_;
 }
 
-/// One global batch: its loss, the mean over its samples.
-double TrainingLoop::step() {
-  double loss = 0;
-  for (int64_t i = 0; i < settings_.micro_batches; ++i) {
-    const double before = now();
-    const Batch& batch = train_.next();
-    interval_.data_wait += now() - before;
-    loss += run_micro_batch(i == 0 ? first_ : next_, batch);
+/// A device that works later is timed only now and then.
+void TrainingLoop::put(int64_t step) {
+  const bool logged = step == settings_.steps || step % settings_.logging_interval == 0;
+  const double before = now();
+  runner_.put(step, logged || !executable_.backend().works_later());
+  if (following_) out_.trace->add_step(step, before, now());
+}
+
+/// Begins to time each operation with the first step of the trace, and ends that after the last one.
+void TrainingLoop::follow(int64_t step) {
+  const bool wanted = out_.trace != nullptr && step <= settings_.steps && out_.trace->follows(step);
+  if (wanted == following_) return;
+  following_ = wanted;
+  runner_.follow(wanted ? out_.trace : nullptr);
+  if (wanted) {
+    executable_.observe([trace = out_.trace](const PlannedNode& node, double begin, double end) {
+      trace->add_node(node, begin, end);
+    });
+  } else {
+    executable_.observe({});
+    out_.trace->write();
   }
-  if (settings_.micro_batches > 1) interval_.phases.add(executable_.run(update_));
-  return loss;
 }
 
-double TrainingLoop::run_micro_batch(size_t entry, const Batch& batch) {
-  bind(batch);
-  interval_.phases.add(executable_.run(entry));
-  return executable_.scalar(entry, "loss");
+/// Takes the results of the steps that are done, or of all, and makes room for the next step.
+void TrainingLoop::collect(bool all) {
+  while (runner_.under_way() > 0 && (all || runner_.is_full() || runner_.ready()))
+    finish_step(runner_.take());
 }
 
-void TrainingLoop::bind(const Batch& batch) {
-  executable_.bind(images_, batch.images);
-  executable_.bind(labels_, batch.labels);
-  executable_.bind(weights_, batch.weights);
-  executable_.bind(sample_index_, batch.sample_index);
-  if (other_labels_ == kNone) return;
-  executable_.bind(other_labels_, batch.other_labels);
-  executable_.bind(shares_, batch.shares);
-}
-
-void TrainingLoop::finish_step(int64_t step, double loss, double seconds) {
+void TrainingLoop::finish_step(const StepResult& result) {
+  if (result.step == 1) result_.first_step_seconds = seconds_since_process_start();
   out_.unreadable.report();
+  const double until = now();
   ++interval_.steps;
-  interval_.loss += loss;
-  interval_.seconds += seconds;
-  result_.training_seconds += seconds;
-  if (!std::isfinite(loss)) {
+  interval_.loss += result.loss;
+  interval_.seconds += until - since_;
+  result_.training_seconds += until - since_;
+  since_ = until;
+  interval_.data_wait += result.data_wait;
+  if (result.phases) {
+    ++interval_.timed_steps;
+    interval_.phases.add(*result.phases);
+  }
+  if (!std::isfinite(result.loss)) {
     throw Error(
         ExitCode::internal,
         fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
                     "optimizer.clip_norm",
-                    loss, step));
+                    result.loss, result.step));
   }
-  if (out_.progress.due()) show(step, loss);
+  if (out_.progress.due()) show(result.step, result.loss);
+  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0)
+    write_interval(result.step);
 }
 
 void TrainingLoop::show(int64_t step, double loss) {
@@ -157,43 +153,38 @@ double TrainingLoop::epoch_of(int64_t step) const {
 
 void TrainingLoop::write_interval(int64_t step) {
   const auto steps = static_cast<double>(interval_.steps);
-  auto milliseconds = [&](double seconds) { return seconds / steps * 1e3; };
-  const size_t updating = settings_.micro_batches > 1 ? update_ : first_;
+  auto phase_ms = [&](Phase phase) {
+    return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
+  };
   result_.train_loss = interval_.loss / steps;
   MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "train"};
   record.loss = result_.train_loss;
-  record.lr = executable_.scalar(updating, "lr");
+  record.lr = runner_.value("lr");
   record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
-  record.data_wait_ms = milliseconds(interval_.data_wait);
-  record.forward_ms = milliseconds(interval_.phases[Phase::forward]);
-  record.backward_ms = milliseconds(interval_.phases[Phase::backward]);
-  record.update_ms = milliseconds(interval_.phases[Phase::update]);
+  record.data_wait_ms = interval_.data_wait / steps * 1e3;
+  record.forward_ms = phase_ms(Phase::forward);
+  record.backward_ms = phase_ms(Phase::backward);
+  record.update_ms = phase_ms(Phase::update);
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
+  warn_if_input_bound();
   interval_ = {};
 }
 
-void TrainingLoop::add_evaluation(size_t entry, const std::string& prefix,
-                                  std::map<std::string, double>& sums) {
-  executable_.run(entry);
-  sums[prefix + "loss"] += executable_.scalar(entry, "loss");
-  for (const std::string& name : settings_.metrics) sums[prefix + name] += executable_.scalar(entry, name);
-}
-
-std::map<std::string, double> TrainingLoop::evaluation_means() {
-  std::map<std::string, double> sums;
-  validation_->restart();
-  for (int64_t left = validation_->remaining(); left > 0; --left) {
-    bind(validation_->next());
-    add_evaluation(evaluate_, "", sums);
-    if (settings_.averages) add_evaluation(evaluate_averages_, kAveraged, sums);
-  }
-  for (auto& [name, sum] : sums) sum /= static_cast<double>(settings_.validation_samples);
-  return sums;
+/// Says once, of an interval long enough to tell, that the device waits for data.
+void TrainingLoop::warn_if_input_bound() {
+  constexpr double kShare = 0.1, kLeastSeconds = 1;
+  const double share = interval_.data_wait / interval_.seconds;
+  if (warned_ || interval_.seconds < kLeastSeconds || share < kShare) return;
+  warned_ = true;
+  out_.log.warn(fmt::format(
+      "input-bound: {:.0f} % of the time is spent waiting for data; raise data.workers above {}, or pack the "
+      "samples (`trainer data pack`)",
+      100 * share, settings_.data_workers));
 }
 
 void TrainingLoop::evaluate(int64_t step) {
-  result_.last = evaluation_means();
+  result_.last = validation_->run();
   out_.unreadable.report();
   MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
   record.loss = result_.last["loss"];
@@ -215,6 +206,7 @@ void TrainingLoop::evaluate(int64_t step) {
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
   out_.log.info(text);
+  since_ = now();
 }
 
 }  // namespace trainer

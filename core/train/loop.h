@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "core/data/pipeline.h"
-#include "core/engine/executable.h"
+#include "core/train/evaluation.h"
 #include "core/train/log.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
+#include "core/train/step_runner.h"
+#include "core/train/trace.h"
 #include "core/train/unreadable_list.h"
 
 namespace trainer {
@@ -24,6 +25,7 @@ struct LoopSettings {
   int64_t micro_batches = 1;
   int64_t validation_interval = 0;  ///< 0: only at the end
   int64_t logging_interval = 50;
+  int64_t data_workers = 0;  ///< for advice
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
   bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
@@ -43,10 +45,11 @@ struct LoopOutput {
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;
+  Trace* trace = nullptr;  ///< where a few steps are to be followed
 };
 
-/// Batches through the executable's entry points, until the steps are done. Throws Error (exit 70) when the
-/// loss is no longer finite.
+/// Batches through the executable's entry points, until the steps are done. On a device that works later the
+/// results of a step come some steps after it. Throws Error (exit 70) when the loss is no longer finite.
 class TrainingLoop {
  public:
   TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation, LoopSettings settings,
@@ -57,29 +60,29 @@ class TrainingLoop {
  private:
   /// Sums since the last line of metrics.
   struct Interval {
-    int64_t steps = 0;
+    int64_t steps = 0, timed_steps = 0;
     double loss = 0, seconds = 0, data_wait = 0;
     PhaseSeconds phases;
   };
 
-  double step();
-  double run_micro_batch(size_t entry, const Batch& batch);
-  void bind(const Batch& batch);
-  void finish_step(int64_t step, double loss, double seconds);
+  void put(int64_t step);
+  void follow(int64_t step);
+  void collect(bool all);
+  void finish_step(const StepResult& result);
   void show(int64_t step, double loss);
   void write_interval(int64_t step);
+  void warn_if_input_bound();
   void evaluate(int64_t step);
-  std::map<std::string, double> evaluation_means();
-  void add_evaluation(size_t entry, const std::string& prefix, std::map<std::string, double>& sums);
   double epoch_of(int64_t step) const;
 
   Executable& executable_;
-  DataPipeline& train_;
-  DataPipeline* validation_;
   LoopSettings settings_;
   LoopOutput out_;
-  size_t first_ = 0, next_ = 0, update_ = 0, evaluate_ = 0, evaluate_averages_ = 0;  ///< entry points
-  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
+  StepRunner runner_;
+  std::optional<Evaluation> validation_;
+  bool following_ = false;  ///< this step goes into the trace
+  bool warned_ = false;     ///< that data comes too slowly
+  double since_ = 0;        ///< when the time of the next step began
   Interval interval_;
   LoopResult result_;
 };

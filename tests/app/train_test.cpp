@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/app/command.h"
@@ -49,6 +50,30 @@ TEST_CASE("a run learns and leaves what it promises") {
     INFO(key);
     CHECK(record.contains(key));
   }
+}
+
+TEST_CASE("a profile times every operation of the steps asked for, and changes nothing") {
+  const Workspace workspace;
+  train(workspace, "plain");
+  train(workspace, "profiled", {"--profile", "2"});
+  CHECK(train_losses(workspace, "profiled") == train_losses(workspace, "plain"));
+  const auto trace = nlohmann::json::parse(workspace.read("runs/profiled/trace.json"));
+  std::map<std::string, int> found;
+  double steps = 0, operations = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++found[event["name"]];
+    CHECK(event["ts"].get<double>() >= 0);
+    (event["cat"] == "step" ? steps : operations) += event["dur"].get<double>();
+  }
+  CHECK(found["step 3"] == 1);
+  CHECK(found["step 4"] == 1);
+  CHECK(found.count("step 2") + found.count("step 5") == 0);
+  CHECK(found["wait for data"] == 2);
+  CHECK(found["sgd optimizer"] == 2);
+  CHECK(operations > 0);
+  CHECK(operations <= steps);
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/plain/trace.json"));
 }
 
 TEST_CASE("averaged weights are evaluated and saved beside the raw ones") {

@@ -244,9 +244,10 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
     ++buffers;
     return allocate_host(bytes);
   };
-  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{7}}, {workers, 4, allocate});
+  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{7}},
+                        {.workers = workers, .prefetch = 4, .allocate = allocate});
   CHECK(buffers == (workers == 0 ? 1 : workers == 1 ? 5 : 7));
-  CHECK(asked == DataPipeline::ring_bytes(kShape, 7, workers, 4));
+  CHECK(asked == DataPipeline::ring_bytes(kShape, 7, {.workers = workers, .prefetch = 4}));
   CHECK(asked / buffers == 1728 + 5 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
   const Batch& batch = pipeline.next();
   for (const void* array :
@@ -276,6 +277,26 @@ TEST_CASE("a micro-batch that does not divide the global batch is an error of th
   const TrainingOrder order(100, 12, true);
   CHECK_THROWS_WITH(BatchMaker(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
                     "training.micro_batch_size: must divide training.global_batch_size 12, got 5");
+}
+
+TEST_CASE("the last batches stay as they are, as many as are kept") {
+  const int64_t workers = GENERATE(0, 3);
+  const CountingSource source(100, kShape);
+  const TransformList none;
+  const TrainingOrder order(100, 6, true);
+  DataPipeline pipeline({source, make_chain(none, kShape), TrainingBatches{3, order, 6}},
+                        {.workers = workers, .prefetch = 3, .kept = 3});
+  std::vector<const Batch*> batches;
+  std::vector<std::string> first_seen;
+  for (size_t number = 0; number < 40; ++number) {
+    batches.push_back(&pipeline.next());
+    first_seen.push_back(bits(*batches.back(), 6));
+    if (number % 7 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // workers get as far as they may
+    for (size_t back = 0; back < std::min<size_t>(3, number + 1); ++back) {
+      CHECK(bits(*batches[number - back], 6) == first_seen[number - back]);
+    }
+  }
 }
 
 }  // namespace

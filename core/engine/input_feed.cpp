@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/input_feed.h"
+
+#include "core/engine/arena.h"
+
+namespace trainer {
+namespace {
+
+/// Calls visit(tensor, bytes) for each input of the plan.
+template <class Visit>
+void for_each_input(const Plan& plan, const Visit& visit) {
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (plan.tensors[i].role == Role::input) visit(i, plan.placements[i].bytes);
+  }
+}
+
+int64_t slot_bytes(const Plan& plan) {
+  int64_t sum = 0;
+  for_each_input(plan, [&](size_t, int64_t bytes) { sum += align_up(bytes); });
+  return sum;
+}
+
+}  // namespace
+
+int64_t InputFeed::device_bytes(const Plan& plan, const Backend& backend) {
+  return backend.works_later() ? kSlots * slot_bytes(plan) : 0;
+}
+
+InputFeed::InputFeed(Executable& executable) : executable_(executable) {
+  const Plan& plan = executable.plan();
+  Backend& backend = executable.backend();
+  if (!backend.works_later()) return;
+  offsets_.resize(plan.tensors.size());
+  for_each_input(plan, [&](size_t i, int64_t bytes) {
+    offsets_[i] = slot_bytes_;
+    slot_bytes_ += align_up(bytes);
+  });
+  memory_ = backend.allocate(device_bytes(plan, backend));
+  done_.assign(kSlots, 0);
+}
+
+void InputFeed::make_room() {
+  if (!done_.empty()) executable_.backend().wait(done_[static_cast<size_t>(given_ % kSlots)]);
+}
+
+void InputFeed::give(std::span<const InputData> batch) {
+  if (done_.empty()) {
+    for (const InputData& input : batch) executable_.bind(input.input, input.data);
+    return;
+  }
+  const int64_t slot = given_ % kSlots;
+  copies_.clear();
+  for (const InputData& input : batch) {
+    const auto i = static_cast<size_t>(input.input);
+    std::byte* place = memory_.data() + slot * slot_bytes_ + offsets_[i];
+    copies_.push_back({place, input.data, executable_.plan().placements[i].bytes});
+    executable_.bind(input.input, place);
+  }
+  executable_.backend().send(copies_, done_[static_cast<size_t>(slot)]);
+}
+
+void InputFeed::done() {
+  if (done_.empty()) return;
+  done_[static_cast<size_t>(given_++ % kSlots)] = executable_.backend().point();
+}
+
+}  // namespace trainer

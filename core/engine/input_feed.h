@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/engine/executable.h"
+
+namespace trainer {
+
+/// One input of a batch and where its values lie, in memory from allocate_batch.
+struct InputData {
+  TensorId input = kNone;
+  void* data = nullptr;
+};
+
+/// Brings batches to an executable's inputs. A device that reads host memory gets them where they lie; one
+/// that works later gets copies, in slots of its own, made while it works on the batches before.
+class InputFeed {
+ public:
+  /// Throws Error (exit 71) where the device has no room for the slots.
+  explicit InputFeed(Executable& executable);
+
+  /// Before a batch is asked for: waits until the one `kept()` before it is done with, whose memory it may
+  /// get.
+  void make_room();
+  /// Binds the inputs to this batch.
+  void give(std::span<const InputData> batch);
+  /// After the last run that reads the batch.
+  void done();
+
+  /// How many batches must stay as they are after being given, the last one included.
+  static int64_t kept(const Backend& backend) { return backend.works_later() ? kSlots : 1; }
+  /// Device memory that a feed takes for the inputs of a plan.
+  static int64_t device_bytes(const Plan& plan, const Backend& backend);
+
+ private:
+  /// One that is worked on, one on its way, and one so that neither waits for the host.
+  static constexpr int64_t kSlots = 3;
+
+  Executable& executable_;
+  Buffer memory_;
+  std::vector<int64_t> offsets_;  ///< of each tensor in a slot; inputs only
+  int64_t slot_bytes_ = 0;
+  int64_t given_ = 0;
+  std::vector<HostCopy> copies_;
+  std::vector<int64_t> done_;  ///< for each slot, the point where its last batch is done with
+};
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/engine/executable.h"
+
+namespace trainer {
+
+/// The numbers that runs of one entry put out, read behind the device: a run's numbers are asked for when it
+/// starts and taken when it is done, so that nobody waits for the other.
+class Outputs {
+ public:
+  /// For runs of which at most `depth` are under way.
+  Outputs(Executable& executable, size_t entry, int64_t depth);
+
+  /// After run(): asks for its numbers. The runs before must be taken but for depth - 1.
+  void ask();
+  /// Whether take() would not wait.
+  bool ready() const;
+  /// Waits for the oldest run asked for; the values hold until the next ask().
+  const std::vector<double>& take();
+
+  /// Names of the values, in their order: all outputs of one number.
+  const std::vector<std::string>& names() const { return names_; }
+  /// Position of a name.
+  size_t index(const std::string& name) const;
+
+ private:
+  std::byte* place(int64_t run, size_t output) const;
+
+  Executable& executable_;
+  std::vector<std::string> names_;
+  std::vector<TensorId> tensors_;
+  std::vector<DType> dtypes_;
+  Buffer memory_;                  ///< depth rows of eight bytes for each number
+  std::vector<int64_t> points_;    ///< of each row
+  int64_t asked_ = 0, taken_ = 0;  ///< runs
+  std::vector<double> values_;
+};
+
+}  // namespace trainer

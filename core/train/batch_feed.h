@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "core/data/pipeline.h"
+#include "core/engine/input_feed.h"
+
+namespace trainer {
+
+/// A pipeline's batches, bound one after the other to the inputs of an executable.
+class BatchFeed {
+ public:
+  BatchFeed(Executable& executable, DataPipeline& pipeline);
+
+  /// Binds the next batch.
+  void next();
+  /// After the last run that reads it.
+  void done() { feed_.done(); }
+
+  DataPipeline& pipeline() { return pipeline_; }
+
+ private:
+  DataPipeline& pipeline_;
+  InputFeed feed_;
+  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
+  std::vector<InputData> inputs_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/evaluation.h"
+
+namespace trainer {
+namespace {
+
+/// Batches whose results are still to come.
+constexpr int64_t kMostUnderWay = 4;
+
+}  // namespace
+
+Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t samples, bool averages)
+    : executable_(executable), feed_(executable, data), samples_(samples) {
+  auto add_pass = [&](const char* name, const char* prefix) {
+    const size_t entry = executable.entry(name);
+    passes_.push_back({entry, prefix, Outputs(executable, entry, kMostUnderWay)});
+  };
+  add_pass("evaluate", "");
+  if (averages) add_pass("evaluate_averages", "ema_");
+}
+
+std::map<std::string, double> Evaluation::run() {
+  std::map<std::string, double> means;
+  feed_.pipeline().restart();
+  int64_t under_way = 0;
+  for (int64_t left = feed_.pipeline().remaining(); left > 0 || under_way > 0;) {
+    if (left == 0 || under_way == kMostUnderWay) {
+      for (Pass& pass : passes_) add(pass, means);
+      --under_way;
+      continue;
+    }
+    feed_.next();
+    for (Pass& pass : passes_) {
+      executable_.run(pass.entry);
+      pass.outputs.ask();
+    }
+    feed_.done();
+    --left;
+    ++under_way;
+  }
+  for (auto& [name, sum] : means) sum /= static_cast<double>(samples_);
+  return means;
+}
+
+/// Adds the results of the oldest batch under way.
+void Evaluation::add(Pass& pass, std::map<std::string, double>& sums) {
+  const std::vector<double>& values = pass.outputs.take();
+  for (size_t i = 0; i < values.size(); ++i) sums[pass.prefix + pass.outputs.names()[i]] += values[i];
+}
+
+}  // namespace trainer

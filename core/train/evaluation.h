@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/engine/outputs.h"
+#include "core/train/batch_feed.h"
+
+namespace trainer {
+
+/// Passes over a validation split.
+class Evaluation {
+ public:
+  /// With `averages` each batch goes through the averaged weights too, whose results are named "ema_…".
+  Evaluation(Executable& executable, DataPipeline& data, int64_t samples, bool averages);
+
+  /// One pass: the mean over the samples of each number that `evaluate` puts out.
+  std::map<std::string, double> run();
+
+ private:
+  struct Pass {
+    size_t entry;
+    std::string prefix;
+    Outputs outputs;
+  };
+
+  void add(Pass& pass, std::map<std::string, double>& sums);
+
+  Executable& executable_;
+  BatchFeed feed_;
+  int64_t samples_;
+  std::vector<Pass> passes_;
+};
+
+}  // namespace trainer

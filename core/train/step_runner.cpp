@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/step_runner.h"
+
+#include <chrono>
+
+namespace trainer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches)
+    : executable_(executable),
+      feed_(executable, data),
+      micro_batches_(micro_batches),
+      first_(executable.entry(micro_batches == 1 ? "train_step" : "accumulate_first")),
+      first_outputs_(executable, first_, kMostUnderWay) {
+  steps_.reserve(kMostUnderWay);
+  if (micro_batches == 1) return;
+  next_ = executable.entry("accumulate_next");
+  update_ = executable.entry("update");
+  next_outputs_.emplace(executable, next_, kMostUnderWay * (micro_batches - 1));
+  update_outputs_.emplace(executable, update_, kMostUnderWay);
+}
+
+void StepRunner::put(int64_t step, bool timed) {
+  UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
+  for (int64_t i = 0; i < micro_batches_; ++i) {
+    const double before = now();
+    feed_.next();
+    const double after = now();
+    now_put.data_wait += after - before;
+    if (trace_ != nullptr) trace_->add_data_wait(before, after);
+    run(i == 0 ? first_ : next_, now_put);
+    outputs_of_batch(i).ask();
+    feed_.done();
+  }
+  if (micro_batches_ == 1) return;
+  run(update_, now_put);
+  update_outputs_->ask();
+}
+
+void StepRunner::run(size_t entry, UnderWay& step) {
+  executable_.run(entry, step.timed);
+  if (step.timed && !executable_.backend().works_later()) step.phases.add(executable_.phases(entry));
+}
+
+bool StepRunner::ready() const {
+  return !steps_.empty() && (update_outputs_ ? *update_outputs_ : first_outputs_).ready();
+}
+
+StepResult StepRunner::take() {
+  const UnderWay oldest = steps_.front();
+  StepResult result{.step = oldest.step, .data_wait = oldest.data_wait};
+  for (int64_t i = 0; i < micro_batches_; ++i) {
+    Outputs& outputs = outputs_of_batch(i);
+    const std::vector<double>& values = outputs.take();
+    result.loss += values[outputs.index("loss")];
+    if (micro_batches_ == 1) update_values_ = values;
+  }
+  if (update_outputs_) update_values_ = update_outputs_->take();
+  if (oldest.timed) result.phases = executable_.backend().works_later() ? phases_later() : oldest.phases;
+  steps_.erase(steps_.begin());
+  return result;
+}
+
+/// Of a step whose micro-batches were timed one over the other: the last stands for all but the first.
+PhaseSeconds StepRunner::phases_later() const {
+  PhaseSeconds phases = executable_.phases(first_);
+  if (micro_batches_ == 1) return phases;
+  for (int64_t i = 1; i < micro_batches_; ++i) phases.add(executable_.phases(next_));
+  phases.add(executable_.phases(update_));
+  return phases;
+}
+
+double StepRunner::value(const std::string& name) const {
+  return update_values_[(update_outputs_ ? *update_outputs_ : first_outputs_).index(name)];
+}
+
+}  // namespace trainer

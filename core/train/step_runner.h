@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/outputs.h"
+#include "core/train/batch_feed.h"
+#include "core/train/trace.h"
+
+namespace trainer {
+
+/// What a training step has come to.
+struct StepResult {
+  int64_t step = 0;
+  double loss = 0;                     ///< mean over the global batch
+  double data_wait = 0;                ///< seconds
+  std::optional<PhaseSeconds> phases;  ///< where the step was timed
+};
+
+/// Puts training steps on the device and gives what came of them, in order. A device that works later has
+/// several steps under way; the host never waits for it but for room.
+class StepRunner {
+ public:
+  StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches);
+
+  /// Puts one global batch and its update on the device. At most kMostUnderWay steps may be under way then.
+  void put(int64_t step, bool timed);
+
+  int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
+  bool is_full() const { return under_way() == kMostUnderWay; }
+  /// Whether take() would not wait.
+  bool ready() const;
+  /// Waits for the oldest step under way.
+  StepResult take();
+
+  /// Numbers that the update of the step taken last put out: "lr", "grad_norm", …
+  double value(const std::string& name) const;
+
+  /// Notes waits for data, until it is null.
+  void follow(Trace* trace) { trace_ = trace; }
+
+ private:
+  /// What the batches in the feed's slots allow, and one more.
+  static constexpr int64_t kMostUnderWay = 4;
+
+  struct UnderWay {
+    int64_t step;
+    bool timed;
+    double data_wait = 0;
+    PhaseSeconds phases = {};  ///< where the device has done each run when it is put there
+  };
+
+  void run(size_t entry, UnderWay& step);
+  Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
+  Outputs& update_outputs() { return update_outputs_ ? *update_outputs_ : first_outputs_; }
+  PhaseSeconds phases_later() const;
+
+  Executable& executable_;
+  BatchFeed feed_;
+  int64_t micro_batches_;
+  size_t first_, next_ = 0, update_ = 0;  ///< entry points
+  Outputs first_outputs_;
+  std::optional<Outputs> next_outputs_, update_outputs_;
+  std::vector<UnderWay> steps_;  ///< the oldest first
+  std::vector<double> update_values_;
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace trainer

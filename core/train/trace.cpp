@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/train/atomic_file.h"
+
+// The format is Google's "Trace Event Format": complete events ("X") with begin and duration in microseconds,
+// and a metadata event ("M") that names each row.
+
+namespace trainer {
+
+using Json = nlohmann::ordered_json;
+
+void Trace::add_step(int64_t step, double begin, double end) {
+  events_.push_back({fmt::format("step {}", step), "step", "", Row::steps, begin, end});
+}
+
+void Trace::add_data_wait(double begin, double end) {
+  events_.push_back({"wait for data", "data", "", Row::data, begin, end});
+}
+
+void Trace::add_node(const PlannedNode& planned, double begin, double end) {
+  const std::string& path = planned.node.origin.path;
+  events_.push_back({fmt::format("{}{}{}", planned.node.op->name(), path.empty() ? "" : " ", path),
+                     std::string(to_string(planned.node.phase)), planned.choice.implementation,
+                     Row::operations, begin, end});
+}
+
+void Trace::write() const {
+  constexpr double kMicroseconds = 1e6;
+  double start = std::numeric_limits<double>::infinity();  // a step is noted after what is in it
+  for (const Event& event : events_) start = std::min(start, event.begin);
+  Json list = Json::array();
+  for (const auto& [row, name] :
+       {std::pair{Row::steps, "steps"}, {Row::data, "data"}, {Row::operations, "operations"}}) {
+    list.push_back({{"name", "thread_name"},
+                    {"ph", "M"},
+                    {"pid", 1},
+                    {"tid", static_cast<int>(row)},
+                    {"args", {{"name", name}}}});
+  }
+  for (const Event& event : events_) {
+    Json entry = {{"name", event.name},
+                  {"cat", event.category},
+                  {"ph", "X"},
+                  {"ts", (event.begin - start) * kMicroseconds},
+                  {"dur", (event.end - event.begin) * kMicroseconds},
+                  {"pid", 1},
+                  {"tid", static_cast<int>(event.row)}};
+    if (!event.detail.empty()) entry["args"] = {{"implementation", event.detail}};
+    list.push_back(std::move(entry));
+  }
+  const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(list)}};
+  write_atomically(path_, trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/engine/executable.h"
+
+namespace trainer {
+
+/// What a few steps spent their time on, as a file that chrome://tracing and https://ui.perfetto.dev open.
+/// Kept in memory until it is written.
+class Trace {
+ public:
+  /// Follows `steps` steps, from the third on: the first ones warm up.
+  Trace(std::filesystem::path path, int64_t steps) : path_(std::move(path)), steps_(steps) {}
+
+  bool follows(int64_t step) const { return step >= kFirstStep && step < kFirstStep + steps_; }
+
+  // Times in seconds of the steady clock.
+  void add_step(int64_t step, double begin, double end);
+  void add_data_wait(double begin, double end);
+  void add_node(const PlannedNode& node, double begin, double end);
+
+  /// Throws Error (exit 74) where the file cannot be written.
+  void write() const;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  enum class Row { steps, data, operations };
+  struct Event {
+    std::string name, category, detail;
+    Row row;
+    double begin, end;
+  };
+
+  static constexpr int64_t kFirstStep = 3;
+  std::filesystem::path path_;
+  int64_t steps_;
+  std::vector<Event> events_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/timeline.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace trainer::cuda {
+namespace {
+
+Event make_event(unsigned flags) {
+  return make<Event>("making an event", cudaEventCreateWithFlags, flags);
+}
+
+bool is_recording(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "asking whether a stream is recorded");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+class EventStopwatch final : public Stopwatch {
+ public:
+  EventStopwatch(cudaStream_t stream, size_t points) : stream_(stream) {
+    for (size_t i = 0; i < points; ++i) events_.push_back(make_event(cudaEventDefault));
+  }
+
+  /// Recorded into a graph, the event becomes a node that marks the point at each replay.
+  void mark(size_t i) override {
+    const unsigned flags = is_recording(stream_) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(events_[i].get(), stream_, flags), "marking a point in time");
+  }
+
+  double seconds(size_t i) const override {
+    constexpr double kMilliseconds = 1e-3;
+    float spent = 0;
+    check(cudaEventElapsedTime(&spent, events_[i].get(), events_[i + 1].get()), "measuring time");
+    return spent * kMilliseconds;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::vector<Event> events_;
+};
+
+class GraphKernel final : public Kernel {
+ public:
+  GraphKernel(cudaStream_t stream, GraphInstance instance)
+      : stream_(stream), instance_(std::move(instance)) {}
+  void run() override { check(cudaGraphLaunch(instance_.get(), stream_), "launching a recorded step"); }
+
+ private:
+  cudaStream_t stream_;
+  GraphInstance instance_;
+};
+
+}  // namespace
+
+Timeline::Timeline(cudaStream_t stream)
+    : stream_(stream),
+      copying_(make<Stream>("making a stream", cudaStreamCreateWithFlags, unsigned{cudaStreamNonBlocking})),
+      copied_(make_event(cudaEventDisableTiming)) {
+  for (Event& event : events_) event = make_event(cudaEventDisableTiming);
+}
+
+cudaEvent_t Timeline::event_of(int64_t point) const {
+  const int64_t kept = std::max(point, last_ - kEvents + 1);
+  return events_[static_cast<size_t>(kept % kEvents)].get();
+}
+
+int64_t Timeline::point() {
+  ++last_;
+  check(cudaEventRecord(event_of(last_), stream_), "marking a point");
+  return last_;
+}
+
+bool Timeline::passed(int64_t point) {
+  if (point <= passed_) return true;
+  const cudaError_t status = cudaEventQuery(event_of(point));
+  if (status == cudaErrorNotReady) return false;
+  check(status, "the GPU's work");
+  passed_ = point;
+  return true;
+}
+
+void Timeline::wait(int64_t point) {
+  if (passed(point)) return;
+  check(cudaEventSynchronize(event_of(point)), "the GPU's work");
+  passed_ = point;
+}
+
+void Timeline::send(std::span<const HostCopy> copies, int64_t after) {
+  constexpr const char* kWhat = "copying a batch to the GPU";
+  if (after > passed_) check(cudaStreamWaitEvent(copying_.get(), event_of(after), 0), kWhat);
+  for (const HostCopy& copy : copies) {
+    check(cudaMemcpyAsync(copy.device, copy.host, static_cast<size_t>(copy.bytes), cudaMemcpyHostToDevice,
+                          copying_.get()),
+          kWhat);
+  }
+  check(cudaEventRecord(copied_.get(), copying_.get()), kWhat);
+  check(cudaStreamWaitEvent(stream_, copied_.get(), 0), kWhat);
+}
+
+std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t points) const {
+  return std::make_unique<EventStopwatch>(stream_, points);
+}
+
+std::unique_ptr<Kernel> Timeline::record(const std::function<void()>& work) const {
+  // Only this thread is held to what may be recorded: loaders go on allocating page-locked memory.
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to record a step");
+  cudaGraph_t recorded = nullptr;
+  try {
+    work();
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(stream_, &recorded));
+    const Graph unfinished(recorded);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream_, &recorded), "recording a step");
+  const Graph graph(recorded);
+  cudaGraphExec_t instance = nullptr;
+  check(cudaGraphInstantiate(&instance, graph.get(), 0), "preparing a recorded step");
+  return std::make_unique<GraphKernel>(stream_, GraphInstance(instance));
+}
+
+}  // namespace trainer::cuda
