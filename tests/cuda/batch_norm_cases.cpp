@@ -9,9 +9,11 @@
 namespace trainer {
 namespace {
 
-/// One block and several, one part of the rows and several, channels in whole eights and not.
-const std::vector<Shape> kImages = {{3, 5, 2, 1},   {1, 2, 3, 5},   {2, 16, 4, 4},  {3, 17, 5, 3},
-                                    {2, 33, 17, 9}, {5, 8, 23, 23}, {2, 264, 9, 5}, {4, 64, 1, 1}};
+/// Channels in whole eights and not.
+const std::vector<Shape> kImages = {{3, 5, 2, 1},  {1, 2, 3, 5},   {2, 16, 4, 4},
+                                    {3, 17, 5, 3}, {2, 33, 17, 9}, {4, 64, 1, 1}};
+/// More than one part of the rows; more than one block of channels too.
+const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}};
 
 TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
   const Shape channels{sketch.build().shape(x)[1]};
@@ -61,19 +63,24 @@ void draft_given(Sketch& sketch, const Shape& shape) {
 }  // namespace
 
 void add_batch_norm_cases(std::vector<KernelCase>& cases) {
+  auto add = [&](const Shape& shape, bool residual, bool relu) {
+    // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
+    const bool narrow = !relu && numel(shape) / shape[1] >= 16;
+    cases.push_back({fmt::format("batch_norm {} residual {} relu {}", to_string(shape), residual, relu),
+                     [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu); }, narrow});
+  };
   for (const Shape& shape : kImages) {
     for (const bool residual : {false, true}) {
-      for (const bool relu : {false, true}) {
-        // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
-        const bool narrow = !relu && numel(shape) / shape[1] >= 16;
-        cases.push_back({fmt::format("batch_norm {} residual {} relu {}", to_string(shape), residual, relu),
-                         [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu); }, narrow});
-      }
+      for (const bool relu : {false, true}) add(shape, residual, relu);
     }
     cases.push_back({fmt::format("batch_norm, its gradient a sum, {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});
     cases.push_back({fmt::format("batch_norm_inference and fold_batch_norm {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_given(sketch, shape); }});
+  }
+  for (const Shape& shape : kLarge) {
+    add(shape, false, false);
+    add(shape, true, true);
   }
 }
 
