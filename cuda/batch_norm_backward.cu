@@ -6,6 +6,10 @@
 namespace trainer::cuda {
 namespace {
 
+/// Blocks that a multiprocessor holds at least. Without the word ptxas keeps to 64 registers, and spills
+/// some.
+constexpr int kFewBlocks = 2;
+
 /// The sum of both gradients where the mask has a bit, 0 elsewhere; other and mask may be nullptr.
 template <class T>
 struct Slopes {
@@ -30,7 +34,7 @@ struct Slopes {
 /// Sums of the slope and of slope * (x - mean) of each part, (parts, channels). With `masked` the slope is
 /// written there: it is the residual's gradient. Not __restrict__: masked may be dy.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, const float* mean_of, T* masked,
                    float* part_sums, float* part_products) {
   const Column at = column_of(walk);
@@ -79,7 +83,7 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
   const Column at = column_of(walk);
   if (at.left <= 0) return;

@@ -69,8 +69,9 @@ __device__ inline Octet load(const T* from, int64_t left) {
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = to_float(values[i]);
   } else {
+    const int existing = static_cast<int>(left);
 #pragma unroll
-    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = i < left ? to_float(from[i]) : 0.0f;
+    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = i < existing ? to_float(from[i]) : 0.0f;
   }
   return octet;
 }
@@ -86,9 +87,10 @@ __device__ inline void store(const Octet& octet, int64_t left, T* to) {
 #pragma unroll
     for (int i = 0; i < kWords<T>; ++i) reinterpret_cast<Word<T>*>(to)[i] = words[i];
   } else {
+    const int existing = static_cast<int>(left);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      if (i < left) put(octet.v[i], to[i]);
+      if (i < existing) put(octet.v[i], to[i]);
     }
   }
 }
