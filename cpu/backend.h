@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
@@ -15,5 +16,8 @@ std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr)
 
 /// Cores that the process's affinity allows.
 int available_threads();
+
+/// "2.6.3"
+std::string onednn_version();
 
 }  // namespace trainer

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/onednn.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
+
+#include "cpu/backend.h"
 
 namespace trainer::cpu {
 namespace {
@@ -126,3 +130,12 @@ std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const d
 }
 
 }  // namespace trainer::cpu
+
+namespace trainer {
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
+}  // namespace trainer

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "cuda/conversion.h"
+#include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 #include "cuda/timeline.h"
 
@@ -28,8 +29,8 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// Refuses where the runtime finds no GPU, or only one that this library was not compiled for.
-void expect_device() {
+/// The GPU's name; refuses where the runtime finds none, or only one that this library was not compiled for.
+std::string expect_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -48,22 +49,26 @@ void expect_device() {
     no_device(
         fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
   }
+  return properties.name;
 }
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend() {
-    expect_device();
+  explicit CudaBackend(const BackendRequest& request) {
+    device_.name = expect_device();
+    device_.tuning = request.tuning;
+    device_.tf32 = request.tf32;
+    device_.deterministic = request.deterministic;
     check(cudaSetDevice(0), "choosing the GPU");
     device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
       return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
     });
     timeline_.emplace(device_.stream.get());
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
-    size_t total = 0;
-    check(cudaMemGetInfo(&free_at_start_, &total), "reading the GPU's free memory");
+    device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
     add_own_kernels(handlers_);
-    add_linear(handlers_);
+    add_linear(handlers_, device_);
+    add_convolution(handlers_, device_);
   }
 
   std::string_view name() const override { return "cuda"; }
@@ -109,7 +114,11 @@ class CudaBackend final : public Backend {
     const cudaError_t status = cudaMalloc(&data, size);
     if (status == cudaErrorMemoryAllocation) out_of_memory(bytes);
     check(status, "allocating GPU memory");
-    Buffer buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFree(memory)); });
+    *held_ += bytes;
+    Buffer buffer(data, bytes, [held = held_, bytes](void* memory) {
+      static_cast<void>(cudaFree(memory));
+      *held -= bytes;
+    });
     check(cudaMemsetAsync(data, 0, size, device_.stream.get()), "clearing GPU memory");
     return buffer;
   }
@@ -122,7 +131,14 @@ class CudaBackend final : public Backend {
     return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
   }
 
-  int64_t memory_bytes() const override { return static_cast<int64_t>(free_at_start_); }
+  bool shares_host_memory() const override { return false; }
+
+  /// What is free now and what its buffers hold.
+  int64_t memory_bytes() const override {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
+    return static_cast<int64_t>(free) + *held_;
+  }
 
   void upload(void* device, const float* host, int64_t elements, DType dtype) override {
     const std::vector<std::byte> stored = to_stored({host, static_cast<size_t>(elements)}, dtype);
@@ -142,25 +158,29 @@ class CudaBackend final : public Backend {
     check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
   }
 
-  [[noreturn]] static void out_of_memory(int64_t bytes) {
+  [[noreturn]] void out_of_memory(int64_t bytes) const {
     size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("out of GPU memory: asked for {}, free {} of {}; lower training.micro_batch_size",
-                            human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
-                            human_bytes(static_cast<int64_t>(total))));
+    const auto others = static_cast<int64_t>(total - free) - *held_;
+    throw Error(
+        ExitCode::out_of_memory,
+        fmt::format("out of GPU memory: asked for {}, free {} of {}; this run holds {}, other processes "
+                    "and NVIDIA's libraries {}; lower training.micro_batch_size",
+                    human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
+                    human_bytes(static_cast<int64_t>(total)), human_bytes(*held_), human_bytes(others)));
   }
 
   Device device_;
   std::optional<Timeline> timeline_;  ///< of the stream
   Handlers handlers_;
-  size_t free_at_start_ = 0;
+  std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() {
-  return std::make_unique<CudaBackend>();
+std::unique_ptr<Backend> make_backend(const BackendRequest& request) {
+  if (request.described != nullptr) return make_described_backend(request);
+  return std::make_unique<CudaBackend>(request);
 }
 
 }  // namespace trainer::cuda

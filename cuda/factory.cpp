@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
 #include "core/engine/backend_library.h"
 #include "cuda/backend.h"
+#include "cuda/inspect.h"
 
 namespace {
 
@@ -19,9 +21,10 @@ void copy_text(const std::string& text, char* to, size_t bytes) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) trainer::Backend* trainer_make_backend(
-    const char* interface, char* reason, size_t reason_bytes) {
+    const char* interface, const trainer::BackendRequest& request, char* reason, size_t reason_bytes) {
   try {
-    if (std::string(interface) == trainer::kBackendInterface) return trainer::cuda::make_backend().release();
+    if (std::string(interface) == trainer::kBackendInterface)
+      return trainer::cuda::make_backend(request).release();
     copy_text(std::string("libtrainer_cuda.so is of another build: it has ") + trainer::kBackendInterface +
                   ", the program expects " + interface + "; install the two together",
               reason, reason_bytes);
@@ -29,4 +32,12 @@ extern "C" __attribute__((visibility("default"))) trainer::Backend* trainer_make
     copy_text(problem.what(), reason, reason_bytes);
   }
   return nullptr;
+}
+
+extern "C" __attribute__((visibility("default"))) void trainer_inspect_backend(char* json, size_t bytes) {
+  try {
+    copy_text(trainer::cuda::inspect(), json, bytes);
+  } catch (const std::exception& problem) {
+    copy_text(nlohmann::json{{"problem", problem.what()}}.dump(), json, bytes);
+  }
 }

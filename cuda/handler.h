@@ -10,17 +10,30 @@
 #include <utility>
 
 #include "core/engine/backend.h"
+#include "core/engine/tuning.h"
 #include "cuda/check.h"
 
 namespace trainer::cuda {
 
-/// The GPU as kernels see it: everything runs in the order in which it was put on the one stream.
+namespace cudnn {
+class Library;
+}
+
+/// The GPU as kernels see it: everything runs in the order in which it was put on the one stream. A device
+/// that is only described has neither stream nor cuBLASLt: handlers then choose, but nothing is compiled.
 struct Device {
+  std::string name;  ///< "NVIDIA H200"
   Stream stream;
   BlasHandle blas;
+  std::shared_ptr<cudnn::Library> cudnn;
+  Tuning* tuning = nullptr;    ///< with runtime.autotune: what was found the fastest
+  bool tf32 = false;           ///< products of f32 may round their factors
+  bool deterministic = false;  ///< the same bits every time, at any price
+
+  bool described() const { return stream == nullptr; }
 };
 
-/// How the GPU runs one kind of operation. `select` and `compile` may keep `device`, which outlives them.
+/// How the GPU runs one kind of operation. All three may keep `device`, which outlives them.
 struct Handler {
   std::function<Choice(const Device& device, const OpContext&, const OpenLayouts& inputs)> select;
   std::function<std::unique_ptr<Kernel>(const Device& device, const OpContext&, const Choice&, const Slots&)>
@@ -40,7 +53,8 @@ void add_movement(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
 void add_pooling(Handlers& handlers);
 void add_resample(Handlers& handlers);
-void add_linear(Handlers& handlers);
+void add_linear(Handlers& handlers, const Device& device);
+void add_convolution(Handlers& handlers, const Device& device);
 /// All that need no library of NVIDIA's beside the runtime.
 void add_own_kernels(Handlers& handlers);
 

@@ -4,161 +4,258 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <stdexcept>
 
 #include "core/engine/arena.h"
+#include "core/engine/tuning.h"
+#include "cuda/bias.h"
+#include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
+#include "cuda/matmul.h"
+#include "cuda/timing.h"
 
-// y = x wT + bias, with x (N, K), w (O, K) and y (N, O) row-major. cuBLASLt thinks in columns, and a
-// row-major matrix is its own transpose column by column: it is asked for yT (O, N) = w xT, w being the
-// transpose of its K x O columns. A bias is then added to each column of yT, which is what its epilogue
-// offers.
+// x (N, K), w (O, K), y (N, O), all row-major, so that cuBLASLt sees their transposes column by column:
+//   yT (O, N) = w xT           with bias and relu in the epilogue
+//   dxT (K, N) = wT dyT
+//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
 
 namespace trainer::cuda {
 namespace {
 
-constexpr const char* kName = "linear";
-/// NVIDIA's advice for Hopper; older GPUs choose less.
-constexpr uint64_t kMostWorkspaceBytes = uint64_t{32} << 20;
+constexpr const char* kFused = "cublaslt";
+constexpr const char* kThenBias = "cublaslt, add_bias";
+constexpr const char* kAndColumnSums = "cublaslt, column_sums";
+constexpr const char* kColumnSums = "column_sums";
+/// How many algorithms runtime.autotune times, of the product with its epilogue and of that without.
+constexpr int kTimed = 4;
 
-template <class T>
-void set(const MatmulDescriptor& descriptor, cublasLtMatmulDescAttributes_t attribute, T value) {
-  check(cublasLtMatmulDescSetAttribute(descriptor.get(), attribute, &value, sizeof value), kName);
-}
-
-template <class T>
-void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value), kName);
-}
-
-MatrixLayout column_major(int64_t rows, int64_t columns) {
-  return make<MatrixLayout>(kName, cublasLtMatrixLayoutCreate, CUDA_R_32F, static_cast<uint64_t>(rows),
-                            static_cast<uint64_t>(columns), rows);
-}
-
-/// The product as cuBLASLt is told of it, in fp32 throughout: TF32 would have to be asked for.
+/// One of the three products, and which of its operation's tensors it reads and writes.
 struct Problem {
-  explicit Problem(const OpContext& context)
-      : batch(context.inputs[0].shape[0]),
-        features(context.inputs[1].shape[1]),
-        outputs(context.inputs[1].shape[0]),
-        bias(!context.inputs[2].shape.empty()) {
-    const bool relu = static_cast<const Linear&>(context.op).relu;
-    set(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-    if (bias) {
-      set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE,
-          relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
-      // While algorithms are sought, the address stands for its alignment only.
-      set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, uint64_t{kArenaAlignment});
-    } else if (relu) {
-      set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_RELU);
-    }
-  }
-
-  int64_t batch, features, outputs;
-  bool bias;
-  MatmulDescriptor descriptor =
-      make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-  MatrixLayout w = column_major(features, outputs);
-  MatrixLayout x = column_major(features, batch);
-  MatrixLayout y = column_major(outputs, batch);
+  MatrixProduct product;
+  size_t a = 0, b = 0;  ///< inputs
+  const Linear* forward = nullptr;
 };
 
-/// Weights and results begin where the plan puts them. A batch may begin at any row of a larger one.
-MatmulPreference preference(const Problem& problem) {
-  MatmulPreference wanted = make<MatmulPreference>(kName, cublasLtMatmulPreferenceCreate);
-  constexpr uint32_t kPlanned = kArenaAlignment;
-  const uint64_t row_bytes = static_cast<uint64_t>(problem.features) * sizeof(float);
-  const auto row = static_cast<uint32_t>(std::min<uint64_t>(kPlanned, row_bytes & (~row_bytes + 1)));
-  set(wanted, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes);
-  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kPlanned);
-  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, row);
-  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kPlanned);
-  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kPlanned);
-  return wanted;
+/// A batch may begin at any row of a larger one; all else begins where the plan puts it.
+uint32_t row_alignment(const TensorSpec& x) {
+  const auto row_bytes = static_cast<uint64_t>(numel(x.shape) / x.shape[0] * bytes_per_element(x.dtype));
+  return static_cast<uint32_t>(std::min<uint64_t>(kArenaAlignment, row_bytes & (~row_bytes + 1)));
 }
 
-/// An algorithm is eight words without pointers; as text it can be kept with a plan.
-std::string to_text(const cublasLtMatmulAlgo_t& algorithm) {
-  return fmt::format("{:x}", fmt::join(algorithm.data, ","));
+/// The matrix (N, …) or (O, K), which is (…, N) column by column.
+MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
+  return {.rows = numel(spec.shape) / spec.shape[0],
+          .columns = spec.shape[0],
+          .dtype = spec.dtype,
+          .transposed = transposed,
+          .alignment = kArenaAlignment};
 }
 
-cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
-  cublasLtMatmulAlgo_t algorithm{};
-  const char* at = text.c_str();
-  for (auto& word : algorithm.data) {
-    char* end = nullptr;
-    word = std::strtoull(at, &end, 16);
-    if (end == at) throw std::logic_error("not an algorithm of cuBLASLt: " + text);
-    at = *end == ',' ? end + 1 : end;
+bool wants(const OpContext& context, size_t output) {
+  return context.outputs.size() > output && !context.outputs[output].shape.empty();
+}
+
+Problem problem_of(const Device& device, const OpContext& context) {
+  Problem problem;
+  MatrixProduct& product = problem.product;
+  product.d = operand(context.outputs[0]);
+  if (const auto* forward = dynamic_cast<const Linear*>(&context.op)) {
+    const bool bias = !context.inputs[2].shape.empty();
+    problem.forward = forward;
+    problem.a = 1;
+    product.a = operand(context.inputs[1], true);
+    product.b = operand(context.inputs[0]);
+    product.b.alignment = row_alignment(context.inputs[0]);
+    product.epilogue = bias ? (forward->relu ? Epilogue::bias_relu : Epilogue::bias)
+                            : (forward->relu ? Epilogue::relu : Epilogue::none);
+    if (bias) product.bias_dtype = context.inputs[2].dtype;
+  } else if (dynamic_cast<const LinearBackwardData*>(&context.op) != nullptr) {
+    problem.a = 1;
+    product.a = operand(context.inputs[1]);
+    product.b = operand(context.inputs[0]);
+  } else {
+    problem.b = 1;
+    product.a = operand(context.inputs[0]);
+    product.a.alignment = row_alignment(context.inputs[0]);
+    product.b = operand(context.inputs[1], true);
+    if (wants(context, 1)) {
+      product.epilogue = Epilogue::sum_b;
+      product.bias_dtype = context.outputs[1].dtype;
+    }
   }
-  return algorithm;
+  product.tf32 = device.tf32 && product.a.dtype == DType::f32;
+  return problem;
 }
 
-Choice select_linear(const Device& device, const OpContext& context, const OpenLayouts& /*inputs*/) {
-  const Problem problem(context);
-  const MatmulPreference wanted = preference(problem);
-  cublasLtMatmulHeuristicResult_t best{};
-  int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(device.blas.get(), problem.descriptor.get(), problem.w.get(),
-                                       problem.x.get(), problem.y.get(), problem.y.get(), wanted.get(), 1,
-                                       &best, &found),
-        kName);
-  check(found == 1 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED, kName);
-  Choice choice = row_major(context, "cublaslt");
-  choice.algorithm = to_text(best.algo);
-  choice.workspace_bytes = static_cast<int64_t>(best.workspaceSize);
+MatrixProduct without_epilogue(MatrixProduct product) {
+  product.epilogue = Epilogue::none;
+  return product;
+}
+
+/// The matrix as own kernels see it, row by row.
+Matrix as_matrix(const TensorSpec& spec) {
+  return {.rows = spec.shape[0], .columns = numel(spec.shape) / spec.shape[0], .dtype = spec.dtype};
+}
+
+int64_t bytes_of(const MatrixProduct::Operand& operand) {
+  return operand.rows * operand.columns * bytes_per_element(operand.dtype);
+}
+
+/// An algorithm with the product that it is for: the whole one, or that without its epilogue.
+struct Selected {
+  MatrixProduct product;
+  MatmulAlgorithm algorithm;
+  /// As it is kept in a tuning.
+  std::string text() const { return product.text() + " by " + algorithm.text; }
+};
+
+/// What an own kernel does after a product without the epilogue that it should have had.
+cudaError_t launch_epilogue(const MatrixProduct& whole, const Matrix& y, void* data, const Matrix& dy,
+                            const void* dy_data, void* bias, void* workspace, cudaStream_t stream) {
+  if (whole.epilogue == Epilogue::none) return cudaSuccess;
+  if (whole.epilogue == Epilogue::sum_b)
+    return launch_column_sums(dy, dy_data, bias, whole.bias_dtype, workspace, stream);
+  const bool relu = whole.epilogue != Epilogue::bias;
+  return launch_add_bias(y, data, whole.epilogue == Epilogue::relu ? nullptr : bias, whole.bias_dtype, relu,
+                         stream);
+}
+
+float time_of(const Device& device, const MatrixProduct& whole, const Selected& selected,
+              const OpContext& context) {
+  const Problem problem = problem_of(device, context);
+  const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.b]);
+  const DeviceMemory a = scratch_memory(bytes_of(whole.a)), b = scratch_memory(bytes_of(whole.b)),
+                     d = scratch_memory(bytes_of(whole.d)),
+                     bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
+                     workspace = scratch_memory(
+                         std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
+  Matmul matmul(selected.product);
+  matmul.use(selected.algorithm);
+  return milliseconds(device.stream.get(), [&] {
+    matmul.run(device.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(),
+               device.stream.get());
+    if (selected.product.epilogue == whole.epilogue) return;
+    check(launch_epilogue(whole, y, d.get(), dy, b.get(), bias.get(), workspace.get(), device.stream.get()),
+          "timing");
+  });
+}
+
+/// The heuristics' first with the epilogue, or without where there is none with it; with a tuning, whichever
+/// of both is the fastest.
+std::optional<Selected> choose(const Device& device, const OpContext& context) {
+  const MatrixProduct whole = problem_of(device, context).product, plain = without_epilogue(whole);
+  const int most = device.tuning == nullptr ? 1 : kTimed;
+  std::vector<Selected> candidates;
+  for (const auto& algorithm : matmul_algorithms(device.blas.get(), whole, most))
+    candidates.push_back({whole, algorithm});
+  const bool also_plain = candidates.empty() || device.tuning != nullptr;
+  if (also_plain && whole.epilogue != Epilogue::none) {
+    for (const auto& algorithm : matmul_algorithms(device.blas.get(), plain, most))
+      candidates.push_back({plain, algorithm});
+  }
+  if (candidates.empty()) return std::nullopt;
+  if (device.tuning == nullptr) return candidates[0];
+  std::string& known =
+      device.tuning
+          ->fastest[fmt::format("cuBLASLt {}, {}: {}", cublasLtGetVersion(), device.name, whole.text())];
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Selected& one) { return one.text() == known; });
+  if (found != candidates.end()) return *found;
+  std::vector<float> times;
+  for (const Selected& one : candidates) times.push_back(time_of(device, whole, one, context));
+  const auto least = std::min_element(times.begin(), times.end()) - times.begin();
+  known = candidates[static_cast<size_t>(least)].text();
+  return candidates[static_cast<size_t>(least)];
+}
+
+Choice select(const Device& device, const OpContext& context, const OpenLayouts&) {
+  if (!wants(context, 0)) {
+    Choice choice = row_major(context, kColumnSums);
+    choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[1]));
+    return choice;
+  }
+  Choice choice = row_major(context, kFused);
+  choice.workspace_bytes = kMostMatmulWorkspace;
+  choice.workspace_is_bound = device.described();
+  if (device.described()) return choice;
+  const auto [product, algorithm] = *choose(device, context);
+  choice.algorithm = algorithm.text;
+  choice.workspace_bytes = algorithm.workspace_bytes;
+  const MatrixProduct whole = problem_of(device, context).product;
+  if (product.epilogue == whole.epilogue) return choice;
+  choice.implementation = whole.epilogue == Epilogue::sum_b ? kAndColumnSums : kThenBias;
+  if (whole.epilogue == Epilogue::sum_b) {
+    choice.workspace_bytes =
+        std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
+  }
   return choice;
 }
 
-class LinearKernel final : public Kernel {
+std::optional<std::string> why_not(const Device& device, const OpContext& context) {
+  const DType dtype = context.inputs[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    return fmt::format("cuBLASLt multiplies f32, f16 and bf16 here, not {}", to_string(dtype));
+  if (!wants(context, 0)) return std::nullopt;
+  if (context.inputs[1].dtype != dtype)
+    return fmt::format("cuBLASLt wants factors of one type, not {} and {}", to_string(dtype),
+                       to_string(context.inputs[1].dtype));
+  if (device.described() || choose(device, context)) return std::nullopt;
+  return fmt::format("cuBLASLt {} has no algorithm for {} on {}", cublasLtGetVersion(),
+                     problem_of(device, context).product.text(), device.name);
+}
+
+class LinearKernel {
  public:
   LinearKernel(const Device& device, const OpContext& context, const Choice& choice, Slots slots)
-      : problem_(context),
-        algorithm_(to_algorithm(choice.algorithm)),
-        workspace_bytes_(static_cast<size_t>(choice.workspace_bytes)),
+      : problem_(problem_of(device, context)),
+        fused_(choice.implementation == kFused),
+        y_(as_matrix(context.outputs[0])),
+        dy_(as_matrix(context.inputs[problem_.b])),
+        matmul_(fused_ ? problem_.product : without_epilogue(problem_.product)),
         slots_(std::move(slots)),
         blas_(device.blas.get()),
-        stream_(device.stream.get()) {}
+        stream_(device.stream.get()) {
+    matmul_.use({choice.algorithm, choice.workspace_bytes});
+  }
 
-  void run() override {
-    if (problem_.bias) set(problem_.descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, *slots_.inputs[2]);
-    const float alpha = 1, beta = 0;
-    float* y = at<float>(slots_.outputs[0]);
-    check(cublasLtMatmul(blas_, problem_.descriptor.get(), &alpha, at<const float>(slots_.inputs[1]),
-                         problem_.w.get(), at<const float>(slots_.inputs[0]), problem_.x.get(), &beta, y,
-                         problem_.y.get(), y, problem_.y.get(), &algorithm_,
-                         workspace_bytes_ == 0 ? nullptr : *slots_.workspace, workspace_bytes_, stream_),
-          kName);
+  cudaError_t operator()() const {
+    void* const* bias_slot = problem_.forward != nullptr ? slots_.inputs[2]
+                             : slots_.outputs.size() > 1 ? slots_.outputs[1]
+                                                         : nullptr;
+    void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
+    void *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
+    matmul_.run(blas_, *slots_.inputs[problem_.a], b, d, bias, workspace, stream_);
+    return fused_ ? cudaSuccess : launch_epilogue(problem_.product, y_, d, dy_, b, bias, workspace, stream_);
   }
 
  private:
   Problem problem_;
-  cublasLtMatmulAlgo_t algorithm_;
-  size_t workspace_bytes_;
+  bool fused_;
+  Matrix y_, dy_;
+  Matmul matmul_;
   Slots slots_;
   cublasLtHandle_t blas_;
   cudaStream_t stream_;
 };
 
-std::optional<std::string> why_not_linear(const OpContext& context) {
-  for (const TensorSpec& spec : context.inputs) {
-    if (spec.dtype != DType::f32) {
-      return fmt::format("its GPU kernel computes in f32 only, not {}", to_string(spec.dtype));
-    }
+std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, const Choice& choice,
+                                const Slots& slots) {
+  if (choice.implementation == kColumnSums) {
+    return kernel(context, [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype,
+                            stream = device.stream.get()] {
+      return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
+    });
   }
-  return std::nullopt;
+  return kernel(context, LinearKernel(device, context, choice, slots));
 }
 
 }  // namespace
 
-void add_linear(Handlers& handlers) {
-  auto compile = [](const Device& device, const OpContext& context, const Choice& choice,
-                    const Slots& slots) -> std::unique_ptr<Kernel> {
-    return std::make_unique<LinearKernel>(device, context, choice, slots);
-  };
-  handlers[typeid(Linear)] = {select_linear, compile, why_not_linear};
+void add_linear(Handlers& handlers, const Device& device) {
+  const Handler handler{.select = select, .compile = compile, .why_not = [&device](const OpContext& context) {
+                          return why_not(device, context);
+                        }};
+  handlers[typeid(Linear)] = handlers[typeid(LinearBackwardData)] = handlers[typeid(LinearBackwardWeights)] =
+      handler;
 }
 
 }  // namespace trainer::cuda

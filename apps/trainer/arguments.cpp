@@ -20,7 +20,7 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "plan", "layers", "data", "schema"};
+  static const std::vector<std::string> names = {"train", "plan", "layers", "data", "schema", "doctor"};
   return names;
 }
 
@@ -93,6 +93,11 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
   schema->add_flag("--markdown", arguments.markdown, "print the reference of all keys instead");
 
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "show what this machine has: processor, memory, GPUs, libraries");
+  doctor->add_option("--device-json", arguments.out,
+                     "write a description of the first GPU to this file, to plan for it elsewhere");
+
   CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
   add_data_commands(*data, arguments);
 
@@ -111,6 +116,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (data->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
+  if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
   return arguments;
 }
 

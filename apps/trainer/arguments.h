@@ -10,7 +10,7 @@ namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
-  enum class Command { train, plan, layers, schema, data_stats, data_pack };
+  enum class Command { train, plan, layers, schema, doctor, data_stats, data_pack };
   Command command = Command::train;
   std::string config;
   std::vector<std::string> overrides;
@@ -19,9 +19,9 @@ struct Arguments {
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, data stats
-  std::string out;                           ///< data pack: the record file
-  std::string split = "train";               ///< data pack: "train" or "val"
-  bool markdown = false;                     ///< schema
+  std::string out;              ///< data pack: the record file; doctor: the description of the GPU
+  std::string split = "train";  ///< data pack: "train" or "val"
+  bool markdown = false;        ///< schema
 };
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).

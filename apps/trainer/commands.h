@@ -13,5 +13,6 @@ int layers_command();
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);
 int schema_command(const Arguments& arguments);
+int doctor_command(const Arguments& arguments);
 
 }  // namespace trainer

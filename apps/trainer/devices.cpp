@@ -1,18 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/devices.h"
 
+#include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
 #include "core/train/tuning_file.h"
 #include "cpu/backend.h"
 
 namespace trainer {
+namespace {
 
-std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning) {
+/// For a GPU of which only a description is needed.
+std::unique_ptr<Backend> plan_for(const std::string& model, const Recipe& recipe, BackendRequest request) {
+  const DeviceDescription device = find_device(model, recipe.origin_of("device.model"));
+  request.described = &device;
+  return load_backend(recipe.device.type, request);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use) {
   if (recipe.device.type == "cpu") {
     return make_cpu_backend(static_cast<int>(recipe.device.threads),
                             recipe.runtime.autotune ? &tuning : nullptr);
   }
-  return load_backend(recipe.device.type);
+  const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+                               .deterministic = recipe.run.deterministic};
+  if (use == Use::train) return load_backend(recipe.device.type, request);
+  if (recipe.device.model != "auto") return plan_for(recipe.device.model, recipe, request);
+  try {
+    return load_backend(recipe.device.type, request);
+  } catch (const Error& problem) {  // no GPU; where the library itself is missing, the next attempt says so
+    if (problem.code() != ExitCode::no_device) throw;
+    return plan_for(kDefaultModel, recipe, request);
+  }
 }
 
 Tuning earlier_tuning(const Recipe& recipe) {

@@ -12,9 +12,12 @@ namespace trainer {
 /// The file in a run's directory that keeps what runtime.autotune found.
 constexpr const char* kTuningFile = "algorithms.json";
 
+/// What a device is opened for: planning needs no GPU, only the description of one.
+enum class Use { train, plan };
+
 /// The backend that the recipe asks for. Throws Error (exit 69) with the reason where it is not available.
 /// With runtime.autotune it goes by `tuning` and adds to it, so that must outlive it.
-std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning);
+std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use);
 
 /// What an earlier start of the same run found; empty without runtime.autotune.
 Tuning earlier_tuning(const Recipe& recipe);

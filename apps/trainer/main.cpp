@@ -27,6 +27,8 @@ int run(int argc, const char* const* argv) {
       return data_pack_command(*arguments);
     case Arguments::Command::schema:
       return schema_command(*arguments);
+    case Arguments::Command::doctor:
+      return doctor_command(*arguments);
   }
   return 0;
 }

@@ -18,6 +18,7 @@ class Snapshot {
   explicit Snapshot(std::string pass) : pass_(std::move(pass)) {}
 
   void observe(const std::string& pass, const Program& program) {
+    if (pass == "layers") names_.clear();  // where several micro-batches are tried, the last one counts
     names_.push_back(pass);
     if (pass_.empty() || pass == pass_) text_ = to_text(program);
   }
@@ -52,8 +53,8 @@ int plan_command(const Arguments& arguments) {
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
-  const Job job = make_job(
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::plan);
+  const Job job = make_fitting_job(
       *recipe, *backend,
       {.disabled_passes = arguments.disabled_passes,
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); }});

@@ -33,10 +33,6 @@ int64_t parameters_below(const Program& program, const std::string& layer) {
   return count;
 }
 
-int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
-  return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
-}
-
 std::string shape_text(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -77,12 +73,17 @@ std::string recompute_text(const Job& job) {
 std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
-    text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
+    text += fmt::format(
+        "  {:<14} {:>11}{}\n", kind, human_bytes(bytes),
+        kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
   const int64_t total = job.memory.total(), available = available_bytes(recipe, backend);
   text +=
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
                   100.0 * static_cast<double>(total) / static_cast<double>(available),
                   total > available ? ": DOES NOT FIT" : "");
+  if (!job.memory.host.empty()) text += "\nthe host's memory\n";
+  for (const auto& [kind, bytes] : job.memory.host)
+    text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
   return text;
 }
 
@@ -130,6 +131,11 @@ std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& j
   if (training.micro_batches() > 1)
     text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
   text += fmt::format(", on {}\n", backend.name());
+  if (job.found_micro_batch) {
+    text += fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits\n",
+                        training.micro_batch(), training.global_batch_size);
+  }
+  for (const std::string& remark : backend.remarks()) text += remark + "\n";
   if (job.train) {
     text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
                         job.train->size, job.settings.steps,
@@ -148,6 +154,7 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   nlohmann::ordered_json report;
   report["run"] = recipe.run.name;
   report["device"] = std::string(backend.name());
+  report["remarks"] = backend.remarks();
   report["steps"] = job.settings.steps;
   report["global_batch_size"] = recipe.training.global_batch_size;
   report["micro_batch_size"] = recipe.training.micro_batch();
@@ -161,7 +168,9 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   }
   report["step_flops"] = step_flops(job);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
+  for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
+  report["memory"]["peak_is_bound"] = has_bounds(job.plan);
   report["memory"]["available_bytes"] = available_bytes(recipe, backend);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   for (const PlannedEntry& entry : job.plan.entries) {

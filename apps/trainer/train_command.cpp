@@ -73,6 +73,10 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
                            ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
                            : "",
                        backend.name(), human_bytes(job.memory.total())));
+  if (job.found_micro_batch) {
+    log.info(fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits",
+                         training.micro_batch(), training.global_batch_size));
+  }
   if (directory.state() == RunDirectory::State::unfinished) {
     log.warn("an earlier run of this recipe was not finished; it starts again from step 0");
   }
@@ -104,13 +108,26 @@ LoopResult run_loop(TrainingLoop& loop, UnreadableList& unreadable) {
   }
 }
 
+/// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
+/// now.
+Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
+  try {
+    return Executable(job.plan, backend, recipe.runtime.cuda_graph);
+  } catch (const Error& problem) {
+    if (problem.code() != ExitCode::out_of_memory) throw;
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("{}; the plan's {}:{}", problem.what(), human_bytes(job.memory.total()),
+                            memory_advice(recipe, backend, job, available_bytes(recipe, backend))));
+  }
+}
+
 /// Trains in a directory that is this process's own now.
-void train(const Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning,
-           RunDirectory& directory, Progress& progress, Log& log, int64_t profiled_steps) {
+void train(Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning, RunDirectory& directory,
+           Progress& progress, Log& log, int64_t profiled_steps) {
   const std::filesystem::path list = directory.file("bad_samples.txt");
   const Feed train_feed = open_feed(recipe, job, backend, Split::train, list);
   const Feed validation_feed = open_feed(recipe, job, backend, Split::val, list);
-  Executable executable(job.plan, backend, recipe.runtime.cuda_graph);
+  Executable executable = open_executable(recipe, backend, job);
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
   if (job.settings.averages) start_averages(executable);
@@ -152,8 +169,8 @@ int train_command(const Arguments& arguments) {
   }
   require_data(*recipe);
   Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning);
-  const Job job = make_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train);
+  const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});

@@ -22,6 +22,12 @@ std::string to_string(const Duration& duration);
 /// Batches in `duration`, given the batches of one epoch.
 int64_t batches_in(const Duration& duration, int64_t batches_per_epoch);
 
+/// A number, or `auto`: the program finds one.
+struct AutoCount {
+  std::optional<int64_t> count;  ///< nothing: auto
+  bool operator==(const AutoCount&) const = default;
+};
+
 /// An amount of memory: `80GiB`, `512MiB`, `1048576` (bytes). Units are powers of 1024: KiB, MiB, GiB, TiB.
 struct ByteSize {
   int64_t bytes = 0;

@@ -16,6 +16,7 @@ struct TypeName {
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const Duration*) const { return "duration"; }
   std::string operator()(const ByteSize*) const { return "byte size"; }
+  std::string operator()(const AutoCount*) const { return "integer or auto"; }
   std::string operator()(const Pair*) const { return "integer or [height, width]"; }
   template <class T>
   std::string operator()(const std::vector<T>*) const {

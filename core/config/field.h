@@ -21,7 +21,7 @@ class Field {
   using Target = std::variant<bool*, int64_t*, double*, std::string*, Duration*, ByteSize*, Pair*,
                               std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
                               std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
-                              std::optional<ByteSize>*, std::optional<Duration>*>;
+                              std::optional<ByteSize>*, std::optional<Duration>*, std::optional<AutoCount>*>;
 
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);

@@ -69,6 +69,15 @@ std::string parse(const Value& value, ByteSize& out) {
   return parsed ? "" : "a size such as 512MiB or 80GiB";
 }
 
+std::string parse(const Value& value, AutoCount& out) {
+  int64_t count = 0;
+  out.count.reset();
+  if (value.text == "auto") return "";
+  const std::string expected = parse(value, count);
+  if (expected.empty()) out.count = count;
+  return expected.empty() ? "" : expected + " or auto";
+}
+
 // article(): what a value that is no scalar should have been.
 const char* article(bool) {
   return "true or false";
@@ -87,6 +96,10 @@ const char* article(const Duration&) {
 }
 const char* article(const ByteSize&) {
   return "a size such as 512MiB or 80GiB";
+}
+
+const char* article(const AutoCount&) {
+  return "an integer or auto";
 }
 
 const char* plural(int64_t) {
@@ -117,6 +130,10 @@ std::optional<double> measure(const Duration& duration) {
 }
 std::optional<double> measure(const ByteSize& size) {
   return static_cast<double>(size.bytes);
+}
+
+std::optional<double> measure(const AutoCount& maybe) {
+  return maybe.count ? measure(*maybe.count) : std::nullopt;
 }
 
 bool is_outside(const Field& field, double number) {
@@ -242,6 +259,10 @@ Value to_value(const Duration& duration) {
 }
 Value to_value(const ByteSize& size) {
   return scalar(to_string(size));
+}
+
+Value to_value(const AutoCount& maybe) {
+  return maybe.count ? to_value(*maybe.count) : scalar("auto");
 }
 
 /// Text that would read as something else is put in quotes.

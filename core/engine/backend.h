@@ -31,6 +31,7 @@ struct Choice {
   std::string implementation;
   std::string algorithm;  ///< where an implementation offers several
   int64_t workspace_bytes = 0;
+  bool workspace_is_bound = false;  ///< the most it may come to: what it is will be known on the device
 };
 
 /// Layout of each input so far; nullopt where a persistent tensor's is still open.
@@ -109,6 +110,10 @@ class Backend {
   virtual Buffer allocate_batch(int64_t bytes) = 0;
   /// Bytes a program may use on this device.
   virtual int64_t memory_bytes() const = 0;
+  /// Whether that is the host's memory too, so that samples and batches count.
+  virtual bool shares_host_memory() const { return true; }
+  /// What a reader of a plan should know about it, a sentence each.
+  virtual std::vector<std::string> remarks() const { return {}; }
 
   /// Stored f32 or i32 elements from and to host floats, in storage order.
   virtual void upload(void* device, const float* host, int64_t elements, DType dtype) = 0;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -35,41 +36,74 @@ fs::path find_library(const std::string& name, const fs::path& directory) {
                      file, directory.string()));
 }
 
+/// What the loader says, "libx.so.1: cannot open shared object file: No such file…", with what to do about
+/// it.
+std::string why_not_opened(const fs::path& path, const std::string& words) {
+  const size_t end = words.find(": cannot open shared object file");
+  if (end == std::string::npos || words.starts_with(path.string())) {
+    return fmt::format("cannot open {}: {}; put the folder of a missing library into LD_LIBRARY_PATH",
+                       path.string(), words);
+  }
+  const std::string library = words.substr(0, end);
+  return fmt::format(
+      "{} needs {}{}, which the loader does not find; install it, put its folder into LD_LIBRARY_PATH",
+      path.filename().string(), library.starts_with("libcudnn") ? "cuDNN 9: " : "", library);
+}
+
 /// It stays loaded when the handle is closed, since kernels and buffers run its code as long as they live.
 Library open_library(const std::string& name, const fs::path& path) {
   Library library(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
   if (library == nullptr) {
-    refuse(name, fmt::format("cannot open {}: {}; put the folder of a missing library into LD_LIBRARY_PATH",
-                             path.string(), ::dlerror()));
+    refuse(name, why_not_opened(path, ::dlerror()));
   }
   return library;
 }
 
+/// A function that the library must export.
+template <class Function>
+Function* exported(const std::string& name, const fs::path& path, const Library& library,
+                   const char* symbol) {
+  auto* function = reinterpret_cast<Function*>(::dlsym(library.get(), symbol));
+  if (function == nullptr) {
+    refuse(name,
+           fmt::format("{} is no backend library: it has no {}; install the one built with this program",
+                       path.string(), symbol));
+  }
+  return function;
+}
+
+fs::path own_directory() {
+  std::error_code unreadable;
+  return fs::read_symlink("/proc/self/exe", unreadable).parent_path();
+}
+
 }  // namespace
 
-std::unique_ptr<Backend> load_backend(const std::string& name, const fs::path& directory) {
+std::unique_ptr<Backend> load_backend(const std::string& name, const fs::path& directory,
+                                      const BackendRequest& request) {
   if (name != "cuda") {
     throw Error(ExitCode::no_device,
                 fmt::format("no library holds a backend \"{}\": there is \"cuda\"", name));
   }
   const fs::path path = find_library(name, directory);
   const Library library = open_library(name, path);
-  auto* factory = reinterpret_cast<BackendFactory*>(::dlsym(library.get(), kBackendFactory));
-  if (factory == nullptr) {
-    refuse(name,
-           fmt::format("{} is no backend library: it has no {}; install the one built with this program",
-                       path.string(), kBackendFactory));
-  }
+  auto* factory = exported<BackendFactory>(name, path, library, kBackendFactory);
   std::array<char, 1024> reason{};
-  std::unique_ptr<Backend> backend(factory(kBackendInterface, reason.data(), reason.size()));
+  std::unique_ptr<Backend> backend(factory(kBackendInterface, request, reason.data(), reason.size()));
   if (backend == nullptr) refuse(name, reason.data());
   return backend;
 }
 
-std::unique_ptr<Backend> load_backend(const std::string& name) {
-  std::error_code unreadable;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unreadable);
-  return load_backend(name, program.parent_path());
+std::unique_ptr<Backend> load_backend(const std::string& name, const BackendRequest& request) {
+  return load_backend(name, own_directory(), request);
+}
+
+std::string inspect_backend(const std::string& name) {
+  const fs::path path = find_library(name, own_directory());
+  const Library library = open_library(name, path);
+  std::vector<char> json(size_t{1} << 16);
+  exported<BackendInspector>(name, path, library, kBackendInspector)(json.data(), json.size());
+  return json.data();
 }
 
 }  // namespace trainer

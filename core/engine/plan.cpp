@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/base/units.h"
@@ -32,6 +33,13 @@ TensorId Plan::find(std::string_view name) const {
   return kNone;
 }
 
+bool has_bounds(const Plan& plan) {
+  return std::any_of(plan.entries.begin(), plan.entries.end(), [](const PlannedEntry& entry) {
+    return std::any_of(entry.nodes.begin(), entry.nodes.end(),
+                       [](const PlannedNode& planned) { return planned.choice.workspace_is_bound; });
+  });
+}
+
 namespace {
 
 std::string layouts_text(const std::vector<TensorId>& ids, const std::vector<Layout>& layouts) {
@@ -57,7 +65,8 @@ std::string to_text(const Plan& plan) {
                           layouts_text(node.outputs, planned.choice.outputs));
       if (!planned.choice.algorithm.empty()) text += " " + planned.choice.algorithm;
       if (planned.choice.workspace_bytes > 0) {
-        text += fmt::format(" workspace {}", human_bytes(planned.choice.workspace_bytes));
+        text += fmt::format(" workspace {}{}", planned.choice.workspace_is_bound ? "at most " : "",
+                            human_bytes(planned.choice.workspace_bytes));
       }
       if (!node.origin.path.empty()) text += "  # " + node.origin.path;
       text += "\n";

@@ -55,6 +55,9 @@ struct Plan {
 /// training entry comes first. Throws Error (exit 78) with the origin of an operation that `backend` refuses.
 Plan make_plan(const Program& program, const Backend& backend);
 
+/// Whether a workspace in it is only a bound, so that its memory is one too.
+bool has_bounds(const Plan& plan);
+
 /// One line per node: implementation, layouts, workspace.
 std::string to_text(const Plan& plan);
 

@@ -37,17 +37,20 @@ std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) 
                         per_epoch);
 }
 
+/// Adds to the kind of that name, which need not be there yet.
+void add_bytes(std::vector<std::pair<std::string, int64_t>>& kinds, const std::string& kind, int64_t bytes) {
+  for (auto& [name, sum] : kinds) {
+    if (name == kind) {
+      sum += bytes;
+      return;
+    }
+  }
+  kinds.emplace_back(kind, bytes);
+}
+
 MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& backend) {
   MemoryBudget budget;
-  const auto add = [&](const std::string& kind, int64_t bytes) {
-    for (auto& [name, sum] : budget.kinds) {
-      if (name == kind) {
-        sum += bytes;
-        return;
-      }
-    }
-    budget.kinds.emplace_back(kind, bytes);
-  };
+  const auto add = [&](const std::string& kind, int64_t bytes) { add_bytes(budget.kinds, kind, bytes); };
   for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"})
     add(kind, 0);
   for (const auto& [kind, bytes] : job.plan.persistent_by_kind) add(kind, bytes);
@@ -62,11 +65,13 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.validation ? 2 : 1;
-  add("batches", feeds * (DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)) +
-                          InputFeed::device_bytes(job.plan, backend)));
-  add("samples",
+  if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
+  auto& host = backend.shares_host_memory() ? budget.kinds : budget.host;
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
+  add_bytes(
+      host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
-  add("program", resident_bytes() + kRuntimeBytes);
+  add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;
 }
 
@@ -81,11 +86,11 @@ int64_t planned_bytes(const MemoryBudget& memory) {
 int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
-  const std::optional<int64_t> asked = recipe.training.micro_batch_size;
+  const std::optional<AutoCount> asked = recipe.training.micro_batch_size;
   int64_t fits = 0;
   for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
     if (recipe.training.global_batch_size % rows != 0) continue;
-    recipe.training.micro_batch_size = rows;
+    recipe.training.micro_batch_size = AutoCount{rows};
     if (planned_bytes(make_job(recipe, backend).memory) + program <= available) fits = rows;
   }
   recipe.training.micro_batch_size = asked;
@@ -123,6 +128,23 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   return job;
 }
 
+Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& options) {
+  TrainingSection& training = recipe.training;
+  if (!training.micro_batch_size || training.micro_batch_size->count)
+    return make_job(recipe, backend, options);
+  for (int64_t rows = training.global_batch_size;; --rows) {
+    if (training.global_batch_size % rows != 0) continue;
+    training.micro_batch_size = AutoCount{rows};
+    Job job = make_job(recipe, backend, options);
+    job.found_micro_batch = true;
+    if (rows == 1 || job.memory.total() <= available_bytes(recipe, backend)) return job;
+  }
+}
+
+int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
+  return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
+}
+
 void require_data(const Recipe& recipe) {
   const std::vector<std::string> missing = missing_files(recipe.data);
   if (missing.empty()) return;
@@ -136,19 +158,24 @@ void require_data(const Recipe& recipe) {
   diagnostics.throw_if_any();
 }
 
-void require_memory(Recipe& recipe, const Backend& backend, const Job& job) {
-  const int64_t available = recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
-  if (job.memory.total() <= available) return;
-  std::string text =
-      fmt::format("the run needs {}, {} has {}:", human_bytes(job.memory.total()),
-                  recipe.device.memory ? "device.memory" : "the device", human_bytes(available));
+std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job, int64_t available) {
+  std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }
   const int64_t rows = fitting_micro_batch(recipe, backend, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
-  throw Error(ExitCode::out_of_memory, text);
+  return text;
+}
+
+void require_memory(Recipe& recipe, const Backend& backend, const Job& job) {
+  const int64_t available = available_bytes(recipe, backend);
+  if (job.memory.total() <= available) return;
+  throw Error(ExitCode::out_of_memory,
+              fmt::format("the run needs {}, {} has {}:{}", human_bytes(job.memory.total()),
+                          recipe.device.memory ? "device.memory" : "the device", human_bytes(available),
+                          memory_advice(recipe, backend, job, available)));
 }
 
 }  // namespace trainer

@@ -14,8 +14,9 @@ namespace trainer {
 /// Bytes that a run will hold, by kind. Device kinds are exact; "program" is this process before the run plus
 /// what libraries take when they first compute, an estimate.
 struct MemoryBudget {
-  std::vector<std::pair<std::string, int64_t>> kinds;
-  int64_t total() const;
+  std::vector<std::pair<std::string, int64_t>> kinds;  ///< on the device
+  std::vector<std::pair<std::string, int64_t>> host;   ///< where that is not the device's memory too
+  int64_t total() const;                               ///< on the device
 };
 
 /// A run known before it starts: its lengths, its program, its plan and its memory.
@@ -25,6 +26,7 @@ struct Job {
   Program program;
   Plan plan;
   MemoryBudget memory;
+  bool found_micro_batch = false;  ///< training.micro_batch_size was auto
 };
 
 /// What happens on the way from recipe to plan, for whoever wants to look.
@@ -36,8 +38,19 @@ struct JobOptions {
 /// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.
 Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options = {});
 
+/// The same where training.micro_batch_size may be auto: then it becomes, in `recipe`, the largest divisor of
+/// the global batch whose plan fits into memory, or 1 where none does.
+Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& options = {});
+
+/// What a run may take of the device: device.memory, or all there is.
+int64_t available_bytes(const Recipe& recipe, const Backend& backend);
+
 /// Throws Error (exit 78) that lists the data files that are not there.
 void require_data(const Recipe& recipe);
+
+/// The budget line by line, and the micro-batch that would fit into `available`. Plans with smaller ones to
+/// find out; leaves `recipe` as it was.
+std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job, int64_t available);
 
 /// Throws Error (exit 71) with the budget and the micro-batch that would fit, where it is more than
 /// device.memory or what the device has. Plans with smaller micro-batches to find out; leaves `recipe` as it

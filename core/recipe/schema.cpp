@@ -58,6 +58,9 @@ struct TypeSchema {
     schema["minimum"] = 0;
     return schema;
   }
+  Json operator()(const AutoCount*) const {
+    return {{"anyOf", Json::array({bounded("integer"), {{"const", "auto"}}})}};
+  }
   Json operator()(const Pair*) const {
     const Json one = bounded("integer");
     const Json two = {{"type", "array"}, {"items", one}, {"minItems", 2}, {"maxItems", 2}};

@@ -12,11 +12,22 @@ void RunSection::declare(Fields& fields) {
            "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are filled "
            "in")
       .keeps_mathematics();
+  fields
+      .add("deterministic", &deterministic,
+           "take no algorithm of a GPU's libraries whose last bits vary from run to run; on a CPU there are "
+           "none")
+      .keeps_mathematics();
   fields.add("seed", &seed, "of everything random: first weights, order, augmentation, dropout").at_least(0);
 }
 
 void DeviceSection::declare(Fields& fields) {
   fields.add("type", &type, "what to train on").one_of({"cpu", "cuda"});
+  fields
+      .add("model", &model,
+           "GPU that `trainer plan` plans for: auto (the one that is there, else h200), a100, b200, h200, or "
+           "a "
+           "description.json")
+      .keeps_mathematics();
   fields.add("threads", &threads, "cores to compute with; 0: all that the process may use").at_least(0);
   fields.add("memory", &memory, "memory that may be used; default: what the device has");
 }
@@ -53,7 +64,8 @@ void TrainingSection::declare(Fields& fields) {
       .at_least(1);
   fields
       .add("micro_batch_size", &micro_batch_size,
-           "samples computed at once; must divide global_batch_size; default: all of it")
+           "samples computed at once; must divide global_batch_size; auto: as many as fit into memory; "
+           "default: all of it")
       .at_least(1)
       .keeps_mathematics();
   fields.section("ema", "running averages of the weights, evaluated and saved beside them", [&](Fields& ema) {

@@ -18,11 +18,13 @@ struct RunSection {
   std::string name;  ///< default: the recipe's file name without extension
   std::string output_dir = "runs/{run.name}-{hash}";
   int64_t seed = 0;
+  bool deterministic = false;
   void declare(Fields& fields);
 };
 
 struct DeviceSection {
   std::string type = "cpu";
+  std::string model = "auto";
   int64_t threads = 0;
   std::optional<ByteSize> memory;
   void declare(Fields& fields);
@@ -45,11 +47,14 @@ struct RuntimeSection {
 struct TrainingSection {
   Duration max_duration{10, Duration::Unit::epochs};
   int64_t global_batch_size = 128;
-  std::optional<int64_t> micro_batch_size;
+  std::optional<AutoCount> micro_batch_size;
   std::optional<double> ema_decay;  ///< absent: weights are not averaged
   void declare(Fields& fields);
 
-  int64_t micro_batch() const { return micro_batch_size.value_or(global_batch_size); }
+  /// Where it is to be found out, all of the global batch until then.
+  int64_t micro_batch() const {
+    return micro_batch_size ? micro_batch_size->count.value_or(global_batch_size) : global_batch_size;
+  }
   int64_t micro_batches() const { return global_batch_size / micro_batch(); }
 };
 

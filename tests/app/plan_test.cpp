@@ -205,4 +205,57 @@ TEST_CASE("a device that is not there ends with 69 and its reason") {
   CHECK(outcome.errors.find("cuda") != std::string::npos);
 }
 
+TEST_CASE("training.micro_batch_size=auto is the largest divisor that fits: the next one would not") {
+  const Workspace workspace;
+  std::vector<std::string> rest{kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic",
+                                "training.global_batch_size=96"};
+  const auto with_rows = [&](const std::string& rows) {
+    std::vector<std::string> words = rest;
+    words.push_back("training.micro_batch_size=" + rows);
+    return plan_of(workspace, words);
+  };
+  const auto peak = [](const nlohmann::json& plan) { return plan["memory"]["peak_bytes"].get<int64_t>(); };
+  const int64_t between = (peak(with_rows("96")) + peak(with_rows("48"))) / 2;
+  rest.push_back("device.memory=" + std::to_string(between));
+  const auto found = with_rows("auto");
+  CHECK(found["micro_batch_size"] == 48);
+  CHECK(peak(found) <= between);
+
+  std::vector<std::string> words{"plan", "--config"};
+  words.insert(words.end(), rest.begin(), rest.end());
+  words.push_back("training.micro_batch_size=auto");
+  CHECK(run_trainer(words, workspace.path())
+            .output.find("micro_batch_size=auto is 48: the largest divisor of 96 whose plan fits") !=
+        std::string::npos);
+}
+
+TEST_CASE("where not even one sample fits, auto is 1 and training says what it would need") {
+  const Workspace workspace;
+  const std::vector<std::string> words{
+      "--config",           kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic",
+      "device.memory=1MiB", "training.global_batch_size=4",      "training.micro_batch_size=auto"};
+  const Outcome train = run_trainer(words, workspace.path());
+  CHECK(train.code == 71);
+  CHECK(train.errors.find("no micro-batch size is small enough") != std::string::npos);
+}
+
+TEST_CASE("a GPU to plan for that nobody has described is an error at its key") {
+  const Workspace workspace;
+  const auto plan = [&](const std::string& model) {
+    return run_trainer({"plan", "--config", kConfigs + "fashion_mnist_mlp.yaml", "device.type=cuda",
+                        "device.model=" + model},
+                       workspace.path());
+  };
+  const Outcome unknown = plan("h300");
+  CHECK(unknown.code == 78);
+  CHECK(unknown.errors.find("error: device.model: no GPU is described as 'h300': there are auto, a100, b200, "
+                            "h200, and files that end in .json") != std::string::npos);
+  CHECK(plan("nowhere.json").errors.find("device.model: cannot read the description nowhere.json") !=
+        std::string::npos);
+  workspace.write("half.json", R"({"deviceVer": 900})");
+  const Outcome half = plan("half.json");
+  CHECK(half.code == 65);
+  CHECK(half.errors.find("half.json: the description of a GPU lacks \"deviceName\"") != std::string::npos);
+}
+
 }  // namespace trainer

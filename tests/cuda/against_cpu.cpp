@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/base/error.h"
@@ -50,6 +52,52 @@ OneOperation linear(int64_t batch, int64_t features, int64_t outputs, bool bias,
   return operation;
 }
 
+struct ConvolutionCase {
+  Conv2dGeometry geometry;
+  Shape x, w;
+  Shape y() const {
+    const Extent2 out = geometry.output({x[2], x[3]});
+    return {x[0], w[0], out[0], out[1]};
+  }
+};
+
+/// Odd extents; strides, dilation, groups, depthwise; one channel; extents that a stride does not divide.
+std::vector<ConvolutionCase> convolution_cases() {
+  return {
+      {{.kernel = {3, 3}, .padding = {1, 1}}, {2, 16, 9, 11}, {8, 16, 3, 3}},
+      {{.kernel = {1, 1}}, {3, 31, 7, 5}, {33, 31, 1, 1}},
+      {{.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}}, {2, 3, 33, 31}, {16, 3, 7, 7}},
+      {{.kernel = {5, 5}, .padding = {2, 2}}, {5, 1, 28, 28}, {6, 1, 5, 5}},
+      {{.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 0}, .dilation = {2, 1}},
+       {2, 5, 17, 13},
+       {7, 5, 3, 2}},
+      {{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 24}, {2, 24, 15, 14}, {24, 1, 3, 3}},
+      {{.kernel = {3, 3}, .padding = {1, 1}, .groups = 3}, {2, 12, 9, 9}, {9, 4, 3, 3}}};
+}
+
+OneOperation forward(const ConvolutionCase& one, bool bias, bool relu) {
+  OneOperation operation{.inputs = {one.x, one.w}, .emit = {}};
+  if (bias) operation.inputs.push_back({one.w[0]});
+  operation.emit = [=](Builder& build, const std::vector<TensorId>& in) {
+    return build.emit<Conv2d>({in[0], in[1], bias ? in[2] : kNone}, one.geometry, relu);
+  };
+  return operation;
+}
+
+OneOperation backward_data(const ConvolutionCase& one) {
+  return {.inputs = {one.y(), one.w}, .emit = [=](Builder& build, const std::vector<TensorId>& in) {
+            return build.emit<Conv2dBackwardData>({in[0], in[1]}, one.geometry, one.x);
+          }};
+}
+
+/// Output 0 is the weights' gradient, 1 the bias's.
+OneOperation backward_weights(const ConvolutionCase& one, size_t output) {
+  return {.inputs = {one.x, one.y()}, .emit = [=](Builder& build, const std::vector<TensorId>& in) {
+            const auto op = std::make_shared<Conv2dBackwardWeights>(one.geometry, one.w, true);
+            return build.emit_all(op, {in[0], in[1]})[output];
+          }};
+}
+
 }  // namespace
 
 TEST_CASE("element-wise functions and their gradients agree with the CPU's") {
@@ -98,15 +146,54 @@ TEST_CASE("matrix products agree with the CPU's, with bias and relu and without"
   }
 }
 
-TEST_CASE("what the GPU cannot run is refused when the plan is made") {
+TEST_CASE("convolutions and both their gradients agree with the CPU's at odd sizes") {
   const auto gpu = cuda_or_skip();
   if (gpu == nullptr) return;
-  const OneOperation convolution{.inputs = {{1, 1, 4, 4}, {1, 1, 1, 1}},
-                                 .emit = [](Builder& build, const auto& in) {
-                                   return build.emit<Conv2d>({in[0], in[1], kNone}, Conv2dGeometry{});
-                                 }};
-  CHECK_THROWS_WITH(run_on(*gpu, convolution, 1, 1),
-                    Catch::Contains("conv2d cannot run on cuda: this version has no GPU kernel for it"));
+  for (const ConvolutionCase& one : convolution_cases()) {
+    CAPTURE(to_string(one.x), to_string(one.w), one.geometry.text());
+    compare(*gpu, forward(one, false, false), 1, kMatrix);
+    compare(*gpu, forward(one, true, true), 1, kMatrix);
+    compare(*gpu, backward_data(one), 1, kMatrix);
+    compare(*gpu, backward_weights(one, 0), 1, kMatrix);
+    compare(*gpu, backward_weights(one, 1), 1, kMatrix);
+  }
+}
+
+TEST_CASE("a relu in the same kernel as a product keeps what is no number: a loss scale hangs on it") {
+  const auto gpu = cuda_or_skip();
+  if (gpu == nullptr) return;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const OneOperation& operation : {forward(convolution_cases()[0], true, true),
+                                        linear(31, 33, 10, true, true), linear(31, 33, 10, false, true)}) {
+    for (const float value : run_on(*gpu, operation, 1, nan)) REQUIRE(std::isnan(value));
+  }
+}
+
+TEST_CASE("gradients of matrix products agree with the CPU's") {
+  const auto gpu = cuda_or_skip();
+  if (gpu == nullptr) return;
+  for (const auto& [batch, features, outputs] :
+       {std::array<int64_t, 3>{1, 1, 1}, {31, 33, 10}, {128, 784, 256}}) {
+    const Shape x{batch, features}, w{outputs, features}, dy{batch, outputs};
+    CAPTURE(to_string(x), to_string(w));
+    compare(*gpu,
+            {.inputs = {dy, w},
+             .emit =
+                 [&](Builder& build, const auto& in) {
+                   return build.emit<LinearBackwardData>({in[0], in[1]}, x);
+                 }},
+            1, kMatrix);
+    for (const size_t output : {0, 1}) {
+      compare(
+          *gpu,
+          {.inputs = {x, dy},
+           .emit =
+               [&](Builder& build, const auto& in) {
+                 return build.emit_all(std::make_shared<LinearBackwardWeights>(true), {in[0], in[1]})[output];
+               }},
+          1, kMatrix);
+    }
+  }
 }
 
 }  // namespace trainer

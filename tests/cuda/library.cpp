@@ -31,12 +31,12 @@ TEST_CASE("the library refuses a program of another build, in as many letters as
   REQUIRE(factory != nullptr);
 
   char reason[512];
-  CHECK(factory("trainer backend interface 0", reason, sizeof reason) == nullptr);
+  CHECK(factory("trainer backend interface 0", {}, reason, sizeof reason) == nullptr);
   CHECK_THAT(reason, Contains("another build") && Contains(trainer::kBackendInterface) &&
                          Contains("expects trainer backend interface 0; install the two together"));
 
   std::memset(reason, '#', sizeof reason);
-  CHECK(factory("trainer backend interface 0", reason, 8) == nullptr);
+  CHECK(factory("trainer backend interface 0", {}, reason, 8) == nullptr);
   CHECK(std::string(reason) == "libtrai");
   CHECK(reason[8] == '#');
   ::dlclose(library);

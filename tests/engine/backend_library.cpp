@@ -68,6 +68,16 @@ TEST_CASE("what cannot be opened is refused with the loader's words, beside the 
   CHECK_THAT(text, Contains("invalid ELF header") || Contains("file too short"));
 }
 
+TEST_CASE("a library of NVIDIA's that the loader does not find is named, with what to do") {
+  const EmptyProgramFolder folder;
+  fs::create_symlink(TRAINER_NEEDS_ABSENT, folder.library("bin"));
+  CHECK_THAT(
+      refusal("cuda", folder.bin()),
+      Contains(
+          "device.type=cuda: libtrainer_cuda.so needs cuDNN 9: libcudnn_of_a_test.so.9, which the loader "
+          "does not find; install it, put its folder into LD_LIBRARY_PATH, or write device.type=cpu"));
+}
+
 TEST_CASE("a library that holds no backend is refused") {
   const EmptyProgramFolder folder;
   fs::create_symlink(path_of_libm(), folder.library("bin"));

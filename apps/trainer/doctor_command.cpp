@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/trainer/commands.h"
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/base/version.h"
+#include "core/engine/backend_library.h"
+#include "core/train/atomic_file.h"
+#include "cpu/backend.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void print(const std::string& what, const std::string& found) {
+  fmt::print("  {:<16} {}\n", what, found);
+}
+
+/// As Linux names the first processor.
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  }
+  return "unknown";
+}
+
+void print_cpu() {
+  fmt::print("device.type=cpu\n");
+  print("processor", processor_name());
+  print("threads", fmt::format("{} may be used", available_threads()));
+  print("memory", human_bytes(make_cpu_backend(0)->memory_bytes()));
+  print("oneDNN", onednn_version());
+}
+
+/// What the CUDA library says, or only a `problem` where it cannot be opened.
+Json inspect_cuda() {
+  try {
+    return Json::parse(inspect_backend("cuda"));
+  } catch (const Error& problem) {
+    return {{"problem", problem.what()}};
+  }
+}
+
+void print_cuda(const Json& cuda) {
+  fmt::print("device.type=cuda\n");
+  const auto print_version = [&](const char* what, const char* key) {
+    if (cuda.contains(key)) print(what, cuda[key].get<std::string>());
+  };
+  print_version("library", "library");
+  print_version("driver", "driver");
+  print_version("CUDA runtime", "runtime");
+  print_version("cuDNN", "cudnn");
+  print_version("cuBLASLt", "cublaslt");
+  for (const Json& device : cuda.value("devices", Json::array())) {
+    print("GPU", fmt::format("{}, compute capability {}, {}, {} free", device["name"].get<std::string>(),
+                             device["compute_capability"].get<std::string>(),
+                             human_bytes(device["memory_bytes"].get<int64_t>()),
+                             human_bytes(device["free_bytes"].get<int64_t>())));
+  }
+  if (cuda.contains("problem")) print("problem", cuda["problem"].get<std::string>());
+}
+
+/// The first GPU's description, for configs/devices or device.model=FILE.
+void write_description(const Json& cuda, const std::string& file) {
+  if (cuda.value("devices", Json::array()).empty()) {
+    throw Error(ExitCode::no_device,
+                fmt::format("there is no GPU to describe: {}",
+                            cuda.value("problem", std::string("cudaGetDeviceCount finds none"))));
+  }
+  write_atomically(file, cuda["devices"][0]["properties"].dump(2) + "\n");
+  fmt::print("wrote {}: use it as device.model={}\n", file, file);
+}
+
+}  // namespace
+
+int doctor_command(const Arguments& arguments) {
+  const Json cuda = inspect_cuda();
+  if (!arguments.out.empty()) {
+    write_description(cuda, arguments.out);
+    return 0;
+  }
+  fmt::print("trainer {}\n\n", kVersion);
+  print_cpu();
+  fmt::print("\n");
+  print_cuda(cuda);
+  return 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/device_description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+using nlohmann::json;
+
+enum class Kind { number, extents, text };
+
+struct Property {
+  const char* name;
+  Kind kind;
+};
+
+/// What cuDNN refuses to do without.
+constexpr Property kProperties[] = {{"deviceVer", Kind::number},
+                                    {"deviceName", Kind::text},
+                                    {"multiProcessorCount", Kind::number},
+                                    {"warpSize", Kind::number},
+                                    {"maxSharedMemoryPerBlock", Kind::number},
+                                    {"maxSharedMemoryPerBlockOptin", Kind::number},
+                                    {"reservedSharedMemoryPerBlock", Kind::number},
+                                    {"maxRegistersPerSM", Kind::number},
+                                    {"maxCtasPerSM", Kind::number},
+                                    {"maxThreadsPerBlock", Kind::number},
+                                    {"maxThreadsPerSM", Kind::number},
+                                    {"regsPerBlock", Kind::number},
+                                    {"totalGlobalMem", Kind::number},
+                                    {"smClockRateKHz", Kind::number},
+                                    {"memClockRateKHz", Kind::number},
+                                    {"l2CacheSize", Kind::number},
+                                    {"maxBlockSize", Kind::extents},
+                                    {"maxGridSize", Kind::extents},
+                                    {"supportCoopLaunch", Kind::number},
+                                    {"pciDeviceId", Kind::number},
+                                    {"isTccDriver", Kind::number},
+                                    {"cudaDeviceId", Kind::number},
+                                    {"driverVer", Kind::number}};
+
+[[noreturn]] void refuse(const std::string& file, const std::string& text) {
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: {}; `trainer doctor --device-json FILE` writes the description of a GPU that is there",
+                  file, text));
+}
+
+bool is_count(const json& value) {
+  return value.is_number_integer() && value.get<int64_t>() >= 0;
+}
+
+/// Throws unless the value is of the property's kind.
+void check(const Property& property, const json& value, const std::string& file) {
+  const auto expect = [&](bool holds, const char* what) {
+    if (!holds) refuse(file, fmt::format("{}: expected {}, got {}", property.name, what, value.dump()));
+  };
+  switch (property.kind) {
+    case Kind::number:
+      return expect(is_count(value), "a whole number from 0");
+    case Kind::extents:
+      return expect(
+          value.is_array() && value.size() == 3 && std::all_of(value.begin(), value.end(), is_count),
+          "three whole numbers from 0");
+    case Kind::text:
+      return expect(value.is_string() && !value.get<std::string>().empty(), "a name");
+  }
+}
+
+}  // namespace
+
+DeviceDescription read_device_description(const std::string& text, const std::string& file) {
+  json description = json::parse(text, nullptr, false);
+  if (!description.is_object()) refuse(file, "this is no description of a GPU: expected an object of JSON");
+  for (const Property& property : kProperties) {
+    const auto found = description.find(property.name);
+    if (found == description.end())
+      refuse(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
+    check(property, *found, file);
+  }
+  description.erase("sources");
+  return {.name = description["deviceName"],
+          .compute_capability = description["deviceVer"].get<int>() / 10,
+          .memory_bytes = description["totalGlobalMem"],
+          .properties = description.dump()};
+}
+
+}  // namespace trainer

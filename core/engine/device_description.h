@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trainer {
+
+/// A GPU as it is known without having it, so that a run can be planned for it.
+struct DeviceDescription {
+  std::string name;            ///< "NVIDIA H200"
+  int compute_capability = 0;  ///< 90 for 9.0
+  int64_t memory_bytes = 0;    ///< all of it, driver's share included
+  std::string properties;      ///< JSON, as cuDNN writes and reads it
+};
+
+/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, and perhaps `sources`, which
+/// says where they come from. Throws Error (exit 65) that names `file` and what is missing or wrong in it.
+DeviceDescription read_device_description(const std::string& text, const std::string& file);
+
+}  // namespace trainer

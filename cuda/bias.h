@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+/// A row-major matrix of f32, f16 or bf16: features, or images channels last with a pixel in each row.
+struct Matrix {
+  int64_t rows = 0, columns = 0;
+  DType dtype = DType::f32;
+};
+
+/// y = relu(y + bias), bias having an element for each column of y; nullptr: none.
+cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DType bias_dtype, bool relu,
+                            cudaStream_t stream);
+
+/// Bytes that launch_column_sums needs for sums of pieces.
+int64_t column_sums_workspace(const Matrix& shape);
+/// sums (columns) = the sum of the rows of y, in f32 and in an order that depends on the shape alone.
+cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
+                               void* workspace, cudaStream_t stream);
+
+}  // namespace trainer::cuda

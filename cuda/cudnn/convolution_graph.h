@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/base/dtype.h"
+#include "cuda/cudnn/descriptor.h"
+
+namespace trainer::cuda::cudnn {
+
+/// One convolution or one of its gradients, as cuDNN is told of it: images, weights (O, C/groups, kh, kw) and
+/// results all lie channels last, all are of `dtype` but for the bias, and sums are f32. Only values, so that
+/// another process can be sent it as bytes.
+struct ConvolutionGraph {
+  enum class Kind : int32_t { forward, backward_data, backward_weights };
+  Kind kind = Kind::forward;
+  DType dtype = DType::f32;
+  DType bias_dtype = DType::f32;
+  std::array<int64_t, 4> x{}, w{}, y{};
+  std::array<int64_t, 2> padding{}, stride{}, dilation{};
+  bool bias = false;  ///< forward: y = relu(conv(x, w) + bias), each part where it is wanted
+  bool relu = false;
+  int64_t x_alignment = 16;    ///< bytes; y, weights and bias begin at multiples of 16
+  bool tf32 = false;           ///< f32 factors may be rounded to 10 bits, for tensor cores
+  bool deterministic = false;  ///< the same bits every time
+
+  /// "forward f32 x=1x3x8x8 w=…": equal where the graphs are.
+  std::string text() const;
+};
+
+/// Names of the tensors when a plan is run.
+enum TensorUid : int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
+
+/// The finalised operation graph; `handle` is nullptr where there is no device.
+Descriptor operation_graph(const ConvolutionGraph& graph, cudnnHandle_t handle);
+
+}  // namespace trainer::cuda::cudnn

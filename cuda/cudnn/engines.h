@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/cudnn/convolution_graph.h"
+#include "cuda/cudnn/descriptor.h"
+
+namespace trainer::cuda::cudnn {
+
+/// One way in which the library offers to run a graph.
+struct EngineChoice {
+  std::string text;  ///< "e34:2=13:14=3": the engine, and its knobs as type=value
+  int64_t workspace_bytes = 0;
+  bool fallback = false;  ///< from the list of what runs at all, perhaps slowly
+};
+
+/// Whom the library answers about: a device through a handle, or a described one through its properties.
+struct Subject {
+  cudnnHandle_t handle = nullptr;
+  const Descriptor* properties = nullptr;
+};
+
+/// A device's properties from cuDNN's JSON of them. Throws Error where the library refuses it.
+Descriptor described_device(const std::string& json);
+
+/// The library's heuristics for the graph, best first, then its fallbacks; without engines that round f32 to
+/// tf32 or vary from run to run where the graph forbids it. Empty: it cannot run this graph there.
+std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Subject& subject);
+
+/// A plan ready to run on the device of `handle`; Error says why the library refuses it.
+Descriptor execution_plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+
+}  // namespace trainer::cuda::cudnn

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cudnn/library.h"
+
+#include <cudnn_ops.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace trainer::cuda::cudnn {
+namespace {
+
+/// Beyond this an engine is taken only where all want more: cuDNN ranks by speed alone.
+constexpr int64_t kBearableWorkspace = int64_t{1} << 30;
+
+std::string release() {
+  const size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// The choices with a bearable workspace in their order, else the one that wants least.
+std::vector<EngineChoice> bearable(const std::vector<EngineChoice>& choices) {
+  std::vector<EngineChoice> found;
+  for (const EngineChoice& choice : choices) {
+    if (choice.workspace_bytes <= kBearableWorkspace) found.push_back(choice);
+  }
+  if (!found.empty() || choices.empty()) return found;
+  return {*std::min_element(choices.begin(), choices.end(), [](const EngineChoice& a, const EngineChoice& b) {
+    return a.workspace_bytes < b.workspace_bytes;
+  })};
+}
+
+}  // namespace
+
+Plan::Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle)
+    : handle_(handle), plan_(execution_plan(graph, choice, handle)) {}
+
+int64_t Plan::workspace_bytes() const {
+  return plan_.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+}
+
+void Plan::run(const Descriptor& addresses) const {
+  check(cudnnBackendExecute(handle_, plan_.get(), addresses.get()), "running a convolution");
+}
+
+Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace) {
+  std::vector<int64_t> uids;
+  std::vector<void*> places;
+  for (const auto& [uid, place] : tensors) {
+    uids.push_back(uid);
+    places.push_back(place);
+  }
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a convolution's addresses");
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
+      .set_addresses(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, places)
+      .set_addresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {workspace});
+  pack.finalize();
+  return pack;
+}
+
+Library::Library(const std::string& device_name)
+    : title_(fmt::format("cuDNN {}, {}", release(), device_name)) {}
+
+std::unique_ptr<Library> Library::on_device(cudaStream_t stream, const std::string& device_name) {
+  std::unique_ptr<Library> library(new Library(device_name));
+  check(cudnnCreate(&library->handle_), "starting cuDNN");
+  check(cudnnSetStream(library->handle_, stream), "giving cuDNN its stream");
+  return library;
+}
+
+std::unique_ptr<Library> Library::described(const std::string& json, const std::string& device_name) {
+  std::unique_ptr<Library> library(new Library(device_name));
+  library->oracle_ = std::make_unique<Oracle>(json);
+  return library;
+}
+
+Library::~Library() {
+  plans_.clear();
+  if (handle_ != nullptr) static_cast<void>(cudnnDestroy(handle_));
+}
+
+const Answer& Library::ask(const ConvolutionGraph& graph) {
+  const auto [known, added] = answers_.try_emplace(graph.text());
+  if (!added) return known->second;
+  if (oracle_ != nullptr) {
+    known->second = oracle_->ask(graph);
+  } else {
+    try {
+      known->second.choices = engine_choices(graph, {.handle = handle_});
+    } catch (const Error& problem) {
+      known->second.refusal = problem.what();
+    }
+  }
+  return known->second;
+}
+
+std::vector<EngineChoice> Library::usable(const ConvolutionGraph& graph, size_t most) {
+  std::vector<EngineChoice> found;
+  for (EngineChoice choice : bearable(ask(graph).choices)) {
+    if (found.size() == most) break;
+    if (on_device()) {
+      try {
+        choice.workspace_bytes = plan(graph, choice.text)->workspace_bytes();
+      } catch (const Error& problem) {  // the heuristics offer what the engine refuses: the next one
+        answers_[graph.text()].refusal = problem.what();
+        continue;
+      }
+    }
+    found.push_back(std::move(choice));
+  }
+  return found;
+}
+
+std::shared_ptr<const Plan> Library::plan(const ConvolutionGraph& graph, const std::string& choice) {
+  std::shared_ptr<const Plan>& known = plans_[graph.text() + " " + choice];
+  if (known == nullptr) known = std::make_shared<const Plan>(graph, choice, handle_);
+  return known;
+}
+
+void Library::forget(const ConvolutionGraph& graph, const std::string& choice) {
+  plans_.erase(graph.text() + " " + choice);
+}
+
+}  // namespace trainer::cuda::cudnn

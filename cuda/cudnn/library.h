@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/cudnn/oracle.h"
+
+namespace trainer::cuda::cudnn {
+
+/// A finalised execution plan: a graph on an engine of one device, to be run any number of times.
+class Plan {
+ public:
+  /// Keeps the handle. Throws Error with the library's reason where the engine does not take the graph.
+  Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+
+  int64_t workspace_bytes() const;
+  /// Puts one run on the handle's stream.
+  void run(const Descriptor& addresses) const;
+
+ private:
+  cudnnHandle_t handle_;
+  Descriptor plan_;
+};
+
+/// Where a plan finds its tensors, by TensorUid, and its workspace.
+Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace);
+
+/// cuDNN on the device that computes, or about a device that is only described. Remembers what it was asked:
+/// one network has the same convolution many times.
+class Library {
+ public:
+  /// On the current device; throws Error where cuDNN does not start.
+  static std::unique_ptr<Library> on_device(cudaStream_t stream, const std::string& device_name);
+  /// `json`: cuDNN's description of the device.
+  static std::unique_ptr<Library> described(const std::string& json, const std::string& device_name);
+  ~Library();
+
+  /// "cuDNN 9.19.0, NVIDIA H200"
+  const std::string& title() const { return title_; }
+  bool on_device() const { return handle_ != nullptr; }
+
+  /// What the heuristics offer, best first.
+  const Answer& ask(const ConvolutionGraph& graph);
+  /// The first `most` of them that take the graph and a bearable workspace; where the device is only
+  /// described, they are not tried. Throws nothing: why there is none is in ask(graph).refusal.
+  std::vector<EngineChoice> usable(const ConvolutionGraph& graph, size_t most);
+  std::shared_ptr<const Plan> plan(const ConvolutionGraph& graph, const std::string& choice);
+  /// Gives back what a plan takes, where nobody else holds it.
+  void forget(const ConvolutionGraph& graph, const std::string& choice);
+
+ private:
+  explicit Library(const std::string& device_name);
+
+  std::string title_;
+  cudnnHandle_t handle_ = nullptr;
+  std::unique_ptr<Oracle> oracle_;
+  std::map<std::string, Answer> answers_;
+  std::map<std::string, std::shared_ptr<const Plan>> plans_;
+};
+
+}  // namespace trainer::cuda::cudnn

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/matmul.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace trainer::cuda {
+namespace {
+
+constexpr const char* kName = "a matrix product";
+
+template <class T>
+void set(const MatmulDescriptor& descriptor, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublasLtMatmulDescSetAttribute(descriptor.get(), attribute, &value, sizeof value), kName);
+}
+
+template <class T>
+void set(const MatmulPreference& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value), kName);
+}
+
+cudaDataType_t data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      throw std::logic_error(fmt::format("no product of {}", to_string(dtype)));
+  }
+}
+
+MatrixLayout layout(const MatrixProduct::Operand& operand) {
+  return make<MatrixLayout>(kName, cublasLtMatrixLayoutCreate, data_type(operand.dtype),
+                            static_cast<uint64_t>(operand.rows), static_cast<uint64_t>(operand.columns),
+                            operand.rows);
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_relu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::sum_b:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+MatmulPreference preference(const MatrixProduct& product) {
+  MatmulPreference wanted = make<MatmulPreference>(kName, cublasLtMatmulPreferenceCreate);
+  set(wanted, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostMatmulWorkspace));
+  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product.a.alignment);
+  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product.b.alignment);
+  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product.d.alignment);
+  set(wanted, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product.d.alignment);
+  return wanted;
+}
+
+std::string to_text(const cublasLtMatmulAlgo_t& algorithm) {
+  return fmt::format("{:x}", fmt::join(algorithm.data, ","));
+}
+
+cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
+  cublasLtMatmulAlgo_t algorithm{};
+  const char* at = text.c_str();
+  for (auto& word : algorithm.data) {
+    char* end = nullptr;
+    word = std::strtoull(at, &end, 16);
+    if (end == at) throw std::logic_error("not an algorithm of cuBLASLt: " + text);
+    at = *end == ',' ? end + 1 : end;
+  }
+  return algorithm;
+}
+
+}  // namespace
+
+std::string MatrixProduct::text() const {
+  constexpr const char* kEpilogues[] = {"", " relu", " bias", " bias relu", " sum_b"};
+  const auto operand = [](const Operand& o) {
+    return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
+                       o.alignment);
+  };
+  std::string text = fmt::format("{} = {} {}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
+                                 kEpilogues[static_cast<size_t>(epilogue)]);
+  const bool bias = epilogue != Epilogue::none && epilogue != Epilogue::relu;
+  return bias ? fmt::format("{} {}", text, to_string(bias_dtype)) : text;
+}
+
+Matmul::Matmul(const MatrixProduct& product)
+    : has_bias_(product.epilogue != Epilogue::none && product.epilogue != Epilogue::relu),
+      descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
+                                         product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                         CUDA_R_32F)),
+      a_(layout(product.a)),
+      b_(layout(product.b)),
+      d_(layout(product.d)) {
+  set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product.epilogue));
+  if (!has_bias_) return;
+  set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(product.bias_dtype));
+  // While algorithms are sought, the address stands for its alignment only.
+  set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, uint64_t{product.d.alignment});
+}
+
+void Matmul::use(const MatmulAlgorithm& algorithm) {
+  algorithm_ = to_algorithm(algorithm.text);
+  workspace_bytes_ = static_cast<size_t>(algorithm.workspace_bytes);
+}
+
+void Matmul::run(cublasLtHandle_t blas, const void* a, const void* b, void* d, void* bias, void* workspace,
+                 cudaStream_t stream) const {
+  if (has_bias_) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  const float alpha = 1, beta = 0;
+  check(cublasLtMatmul(blas, descriptor_.get(), &alpha, a, a_.get(), b, b_.get(), &beta, d, d_.get(), d,
+                       d_.get(), &algorithm_, workspace_bytes_ == 0 ? nullptr : workspace, workspace_bytes_,
+                       stream),
+        kName);
+}
+
+std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product,
+                                               int most) {
+  const Matmul matmul(product);
+  const MatmulPreference wanted = preference(product);
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      blas, matmul.descriptor_.get(), matmul.a_.get(), matmul.b_.get(), matmul.d_.get(), matmul.d_.get(),
+      wanted.get(), most, results.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check(status, kName);
+  std::vector<MatmulAlgorithm> found;
+  for (int i = 0; i < count; ++i) {
+    const auto& result = results[static_cast<size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    found.push_back({to_text(result.algo), static_cast<int64_t>(result.workspaceSize)});
+  }
+  return found;
+}
+
+}  // namespace trainer::cuda

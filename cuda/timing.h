@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "cuda/check.h"
+
+namespace trainer::cuda {
+
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+
+/// The least time that work put on the stream by `run()` takes the GPU, in milliseconds, after a run that
+/// does not count.
+template <class Run>
+float milliseconds(cudaStream_t stream, Run run) {
+  constexpr int kRuns = 3;
+  const auto event = [] {
+    return make<Event>("making an event", [](cudaEvent_t* made) { return cudaEventCreate(made); });
+  };
+  const Event begin = event(), end = event();
+  float least = std::numeric_limits<float>::max();
+  for (int i = 0; i <= kRuns; ++i) {
+    check(cudaEventRecord(begin.get(), stream), "timing");
+    run();
+    check(cudaEventRecord(end.get(), stream), "timing");
+    check(cudaEventSynchronize(end.get()), "timing");
+    float time = 0;
+    check(cudaEventElapsedTime(&time, begin.get(), end.get()), "timing");
+    if (i > 0) least = std::min(least, time);
+  }
+  return least;
+}
+
+using DeviceMemory = Owned<void*, cudaFree>;
+
+/// Device memory of arbitrary content, for timing what reads it.
+inline DeviceMemory scratch_memory(int64_t bytes) {
+  return make<DeviceMemory>(
+      "taking GPU memory to time with", [](void** made, size_t size) { return cudaMalloc(made, size); },
+      static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+extern "C" int absent();
+int absent() {
+  return 9;
+}
