@@ -52,7 +52,9 @@ while read -r library place; do
   case $place in "$root"/*) continue ;; esac
   cp -L "$place" "$root/lib/$library"
   chmod 644 "$root/lib/$library"
-  package=$(dpkg-query -S "$(realpath "$place")" 2>/dev/null | head -n 1 | cut -d: -f1) || package=""
+  # The packages' lists say /lib or /usr/lib, whichever they were made with.
+  real=$(realpath "$place")
+  package=$(dpkg-query -S "$place" "$real" "${real#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1) || true
   if [ -z "$package" ] || [ ! -f "/usr/share/doc/$package/copyright" ]; then
     echo "package: no licence is known for $place; install it from a package that has one" >&2
     exit 70
