@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "cuda/conversion.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 #include "cuda/timeline.h"
@@ -140,30 +141,20 @@ class CudaBackend final : public Backend {
   }
 
   void upload(void* device, const float* host, int64_t elements, DType dtype) override {
-    if (dtype == DType::i32) {
-      const std::vector<int32_t> whole(host, host + elements);
-      copy(device, whole.data(), elements, cudaMemcpyHostToDevice);
-    } else {
-      copy(device, host, elements, cudaMemcpyHostToDevice);
-    }
+    const std::vector<std::byte> stored = to_stored({host, static_cast<size_t>(elements)}, dtype);
+    copy(device, stored.data(), stored.size(), cudaMemcpyHostToDevice);
   }
 
   void download(float* host, const void* device, int64_t elements, DType dtype) override {
-    if (dtype == DType::i32) {
-      std::vector<int32_t> whole(static_cast<size_t>(elements));
-      copy(whole.data(), device, elements, cudaMemcpyDeviceToHost);
-      std::transform(whole.begin(), whole.end(), host,
-                     [](int32_t value) { return static_cast<float>(value); });
-    } else {
-      copy(host, device, elements, cudaMemcpyDeviceToHost);
-    }
+    std::vector<std::byte> stored(static_cast<size_t>(elements * bytes_per_element(dtype)));
+    copy(stored.data(), device, stored.size(), cudaMemcpyDeviceToHost);
+    from_stored(stored, dtype, host);
   }
 
  private:
-  /// Four bytes an element, after everything put on the stream before; returns when it is done.
-  void copy(void* to, const void* from, int64_t elements, cudaMemcpyKind kind) {
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(elements) * 4, kind, device_.stream.get()),
-          "copying");
+  /// After everything put on the stream before; returns when it is done.
+  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    check(cudaMemcpyAsync(to, from, bytes, kind, device_.stream.get()), "copying");
     check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
   }
 

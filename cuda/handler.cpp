@@ -69,10 +69,15 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
 }
 
 void add_own_kernels(Handlers& handlers) {
+  add_batch_norm(handlers);
+  add_channels(handlers);
+  add_dropout(handlers);
   add_elementwise(handlers);
   add_loss(handlers);
   add_movement(handlers);
   add_optimizer(handlers);
+  add_pooling(handlers);
+  add_resample(handlers);
 }
 
 }  // namespace trainer::cuda

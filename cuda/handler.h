@@ -44,10 +44,15 @@ struct Handler {
 using Handlers = std::unordered_map<std::type_index, Handler>;
 
 // Each file of operations adds its own.
+void add_batch_norm(Handlers& handlers);
+void add_channels(Handlers& handlers);
+void add_dropout(Handlers& handlers);
 void add_elementwise(Handlers& handlers);
 void add_loss(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
+void add_pooling(Handlers& handlers);
+void add_resample(Handlers& handlers);
 void add_linear(Handlers& handlers, const Device& device);
 void add_convolution(Handlers& handlers, const Device& device);
 /// All that need no library of NVIDIA's beside the runtime.

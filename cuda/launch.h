@@ -3,8 +3,8 @@
 
 // Included by every .cu, and by nothing else. Where a test compiles kernels for the CPU, the macro names what
 // stands in CUDA's place.
-#ifdef TRAINER_CUDA_EMULATION
-#include TRAINER_CUDA_EMULATION
+#ifdef TRAINER_EMULATED_DEVICE
+#include TRAINER_EMULATED_DEVICE
 #else
 
 #include <cuda_runtime.h>

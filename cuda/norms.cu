@@ -41,7 +41,7 @@ __global__ void finish_clip(const Squares* partial, int64_t count, double max_no
                             float* norm) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
-  sum = ::sqrt(block_sum(sum));
+  sum = math::sqrt(block_sum(sum));
   if (threadIdx.x != 0) return;
   const double wanted = max_norm / (sum + 1e-6);
   *scale = static_cast<float>(wanted < 1 ? wanted : 1);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kWarp)
        block += kWarp) {
     sum.w += partial[block].w, sum.g += partial[block].g;
   }
-  const double w = ::sqrt(warp_sum(sum.w)), g = ::sqrt(warp_sum(sum.g)) * (scale == nullptr ? 1 : *scale);
+  const double w = math::sqrt(warp_sum(sum.w)), g = ::sqrt(warp_sum(sum.g)) * (scale == nullptr ? 1 : *scale);
   if (threadIdx.x != 0) return;
   const double decay = table.of[p].decay;
   ratios[p] = table.of[p].adapts ? static_cast<float>(Lars::ratio(trust, eps, decay, w, g)) : 1.0f;

@@ -32,7 +32,7 @@ struct AdamWStep {
   __device__ Scalars prepare(const StepScalars& s) const {
     const double t = *s.updates + 1.0;
     return {*s.lr, value_or(s.scale, 1), static_cast<float>(1 - ::pow(rule.beta1, t)),
-            static_cast<float>(::sqrt(1 - ::pow(rule.beta2, t)))};
+            static_cast<float>(math::sqrt(1 - ::pow(rule.beta2, t)))};
   }
   __device__ void operator()(const Scalars& s, float decay, float& w, float g, float& m, float& v) const {
     AdamWRule own = rule;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 
 #include "core/base/dtype.h"
 #include "core/base/host_device.h"
@@ -39,46 +40,57 @@ TRAINER_HD void put(float value, __nv_bfloat16& to) {
   reinterpret_cast<uint16_t&>(to) = bits.x;
 }
 
+TRAINER_HD void put(float value, uint8_t& to) {
+  to = static_cast<uint8_t>(value);
+}
+
 /// What a thread takes at once: 16 bytes of the narrow types, twice that of f32.
 struct Octet {
   static constexpr int kSize = 8;
   float v[kSize];
 };
 
+/// As much of eight elements as one instruction moves.
+template <class T>
+using Word = std::conditional_t<sizeof(T) == 1, uint2, uint4>;
+template <class T>
+constexpr int kWords = Octet::kSize* static_cast<int>(sizeof(T)) / static_cast<int>(sizeof(Word<T>));
+
 /// Eight elements as they lie, of which `left` exist; the others are zero.
 template <class T>
 __device__ inline Octet load(const T* from, int64_t left) {
   Octet octet;
-  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(from) % 16 == 0 && sizeof(T) > 1) {
-    uint4 words[(sizeof(T) + 1) / 2];
+  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(from) % sizeof(Word<T>) == 0) {
+    Word<T> words[kWords<T>];
 #pragma unroll
-    for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-      words[i] = reinterpret_cast<const uint4*>(from)[i];
+    for (int i = 0; i < kWords<T>; ++i) words[i] = reinterpret_cast<const Word<T>*>(from)[i];
     T values[Octet::kSize];
     __builtin_memcpy(values, words, sizeof values);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = to_float(values[i]);
   } else {
+    const int existing = static_cast<int>(left);
 #pragma unroll
-    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = i < left ? to_float(from[i]) : 0.0f;
+    for (int i = 0; i < Octet::kSize; ++i) octet.v[i] = i < existing ? to_float(from[i]) : 0.0f;
   }
   return octet;
 }
 
 template <class T>
 __device__ inline void store(const Octet& octet, int64_t left, T* to) {
-  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+  if (left >= Octet::kSize && reinterpret_cast<uintptr_t>(to) % sizeof(Word<T>) == 0) {
     T values[Octet::kSize];
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) put(octet.v[i], values[i]);
-    uint4 words[sizeof(T) / 2];
+    Word<T> words[kWords<T>];
     __builtin_memcpy(words, values, sizeof values);
 #pragma unroll
-    for (size_t i = 0; i < sizeof words / sizeof *words; ++i) reinterpret_cast<uint4*>(to)[i] = words[i];
+    for (int i = 0; i < kWords<T>; ++i) reinterpret_cast<Word<T>*>(to)[i] = words[i];
   } else {
+    const int existing = static_cast<int>(left);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      if (i < left) put(octet.v[i], to[i]);
+      if (i < existing) put(octet.v[i], to[i]);
     }
   }
 }

@@ -16,13 +16,23 @@ struct KernelCase {
   Tolerances tolerances = {};
 };
 
-std::vector<KernelCase> kernel_cases();
+/// A case whose draft gives a tensor that is compared, and that a loss depends on.
+KernelCase differentiable(const std::string& name, const std::function<TensorId(Sketch&)>& draft);
 
-// Each file adds its own.
+/// Cases that a test runs together.
+struct CaseFamily {
+  std::string name;
+  void (*add)(std::vector<KernelCase>& cases);
+};
+const std::vector<CaseFamily>& case_families();
+
+void add_batch_norm_cases(std::vector<KernelCase>& cases);
 void add_elementwise_cases(std::vector<KernelCase>& cases);
+void add_image_cases(std::vector<KernelCase>& cases);
 void add_loss_cases(std::vector<KernelCase>& cases);
 void add_movement_cases(std::vector<KernelCase>& cases);
 void add_optimizer_cases(std::vector<KernelCase>& cases);
+void add_random_cases(std::vector<KernelCase>& cases);
 
 /// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
 Tolerances narrow_tolerances(DType dtype);

@@ -8,11 +8,11 @@
 
 namespace trainer {
 
-TEST_CASE("device memory is zeroed, and keeps f32 and i32 as they were") {
+TEST_CASE("device memory is zeroed, and keeps what every type can hold as it was") {
   const auto gpu = cuda_or_skip();
   if (gpu == nullptr) return;
   constexpr int64_t kCount = 1003;
-  const DType dtype = GENERATE(DType::f32, DType::i32);
+  const DType dtype = GENERATE(DType::f32, DType::i32, DType::f16);
   const Buffer device = gpu->allocate(kCount * 4);
   std::vector<float> back(kCount, 7.0f);
   gpu->download(back.data(), device.data(), kCount, dtype);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda_emulation/backend.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
 #include "core/graph/ops/assign.h"
+#include "cuda/conversion.h"
 #include "cuda/handler.h"
 #include "tests/cuda_emulation/memory.h"
 
@@ -67,17 +65,6 @@ class FencedKernel final : public Kernel {
   std::vector<Range> ranges_;
 };
 
-template <class T, class Convert>
-void to_device(void* device, const float* host, int64_t count, const Convert& convert) {
-  std::transform(host, host + count, static_cast<T*>(device), convert);
-}
-
-template <class T, class Convert>
-void to_host(float* host, const void* device, int64_t count, const Convert& convert) {
-  const auto* from = static_cast<const T*>(device);
-  std::transform(from, from + count, host, convert);
-}
-
 class EmulatedBackend final : public Backend {
  public:
   EmulatedBackend() { cuda::add_own_kernels(handlers_); }
@@ -109,22 +96,13 @@ class EmulatedBackend final : public Backend {
   int64_t memory_bytes() const override { return int64_t{1} << 32; }
 
   void upload(void* device, const float* host, int64_t elements, DType dtype) override {
-    if (dtype == DType::f32) to_device<float>(device, host, elements, [](float x) { return x; });
-    if (dtype == DType::f16) to_device<__half>(device, host, elements, __float2half_rn);
-    if (dtype == DType::bf16) to_device<__nv_bfloat16>(device, host, elements, __float2bfloat16_rn);
-    if (dtype == DType::i32)
-      to_device<int32_t>(device, host, elements, [](float x) { return static_cast<int32_t>(x); });
-    if (dtype == DType::u8)
-      to_device<uint8_t>(device, host, elements, [](float x) { return static_cast<uint8_t>(x); });
-    emulation::mark_written(device, static_cast<size_t>(elements * bytes_per_element(dtype)));
+    const std::vector<std::byte> stored = cuda::to_stored({host, static_cast<size_t>(elements)}, dtype);
+    cuda::check(cudaMemcpyAsync(device, stored.data(), stored.size(), cudaMemcpyHostToDevice, nullptr),
+                "copying");
   }
   void download(float* host, const void* device, int64_t elements, DType dtype) override {
-    auto plain = [](auto x) { return static_cast<float>(x); };
-    if (dtype == DType::f32) to_host<float>(host, device, elements, plain);
-    if (dtype == DType::f16) to_host<__half>(host, device, elements, __half2float);
-    if (dtype == DType::bf16) to_host<__nv_bfloat16>(host, device, elements, __bfloat162float);
-    if (dtype == DType::i32) to_host<int32_t>(host, device, elements, plain);
-    if (dtype == DType::u8) to_host<uint8_t>(host, device, elements, plain);
+    const auto* stored = static_cast<const std::byte*>(device);
+    cuda::from_stored({stored, static_cast<size_t>(elements * bytes_per_element(dtype))}, dtype, host);
   }
 
  private:

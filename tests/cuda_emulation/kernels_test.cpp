@@ -16,22 +16,30 @@ void expect_no_faults() {
   for (const emulation::Fault& fault : emulation::take_faults()) FAIL_CHECK(fault.kind << ": " << fault.text);
 }
 
+void check(Backend& backend, const KernelCase& one) {
+  INFO(one.name);
+  for (const uint32_t schedule : kSchedules) {
+    INFO("schedule " << schedule);
+    emulation::set_schedule(schedule);
+    check_backend(backend, one.draft, 1, one.tolerances);
+    expect_no_faults();
+  }
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    if (!one.narrow) continue;
+    check_narrow(backend, one.draft, dtype, 2, narrow_tolerances(dtype));
+    expect_no_faults();
+  }
+}
+
 }  // namespace
 
 TEST_CASE("every kernel agrees with the reference in any order of threads, and accesses what it may") {
   const auto backend = make_emulated_backend();
-  for (const KernelCase& one : kernel_cases()) {
-    INFO(one.name);
-    for (const uint32_t schedule : kSchedules) {
-      INFO("schedule " << schedule);
-      emulation::set_schedule(schedule);
-      check_backend(*backend, one.draft, 1, one.tolerances);
-      expect_no_faults();
-    }
-    for (const DType dtype : {DType::f16, DType::bf16}) {
-      if (!one.narrow) continue;
-      check_narrow(*backend, one.draft, dtype, 2, narrow_tolerances(dtype));
-      expect_no_faults();
+  for (const CaseFamily& family : case_families()) {
+    SECTION(family.name) {
+      std::vector<KernelCase> cases;
+      family.add(cases);
+      for (const KernelCase& one : cases) check(*backend, one);
     }
   }
 }

@@ -65,7 +65,7 @@ struct Memory {
 };
 
 Memory& memory() {
-  static Memory only;
+  static Memory only;  // here and not at namespace scope: __tsan_init comes before everything else
   return only;
 }
 

@@ -17,7 +17,8 @@ Session::Session(const Program& program, Backend& backend, uint64_t seed)
     const TensorSpec& spec = tensors[i].spec;
     const auto input = static_cast<TensorId>(i);
     Buffer& buffer = inputs_[input];
-    buffer = backend.allocate_batch(numel(spec.shape) * backend.element_bytes(spec.dtype));
+    const int64_t bytes = numel(spec.shape) * backend.element_bytes(spec.dtype);
+    buffer = backend.works_later() ? backend.allocate(bytes) : backend.allocate_batch(bytes);
     executable_.bind(input, buffer.data());
   }
 }
@@ -47,7 +48,12 @@ void Session::set(const std::map<std::string, std::vector<float>>& values) {
 
 void Session::run(const std::string& entry) {
   const std::span<std::byte> scratch = executable_.scratch();
-  std::memset(scratch.data(), 0xFF, scratch.size());
+  if (backend_.works_later()) {
+    const std::vector<float> poison(scratch.size() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    backend_.upload(scratch.data(), poison.data(), static_cast<int64_t>(poison.size()), DType::f32);
+  } else {
+    std::memset(scratch.data(), 0xFF, scratch.size());
+  }
   executable_.run(executable_.entry(entry));
 }
 
@@ -64,7 +70,11 @@ std::vector<double> Session::persistent(const std::string& name) const {
 
 std::vector<std::byte> Session::input_bytes(const std::string& name) const {
   const Buffer& buffer = inputs_.at(id(name));
-  return {buffer.data(), buffer.data() + buffer.bytes()};
+  if (!backend_.works_later()) return {buffer.data(), buffer.data() + buffer.bytes()};
+  const Buffer host = backend_.allocate_batch(buffer.bytes());
+  backend_.fetch(host.data(), buffer.data(), buffer.bytes());
+  backend_.wait(backend_.point());
+  return {host.data(), host.data() + host.bytes()};
 }
 
 std::vector<double> Session::values(TensorId tensor) const {

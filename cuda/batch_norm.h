@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+// Images are matrices of `rows` pixels x `channels` in a floating type; whatever belongs to a channel is f32.
+// Masks have a bit for each element, each row from a byte of its own.
+
+struct ImageRows {
+  int64_t rows, channels;
+  DType dtype;
+  int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
+};
+
+/// Memory for the sums of parts and for what a channel's elements are computed with.
+int64_t batch_norm_workspace_bytes(const ImageRows& images);
+
+/// residual and mask, mean and variance may be nullptr.
+struct BatchNormTensors {
+  const void* x;
+  const float *gamma, *beta;
+  const void* residual;
+  void* y;
+  float *mean, *variance;
+  uint8_t* mask;
+};
+cudaError_t launch_batch_norm(const ImageRows& images, double eps, bool relu, const BatchNormTensors& tensors,
+                              void* workspace, cudaStream_t stream);
+
+/// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
+/// dx may be other_dy, or dy where there is no `masked`.
+struct BatchNormGradients {
+  const void *dy, *other_dy, *x;
+  const float *gamma, *mean, *variance;
+  const uint8_t* mask;
+  void *dx, *masked;
+  float *dgamma, *dbeta;
+};
+cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& tensors,
+                                       void* workspace, cudaStream_t stream);
+
+struct GivenStatistics {
+  const float *gamma, *beta, *mean, *variance;
+};
+/// y may be x.
+cudaError_t launch_batch_norm_inference(const ImageRows& images, double eps, const GivenStatistics& given,
+                                        const void* x, void* y, cudaStream_t stream);
+/// Weights: `channels` times `each` elements; bias may be nullptr.
+cudaError_t launch_fold_batch_norm(DType dtype, int64_t channels, int64_t each, double eps,
+                                   const GivenStatistics& given, const void* w, const float* bias,
+                                   void* new_w, float* new_bias, cudaStream_t stream);
+
+}  // namespace trainer::cuda

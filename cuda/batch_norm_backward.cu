@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/math.h"
+#include "cuda/batch_norm.h"
+#include "cuda/rows.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Blocks that a multiprocessor holds at least. Without the word ptxas keeps to 64 registers, and spills
+/// some.
+constexpr int kFewBlocks = 2;
+
+/// The sum of both gradients where the mask has a bit, 0 elsewhere; other and mask may be nullptr.
+template <class T>
+struct Slopes {
+  const T *dy, *other;
+  const uint8_t* mask;
+
+  __device__ Octet at(const RowWalk& walk, const Column& column, int64_t row) const {
+    const int64_t place = row * walk.channels + column.channel;
+    Octet slope = load(dy + place, column.left);
+    if (other != nullptr) {
+      slope = each([](float a, float b) { return a + b; }, slope, load(other + place, column.left));
+    }
+    if (mask != nullptr) {
+      const unsigned bits = mask[row * walk.octets() + column.octet];
+#pragma unroll
+      for (int i = 0; i < Octet::kSize; ++i) slope.v[i] = (bits >> i & 1) != 0 ? slope.v[i] : 0.0f;
+    }
+    return slope;
+  }
+};
+
+/// Sums of the slope and of slope * (x - mean) of each part, (parts, channels). With `masked` the slope is
+/// written there: it is the residual's gradient. Not __restrict__: masked may be dy.
+template <class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, const float* mean_of, T* masked,
+                   float* part_sums, float* part_products) {
+  const Column at = column_of(walk);
+  const Octet mean = load(mean_of + (at.left > 0 ? at.channel : 0), at.left);
+  Sums own{};
+  for (int64_t row = at.row; row < at.end; row += at.step) {
+    const int64_t place = row * walk.channels + at.channel;
+    const Octet slope = slopes.at(walk, at, row), value = load(x + place, at.left);
+    if (masked != nullptr) store(slope, at.left, masked + place);
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      own.a.v[i] += slope.v[i];
+      own.b.v[i] += slope.v[i] * (value.v[i] - mean.v[i]);
+    }
+  }
+  own = reduce_rows(own, AddSums{});
+  if (threadIdx.y != 0 || at.left <= 0) return;
+  store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
+  store(own.b, at.left, part_products + blockIdx.y * walk.channels + at.channel);
+}
+
+/// dx = scale * slope + pull * (x - mean) + shift
+struct Affine {
+  const float* mean;
+  float *scale, *pull, *shift;
+};
+
+__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
+    settle_slopes(RowWalk walk, const float* part_sums, const float* part_products, double eps,
+                  const float* gamma, const float* variance, float* dgamma, float* dbeta, Affine affine) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
+  const bool exists = c < walk.channels;
+  auto total = [&](const float* of_parts) {
+    return sum_parts(walk.parts, [&](int64_t part) {
+      return exists ? static_cast<double>(of_parts[part * walk.channels + c]) : 0.0;
+    });
+  };
+  const double sum = total(part_sums), product = total(part_products), rows = static_cast<double>(walk.rows);
+  if (threadIdx.y != 0 || !exists) return;
+  const double inverse = 1 / math::sqrt(variance[c] + eps), scale = gamma[c] * inverse;
+  if (dgamma != nullptr) dgamma[c] = static_cast<float>(product * inverse);
+  if (dbeta != nullptr) dbeta[c] = static_cast<float>(sum);
+  affine.scale[c] = static_cast<float>(scale);
+  affine.pull[c] = static_cast<float>(-scale * inverse * inverse * product / rows);
+  affine.shift[c] = static_cast<float>(-scale * sum / rows);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
+  const Column at = column_of(walk);
+  if (at.left <= 0) return;
+  const Octet mean = load(affine.mean + at.channel, at.left),
+              scale = load(affine.scale + at.channel, at.left),
+              pull = load(affine.pull + at.channel, at.left),
+              shift = load(affine.shift + at.channel, at.left);
+  for (int64_t row = at.row; row < at.end; row += at.step) {
+    const int64_t place = row * walk.channels + at.channel;
+    const Octet slope = slopes.at(walk, at, row), value = load(x + place, at.left);
+    Octet result;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      result.v[i] = scale.v[i] * slope.v[i] + pull.v[i] * (value.v[i] - mean.v[i]) + shift.v[i];
+    }
+    store(result, at.left, dx + place);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& t,
+                                       void* workspace, cudaStream_t stream) {
+  const RowWalk walk(images.rows, images.channels);
+  auto* part_sums = static_cast<float*>(workspace);
+  float* part_products = part_sums + walk.parts * walk.channels;
+  float* constants = part_products + walk.parts * walk.channels;
+  const Affine affine{t.mean, constants, constants + walk.channels, constants + 2 * walk.channels};
+  return with_storage(images.dtype, [=](auto type) {
+    using T = decltype(type);
+    const auto *x = static_cast<const T*>(t.x), *other = static_cast<const T*>(t.other_dy);
+    auto* masked = static_cast<T*>(t.masked);
+    const Slopes<T> given{static_cast<const T*>(t.dy), other, t.mask};
+    // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
+    const Slopes<T> kept = masked == nullptr ? given : Slopes<T>{masked, nullptr, nullptr};
+    cudaError_t status = launch(measure_slopes<T>, walk.grid(), walk.block(), stream, walk, given, x, t.mean,
+                                masked, part_sums, part_products);
+    if (status != cudaSuccess) return status;
+    status = launch(settle_slopes, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
+                    part_products, eps, t.gamma, t.variance, t.dgamma, t.dbeta, affine);
+    if (status != cudaSuccess) return status;
+    return launch(apply_slopes<T>, walk.grid(), walk.block(), stream, walk, kept, x, affine,
+                  static_cast<T*>(t.dx));
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/channels.h"
+
+#include "core/graph/ops/channels.h"
+#include "cuda/handler.h"
+
+namespace trainer::cuda {
+namespace {
+
+Pictures pictures_of(const TensorSpec& images) {
+  const Shape& shape = images.shape;
+  return {shape[0], shape[2] * shape[3], shape[1], images.dtype};
+}
+
+Choice select(const Device&, const OpContext& context, const OpenLayouts&) {
+  return all_channels_last(context, "rows");
+}
+
+std::unique_ptr<Kernel> compile_scale(const Device& device, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = device.stream.get(),
+                          in = slots.inputs, y = slots.outputs[0]] {
+    return launch_scale_channels(pictures, *in[0], *in[1], *y, stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_scale_backward(const Device& device, const OpContext& context, const Choice&,
+                                               const Slots& slots) {
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = device.stream.get(),
+                          in = slots.inputs, ds = slots.outputs[0]] {
+    return launch_picture_sums(pictures, 1, *in[0], *in[1], *ds, stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_add(const Device& device, const OpContext& context, const Choice&,
+                                    const Slots& slots) {
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), b_dtype = context.inputs[1].dtype,
+                          stream = device.stream.get(), in = slots.inputs, y = slots.outputs[0]] {
+    return launch_add_channels(pictures, b_dtype, *in[0], *in[1], *y, stream);
+  });
+}
+
+Choice select_add_backward(const Device&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = all_channels_last(context, "rows");
+  choice.workspace_bytes = channel_sums_workspace_bytes(pictures_of(context.inputs[0]));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_add_backward(const Device& device, const OpContext& context, const Choice&,
+                                             const Slots& slots) {
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), db_dtype = context.outputs[0].dtype,
+                          stream = device.stream.get(), dy = slots.inputs[0], db = slots.outputs[0],
+                          workspace = slots.workspace] {
+    return launch_channel_sums(pictures, db_dtype, *dy, *workspace, *db, stream);
+  });
+}
+
+}  // namespace
+
+void add_channels(Handlers& handlers) {
+  handlers[typeid(ScaleChannels)] = {select, compile_scale, floats_only};
+  handlers[typeid(ScaleChannelsBackward)] = {select, compile_scale_backward, floats_only};
+  handlers[typeid(AddChannels)] = {select, compile_add, floats_only};
+  handlers[typeid(AddChannelsBackward)] = {select_add_backward, compile_add_backward, floats_only};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+/// Images with their channels last: (samples, pixels, channels) of a floating type.
+struct Pictures {
+  int64_t samples, pixels, channels;
+  DType dtype;
+};
+
+/// y = x * s with a number for each channel of each sample, (samples, channels) of the same type.
+cudaError_t launch_scale_channels(const Pictures& pictures, const void* x, const void* s, void* y,
+                                  cudaStream_t stream);
+/// y = x + b with a number for each channel.
+cudaError_t launch_add_channels(const Pictures& pictures, DType b_dtype, const void* x, const void* b,
+                                void* y, cudaStream_t stream);
+/// (samples, channels): factor times the sum over each picture of x, or of x * other where there is one.
+cudaError_t launch_picture_sums(const Pictures& pictures, float factor, const void* x, const void* other,
+                                void* sums, cudaStream_t stream);
+/// (channels): the sum over all samples and pixels, in a floating type.
+cudaError_t launch_channel_sums(const Pictures& pictures, DType sums_dtype, const void* x, void* workspace,
+                                void* sums, cudaStream_t stream);
+int64_t channel_sums_workspace_bytes(const Pictures& pictures);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/graph/ops/dropout.h"
+
+namespace trainer::cuda {
+
+/// Samples of `width` elements that lie together, with each one's index in the data and the step.
+struct Samples {
+  int64_t count, width;
+  DType dtype;
+  const int32_t *index, *step;
+};
+
+// y may be x.
+
+/// Word e % 4 of the block e / 4 decides about element e of a sample.
+cudaError_t launch_dropout(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
+                           cudaStream_t stream);
+/// Word 0 of block 0 decides about all of a sample.
+cudaError_t launch_stochastic_depth(const DropoutRule& rule, const Samples& samples, const void* x, void* y,
+                                    cudaStream_t stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/pooling.h"
+
+#include "cuda/grid.h"
+#include "cuda/launch.h"
+#include "cuda/storage.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Eight channels of one pixel of images (samples, height, width, channels).
+struct Pixel {
+  int64_t sample, channel, left;
+  int row, column;
+};
+
+__device__ inline Pixel pixel_of(int64_t thread, int64_t channels, int height, int width) {
+  const int64_t octets = (channels + Octet::kSize - 1) / Octet::kSize, pixel = thread / octets;
+  const int64_t channel = thread % octets * Octet::kSize;
+  return {pixel / width / height, channel, channels - channel, static_cast<int>(pixel / width % height),
+          static_cast<int>(pixel % width)};
+}
+
+/// Where the channels of a pixel begin.
+__device__ inline int64_t place_in(const Pixel& pixel, int64_t channels, int height, int width, int row,
+                                   int column) {
+  return ((pixel.sample * height + row) * width + column) * channels + pixel.channel;
+}
+
+/// Calls visit(octet of x, place in the window) for the elements of a pixel's window, padding left out.
+template <class T, class Visit>
+__device__ inline void for_each_input(const Windows& w, const Pixel& y, const T* x, const Visit& visit) {
+  const int top = y.row * w.stride_h - w.padding_h, left = y.column * w.stride_w - w.padding_w;
+  for (int i = top < 0 ? -top : 0; i < w.kernel_h && top + i < w.height; ++i) {
+    for (int j = left < 0 ? -left : 0; j < w.kernel_w && left + j < w.width; ++j) {
+      const int64_t place = place_in(y, w.channels, w.height, w.width, top + i, left + j);
+      visit(load(x + place, y.left), i * w.kernel_w + j);
+    }
+  }
+}
+
+/// Calls visit(place in y, place in the window) for the windows that a pixel of x lies in.
+template <class Visit>
+__device__ inline void for_each_window(const Windows& w, const Pixel& x, const Visit& visit) {
+  const int down = x.row + w.padding_h, right = x.column + w.padding_w;
+  const int first_i = down < w.kernel_h ? 0 : (down - w.kernel_h) / w.stride_h + 1;
+  const int first_j = right < w.kernel_w ? 0 : (right - w.kernel_w) / w.stride_w + 1;
+  for (int i = first_i; i * w.stride_h <= down && i < w.out_height; ++i) {
+    for (int j = first_j; j * w.stride_w <= right && j < w.out_width; ++j) {
+      visit(place_in(x, w.channels, w.out_height, w.out_width, i, j),
+            (down - i * w.stride_h) * w.kernel_w + right - j * w.stride_w);
+    }
+  }
+}
+
+/// The place of the largest element, the first of equal ones; NaN never is.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    max_forward(Windows w, int64_t count, const T* x, T* y, uint8_t* places) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= count) return;
+  const Pixel at = pixel_of(thread, w.channels, w.out_height, w.out_width);
+  constexpr float kLeast = -INFINITY;
+  Octet largest{kLeast, kLeast, kLeast, kLeast, kLeast, kLeast, kLeast, kLeast}, winner{};
+  for_each_input(w, at, x, [&](const Octet& value, int place) {
+#pragma unroll
+    for (int e = 0; e < Octet::kSize; ++e) {
+      const bool wins = value.v[e] > largest.v[e];
+      largest.v[e] = wins ? value.v[e] : largest.v[e];
+      winner.v[e] = wins ? static_cast<float>(place) : winner.v[e];
+    }
+  });
+  const int64_t to = place_in(at, w.channels, w.out_height, w.out_width, at.row, at.column);
+  store(largest, at.left, y + to);
+  if (places != nullptr) store(winner, at.left, places + to);
+}
+
+/// Each gradient goes to the place that won, collected by whoever may have.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    max_backward(Windows w, int64_t count, const T* dy, const uint8_t* places, T* dx) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= count) return;
+  const Pixel at = pixel_of(thread, w.channels, w.height, w.width);
+  Octet sum{};
+  for_each_window(w, at, [&](int64_t from, int place) {
+    auto add = [place](float s, float slope, float winner) {
+      return winner == static_cast<float>(place) ? s + slope : s;
+    };
+    sum = each(add, sum, load(dy + from, at.left), load(places + from, at.left));
+  });
+  store(sum, at.left, dx + place_in(at, w.channels, w.height, w.width, at.row, at.column));
+}
+
+__device__ inline Octet shared_out(const Windows& w, const Octet& sum) {
+  const float share = 1.0f / static_cast<float>(w.kernel_h * w.kernel_w);
+  return each([share](float s) { return s * share; }, sum);
+}
+
+struct AddTo {
+  __device__ float operator()(float sum, float value) const { return sum + value; }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) average_forward(Windows w, int64_t count, const T* x, T* y) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= count) return;
+  const Pixel at = pixel_of(thread, w.channels, w.out_height, w.out_width);
+  Octet sum{};
+  for_each_input(w, at, x, [&](const Octet& value, int) { sum = each(AddTo{}, sum, value); });
+  store(shared_out(w, sum), at.left,
+        y + place_in(at, w.channels, w.out_height, w.out_width, at.row, at.column));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) average_backward(Windows w, int64_t count, const T* dy, T* dx) {
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (thread >= count) return;
+  const Pixel at = pixel_of(thread, w.channels, w.height, w.width);
+  Octet sum{};
+  for_each_window(w, at, [&](int64_t from, int) { sum = each(AddTo{}, sum, load(dy + from, at.left)); });
+  store(shared_out(w, sum), at.left, dx + place_in(at, w.channels, w.height, w.width, at.row, at.column));
+}
+
+int64_t threads_for(const Windows& w, int64_t height, int64_t width) {
+  return w.samples * height * width * ((w.channels + Octet::kSize - 1) / Octet::kSize);
+}
+
+/// One thread for eight channels of each pixel.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_pixels(void (*kernel)(Windows, int64_t, Parameters...), const Windows& w, int64_t count,
+                          cudaStream_t stream, Arguments... arguments) {
+  return launch(kernel, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)), dim3(kThreads),
+                stream, w, count, static_cast<Parameters>(arguments)...);
+}
+
+}  // namespace
+
+Windows::Windows(const Conv2dGeometry& g, const Shape& x, const Shape& y)
+    : samples(x[0]),
+      channels(x[1]),
+      height(static_cast<int>(x[2])),
+      width(static_cast<int>(x[3])),
+      out_height(static_cast<int>(y[2])),
+      out_width(static_cast<int>(y[3])),
+      kernel_h(static_cast<int>(g.kernel[0])),
+      kernel_w(static_cast<int>(g.kernel[1])),
+      stride_h(static_cast<int>(g.stride[0])),
+      stride_w(static_cast<int>(g.stride[1])),
+      padding_h(static_cast<int>(g.padding[0])),
+      padding_w(static_cast<int>(g.padding[1])) {}
+
+cudaError_t launch_max_pool(const Windows& w, DType dtype, const void* x, void* y, uint8_t* places,
+                            cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_pixels(max_forward<T>, w, threads_for(w, w.out_height, w.out_width), stream,
+                         static_cast<const T*>(x), static_cast<T*>(y), places);
+  });
+}
+
+cudaError_t launch_max_pool_backward(const Windows& w, DType dtype, const void* dy, const uint8_t* places,
+                                     void* dx, cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_pixels(max_backward<T>, w, threads_for(w, w.height, w.width), stream,
+                         static_cast<const T*>(dy), places, static_cast<T*>(dx));
+  });
+}
+
+cudaError_t launch_average_pool(const Windows& w, DType dtype, const void* x, void* y, cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_pixels(average_forward<T>, w, threads_for(w, w.out_height, w.out_width), stream,
+                         static_cast<const T*>(x), static_cast<T*>(y));
+  });
+}
+
+cudaError_t launch_average_pool_backward(const Windows& w, DType dtype, const void* dy, void* dx,
+                                         cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch_pixels(average_backward<T>, w, threads_for(w, w.height, w.width), stream,
+                         static_cast<const T*>(dy), static_cast<T*>(dx));
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/unary.h"
+#include "tests/cuda/cases.h"
+
+namespace trainer {
+namespace {
+
+/// Channels in whole eights and not.
+const std::vector<Shape> kImages = {{3, 5, 2, 1},  {1, 2, 3, 5},   {2, 16, 4, 4},
+                                    {3, 17, 5, 3}, {2, 33, 17, 9}, {4, 64, 1, 1}};
+/// More than one part of the rows; more than one block of channels too.
+const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}};
+
+TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
+  const Shape channels{sketch.build().shape(x)[1]};
+  const TensorId gamma = sketch.parameter("gamma", channels, Values::positive);
+  const TensorId beta = sketch.parameter("beta", channels);
+  const auto y = sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, relu), {x, gamma, beta, residual});
+  sketch.output("mean", y[1]);
+  sketch.output("variance", y[2]);
+  return y[0];
+}
+
+void draft_batch_norm(Sketch& sketch, const Shape& shape, bool residual, bool relu) {
+  const TensorId x = sketch.parameter("x", shape);
+  const TensorId y = normalised(sketch, x, residual ? sketch.parameter("r", shape) : kNone, relu);
+  sketch.output("y", y);
+  sketch.loss(y);
+}
+
+/// y = relu(batch_norm(x) + r) is read twice, so that its gradient is a sum that fusion moves into the
+/// normalisation's.
+void draft_fused(Sketch& sketch, const Shape& shape) {
+  Builder& build = sketch.build();
+  const TensorId norm = normalised(sketch, sketch.parameter("x", shape), kNone, false);
+  const TensorId sum = build.emit<Binary>({norm, sketch.parameter("r", shape)}, Binary::Kind::add);
+  const TensorId y = build.emit<Unary>({sum}, elementwise::Function(elementwise::Relu{}));
+  const TensorId branch = build.emit<Unary>({y}, elementwise::Function(elementwise::Tanh{}));
+  sketch.loss(build.emit<Binary>({y, branch}, Binary::Kind::add));
+}
+
+void draft_given(Sketch& sketch, const Shape& shape) {
+  const Shape channels{shape[1]};
+  const TensorId gamma = sketch.input("gamma", channels), beta = sketch.input("beta", channels),
+                 mean = sketch.input("mean", channels),
+                 variance = sketch.input("variance", channels, Values::positive);
+  const TensorId x = sketch.input("x", shape), w = sketch.input("w", {shape[1], 5, 3, 2}),
+                 bias = sketch.input("bias", channels);
+  sketch.output("y", sketch.build().emit<BatchNormInference>({x, gamma, beta, mean, variance}, 1e-3));
+  for (const TensorId b : {bias, kNone}) {
+    const auto folded =
+        sketch.build().emit_all(std::make_shared<FoldBatchNorm>(1e-3), {w, b, gamma, beta, mean, variance});
+    sketch.output(fmt::format("w {}", b == kNone), folded[0]);
+    sketch.output(fmt::format("b {}", b == kNone), folded[1]);
+  }
+  sketch.loss(sketch.parameter("p", {3, 2}));
+}
+
+}  // namespace
+
+void add_batch_norm_cases(std::vector<KernelCase>& cases) {
+  auto add = [&](const Shape& shape, bool residual, bool relu) {
+    // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
+    const bool narrow = !relu && numel(shape) / shape[1] >= 16;
+    cases.push_back({fmt::format("batch_norm {} residual {} relu {}", to_string(shape), residual, relu),
+                     [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu); }, narrow});
+  };
+  for (const Shape& shape : kImages) {
+    for (const bool residual : {false, true}) {
+      for (const bool relu : {false, true}) add(shape, residual, relu);
+    }
+    cases.push_back({fmt::format("batch_norm, its gradient a sum, {}", to_string(shape)),
+                     [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});
+    cases.push_back({fmt::format("batch_norm_inference and fold_batch_norm {}", to_string(shape)),
+                     [=](Sketch& sketch) { draft_given(sketch, shape); }});
+  }
+  for (const Shape& shape : kLarge) {
+    add(shape, false, false);
+    add(shape, true, true);
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/channels.h"
+#include "core/graph/ops/dropout.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/resample2d.h"
+#include "core/graph/ops/stochastic_depth.h"
+#include "tests/cuda/cases.h"
+
+namespace trainer {
+namespace {
+
+const std::vector<Shape> kImages = {{2, 3, 5, 7}, {1, 17, 10, 6}, {3, 8, 7, 9}, {2, 40, 6, 8}};
+
+const std::vector<Conv2dGeometry> kWindows = {
+    {.kernel = {2, 2}, .stride = {2, 2}},
+    {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
+    {.kernel = {3, 2}, .stride = {1, 3}, .padding = {1, 0}},
+    {.kernel = {2, 2}, .stride = {3, 3}},
+};
+
+template <class Pool>
+KernelCase pool(const char* name, const Shape& shape, const Conv2dGeometry& window) {
+  return differentiable(fmt::format("{} {} {}", name, to_string(shape), window.text()), [=](Sketch& sketch) {
+    return sketch.build().emit<Pool>({sketch.parameter("x", shape, Values::distinct)}, window);
+  });
+}
+
+void add_pools(std::vector<KernelCase>& cases) {
+  for (const Shape& shape : kImages) {
+    for (const Conv2dGeometry& window : kWindows) {
+      cases.push_back(pool<MaxPool2d>("max_pool2d", shape, window));
+      cases.back().narrow = false;  // rounding makes neighbours on the grid equal
+      cases.push_back(pool<AvgPool2d>("avg_pool2d", shape, window));
+    }
+    cases.push_back(pool<AvgPool2d>("global", shape, {.kernel = {shape[2], shape[3]}}));
+  }
+  cases.push_back(pool<AvgPool2d>("global", {2, 264, 5, 17}, {.kernel = {5, 17}}));
+  cases.push_back({"a max pool whose places nobody wants", [](Sketch& sketch) {
+                     const TensorId x = sketch.input("x", {3, 17, 9, 7}, Values::distinct);
+                     sketch.output("y", sketch.build().emit<MaxPool2d>({x}, kWindows[1]));
+                     sketch.loss(sketch.parameter("unrelated", {2, 3}));
+                   }});
+}
+
+void add_factors(std::vector<KernelCase>& cases) {
+  // The last one has several parts of rows to sum.
+  for (const Shape& shape : {kImages[0], kImages[1], kImages[3], Shape{5, 8, 23, 23}}) {
+    cases.push_back(differentiable(fmt::format("scale_channels {}", to_string(shape)), [=](Sketch& sketch) {
+      const TensorId x = sketch.parameter("x", shape), s = sketch.parameter("s", {shape[0], shape[1], 1, 1});
+      return sketch.build().emit<ScaleChannels>({x, s});
+    }));
+    cases.push_back(differentiable(fmt::format("add_channels {}", to_string(shape)), [=](Sketch& sketch) {
+      const TensorId x = sketch.parameter("x", shape), b = sketch.parameter("b", {shape[1]});
+      return sketch.build().emit<AddChannels>({x, b});
+    }));
+  }
+}
+
+void add_resampling(std::vector<KernelCase>& cases) {
+  struct Sizes {
+    Shape x;
+    Extent2 output;
+  };
+  for (const auto rule :
+       {Resampling::nearest, Resampling::bilinear, Resampling::bilinear_aligned, Resampling::average}) {
+    for (const Sizes& s : {Sizes{{2, 3, 5, 7}, {10, 21}}, Sizes{{1, 17, 7, 9}, {3, 4}},
+                           Sizes{{2, 8, 1, 6}, {3, 12}}, Sizes{{1, 16, 6, 6}, {6, 6}}}) {
+      cases.push_back(differentiable(
+          fmt::format("{} {} to {}x{}", to_string(rule), to_string(s.x), s.output[0], s.output[1]),
+          [=](Sketch& sketch) {
+            return sketch.build().emit<Resample2d>({sketch.parameter("x", s.x)}, rule, s.output);
+          }));
+    }
+  }
+}
+
+}  // namespace
+
+void add_image_cases(std::vector<KernelCase>& cases) {
+  add_pools(cases);
+  add_factors(cases);
+  add_resampling(cases);
+}
+
+void add_random_cases(std::vector<KernelCase>& cases) {
+  const DropoutRule rule{.p = 0.3, .key = random_key(5, "layer")};
+  for (const Shape& shape : {Shape{5, 31}, Shape{3, 8}, Shape{2, 1033}, Shape{7, 3, 3, 2}}) {
+    auto draft = [=](Sketch& sketch, bool whole_samples) {
+      const std::vector<TensorId> inputs{sketch.parameter("x", shape),
+                                         sketch.integers("samples", shape[0], 1000),
+                                         sketch.integers("step", 1, 50)};
+      return whole_samples ? sketch.build().emit<StochasticDepth>(inputs, rule)
+                           : sketch.build().emit<Dropout>(inputs, rule);
+    };
+    cases.push_back(differentiable(fmt::format("dropout {}", to_string(shape)),
+                                   [=](Sketch& sketch) { return draft(sketch, false); }));
+    cases.push_back(differentiable(fmt::format("stochastic_depth {}", to_string(shape)),
+                                   [=](Sketch& sketch) { return draft(sketch, true); }));
+  }
+}
+
+}  // namespace trainer
