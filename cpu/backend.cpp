@@ -18,7 +18,7 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int threads, Tuning* tuning) {
+  CpuBackend(int threads, Tuning* tuning, bool emulate_bf16) : emulate_bf16_(emulate_bf16) {
     omp_set_num_threads(threads > 0 ? threads : available_threads());
     cpu::add_convolution(handlers_, tuning);
     cpu::add_inner_product(handlers_);
@@ -26,6 +26,7 @@ class CpuBackend final : public Backend {
     cpu::add_elementwise(handlers_);
     cpu::add_movement(handlers_);
     cpu::add_loss(handlers_);
+    cpu::add_loss_scale(handlers_);
     cpu::add_optimizer(handlers_);
     cpu::add_batch_norm(handlers_);
     cpu::add_batch_norm_backward(handlers_);
@@ -40,12 +41,18 @@ class CpuBackend final : public Backend {
   std::optional<std::string> why_not(const OpContext& context) const override {
     const cpu::Handler* handler = find(context);
     if (handler == nullptr) return "the CPU has no implementation of it";
-    for (const TensorSpec& spec : context.inputs) {
-      if (spec.dtype == DType::f16 || spec.dtype == DType::bf16) {
-        return fmt::format("the CPU computes in f32, not {}", to_string(spec.dtype));
+    for (const std::vector<TensorSpec>* specs : {&context.inputs, &context.outputs}) {
+      for (const TensorSpec& spec : *specs) {
+        if (!is_low(spec.dtype)) continue;
+        const Precision needed = spec.dtype == DType::bf16 ? Precision::amp_bf16 : Precision::amp_fp16;
+        if (const auto reason = cpu::why_not(needed, emulate_bf16_)) return reason;
       }
     }
     return handler->why_not ? handler->why_not(context) : std::nullopt;
+  }
+
+  std::optional<std::string> set_precision(Precision precision) override {
+    return cpu::why_not(precision, emulate_bf16_);
   }
 
   Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
@@ -80,6 +87,9 @@ class CpuBackend final : public Backend {
     if (dtype == DType::i32) {
       std::transform(host, host + elements, static_cast<int32_t*>(device),
                      [](float value) { return static_cast<int32_t>(value); });
+    } else if (dtype == DType::bf16) {
+      std::transform(host, host + elements, static_cast<BFloat16*>(device),
+                     [](float value) { return BFloat16(value); });
     } else {
       std::copy(host, host + elements, static_cast<float*>(device));
     }
@@ -88,6 +98,9 @@ class CpuBackend final : public Backend {
     if (dtype == DType::i32) {
       const auto* from = static_cast<const int32_t*>(device);
       std::transform(from, from + elements, host, [](int32_t value) { return static_cast<float>(value); });
+    } else if (dtype == DType::bf16) {
+      const auto* from = static_cast<const BFloat16*>(device);
+      std::transform(from, from + elements, host, [](BFloat16 value) { return static_cast<float>(value); });
     } else {
       const auto* from = static_cast<const float*>(device);
       std::copy(from, from + elements, host);
@@ -101,6 +114,7 @@ class CpuBackend final : public Backend {
   }
 
   cpu::Handlers handlers_;
+  bool emulate_bf16_;
 };
 
 }  // namespace
@@ -112,8 +126,8 @@ int available_threads() {
   return std::max(1, CPU_COUNT(&allowed));
 }
 
-std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning) {
-  return std::make_unique<CpuBackend>(threads, tuning);
+std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {
+  return std::make_unique<CpuBackend>(threads, tuning, emulate_bf16);
 }
 
 namespace cpu {

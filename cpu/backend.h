@@ -11,8 +11,9 @@ namespace trainer {
 
 /// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it asks for,
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
-/// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend.
-std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr);
+/// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs where
+/// the processor has instructions for it or, slowly, where `emulate_bf16` asks for it.
+std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false);
 
 /// Cores that the process's affinity allows.
 int available_threads();

@@ -27,7 +27,8 @@ struct Moments {
 constexpr int64_t kChains = 4;
 
 /// Mean and sum of squared deviations of the columns of `rows` rows.
-inline __attribute__((always_inline)) void moments_of_rows(const float* x, int64_t rows, Row& mean,
+template <class T>
+inline __attribute__((always_inline)) void moments_of_rows(const T* x, int64_t rows, Row& mean,
                                                            Row& squares) {
   Row sums[kChains] = {}, deviations[kChains] = {}, value;
   const int64_t even = rows / kChains * kChains;
@@ -55,7 +56,8 @@ inline __attribute__((always_inline)) void moments_of_rows(const float* x, int64
   squares = (deviations[0] + deviations[1]) + (deviations[2] + deviations[3]);
 }
 
-TRAINER_MULTIVERSION void measure_moments(const float* x, int64_t count, Moments& moments) {
+template <class T>
+TRAINER_MULTIVERSION void measure_moments(const T* x, int64_t count, Moments& moments) {
   moments = {};
   const int64_t rows = count / kColumns;
   for (int64_t first = 0; first < rows; first += kRowsPerSum) {
@@ -72,7 +74,7 @@ TRAINER_MULTIVERSION void measure_moments(const float* x, int64_t count, Moments
   }
   moments.count.fill(static_cast<double>(rows));
   for (int64_t i = rows * kColumns; i < count; ++i)
-    moments.merge(static_cast<size_t>(i % kColumns), 1, x[i], 0);
+    moments.merge(static_cast<size_t>(i % kColumns), 1, float(x[i]), 0);
 }
 
 /// What the columns of a block compute with: y = (x - mean) * scale + shift.
@@ -81,8 +83,9 @@ struct Affine {
 };
 
 /// y clamped at zero with `relu`; a mask, where one is wanted, gets a bit for each y > 0.
-TRAINER_MULTIVERSION void apply_affine(const Affine& a, const float* x, const float* residual, bool relu,
-                                       float* y, int32_t* mask, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu, T* y,
+                                       int32_t* mask, int64_t count) {
   Row mean, scale, shift, value, added;
   load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.shift.data(), shift);
   const int64_t rows = count / kColumns, whole = rows * kColumns;
@@ -108,14 +111,16 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const float* x, const fl
   }
   for (int64_t i = whole; i < count; ++i) {
     const auto s = static_cast<size_t>(i - whole);
-    float v = (x[i] - a.mean[s]) * a.scale[s] + a.shift[s];
-    if (residual != nullptr) v += residual[i];
-    y[i] = relu && v < 0.0f ? 0.0f : v;
+    float v = (float(x[i]) - a.mean[s]) * a.scale[s] + a.shift[s];
+    if (residual != nullptr) v += float(residual[i]);
+    y[i] = T(relu && v < 0.0f ? 0.0f : v);
     if (mask != nullptr && v > 0.0f)
       mask[rows / kRowsOfBits * kColumns + i - whole] |= 1 << rows % kRowsOfBits;
   }
 }
 
+/// x, residual and y are stored as T.
+template <class T>
 class BatchNormKernel final : public Kernel {
  public:
   BatchNormKernel(const BatchNorm& op, const ChannelBlocks& blocks, Slots slots)
@@ -123,8 +128,8 @@ class BatchNormKernel final : public Kernel {
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
-    const float *x = at<const float>(in[0]), *residual = in[3] == nullptr ? nullptr : at<const float>(in[3]);
-    float* y = at<float>(out[0]);
+    const T *x = at<const T>(in[0]), *residual = in[3] == nullptr ? nullptr : at<const T>(in[3]);
+    T* y = at<T>(out[0]);
     auto measure = [&](int64_t, const Piece& p, Moments& record) {
       measure_moments(x + p.offset, p.count, record);
     };
@@ -180,7 +185,10 @@ Choice select(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return std::make_unique<BatchNormKernel>(static_cast<const BatchNorm&>(context.op), blocks, slots);
+  return with_storage(context.inputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    return std::make_unique<BatchNormKernel<decltype(element)>>(static_cast<const BatchNorm&>(context.op),
+                                                                blocks, slots);
+  });
 }
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace {
 
 /// What the gradient reads: dy, perhaps a second one to be added, and where a relu masks them the bits of the
 /// mask.
+template <class T>
 struct Operands {
-  const float *dy, *dy2, *x;
+  const T *dy, *dy2, *x;
   const int32_t* mask;
 
   Operands from(const Piece& p) const {
@@ -19,13 +20,14 @@ struct Operands {
             mask == nullptr ? nullptr : mask + p.bits};
   }
   float slope(int64_t i) const {
-    const float sum = dy2 == nullptr ? dy[i] : dy[i] + dy2[i];
+    const float sum = float(dy[i]) + (dy2 == nullptr ? 0.0f : float(dy2[i]));
     return mask != nullptr && !has_bit(mask, i / kColumns, static_cast<size_t>(i % kColumns)) ? 0.0f : sum;
   }
 };
 
 /// Sixteen of Operands::slope.
-inline __attribute__((always_inline)) void load_slope(const Operands& in, int64_t i, Row& slope) {
+template <class T>
+inline __attribute__((always_inline)) void load_slope(const Operands<T>& in, int64_t i, Row& slope) {
   load(in.dy + i, slope);
   if (in.dy2 != nullptr) {
     Row other;
@@ -41,7 +43,8 @@ struct Slopes {
 };
 
 /// With `masked` the slope is written there: it is the residual's gradient.
-TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands& in, float* masked,
+template <class T>
+TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands<T>& in, T* masked,
                                          int64_t count, Slopes& totals) {
   totals = {};
   Row mean, slope, value;
@@ -63,9 +66,9 @@ TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands& i
     for (int64_t i = whole; i < end; ++i) {
       const auto s = static_cast<size_t>(i - whole);
       const float g = in.slope(i);
-      if (masked != nullptr) masked[i] = g;
+      if (masked != nullptr) masked[i] = T(g);
       totals.slope[s] += g;
-      totals.product[s] += static_cast<double>(g) * (in.x[i] - mean_of[s]);
+      totals.product[s] += static_cast<double>(g) * (float(in.x[i]) - mean_of[s]);
     }
   }
 }
@@ -75,7 +78,8 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, pull{}, shift{};
 };
 
-TRAINER_MULTIVERSION void apply_slopes(const Affine& a, const Operands& in, float* dx, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void apply_slopes(const Affine& a, const Operands<T>& in, T* dx, int64_t count) {
   Row mean, scale, pull, shift, slope, value;
   load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.pull.data(), pull),
       load(a.shift.data(), shift);
@@ -87,10 +91,12 @@ TRAINER_MULTIVERSION void apply_slopes(const Affine& a, const Operands& in, floa
   }
   for (int64_t i = whole; i < count; ++i) {
     const auto s = static_cast<size_t>(i - whole);
-    dx[i] = a.scale[s] * in.slope(i) + a.pull[s] * (in.x[i] - a.mean[s]) + a.shift[s];
+    dx[i] = T(a.scale[s] * in.slope(i) + a.pull[s] * (float(in.x[i]) - a.mean[s]) + a.shift[s]);
   }
 }
 
+/// dy, x, dx and the residual's gradient are stored as T.
+template <class T>
 class BatchNormBackwardKernel final : public Kernel {
  public:
   BatchNormBackwardKernel(const BatchNormBackward& op, const ChannelBlocks& blocks, Slots slots)
@@ -98,15 +104,15 @@ class BatchNormBackwardKernel final : public Kernel {
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
-    auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<float>(slot); };
-    const Operands given{at<const float>(in[0]), optional(in[6]), at<const float>(in[1]),
-                         in[5] == nullptr ? nullptr : at<const int32_t>(in[5])};
-    float *dx = at<float>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
+    auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<T>(slot); };
+    const Operands<T> given{at<const T>(in[0]), optional(in[6]), at<const T>(in[1]),
+                            in[5] == nullptr ? nullptr : at<const int32_t>(in[5])};
+    T *dx = at<T>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
     // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
-    const Operands kept = masked == nullptr ? given : Operands{masked, nullptr, given.x, nullptr};
+    const Operands<T> kept = masked == nullptr ? given : Operands<T>{masked, nullptr, given.x, nullptr};
     auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
       const auto mean = spread_mean(block);
-      float* to = masked == nullptr ? nullptr : masked + p.offset;
+      T* to = masked == nullptr ? nullptr : masked + p.offset;
       measure_slopes(mean.data(), given.from(p), to, p.count, record);
     };
     auto settle = [&](int64_t block, const Slopes* records, bool writes) {
@@ -170,8 +176,10 @@ Choice select(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
-  return std::make_unique<BatchNormBackwardKernel>(static_cast<const BatchNormBackward&>(context.op), blocks,
-                                                   slots);
+  return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    return std::make_unique<BatchNormBackwardKernel<decltype(element)>>(
+        static_cast<const BatchNormBackward&>(context.op), blocks, slots);
+  });
 }
 
 }  // namespace

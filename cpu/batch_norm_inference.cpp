@@ -10,7 +10,8 @@
 namespace trainer::cpu {
 namespace {
 
-TRAINER_MULTIVERSION void affine_run(const float* scale_of, const float* shift_of, const float* x, float* y,
+template <class T>
+TRAINER_MULTIVERSION void affine_run(const float* scale_of, const float* shift_of, const T* x, T* y,
                                      int64_t count) {
   Row scale, shift, value;
   load(scale_of, scale), load(shift_of, shift);
@@ -20,7 +21,7 @@ TRAINER_MULTIVERSION void affine_run(const float* scale_of, const float* shift_o
     value = value * scale + shift;
     store(value, y + i);
   }
-  for (int64_t i = whole; i < count; ++i) y[i] = x[i] * scale_of[i - whole] + shift_of[i - whole];
+  for (int64_t i = whole; i < count; ++i) y[i] = T(float(x[i]) * scale_of[i - whole] + shift_of[i - whole]);
 }
 
 Choice select_inference(const OpContext& context, const OpenLayouts& inputs) {
@@ -35,21 +36,24 @@ std::unique_ptr<Kernel> compile_inference(const OpContext& context, const Choice
                                           const Slots& slots) {
   const double eps = static_cast<const BatchNormInference&>(context.op).eps;
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
-    parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        float scale[kColumns] = {}, shift[kColumns] = {};
-        const int64_t block = i % blocks.blocks;
-        for (int64_t s = 0; s < kColumns; ++s) {
-          const int64_t lane = s % blocks.lanes, c = block * blocks.lanes + lane;
-          if (lane >= blocks.lanes_used(block)) continue;
-          const double factor = at<const float>(in[1])[c] / std::sqrt(at<const float>(in[4])[c] + eps);
-          scale[s] = static_cast<float>(factor);
-          shift[s] = static_cast<float>(at<const float>(in[2])[c] - at<const float>(in[3])[c] * factor);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
+      parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          float scale[kColumns] = {}, shift[kColumns] = {};
+          const int64_t block = i % blocks.blocks;
+          for (int64_t s = 0; s < kColumns; ++s) {
+            const int64_t lane = s % blocks.lanes, c = block * blocks.lanes + lane;
+            if (lane >= blocks.lanes_used(block)) continue;
+            const double factor = at<const float>(in[1])[c] / std::sqrt(at<const float>(in[4])[c] + eps);
+            scale[s] = static_cast<float>(factor);
+            shift[s] = static_cast<float>(at<const float>(in[2])[c] - at<const float>(in[3])[c] * factor);
+          }
+          affine_run(scale, shift, at<const T>(in[0]) + i * blocks.run, at<T>(y) + i * blocks.run,
+                     blocks.run);
         }
-        affine_run(scale, shift, at<const float>(in[0]) + i * blocks.run, at<float>(y) + i * blocks.run,
-                   blocks.run);
-      }
+      });
     });
   });
 }

@@ -10,8 +10,8 @@
 namespace trainer::cpu {
 namespace {
 
-template <bool kScales>
-TRAINER_MULTIVERSION void apply_range(const float* columns, const float* x, float* y, int64_t count) {
+template <bool kScales, class T>
+TRAINER_MULTIVERSION void apply_range(const float* columns, const T* x, T* y, int64_t count) {
   Row number, value;
   load(columns, number);
   const int64_t whole = count / kColumns * kColumns;
@@ -21,12 +21,14 @@ TRAINER_MULTIVERSION void apply_range(const float* columns, const float* x, floa
     store(value, y + i);
   }
   for (int64_t i = whole; i < count; ++i) {
-    y[i] = kScales ? x[i] * columns[i - whole] : x[i] + columns[i - whole];
+    const float of_column = columns[i - whole];
+    y[i] = T(kScales ? float(x[i]) * of_column : float(x[i]) + of_column);
   }
 }
 
 /// Adds to each column the sum of its elements of a, or of a * b where there is a b.
-TRAINER_MULTIVERSION void sum_range(const float* a, const float* b, int64_t count, double* sums) {
+template <class T>
+TRAINER_MULTIVERSION void sum_range(const T* a, const T* b, int64_t count, double* sums) {
   for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
     const int64_t end = std::min(count, from + kColumns * kRowsPerSum), whole = end - (end - from) % kColumns;
     Row sum{}, value, other;
@@ -39,17 +41,19 @@ TRAINER_MULTIVERSION void sum_range(const float* a, const float* b, int64_t coun
       sum += value;
     }
     for (int64_t s = 0; s < kColumns; ++s) sums[s] += sum[s];
-    for (int64_t i = whole; i < end; ++i) sums[i - whole] += b != nullptr ? a[i] * b[i] : a[i];
+    for (int64_t i = whole; i < end; ++i)
+      sums[i - whole] += float(a[i]) * (b != nullptr ? float(b[i]) : 1.0f);
   }
 }
 
 /// One number per column for a block of channels; padding gets zeros.
-std::array<float, kColumns> columns_of(const ChannelBlocks& blocks, int64_t block, const float* of_channels) {
+template <class T>
+std::array<float, kColumns> columns_of(const ChannelBlocks& blocks, int64_t block, const T* of_channels) {
   std::array<float, kColumns> columns{};
   const int64_t used = blocks.lanes_used(block);
   for (int64_t s = 0; s < kColumns; ++s) {
     const int64_t lane = s % blocks.lanes;
-    if (lane < used) columns[static_cast<size_t>(s)] = of_channels[block * blocks.lanes + lane];
+    if (lane < used) columns[static_cast<size_t>(s)] = float(of_channels[block * blocks.lanes + lane]);
   }
   return columns;
 }
@@ -83,10 +87,13 @@ Choice select_scale(const OpContext& context, const OpenLayouts& inputs) {
 std::unique_ptr<Kernel> compile_scale(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
   const int64_t stride = row_stride(choice.inputs[1], context.inputs[1].shape);
-  return kernel([=, x = slots.inputs[0], s = slots.inputs[1], y = slots.outputs[0]] {
-    for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
-      const auto columns = columns_of(blocks, block, at<const float>(s) + sample * stride);
-      apply_range<true>(columns.data(), at<const float>(x) + offset, at<float>(y) + offset, blocks.run);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, x = slots.inputs[0], s = slots.inputs[1], y = slots.outputs[0]] {
+      for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
+        const auto columns = columns_of(blocks, block, at<const T>(s) + sample * stride);
+        apply_range<true, T>(columns.data(), at<const T>(x) + offset, at<T>(y) + offset, blocks.run);
+      });
     });
   });
 }
@@ -112,14 +119,17 @@ double lane_sum(const std::array<double, kColumns>& sums, int64_t lanes, int64_t
 std::unique_ptr<Kernel> compile_scale_backward(const OpContext& context, const Choice& choice,
                                                const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return kernel([=, dy = slots.inputs[0], x = slots.inputs[1], ds = slots.outputs[0]] {
-    for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
-      std::array<double, kColumns> sums{};
-      sum_range(at<const float>(dy) + offset, at<const float>(x) + offset, blocks.run, sums.data());
-      float* row = at<float>(ds) + (sample * blocks.blocks + block) * blocks.lanes;
-      for (int64_t lane = 0; lane < blocks.lanes; ++lane) {
-        row[lane] = static_cast<float>(lane_sum(sums, blocks.lanes, lane));
-      }
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, dy = slots.inputs[0], x = slots.inputs[1], ds = slots.outputs[0]] {
+      for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
+        std::array<double, kColumns> sums{};
+        sum_range(at<const T>(dy) + offset, at<const T>(x) + offset, blocks.run, sums.data());
+        T* row = at<T>(ds) + (sample * blocks.blocks + block) * blocks.lanes;
+        for (int64_t lane = 0; lane < blocks.lanes; ++lane) {
+          row[lane] = T(static_cast<float>(lane_sum(sums, blocks.lanes, lane)));
+        }
+      });
     });
   });
 }
@@ -131,10 +141,13 @@ Choice select_add(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile_add(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return kernel([=, x = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
-    for_each_run(blocks, [=](int64_t, int64_t block, int64_t offset) {
-      const auto columns = columns_of(blocks, block, at<const float>(b));
-      apply_range<false>(columns.data(), at<const float>(x) + offset, at<float>(y) + offset, blocks.run);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, x = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
+      for_each_run(blocks, [=](int64_t, int64_t block, int64_t offset) {
+        const auto columns = columns_of(blocks, block, at<const float>(b));
+        apply_range<false, T>(columns.data(), at<const T>(x) + offset, at<T>(y) + offset, blocks.run);
+      });
     });
   });
 }
@@ -150,19 +163,22 @@ Choice select_add_backward(const OpContext& context, const OpenLayouts& inputs) 
 std::unique_ptr<Kernel> compile_add_backward(const OpContext& context, const Choice& choice,
                                              const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return kernel([=, dy = slots.inputs[0], db = slots.outputs[0]] {
-    parallel_rows(blocks.blocks, blocks.samples * blocks.run, [=](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        std::array<double, kColumns> sums{};
-        for (int64_t n = 0; n < blocks.samples; ++n) {
-          const float* run = at<const float>(dy) + (n * blocks.blocks + block) * blocks.run;
-          sum_range(run, nullptr, blocks.run, sums.data());
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, dy = slots.inputs[0], db = slots.outputs[0]] {
+      parallel_rows(blocks.blocks, blocks.samples * blocks.run, [=](int64_t begin, int64_t end) {
+        for (int64_t block = begin; block < end; ++block) {
+          std::array<double, kColumns> sums{};
+          for (int64_t n = 0; n < blocks.samples; ++n) {
+            const T* run = at<const T>(dy) + (n * blocks.blocks + block) * blocks.run;
+            sum_range<T>(run, nullptr, blocks.run, sums.data());
+          }
+          float* of_block = at<float>(db) + block * blocks.lanes;
+          for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
+            of_block[lane] = static_cast<float>(lane_sum(sums, blocks.lanes, lane));
+          }
         }
-        float* of_block = at<float>(db) + block * blocks.lanes;
-        for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
-          of_block[lane] = static_cast<float>(lane_sum(sums, blocks.lanes, lane));
-        }
-      }
+      });
     });
   });
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/bfloat16.h"
 #include "core/engine/layout.h"
 
 // Images seen as matrices of sixteen columns. Any layout whose channels lie in blocks of 1, 8 or 16 is a list
@@ -31,6 +32,24 @@ inline __attribute__((always_inline)) void load(const float* from, Row& row) {
 }
 inline __attribute__((always_inline)) void store(const Row& row, float* to) {
   std::memcpy(to, &row, sizeof row);
+}
+
+/// The same for rows that are stored as bf16; BFloat16's conversions, sixteen at once.
+using Words = uint32_t __attribute__((vector_size(kColumns * sizeof(uint32_t))));
+using Halves = uint16_t __attribute__((vector_size(kColumns * sizeof(uint16_t))));
+
+inline __attribute__((always_inline)) void load(const BFloat16* from, Row& row) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&row, &words, sizeof row);
+}
+inline __attribute__((always_inline)) void store(const Row& row, BFloat16* to) {
+  Words words;
+  std::memcpy(&words, &row, sizeof words);
+  const Words rounded = (words + 0x7FFFU + (words >> 16 & 1U)) >> 16, quiet = words >> 16 | 0x40U;
+  const Halves halves = __builtin_convertvector(row == row ? rounded : quiet, Halves);
+  std::memcpy(to, &halves, sizeof halves);
 }
 
 /// Keeps what the mask has a bit for in this row (of a run), zero elsewhere.

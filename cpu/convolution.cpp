@@ -20,10 +20,12 @@ constexpr const char* kDirect = "direct";
 struct Problem {
   Shape x, w, y;  // weights of a grouped convolution have five dimensions: (groups, O / groups, …)
   dnnl::memory::dims strides, dilations, padding;
+  DType dtype;    ///< of x and y
+  DType w_dtype;  ///< of w and the bias: that of x, but f32 for their gradients
   bool bias = false, relu = false;
 
-  Problem(const Conv2dGeometry& g, Shape x_shape, Shape w_shape, Shape y_shape)
-      : x(std::move(x_shape)), w(std::move(w_shape)), y(std::move(y_shape)) {
+  Problem(const Conv2dGeometry& g, const TensorSpec& x_spec, const TensorSpec& w_spec, Shape y_shape)
+      : x(x_spec.shape), w(w_spec.shape), y(std::move(y_shape)), dtype(x_spec.dtype), w_dtype(w_spec.dtype) {
     if (g.groups > 1) {
       w.insert(w.begin(), g.groups);
       w[1] /= g.groups;
@@ -36,8 +38,9 @@ struct Problem {
   /// F(4x4, 3x3) exists for 3x3 kernels at stride 1 and needs full vectors of channels to win.
   bool suits_winograd() const {
     constexpr int64_t kVector = 16;
-    return w.size() == 4 && w[2] == 3 && w[3] == 3 && strides == dnnl::memory::dims{1, 1} &&
-           dilations == dnnl::memory::dims{0, 0} && x[1] >= kVector && y[1] >= kVector;
+    return dtype == DType::f32 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
+           strides == dnnl::memory::dims{1, 1} && dilations == dnnl::memory::dims{0, 0} && x[1] >= kVector &&
+           y[1] >= kVector;
   }
 };
 
@@ -45,15 +48,18 @@ struct Problem {
 struct Descriptors {
   Descriptor x, w, y, bias;
 
-  explicit Descriptors(const Problem& p) : x(any_layout(p.x)), w(any_layout(p.w)), y(any_layout(p.y)) {
+  explicit Descriptors(const Problem& p)
+      : x(any_layout(p.x, p.dtype)), w(any_layout(p.w, p.w_dtype)), y(any_layout(p.y, p.dtype)) {
     set_bias(p);
   }
   Descriptors(const Problem& p, const Layout& x_layout, const Layout& w_layout, const Layout& y_layout)
-      : x(to_descriptor(x_layout, p.x)), w(to_descriptor(w_layout, p.w)), y(to_descriptor(y_layout, p.y)) {
+      : x(to_descriptor(x_layout, p.x, p.dtype)),
+        w(to_descriptor(w_layout, p.w, p.w_dtype)),
+        y(to_descriptor(y_layout, p.y, p.dtype)) {
     set_bias(p);
   }
   void set_bias(const Problem& p) {
-    if (p.bias) bias = to_descriptor(Layout{}, {p.y[1]});
+    if (p.bias) bias = to_descriptor(Layout{}, {p.y[1]}, p.w_dtype);
   }
 };
 
@@ -85,6 +91,7 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
 /// The gradients' descriptors ask for the forward one as a hint; any that exists will do.
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
   p.bias = p.relu = false;
+  p.w_dtype = p.dtype;
   return forward(onednn, p, Descriptors(p), algorithm::convolution_direct);
 }
 
@@ -156,7 +163,7 @@ class AlgorithmChoice {
 
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2d&>(c.op);
-  Problem p(op.geometry, c.inputs[0].shape, c.inputs[1].shape, c.outputs[0].shape);
+  Problem p(op.geometry, c.inputs[0], c.inputs[1], c.outputs[0].shape);
   p.bias = !c.inputs[2].shape.empty();
   p.relu = op.relu;
   return p;
@@ -189,7 +196,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
 
 Problem backward_data_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2dBackwardData&>(c.op);
-  return {op.geometry, c.outputs[0].shape, c.inputs[1].shape, c.inputs[0].shape};
+  return {op.geometry, c.outputs[0], c.inputs[1], c.inputs[0].shape};
 }
 
 Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& c) {
@@ -218,7 +225,7 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
 
 Problem backward_weights_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2dBackwardWeights&>(c.op);
-  Problem p(op.geometry, c.inputs[0].shape, op.w_shape, c.inputs[1].shape);
+  Problem p(op.geometry, c.inputs[0], {op.w_shape, DType::f32}, c.inputs[1].shape);
   p.bias = op.has_bias;
   return p;
 }

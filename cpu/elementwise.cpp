@@ -8,39 +8,42 @@
 namespace trainer::cpu {
 namespace {
 
-template <class F>
-TRAINER_MULTIVERSION void forward_range(F f, const float* x, float* y, int64_t count) {
+template <class F, class T>
+TRAINER_MULTIVERSION void forward_range(F f, const T* x, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+  for (int64_t i = 0; i < count; ++i) put(f(float(x[i])), y[i]);
 }
 
-template <class F>
-TRAINER_MULTIVERSION void backward_range(F f, const float* dy, const float* saved, float* dx, int64_t count) {
+template <class F, class T>
+TRAINER_MULTIVERSION void backward_range(F f, const T* dy, const T* saved, T* dx, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) dx[i] = f.gradient(saved[i], dy[i]);
+  for (int64_t i = 0; i < count; ++i) put(f.gradient(float(saved[i]), float(dy[i])), dx[i]);
 }
 
-TRAINER_MULTIVERSION void add_range(const float* a, const float* b, float* y, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void add_range(const T* a, const T* b, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+  for (int64_t i = 0; i < count; ++i) put(float(a[i]) + float(b[i]), y[i]);
 }
 
-TRAINER_MULTIVERSION void mul_range(const float* a, const float* b, float* y, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void mul_range(const T* a, const T* b, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = a[i] * b[i];
+  for (int64_t i = 0; i < count; ++i) put(float(a[i]) * float(b[i]), y[i]);
 }
 
 /// One sample's elements, four to a Philox block.
-TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const float* x,
-                                        float* y, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const T* x, T* y,
+                                        int64_t count) {
   const int64_t whole = count / 4;
 #pragma omp simd
   for (int64_t block = 0; block < whole; ++block) {
     const Words words = rule.block(block, sample, step);
-    for (int64_t i = 0; i < 4; ++i) y[4 * block + i] = x[4 * block + i] * rule.factor(words.v[i]);
+    for (int64_t i = 0; i < 4; ++i) put(float(x[4 * block + i]) * rule.factor(words.v[i]), y[4 * block + i]);
   }
   const Words words = rule.block(whole, sample, step);
-  for (int64_t i = 4 * whole; i < count; ++i) y[i] = x[i] * rule.factor(words.v[i - 4 * whole]);
+  for (int64_t i = 4 * whole; i < count; ++i) put(float(x[i]) * rule.factor(words.v[i - 4 * whole]), y[i]);
 }
 
 int64_t elements(const OpContext& context, const Choice& choice) {
@@ -50,38 +53,47 @@ int64_t elements(const OpContext& context, const Choice& choice) {
 std::unique_ptr<Kernel> compile_unary(const OpContext& context, const Choice& choice, const Slots& slots) {
   const auto& op = static_cast<const Unary&>(context.op);
   const int64_t count = elements(context, choice);
-  auto make = [&](auto f) {
+  auto make = [&](auto element, auto f) {
+    using T = decltype(element);
     return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
       parallel_elements(count, [=](int64_t begin, int64_t end) {
-        forward_range(f, at<const float>(x) + begin, at<float>(y) + begin, end - begin);
+        forward_range(f, at<const T>(x) + begin, at<T>(y) + begin, end - begin);
       });
     });
   };
-  return std::visit(make, op.function);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    return std::visit([&](auto f) { return make(element, f); }, op.function);
+  });
 }
 
 std::unique_ptr<Kernel> compile_unary_backward(const OpContext& context, const Choice& choice,
                                                const Slots& slots) {
   const auto& op = static_cast<const UnaryBackward&>(context.op);
   const int64_t count = elements(context, choice);
-  auto make = [&](auto f) {
+  auto make = [&](auto element, auto f) {
+    using T = decltype(element);
     return kernel([=, dy = slots.inputs[0], saved = slots.inputs[1], dx = slots.outputs[0]] {
       parallel_elements(count, [=](int64_t begin, int64_t end) {
-        backward_range(f, at<const float>(dy) + begin, at<const float>(saved) + begin, at<float>(dx) + begin,
+        backward_range(f, at<const T>(dy) + begin, at<const T>(saved) + begin, at<T>(dx) + begin,
                        end - begin);
       });
     });
   };
-  return std::visit(make, op.function);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    return std::visit([&](auto f) { return make(element, f); }, op.function);
+  });
 }
 
 std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& choice, const Slots& slots) {
   const int64_t count = elements(context, choice);
   const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
-  return kernel([=, a = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
-    parallel_elements(count, [=](int64_t begin, int64_t end) {
-      (adds ? add_range : mul_range)(at<const float>(a) + begin, at<const float>(b) + begin,
-                                     at<float>(y) + begin, end - begin);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, a = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
+      parallel_elements(count, [=](int64_t begin, int64_t end) {
+        (adds ? add_range<T> : mul_range<T>)(at<const T>(a) + begin, at<const T>(b) + begin, at<T>(y) + begin,
+                                             end - begin);
+      });
     });
   });
 }
@@ -89,15 +101,18 @@ std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& c
 std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
   const DropoutRule rule = static_cast<const Dropout&>(context.op).rule;
   const int64_t rows = context.inputs[0].shape[0], width = numel(context.inputs[0].shape) / rows;
-  return kernel(
-      [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
-        parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
-                          at<const float>(x) + row * width, at<float>(y) + row * width, width);
-          }
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel(
+        [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
+          parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row) {
+              dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
+                            at<const T>(x) + row * width, at<T>(y) + row * width, width);
+            }
+          });
         });
-      });
+  });
 }
 
 bool unary_keeps_zero(const OpContext& context) {

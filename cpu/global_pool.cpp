@@ -11,7 +11,8 @@ namespace trainer::cpu {
 namespace {
 
 /// The sum of each column of a run.
-TRAINER_MULTIVERSION void sum_columns(const float* x, int64_t count, float* sums) {
+template <class T>
+TRAINER_MULTIVERSION void sum_columns(const T* x, int64_t count, float* sums) {
   Row sum{}, value;
   const int64_t whole = count / kColumns * kColumns;
   for (int64_t i = 0; i < whole; i += kColumns) {
@@ -19,15 +20,16 @@ TRAINER_MULTIVERSION void sum_columns(const float* x, int64_t count, float* sums
     sum += value;
   }
   store(sum, sums);
-  for (int64_t i = whole; i < count; ++i) sums[i - whole] += x[i];
+  for (int64_t i = whole; i < count; ++i) sums[i - whole] += float(x[i]);
 }
 
-TRAINER_MULTIVERSION void fill_columns(const float* values, float* x, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void fill_columns(const float* values, T* x, int64_t count) {
   Row row;
   load(values, row);
   const int64_t whole = count / kColumns * kColumns;
   for (int64_t i = 0; i < whole; i += kColumns) store(row, x + i);
-  for (int64_t i = whole; i < count; ++i) x[i] = values[i - whole];
+  for (int64_t i = whole; i < count; ++i) x[i] = T(values[i - whole]);
 }
 
 /// Blocks as wide as the processor's vectors, which is what its convolutions want.
@@ -63,20 +65,23 @@ Choice select_global_pool(const OpContext& context, const OpenLayouts& inputs) {
 std::unique_ptr<Kernel> compile_global_pool(const OpContext& context, const Choice& choice,
                                             const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
-    const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
-    parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        float sums[kColumns];
-        sum_columns(at<const float>(x) + i * blocks.run, blocks.run, sums);
-        const int64_t block = i % blocks.blocks;
-        float* to = at<float>(y) + i / blocks.blocks * blocks.channels + block * blocks.lanes;
-        for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
-          float sum = 0;
-          for (int64_t s = lane; s < kColumns; s += blocks.lanes) sum += sums[s];
-          to[lane] = share * sum;
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+      const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
+      parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          float sums[kColumns];
+          sum_columns(at<const T>(x) + i * blocks.run, blocks.run, sums);
+          const int64_t block = i % blocks.blocks;
+          T* to = at<T>(y) + i / blocks.blocks * blocks.channels + block * blocks.lanes;
+          for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
+            float sum = 0;
+            for (int64_t s = lane; s < kColumns; s += blocks.lanes) sum += sums[s];
+            to[lane] = T(share * sum);
+          }
         }
-      }
+      });
     });
   });
 }
@@ -90,16 +95,19 @@ Choice select_global_pool_backward(const OpContext& context, const OpenLayouts& 
 std::unique_ptr<Kernel> compile_global_pool_backward(const OpContext& context, const Choice& choice,
                                                      const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.outputs[0], context.outputs[0].shape);
-  return kernel([=, dy = slots.inputs[0], dx = slots.outputs[0]] {
-    const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
-    parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const float* from =
-            at<const float>(dy) + i / blocks.blocks * blocks.channels + i % blocks.blocks * blocks.lanes;
-        float values[kColumns];
-        for (int64_t s = 0; s < kColumns; ++s) values[s] = share * from[s % blocks.lanes];
-        fill_columns(values, at<float>(dx) + i * blocks.run, blocks.run);
-      }
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, dy = slots.inputs[0], dx = slots.outputs[0]] {
+      const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
+      parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const T* from =
+              at<const T>(dy) + i / blocks.blocks * blocks.channels + i % blocks.blocks * blocks.lanes;
+          float values[kColumns];
+          for (int64_t s = 0; s < kColumns; ++s) values[s] = share * float(from[s % blocks.lanes]);
+          fill_columns(values, at<T>(dx) + i * blocks.run, blocks.run);
+        }
+      });
     });
   });
 }

@@ -8,6 +8,7 @@
 #include <typeindex>
 #include <unordered_map>
 
+#include "core/base/bfloat16.h"
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
 
@@ -29,6 +30,7 @@ void add_pooling(Handlers& handlers);
 void add_elementwise(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_loss(Handlers& handlers);
+void add_loss_scale(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
 void add_batch_norm(Handlers& handlers);
 void add_batch_norm_backward(Handlers& handlers);
@@ -36,6 +38,9 @@ void add_batch_norm_inference(Handlers& handlers);
 void add_channels(Handlers& handlers);
 void add_resample(Handlers& handlers);
 void add_stochastic_depth(Handlers& handlers);
+
+/// Why this processor cannot compute in a precision, and what to write instead.
+std::optional<std::string> why_not(Precision precision, bool emulate_bf16);
 
 /// The reorder between two layouts; its implementation's name says how.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
@@ -58,6 +63,13 @@ Choice select_row_major(const OpContext& context, const OpenLayouts& inputs);
 /// everything else row-major: for operations that go element by element. With `zero_stays_zero` false a
 /// layout with padding is turned row-major, since the padding would not stay zero.
 Choice select_same(const OpContext& context, const OpenLayouts& inputs, bool zero_stays_zero);
+
+/// Calls make(element) with an element as tensors of this type store it: float or BFloat16. Loops are
+/// compiled for both and compute in f32.
+template <class Make>
+auto with_storage(DType dtype, const Make& make) {
+  return dtype == DType::bf16 ? make(BFloat16{}) : make(float{});
+}
 
 template <class T>
 T* at(void* const* slot) {

@@ -16,14 +16,21 @@ using BackwardWeights = dnnl::inner_product_backward_weights;
 /// product with other weights for each direction.
 struct Problem {
   Shape x, w, y;
+  DType dtype, w_dtype;  ///< of x and y; of w and the bias: the same, but f32 for their gradients
   bool bias = false, relu = false;
 
-  Problem(const Shape& x_shape, int64_t outputs)
-      : x{x_shape[0], numel(x_shape) / x_shape[0]}, w{outputs, x[1]}, y{x[0], outputs} {}
+  Problem(const TensorSpec& of_x, int64_t outputs)
+      : x{of_x.shape[0], numel(of_x.shape) / of_x.shape[0]},
+        w{outputs, x[1]},
+        y{x[0], outputs},
+        dtype(of_x.dtype),
+        w_dtype(of_x.dtype) {}
 
-  Descriptor plain_x() const { return to_descriptor(Layout{}, x); }
-  Descriptor plain_y() const { return to_descriptor(Layout{}, y); }
-  Descriptor plain_bias() const { return bias ? to_descriptor(Layout{}, {y[1]}) : Descriptor(); }
+  Descriptor plain_x() const { return to_descriptor(Layout{}, x, dtype); }
+  Descriptor plain_y() const { return to_descriptor(Layout{}, y, dtype); }
+  Descriptor plain_bias() const { return bias ? to_descriptor(Layout{}, {y[1]}, w_dtype) : Descriptor(); }
+  Descriptor any_w() const { return any_layout(w, w_dtype); }
+  Descriptor w_in(const Layout& layout) const { return to_descriptor(layout, w, w_dtype); }
 };
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
@@ -40,7 +47,8 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
 
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
   p.bias = p.relu = false;
-  return forward(onednn, p, any_layout(p.w));
+  p.w_dtype = p.dtype;
+  return forward(onednn, p, p.any_w());
 }
 
 BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
@@ -56,7 +64,7 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 }
 
 Problem forward_problem(const OpContext& c) {
-  Problem p(c.inputs[0].shape, c.outputs[0].shape[1]);
+  Problem p(c.inputs[0], c.outputs[0].shape[1]);
   p.bias = !c.inputs[2].shape.empty();
   p.relu = static_cast<const Linear&>(c.op).relu;
   return p;
@@ -64,7 +72,7 @@ Problem forward_problem(const OpContext& c) {
 
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = forward_problem(c);
-  const auto found = forward(onednn, p, any_layout(p.w));
+  const auto found = forward(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.inputs[1] = to_layout(found.weights_desc(), p.w);
   describe(choice, found);
@@ -74,7 +82,7 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
 std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
   const Problem p = forward_problem(c);
-  const Descriptor w = to_descriptor(choice.inputs[1], p.w);
+  const Descriptor w = p.w_in(choice.inputs[1]);
   const auto found = forward(*onednn, p, w);
   std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
@@ -85,12 +93,12 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
 }
 
 Problem backward_data_problem(const OpContext& c) {
-  return {c.outputs[0].shape, c.inputs[0].shape[1]};
+  return {c.outputs[0], c.inputs[0].shape[1]};
 }
 
 Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = backward_data_problem(c);
-  const auto found = backward_data(onednn, p, any_layout(p.w));
+  const auto found = backward_data(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.inputs[1] = to_layout(found.weights_desc(), p.w);
   describe(choice, found);
@@ -100,7 +108,7 @@ Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const Open
 std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                               const Choice& choice, const Slots& slots) {
   const Problem p = backward_data_problem(c);
-  const Descriptor w = to_descriptor(choice.inputs[1], p.w);
+  const Descriptor w = p.w_in(choice.inputs[1]);
   const auto found = backward_data(*onednn, p, w);
   return primitive_kernel(onednn, BackwardData(found),
                           {{DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[0]},
@@ -110,14 +118,15 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
 }
 
 Problem backward_weights_problem(const OpContext& c) {
-  Problem p(c.inputs[0].shape, c.inputs[1].shape[1]);
+  Problem p(c.inputs[0], c.inputs[1].shape[1]);
+  p.w_dtype = DType::f32;
   p.bias = static_cast<const LinearBackwardWeights&>(c.op).has_bias;
   return p;
 }
 
 Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = backward_weights_problem(c);
-  const auto found = backward_weights(onednn, p, any_layout(p.w));
+  const auto found = backward_weights(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.outputs[0] = to_layout(found.diff_weights_desc(), p.w);
   describe(choice, found);
@@ -127,7 +136,7 @@ Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const O
 std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                                  const Choice& choice, const Slots& slots) {
   const Problem p = backward_weights_problem(c);
-  const Descriptor w = to_descriptor(choice.outputs[0], p.w);
+  const Descriptor w = p.w_in(choice.outputs[0]);
   const auto found = backward_weights(*onednn, p, w);
   std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[1]},

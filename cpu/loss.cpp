@@ -134,12 +134,20 @@ Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   return choice;
 }
 
+/// Mixed precision gives losses f32; what comes otherwise is refused rather than misread.
+std::optional<std::string> why_not_low(const OpContext& context) {
+  for (const TensorSpec& input : context.inputs) {
+    if (is_low(input.dtype)) return "the CPU takes logits in f32, not " + std::string(to_string(input.dtype));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void add_loss(Handlers& handlers) {
-  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, {}};
-  handlers[typeid(CrossEntropyBackward)] = {select_row_major, compile_cross_entropy_backward, {}};
-  handlers[typeid(TopK)] = {select_sum, compile_top_k, {}};
+  handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_low};
+  handlers[typeid(CrossEntropyBackward)] = {select_row_major, compile_cross_entropy_backward, why_not_low};
+  handlers[typeid(TopK)] = {select_sum, compile_top_k, why_not_low};
 }
 
 }  // namespace trainer::cpu

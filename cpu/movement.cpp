@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
 #include "cpu/columns.h"
@@ -17,7 +18,7 @@ std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpCo
                                                                       const Choice& choice) {
   const Layout &from = choice.inputs[0], &to = choice.outputs[0];
   const Shape& shape = !from.row_major() ? from.dims : !to.row_major() ? to.dims : c.inputs[0].shape;
-  return {to_descriptor(from, shape, c.inputs[0].dtype), to_descriptor(to, shape, c.inputs[0].dtype)};
+  return {to_descriptor(from, shape, c.inputs[0].dtype), to_descriptor(to, shape, c.outputs[0].dtype)};
 }
 
 dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpContext& c,
@@ -39,17 +40,29 @@ std::vector<int64_t> places(const Layout& layout, const Shape& shape) {
   return all;
 }
 
-std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice, const Slots& slots) {
+template <class From, class To>
+std::unique_ptr<Kernel> moving_kernel(const OpContext& c, const Choice& choice, const Slots& slots) {
   const Shape& shape = c.inputs[0].shape;
-  const auto width = static_cast<size_t>(bytes_per_element(c.inputs[0].dtype));
   const auto stored = static_cast<size_t>(stored_elements(choice.outputs[0], shape));
   return kernel([=, from = places(choice.inputs[0], shape), to = places(choice.outputs[0], shape),
                  src = slots.inputs[0], dst = slots.outputs[0]] {
-    std::memset(at<char>(dst), 0, stored * width);
+    std::memset(at<char>(dst), 0, stored * sizeof(To));
     for (size_t i = 0; i < from.size(); ++i) {
-      std::memcpy(at<char>(dst) + static_cast<size_t>(to[i]) * width,
-                  at<const char>(src) + static_cast<size_t>(from[i]) * width, width);
+      const From value = at<const From>(src)[from[i]];
+      if constexpr (std::is_same_v<From, To>) {
+        at<To>(dst)[to[i]] = value;
+      } else {
+        at<To>(dst)[to[i]] = To(float(value));
+      }
     }
+  });
+}
+
+std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice, const Slots& slots) {
+  return with_storage(c.inputs[0].dtype, [&](auto from) {
+    return with_storage(c.outputs[0].dtype, [&](auto to) {
+      return moving_kernel<decltype(from), decltype(to)>(c, choice, slots);
+    });
   });
 }
 
@@ -191,11 +204,34 @@ std::unique_ptr<Kernel> compile_assign(const OpContext& c, const Choice& choice,
   });
 }
 
+template <class From, class To>
+TRAINER_MULTIVERSION void cast_range(const From* x, To* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) put(float(x[i]), y[i]);
+}
+
+/// In one layout a loop, else a reorder that changes the type as well.
+std::unique_ptr<Kernel> compile_cast(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+                                     const Choice& choice, const Slots& slots) {
+  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(onednn, c, choice, slots);
+  const int64_t count = stored_elements(choice.inputs[0], c.inputs[0].shape);
+  return with_storage(c.inputs[0].dtype, [&](auto from) {
+    return with_storage(c.outputs[0].dtype, [&](auto to) {
+      return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+        parallel_elements(count, [=](int64_t begin, int64_t end) {
+          cast_range(at<const decltype(from)>(x) + begin, at<decltype(to)>(y) + begin, end - begin);
+        });
+      });
+    });
+  });
+}
+
 }  // namespace
 
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
   Choice choice{.inputs = {from}, .outputs = {to}, .implementation = "loop", .algorithm = ""};
-  if (transposes_tiles(choice) && context.inputs[0].dtype == DType::f32) {
+  const bool f32 = context.inputs[0].dtype == DType::f32 && context.outputs[0].dtype == DType::f32;
+  if (transposes_tiles(choice) && f32) {
     choice.implementation = kTransposedTiles;
   } else if (!needs_moving_one_by_one(choice)) {
     describe(choice, reorder_primitive(OneDnn{}, context, choice));
@@ -216,6 +252,11 @@ void add_movement(Handlers& handlers) {
                                  return compile_reorder(onednn, c, choice, slots);
                                },
                                {}};
+  handlers[typeid(Cast)] = {same,
+                            [onednn](const OpContext& c, const Choice& choice, const Slots& slots) {
+                              return compile_cast(onednn, c, choice, slots);
+                            },
+                            {}};
   handlers[typeid(Concat)] = {select_concat, compile_concat, {}};
   handlers[typeid(Slice)] = {select_slice, compile_slice, {}};
   handlers[typeid(Assign)] = {assign, compile_assign, {}};

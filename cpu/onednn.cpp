@@ -98,8 +98,8 @@ dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType
   return dnnl::memory::desc(raw);
 }
 
-dnnl::memory::desc any_layout(const Shape& shape) {
-  return {shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+dnnl::memory::desc any_layout(const Shape& shape, DType dtype) {
+  return {shape, to_onednn(dtype), dnnl::memory::format_tag::any};
 }
 
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape) {
@@ -122,6 +122,32 @@ dnnl::primitive_attr with_user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+std::optional<std::string> why_not(Precision precision, bool emulate_bf16) {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  auto has = [isa](dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);
+    return (isa & bits) == bits;
+  };
+  switch (precision) {
+    case Precision::fp32:
+      return std::nullopt;
+    case Precision::tf32:
+      return "only GPUs have tf32; write fp32";
+    case Precision::amp_fp16:
+      return "the CPU has no fp16 arithmetic; write amp_bf16 or fp32, or device.type=cuda";
+    case Precision::amp_bf16:
+      if (has(dnnl::cpu_isa::avx512_core_bf16)) return std::nullopt;
+      if (!has(dnnl::cpu_isa::avx512_core)) {
+        return "this processor has neither bf16 instructions nor AVX-512 to emulate them with; write fp32";
+      }
+      if (emulate_bf16) return std::nullopt;
+      return "this processor has no bf16 instructions (avx512_bf16); write fp32 or, to have them emulated "
+             "slowly, "
+             "device.emulate_bf16=true";
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,

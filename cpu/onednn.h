@@ -25,7 +25,7 @@ struct OneDnn {
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype = DType::f32);
 
 /// A descriptor that leaves the layout to oneDNN.
-dnnl::memory::desc any_layout(const Shape& shape);
+dnnl::memory::desc any_layout(const Shape& shape, DType dtype = DType::f32);
 
 /// The layout of a descriptor; row-major where it is just that for a tensor of `shape`.
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);

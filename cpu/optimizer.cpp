@@ -6,6 +6,7 @@
 #include "cpu/handler.h"
 #include "cpu/parallel.h"
 #include "cpu/parameters.h"
+#include "cpu/square_sum.h"
 
 namespace trainer::cpu {
 namespace {
@@ -47,13 +48,6 @@ TRAINER_MULTIVERSION void adamw_range(AdamWRule rule, AdamWScalars s, const floa
     new_m[i] = first;
     new_v[i] = second;
   }
-}
-
-TRAINER_MULTIVERSION double square_sum(const float* x, int64_t count) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return sum;
 }
 
 float value_or(void* const* slot, float otherwise) {
@@ -129,12 +123,13 @@ std::unique_ptr<Kernel> compile_adamw(const OpContext& context, const Choice& ch
                      });
 }
 
-/// Each parameter's gradient and moments in its own layout.
+/// Each parameter's gradient and moments in its own layout or, where that is still open, in its gradient's.
 Choice select_step(const OpContext& context, const OpenLayouts& inputs) {
   const auto& op = static_cast<const OptimizerStep&>(context.op);
   Choice choice = select_row_major(context, inputs);
   for (size_t p = 0; p < op.parameters(); ++p) {
-    const Layout layout = inputs[op.input_of(p)].value_or(Layout{});
+    const std::optional<Layout>&w = inputs[op.input_of(p)], &g = inputs[op.input_of(p) + 1];
+    const Layout layout = (w ? w : g).value_or(Layout{});
     for (size_t i = 0; i < 2 + op.moments; ++i) choice.inputs[op.input_of(p) + i] = layout;
     for (size_t i = 0; i < 1 + op.moments; ++i) choice.outputs[op.output_of(p) + i] = layout;
   }
@@ -171,7 +166,10 @@ std::unique_ptr<Kernel> compile_lookup(const OpContext& context, const Choice&, 
 }
 
 std::unique_ptr<Kernel> compile_increment(const OpContext&, const Choice&, const Slots& slots) {
-  return kernel([x = slots.inputs[0], y = slots.outputs[0]] { *at<int32_t>(y) = *at<const int32_t>(x) + 1; });
+  return kernel([in = slots.inputs, y = slots.outputs[0]] {
+    const bool skip = in.size() > 1 && value_or(in[1], 0) != 0;
+    *at<int32_t>(y) = *at<const int32_t>(in[0]) + (skip ? 0 : 1);
+  });
 }
 
 }  // namespace

@@ -15,15 +15,18 @@ using BackwardOp = dnnl::pooling_backward;
 struct Problem {
   algorithm how;
   Shape x, y;
+  DType dtype;
   dnnl::memory::dims strides, kernel, padding;
 
-  Problem(algorithm a, const Conv2dGeometry& g, Shape x_shape, Shape y_shape)
-      : how(a), x(std::move(x_shape)), y(std::move(y_shape)) {
+  Problem(algorithm a, const Conv2dGeometry& g, const TensorSpec& x_spec, const TensorSpec& y_spec)
+      : how(a), x(x_spec.shape), y(y_spec.shape), dtype(x_spec.dtype) {
     strides.assign(g.stride.begin(), g.stride.end());
     kernel.assign(g.kernel.begin(), g.kernel.end());
     padding.assign(g.padding.begin(), g.padding.end());
   }
   bool is_max() const { return how == algorithm::pooling_max; }
+  Descriptor x_in(const Layout& layout) const { return to_descriptor(layout, x, dtype); }
+  Descriptor y_in(const Layout& layout) const { return to_descriptor(layout, y, dtype); }
 };
 
 /// Where nobody wants the places of the maxima, the inference kind computes none.
@@ -50,7 +53,7 @@ constexpr algorithm algorithm_of() {
 
 template <class Op>
 Problem forward_problem(const OpContext& c) {
-  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.inputs[0].shape, c.outputs[0].shape};
+  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.inputs[0], c.outputs[0]};
 }
 
 bool wants_places(const OpContext& c) {
@@ -62,7 +65,7 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
   const Problem p = forward_problem<Op>(c);
   const Layout x = inputs[0].value_or(Layout{});
   const bool trains = !p.is_max() || wants_places(c);
-  const auto found = forward(onednn, p, to_descriptor(x, p.x), any_layout(p.y), trains);
+  const auto found = forward(onednn, p, p.x_in(x), any_layout(p.y, p.dtype), trains);
   Choice choice{
       .inputs = {x}, .outputs = {to_layout(found.dst_desc(), p.y)}, .implementation = "", .algorithm = ""};
   if (p.is_max())
@@ -76,7 +79,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
                                         const Choice& choice, const Slots& slots) {
   const Problem p = forward_problem<Op>(c);
   const bool trains = !p.is_max() || wants_places(c);
-  const Descriptor x = to_descriptor(choice.inputs[0], p.x), y = to_descriptor(choice.outputs[0], p.y);
+  const Descriptor x = p.x_in(choice.inputs[0]), y = p.y_in(choice.outputs[0]);
   const auto found = forward(*onednn, p, x, y, trains);
   std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
                                   {DNNL_ARG_DST, y, slots.outputs[0]},
@@ -87,7 +90,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
 
 template <class Op>
 Problem backward_problem(const OpContext& c) {
-  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.outputs[0].shape, c.inputs[0].shape};
+  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.outputs[0], c.inputs[0]};
 }
 
 /// Pooling gives its output the layout of its input, so the gradient of the input gets the layout that would
@@ -95,8 +98,8 @@ Problem backward_problem(const OpContext& c) {
 Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
   using Tag = dnnl::memory::format_tag;
   for (const Tag candidate : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc, Tag::nchw}) {
-    const Descriptor x(p.x, dnnl::memory::data_type::f32, candidate);
-    const auto found = forward(onednn, p, x, any_layout(p.y), true);
+    const Descriptor like_x = any_layout(p.x, p.dtype), x(p.x, like_x.data_type(), candidate);
+    const auto found = forward(onednn, p, x, any_layout(p.y, p.dtype), true);
     if (to_layout(found.dst_desc(), p.y) == y) return to_layout(x, p.x);
   }
   return Layout{};
@@ -110,7 +113,7 @@ Choice select_backward(const OneDnn& onednn, const OpContext& c, const OpenLayou
   const Layout x = input_layout(onednn, p, y);
   Choice choice{.inputs = {y}, .outputs = {x}};
   if (p.is_max()) choice.inputs.push_back(y);
-  describe(choice, backward(onednn, p, to_descriptor(x, p.x), to_descriptor(y, p.y)));
+  describe(choice, backward(onednn, p, p.x_in(x), p.y_in(y)));
   return choice;
 }
 
@@ -118,7 +121,7 @@ template <class Op>
 std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                          const Choice& choice, const Slots& slots) {
   const Problem p = backward_problem<Op>(c);
-  const Descriptor x = to_descriptor(choice.outputs[0], p.x), y = to_descriptor(choice.inputs[0], p.y);
+  const Descriptor x = p.x_in(choice.outputs[0]), y = p.y_in(choice.inputs[0]);
   const auto found = backward(*onednn, p, x, y);
   std::vector<Argument> arguments{{DNNL_ARG_DIFF_DST, y, slots.inputs[0]},
                                   {DNNL_ARG_DIFF_SRC, x, slots.outputs[0]},

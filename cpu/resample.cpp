@@ -20,22 +20,22 @@ struct Sums {
 };
 
 /// One run: x (inputs of `rows`, x_width, kLanes) -> y (rows, columns, kLanes).
-template <int64_t kLanes>
-TRAINER_MULTIVERSION void resample_run(const Sums& rows, const Sums& columns, int64_t x_width, const float* x,
-                                       float* y) {
+template <int64_t kLanes, class T>
+TRAINER_MULTIVERSION void resample_run(const Sums& rows, const Sums& columns, int64_t x_width, const T* x,
+                                       T* y) {
   const int64_t *row = rows.begin.data(), *column = columns.begin.data();
   for (int64_t i = 0; i < rows.outputs(); ++i) {
     for (int64_t j = 0; j < columns.outputs(); ++j, y += kLanes) {
       float sum[kLanes] = {};
       for (int64_t r = row[i]; r < row[i + 1]; ++r) {
-        const float* line = x + rows.input[static_cast<size_t>(r)] * x_width * kLanes;
+        const T* line = x + rows.input[static_cast<size_t>(r)] * x_width * kLanes;
         for (int64_t c = column[j]; c < column[j + 1]; ++c) {
           const float weight = rows.weight[static_cast<size_t>(r)] * columns.weight[static_cast<size_t>(c)];
-          const float* place = line + columns.input[static_cast<size_t>(c)] * kLanes;
-          for (int64_t l = 0; l < kLanes; ++l) sum[l] += weight * place[l];
+          const T* place = line + columns.input[static_cast<size_t>(c)] * kLanes;
+          for (int64_t l = 0; l < kLanes; ++l) sum[l] += weight * float(place[l]);
         }
       }
-      for (int64_t l = 0; l < kLanes; ++l) y[l] = sum[l];
+      for (int64_t l = 0; l < kLanes; ++l) put(sum[l], y[l]);
     }
   }
 }
@@ -52,22 +52,24 @@ Choice select_resample(const OpContext& context, const OpenLayouts& inputs) {
 }
 
 std::unique_ptr<Kernel> compile_sums(const OpContext& context, const Choice& choice, const Slots& slots,
-                                     Sums rows, Sums columns) {
+                                     const Sums& rows, const Sums& columns) {
   const Shape &from = context.inputs[0].shape, &to = context.outputs[0].shape;
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], from);
   const int64_t width = from[3], step = to[2] * to[3] * blocks.lanes;
-  const auto run = blocks.lanes == 16  ? resample_run<16>
-                   : blocks.lanes == 8 ? resample_run<8>
-                                       : resample_run<1>;
-  return kernel(
-      [=, rows = std::move(rows), columns = std::move(columns), x = slots.inputs[0], y = slots.outputs[0]] {
-        parallel_rows(
-            blocks.samples * blocks.blocks, std::max(step, blocks.run), [&](int64_t begin, int64_t end) {
-              for (int64_t i = begin; i < end; ++i) {
-                run(rows, columns, width, at<const float>(x) + i * blocks.run, at<float>(y) + i * step);
-              }
-            });
-      });
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    const auto run = blocks.lanes == 16  ? resample_run<16, T>
+                     : blocks.lanes == 8 ? resample_run<8, T>
+                                         : resample_run<1, T>;
+    return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+      parallel_rows(blocks.samples * blocks.blocks, std::max(step, blocks.run),
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        run(rows, columns, width, at<const T>(x) + i * blocks.run, at<T>(y) + i * step);
+                      }
+                    });
+    });
+  });
 }
 
 std::unique_ptr<Kernel> compile_forward(const OpContext& context, const Choice& choice, const Slots& slots) {

@@ -7,9 +7,10 @@
 namespace trainer::cpu {
 namespace {
 
-TRAINER_MULTIVERSION void scale_range(float factor, const float* x, float* y, int64_t count) {
+template <class T>
+TRAINER_MULTIVERSION void scale_range(float factor, const T* x, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
+  for (int64_t i = 0; i < count; ++i) put(factor * float(x[i]), y[i]);
 }
 
 /// Any layout in which a sample's elements lie together.
@@ -26,16 +27,19 @@ std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, 
   const DropoutRule rule = static_cast<const StochasticDepth&>(context.op).rule;
   const int64_t samples = context.inputs[0].shape[0];
   const int64_t width = stored_elements(choice.inputs[0], context.inputs[0].shape) / samples;
-  return kernel(
-      [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
-        parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
-          for (int64_t n = begin; n < end; ++n) {
-            const float factor =
-                StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
-            scale_range(factor, at<const float>(x) + n * width, at<float>(y) + n * width, width);
-          }
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel(
+        [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
+          parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
+            for (int64_t n = begin; n < end; ++n) {
+              const float factor =
+                  StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
+              scale_range(factor, at<const T>(x) + n * width, at<T>(y) + n * width, width);
+            }
+          });
         });
-      });
+  });
 }
 
 }  // namespace

@@ -6,10 +6,6 @@
 namespace trainer::cuda {
 namespace {
 
-/// Blocks that a multiprocessor holds at least. Without the word ptxas keeps to 64 registers, and spills
-/// some.
-constexpr int kFewBlocks = 2;
-
 /// The sum of both gradients where the mask has a bit, 0 elsewhere; other and mask may be nullptr.
 template <class T>
 struct Slopes {

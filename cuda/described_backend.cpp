@@ -29,6 +29,8 @@ class DescribedBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cuda"; }
+  /// Each operation says for itself which types it takes; tf32 came with the request.
+  std::optional<std::string> set_precision(Precision) override { return std::nullopt; }
   std::optional<std::string> why_not(const OpContext& context) const override {
     return cuda::why_not(handlers_, context);
   }

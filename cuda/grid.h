@@ -11,6 +11,9 @@ namespace trainer::cuda {
 
 /// Eight warps, enough to hide latency at any register count.
 constexpr int kThreads = 256;
+/// Blocks that a multiprocessor holds at least, for kernels of many registers. Without the word ptxas keeps
+/// to fewer than there are, and spills some.
+constexpr int kFewBlocks = 2;
 
 /// A grid whose threads take eight of `count` elements each, and go on by all_elements() beyond the most
 /// blocks.

@@ -146,8 +146,9 @@ std::unique_ptr<Kernel> compile_lookup(const Device& device, const OpContext& co
 
 std::unique_ptr<Kernel> compile_increment(const Device& device, const OpContext& context, const Choice&,
                                           const Slots& slots) {
-  return kernel(context, [x = slots.inputs[0], y = slots.outputs[0], stream = device.stream.get()] {
-    return launch_increment(at<const int32_t>(x), at<int32_t>(y), stream);
+  return kernel(context, [x = slots.inputs[0], skip = slots.inputs.size() > 1 ? slots.inputs[1] : nullptr,
+                          y = slots.outputs[0], stream = device.stream.get()] {
+    return launch_increment(at<const int32_t>(x), optional_at<const float>(skip), at<int32_t>(y), stream);
   });
 }
 

@@ -39,6 +39,7 @@ cudaError_t launch_adamw(const AdamWRule& rule, const StepScalars& scalars,
 /// y = table[min(index, last)]
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,
                           cudaStream_t stream);
-cudaError_t launch_increment(const int32_t* x, int32_t* y, cudaStream_t stream);
+/// y = x + 1, or x where *skip is not 0; skip may be null.
+cudaError_t launch_increment(const int32_t* x, const float* skip, int32_t* y, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreads) average_forward(Windows w, int64_t c
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) average_backward(Windows w, int64_t count, const T* dy, T* dx) {
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    average_backward(Windows w, int64_t count, const T* dy, T* dx) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.height, w.width);

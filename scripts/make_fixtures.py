@@ -480,6 +480,135 @@ def curves():
     write("curves", out)
 
 
+# Loss scaling and mixed precision ------------------------------------------------------------------------------
+
+
+def unscale_on_cpu(gradients, found_inf, inverse):
+    """torch._amp_foreach_non_finite_check_and_unscale_, of which this PyTorch has a CUDA kernel only."""
+    for gradient in gradients:
+        if not torch.isfinite(gradient).all():
+            found_inf.fill_(1)
+        gradient.mul_(inverse)
+
+
+def update_scale_on_cpu(scale, growth_tracker, found_inf, growth, backoff, interval):
+    """torch._amp_update_scale_, likewise."""
+    if found_inf:
+        scale.mul_(backoff)
+        growth_tracker.fill_(0)
+        return
+    if int(growth_tracker) + 1 == interval:
+        if torch.isfinite(scale * growth):
+            scale.mul_(growth)
+        growth_tracker.fill_(0)
+    else:
+        growth_tracker.add_(1)
+
+
+class CpuReplicator(torch.cuda.amp.grad_scaler._MultiDeviceReplicator):
+    def __init__(self, master_tensor):  # without the demand for CUDA
+        self.master = master_tensor
+        self._per_device_tensors = {}
+
+
+def grad_scaler():
+    """PyTorch's GradScaler on the CPU: its two kernels replaced, its demands for CUDA left out."""
+    torch.cuda.amp.grad_scaler.amp_definitely_not_available = lambda: False
+    torch.cuda.amp.grad_scaler._MultiDeviceReplicator = CpuReplicator
+    torch._amp_foreach_non_finite_check_and_unscale_ = unscale_on_cpu
+    torch._amp_update_scale_ = update_scale_on_cpu
+    scaler = torch.cuda.amp.GradScaler()
+    scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
+    return scaler
+
+
+# Optimiser, limits, and how often a gradient is not finite.
+SCALER_TRACES = {
+    "sgd": ({"kind": torch.optim.SGD, "lr": 0.01, "momentum": 0.9}, {}),
+    "adam": ({"kind": torch.optim.Adam, "lr": 0.01}, {}),
+    "clip_norm": ({"kind": torch.optim.SGD, "lr": 0.01}, {"norm": 0.5}),
+    "clip_value": ({"kind": torch.optim.SGD, "lr": 0.01}, {"value": 0.7}),
+}
+PLANTED = {3: math.inf, 4: math.nan, 9: -math.inf, 2500: math.inf}  # by step
+TRACE_STEPS, TRACE_BATCHES = 2600, 5
+
+
+def scaler_trace(out, name, optimizer, limits):
+    """Gradients repeat; each step's are multiplied by the scale as a scaled loss's would be."""
+    options = dict(optimizer)
+    w = uniform("w", (7,), -1, 1).requires_grad_(True)
+    optimizer, scaler, scales = options.pop("kind")([w], **options), grad_scaler(), []
+    for step in range(TRACE_STEPS):
+        w.grad = uniform(f"gradient.{step % TRACE_BATCHES}", (7,), -1, 1) * scaler._scale
+        if step in PLANTED:
+            w.grad[step % 7] = PLANTED[step]
+        if limits:
+            scaler.unscale_(optimizer)
+        if "norm" in limits:
+            torch.nn.utils.clip_grad_norm_([w], limits["norm"])
+        if "value" in limits:
+            torch.nn.utils.clip_grad_value_([w], limits["value"])
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    out[f"{name}/scales"] = torch.tensor(scales)
+    out[f"{name}/w"] = w
+
+
+def half(x):
+    return x.half().float()
+
+
+class HalfLinear(torch.autograd.Function):
+    """torch.nn.functional.linear as a GPU runs it under autocast: fp16 in and out, sums in fp32. This PyTorch has no
+    fp16 products on the CPU."""
+
+    @staticmethod
+    def forward(ctx, x, w, b):
+        x, w = half(x), half(w)
+        ctx.save_for_backward(x, w)
+        return half(x @ w.t() + half(b))
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, w = ctx.saved_tensors
+        dy = half(dy)
+        return half(dy @ w), half(dy.t() @ x), half(dy.sum(0))
+
+
+def mlp_amp(out):
+    """configs/mlp_amp.yaml; one batch has pixels too large for fp16."""
+    torch.set_num_threads(1)
+    model = nn.Sequential(OrderedDict(fc1=nn.Linear(10, 1000), fc2=nn.Linear(1000, 100), fc3=nn.Linear(100, 10)))
+    first_weights(model)
+    optimizer, scaler, losses, scales = torch.optim.SGD(model.parameters(), lr=0.01), grad_scaler(), [], []
+    for step in range(STEPS):
+        x = uniform(f"images.{step % BATCHES}", (32, 10), -math.sqrt(3), math.sqrt(3))
+        labels = uniform(f"labels.{step % BATCHES}", (32,), 0, 10).floor().long()
+        if step == 5:
+            x = x * 1e5
+        for layer in model:
+            x = HalfLinear.apply(x, layer.weight, layer.bias)
+            x = x if layer is model.fc3 else torch.relu(x)
+        loss = F.cross_entropy(x, labels)
+        optimizer.zero_grad()
+        (loss * scaler._scale).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+        scales.append(scaler.get_scale())
+    out["mlp_amp/losses"], out["mlp_amp/scales"] = torch.tensor(losses), torch.tensor(scales)
+    print("mlp_amp", losses, scales)
+
+
+def scaler():
+    out = {}
+    for name, (optimizer, limits) in SCALER_TRACES.items():
+        scaler_trace(out, name, optimizer, limits)
+    mlp_amp(out)
+    write("scaler", out)
+
+
 if __name__ == "__main__":
     FIXTURES.mkdir(exist_ok=True)
     torch.manual_seed(1)
@@ -489,3 +618,4 @@ if __name__ == "__main__":
     curves()
     targets()
     transforms()
+    scaler()

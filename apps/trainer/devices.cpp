@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/devices.h"
 
+#include <fmt/format.h>
+
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
 #include "core/train/tuning_file.h"
@@ -21,9 +23,10 @@ std::unique_ptr<Backend> plan_for(const std::string& model, const Recipe& recipe
 std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use) {
   if (recipe.device.type == "cpu") {
     return make_cpu_backend(static_cast<int>(recipe.device.threads),
-                            recipe.runtime.autotune ? &tuning : nullptr);
+                            recipe.runtime.autotune ? &tuning : nullptr, recipe.device.emulate_bf16);
   }
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+                               .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
   if (use == Use::train) return load_backend(recipe.device.type, request);
   if (recipe.device.model != "auto") return plan_for(recipe.device.model, recipe, request);
@@ -33,6 +36,13 @@ std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use u
     if (problem.code() != ExitCode::no_device) throw;
     return plan_for(kDefaultModel, recipe, request);
   }
+}
+
+void set_precision(const Recipe& recipe, Backend& backend) {
+  const auto reason = backend.set_precision(recipe.training.parsed_precision());
+  if (!reason) return;
+  fail_at(recipe.origin_of("training.precision"),
+          fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));
 }
 
 Tuning earlier_tuning(const Recipe& recipe) {

@@ -19,6 +19,9 @@ enum class Use { train, plan };
 /// With runtime.autotune it goes by `tuning` and adds to it, so that must outlive it.
 std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use);
 
+/// Says to the device what the run computes in. Throws Error (exit 78) at training.precision where it cannot.
+void set_precision(const Recipe& recipe, Backend& backend);
+
 /// What an earlier start of the same run found; empty without runtime.autotune.
 Tuning earlier_tuning(const Recipe& recipe);
 

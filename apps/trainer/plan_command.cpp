@@ -54,10 +54,15 @@ int plan_command(const Arguments& arguments) {
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
   const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::plan);
+  const auto& rows = recipe->training.micro_batch_size;
+  const bool fits = rows && !rows->count;  // which only plans can tell
+  const bool plan = !arguments.dump || *arguments.dump == "plan" || fits;
+  if (plan) set_precision(*recipe, *backend);
   const Job job = make_fitting_job(
       *recipe, *backend,
       {.disabled_passes = arguments.disabled_passes,
-       .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); }});
+       .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
+       .plan = plan});
   for (const std::string& file : missing_files(recipe->data)) {
     fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are not known\n", file);
   }

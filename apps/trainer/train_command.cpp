@@ -175,6 +175,7 @@ int train_command(const Arguments& arguments) {
   require_data(*recipe);
   Tuning tuning = earlier_tuning(*recipe);
   const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train);
+  set_precision(*recipe, *backend);
   const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 

@@ -39,4 +39,12 @@ constexpr int64_t bytes_per_element(DType dtype) {
   return 0;
 }
 
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+/// Of two bytes: what mixed precision stores activations in.
+constexpr bool is_low(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 }  // namespace trainer

@@ -34,4 +34,9 @@ void Backend::send(std::span<const HostCopy>, int64_t) {
   throw std::logic_error("a batch is read where it lies");
 }
 
+std::optional<std::string> Backend::set_precision(Precision precision) {
+  if (precision == Precision::fp32) return std::nullopt;
+  return std::string(name()) + " computes in fp32 only; write fp32";
+}
+
 }  // namespace trainer

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/precision.h"
 #include "core/engine/buffer.h"
 #include "core/engine/layout.h"
 #include "core/graph/operation.h"
@@ -86,8 +87,12 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// The reason why this operation cannot run here, or nothing. Asked before anything is planned.
   virtual std::optional<std::string> why_not(const OpContext& context) const = 0;
+  /// Says what the run computes in, once, before anything is planned. Returns the reason why that cannot be
+  /// here, and what to write instead, or nothing.
+  virtual std::optional<std::string> set_precision(Precision precision);
   virtual Choice select(const OpContext& context, const OpenLayouts& inputs) const = 0;
-  /// How to turn layout `from` of the input into layout `to` of the output.
+  /// How to turn layout `from` of the input into layout `to` of the output; for a cast, which need not have
+  /// one type on both sides, only where the two differ.
   virtual Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const = 0;
   virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                           const Slots& slots) const = 0;

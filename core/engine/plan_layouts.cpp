@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
 
 namespace trainer {
 namespace {
 
 /// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is
-/// reordered once per entry and layout.
+/// reordered once per entry and layout. A cast waits for its first reader and writes the layout that this one
+/// wants; of what persists, it is made again for a reader that wants another. It fixes no layout of what it
+/// reads: so weights in f32 lie as their gradient does.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Backend& backend)
@@ -21,13 +24,43 @@ class LayoutChooser {
   void choose(const Entry& entry) {
     planned_ = {.name = entry.name, .nodes = {}, .outputs = entry.outputs, .peak_by_kind = {}};
     reordered_.clear();
-    for (const Node& node : entry.nodes) choose(node);
+    casts_.clear();
+    for (const Node& node : entry.nodes) {
+      if (is_cast(node)) {
+        refuse_unless_possible(node, context_of(node));
+        casts_[node.outputs[0]] = {.node = node};
+      } else {
+        choose(node);
+      }
+    }
     for (NamedTensor& output : planned_.outputs) output.tensor = in_layout(output.tensor, Layout{}, {});
     plan_.entries.push_back(std::move(planned_));
   }
 
+  /// Once all layouts are known.
+  void choose_casts() {
+    for (PlannedEntry& entry : plan_.entries) {
+      for (PlannedNode& planned : entry.nodes) {
+        if (!is_cast(planned.node)) continue;
+        const Layout &from = layout_of(planned.node.inputs[0]), &to = layout_of(planned.node.outputs[0]);
+        const OpContext context = context_of(planned.node);
+        planned.choice =
+            from == to ? backend_.select(context, {from}) : backend_.select_reorder(context, from, to);
+      }
+    }
+  }
+
  private:
+  struct PendingCast {
+    Node node;
+    bool is_placed = false;
+  };
+
+  static bool is_cast(const Node& node) { return dynamic_cast<const Cast*>(node.op.get()) != nullptr; }
+
   void choose(Node node) {
+    phase_ = node.phase;
+    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) place_casts_of(node.inputs[0]);
     const OpContext context = context_of(node);
     Choice choice = node.op->is_view() ? view_choice() : checked_choice(node, context);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -44,16 +77,24 @@ class LayoutChooser {
     return {.inputs = {Layout{}}, .outputs = {Layout{}}, .implementation = "view", .algorithm = ""};
   }
 
-  Choice checked_choice(const Node& node, const OpContext& context) const {
+  void refuse_unless_possible(const Node& node, const OpContext& context) const {
     if (const auto reason = backend_.why_not(context)) {
       fail_at(node.origin, fmt::format("{} cannot run on {}: {}", node.op->name(), backend_.name(), *reason));
     }
+  }
+
+  Choice checked_choice(const Node& node, const OpContext& context) const {
+    refuse_unless_possible(node, context);
     OpenLayouts now;
-    for (TensorId id : node.inputs) {
-      const bool is_open = id != kNone && open_[static_cast<size_t>(id)];
-      now.push_back(id == kNone ? Layout{} : is_open ? std::nullopt : std::optional(layout_of(id)));
-    }
+    for (TensorId id : node.inputs) now.push_back(id == kNone ? Layout{} : layout_so_far(id));
     return backend_.select(context, now);
+  }
+
+  /// Of a cast that waits: its source's, which costs least.
+  std::optional<Layout> layout_so_far(TensorId id) const {
+    const auto cast = casts_.find(id);
+    if (cast != casts_.end() && !cast->second.is_placed) id = cast->second.node.inputs[0];
+    return open_[static_cast<size_t>(id)] ? std::nullopt : std::optional(layout_of(id));
   }
 
   OpContext context_of(const Node& node) const {
@@ -72,25 +113,60 @@ class LayoutChooser {
       layout(id) = wanted;
       open_[static_cast<size_t>(id)] = false;
     }
+    const auto cast = casts_.find(id);
+    if (cast != casts_.end() && !cast->second.is_placed) {
+      const TensorId source = cast->second.node.inputs[0];
+      if (casts_.contains(source)) in_layout(source, layout_so_far(source).value_or(Layout{}), origin);
+      cast->second.is_placed = true;
+      layout(id) = wanted;
+      place(Node(cast->second.node), {});
+    }
     if (layout_of(id) == wanted) return id;
     const auto key = std::pair{id, to_string(wanted)};
     if (const auto known = reordered_.find(key); known != reordered_.end()) return known->second;
-    return reordered_[key] = reorder(id, wanted, origin);
+    const bool again = cast != casts_.end() && is_persistent(role(cast->second.node.inputs[0]));
+    return reordered_[key] = again ? cast_again(cast->second.node, wanted) : reorder(id, wanted, origin);
   }
 
-  TensorId reorder(TensorId id, const Layout& wanted, const Origin& origin) {
+  /// A state is about to change: what is to be cast from it is cast now.
+  void place_casts_of(TensorId state) {
+    for (auto& [id, cast] : casts_) {
+      if (cast.node.inputs[0] == state && !cast.is_placed) in_layout(id, layout_of(state), cast.node.origin);
+    }
+  }
+
+  TensorId cast_again(Node node, const Layout& wanted) {
+    const TensorId copy = add_copy(node.outputs[0], wanted);
+    node.outputs[0] = copy;
+    place(std::move(node), {});
+    return copy;
+  }
+
+  /// A tensor like another in a layout of its own.
+  TensorId add_copy(TensorId id, const Layout& wanted) {
     const Tensor& from = plan_.tensors[static_cast<size_t>(id)];
     const Role role = from.role == Role::gradient ? Role::gradient : Role::activation;
     plan_.tensors.push_back({.name = "", .spec = from.spec, .role = role, .initial = {}});
     plan_.placements.push_back({.layout = wanted});
     open_.push_back(false);
-    const auto copy = static_cast<TensorId>(plan_.tensors.size() - 1);
+    return static_cast<TensorId>(plan_.tensors.size() - 1);
+  }
+
+  TensorId reorder(TensorId id, const Layout& wanted, const Origin& origin) {
+    const TensorId copy = add_copy(id, wanted);
     Node node{.op = std::make_shared<Reorder>(), .inputs = {id}, .outputs = {copy}, .origin = origin};
-    if (!planned_.nodes.empty()) node.phase = planned_.nodes.back().node.phase;
     Choice choice = backend_.select_reorder(context_of(node), layout_of(id), wanted);
-    planned_.nodes.push_back({.node = std::move(node), .choice = std::move(choice)});
+    place(std::move(node), std::move(choice));
     return copy;
   }
+
+  /// Appends a node of the same phase as the one that needs it.
+  void place(Node node, Choice choice) {
+    node.phase = phase_;
+    planned_.nodes.push_back({.node = std::move(node), .choice = std::move(choice)});
+  }
+
+  Role role(TensorId id) const { return plan_.tensors[static_cast<size_t>(id)].role; }
 
   Layout& layout(TensorId id) { return plan_.placements[static_cast<size_t>(id)].layout; }
   const Layout& layout_of(TensorId id) const { return plan_.placements[static_cast<size_t>(id)].layout; }
@@ -99,6 +175,8 @@ class LayoutChooser {
   const Backend& backend_;
   std::vector<bool> open_;  ///< persistent tensors whose layout nobody has chosen yet
   PlannedEntry planned_;
+  Phase phase_ = Phase::forward;           ///< of the node that is being looked at
+  std::map<TensorId, PendingCast> casts_;  ///< of this entry, by what they make
   std::map<std::pair<TensorId, std::string>, TensorId> reordered_;
 };
 
@@ -109,6 +187,7 @@ void choose_layouts(const Program& program, const Backend& backend, Plan& plan) 
   plan.placements.assign(program.tensors.size(), {});
   LayoutChooser chooser(plan, backend);
   for (const Entry& entry : program.entries) chooser.choose(entry);
+  chooser.choose_casts();
 }
 
 }  // namespace trainer

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/operation.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 namespace trainer {
@@ -25,6 +27,18 @@ bool Operation::in_place(size_t /*input*/, size_t /*output*/) const {
 
 void expect(bool holds, const std::string& text) {
   if (!holds) throw std::invalid_argument(text);
+}
+
+void expect_one_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which) {
+  expect_type(inputs, which, inputs[*which.begin()].dtype);
+}
+
+void expect_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which, DType dtype) {
+  for (const size_t i : which) {
+    if (i >= inputs.size() || inputs[i].shape.empty() || inputs[i].dtype == dtype) continue;
+    expect(false,
+           fmt::format("input {} must be {}, got {}", i, to_string(dtype), to_string(inputs[i].dtype)));
+  }
 }
 
 }  // namespace trainer

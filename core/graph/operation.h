@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ struct Backward {
   Shape shape(size_t i) const;
 };
 
+/// Which element type mixed precision gives to an input, as PyTorch's autocast does: products take the low
+/// type; losses, statistics and optimisers f32; what goes element by element the widest type among such
+/// inputs.
+enum class InputType { low, f32, widest };
+
 /// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;
 /// how it runs is the backends' business. Shapes that do not fit throw std::invalid_argument with a text
 /// that says what was expected; the caller adds the origin.
@@ -36,6 +42,8 @@ class Operation {
   virtual std::string attributes() const { return ""; }
   /// An absent optional input has an empty shape.
   virtual std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const = 0;
+  /// Asked for floating point inputs only.
+  virtual InputType input_type(size_t /*input*/) const { return InputType::f32; }
   /// One gradient per input, kNone where it has none or none is wanted.
   virtual std::vector<TensorId> gradient(const Backward& backward) const;
   /// Floating point operations of one run, a multiply-add counting as two.
@@ -48,5 +56,8 @@ class Operation {
 
 /// Throws std::invalid_argument(text) unless `holds`.
 void expect(bool holds, const std::string& text);
+/// Throws it unless those of the inputs `which` that are present have one element type, or that given.
+void expect_one_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which);
+void expect_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which, DType dtype);
 
 }  // namespace trainer

@@ -24,9 +24,9 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-/// What a tensor is for. Parameters, optimizer (moments), gradient sums (of micro-batches), state (counters,
-/// statistics) and constants persist across entry points; inputs come from outside; activations and gradients
-/// live within one run of an entry.
+/// What a tensor is for. Parameters, optimizer (moments, the scale of the loss), gradient sums (of
+/// micro-batches), state (counters, statistics) and constants persist across entry points; inputs come from
+/// outside; activations and gradients live within one run of an entry.
 enum class Role { input, parameter, optimizer, gradient_sum, state, constant, activation, gradient };
 std::string_view to_string(Role role);
 constexpr bool is_persistent(Role role) {

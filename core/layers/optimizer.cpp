@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/graph/operation.h"
+#include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -59,12 +60,46 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   entry.outputs.push_back({"lr", inputs.lr});
-  append_clipping(build, inputs);
+  if (program.find("loss_scale") == kNone) {
+    append_clipping(build, inputs);
+  } else {
+    append_unscaling(build, inputs);
+  }
   append_step(build, inputs);
   entry.gradients.clear();
-  for (TensorId count : {inputs.updates, step_counter(program)}) {
-    build.assign(count, build.emit<Increment>({count}));
+  std::vector<TensorId> counted = {inputs.updates};
+  if (inputs.skip != kNone) counted.push_back(inputs.skip);
+  build.assign(inputs.updates, build.emit<Increment>(counted));
+  const TensorId steps = step_counter(program);
+  build.assign(steps, build.emit<Increment>({steps}));
+}
+
+/// The factor that undoes the scale goes through the step's own walk; only a limit for each element needs one
+/// before.
+void Optimizer::append_unscaling(Builder& build, StepInputs& inputs) const {
+  Program& program = build.program();
+  Entry& entry = build.entry();
+  const LossScaling scaling;
+  std::vector<TensorId> read = {loss_scale(program, scaling)};
+  for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
+  const auto clipped_here = clip_value ? std::nullopt : clip_norm;
+  const auto found = build.emit_all(std::make_shared<Unscale>(clipped_here), read);
+  inputs.skip = found[1];
+  if (clip_value) {
+    for (ParameterGradient& pair : entry.gradients) {
+      pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
+    }
+    append_clipping(build, inputs);
+  } else {
+    inputs.scale = found[0];
+    if (clip_norm) entry.outputs.push_back({"grad_norm", found[2]});
   }
+  const std::vector<TensorId> states = {read[0], good_step_counter(program), skipped_step_counter(program)};
+  const auto next = build.emit_all(std::make_shared<UpdateLossScale>(scaling),
+                                   {states[0], states[1], states[2], inputs.skip});
+  for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
+  entry.outputs.push_back({"loss_scale", next[0]});
+  entry.outputs.push_back({"skipped", next[2]});
 }
 
 void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
@@ -87,7 +122,7 @@ void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
 void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
   Program& program = build.program();
   std::vector<UpdatedParameter> parameters;
-  std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, kNone};
+  std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, inputs.skip};
   std::vector<TensorId> changed;
   for (const ParameterGradient& pair : build.entry().gradients) {
     const Tensor parameter = program.tensor(pair.parameter);

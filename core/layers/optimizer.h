@@ -26,7 +26,9 @@ class Optimizer : public Component {
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
-  /// "counter.step" up. Outputs "lr" and, when clipping, "grad_norm".
+  /// "counter.step" up. Outputs "lr" and, when clipping, "grad_norm". In a program that scales its loss,
+  /// gradients are unscaled, a step whose gradients are not finite changes nothing but "counter.step" and the
+  /// scale, and "loss_scale" (of the next step) and "skipped" (steps so far) are outputs.
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const;
 
  protected:
@@ -43,8 +45,10 @@ class Optimizer : public Component {
     TensorId lr = kNone;       ///< (1), of this update
     TensorId updates = kNone;  ///< i32 (1), updates applied so far
     TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
+    TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
   };
 
+  void append_unscaling(Builder& build, StepInputs& inputs) const;
   void append_clipping(Builder& build, StepInputs& inputs) const;
   void append_step(Builder& build, const StepInputs& inputs) const;
   /// Whether no_decay lists the parameter's kind.

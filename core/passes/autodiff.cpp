@@ -4,6 +4,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/binary.h"
+#include "core/graph/ops/loss_scale.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -17,11 +18,11 @@ class ReverseWalk {
     build_.set_role(Role::gradient);
   }
 
-  void run(TensorId loss) {
+  /// `seed` is the gradient that the loss itself gets.
+  void run(TensorId loss, TensorId seed) {
     mark_dependent();
     gradient_.assign(program_.tensors.size(), kNone);
-    set(loss, program_.persistent("one", {{1}, DType::f32}, Role::constant,
-                                  {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}}));
+    set(loss, seed);
     const size_t forward_nodes = entry_.nodes.size();
     for (size_t n = forward_nodes; n-- > 0;) differentiate(Node(entry_.nodes[n]));  // a copy: the list grows
     for (size_t id = 0; id < dependent_.size(); ++id) {
@@ -90,10 +91,14 @@ TensorId output_named(const Entry& entry, const std::string& name) {
 
 }  // namespace
 
-Pass autodiff() {
-  auto run = [](Program& program) {
+Pass autodiff(bool scales_loss) {
+  auto run = [scales_loss](Program& program) {
+    const TensorId seed =
+        scales_loss ? loss_scale(program)
+                    : program.persistent("one", {{1}, DType::f32}, Role::constant,
+                                         {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
     Entry& entry = program.entry(entry_name::kTrainStep);
-    ReverseWalk(program, entry).run(output_named(entry, "loss"));
+    ReverseWalk(program, entry).run(output_named(entry, "loss"), seed);
   };
   return {.name = "autodiff", .help = "append the gradient of the loss", .optional = false, .run = run};
 }

@@ -37,8 +37,13 @@ Pass fuse_residual();
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
-/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses.
-Pass autodiff();
+/// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
+/// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
+/// gradients in both types.
+Pass mixed_precision(DType low);
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses; with
+/// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
+Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.
 Pass fuse_gradient_sum();

@@ -111,15 +111,15 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
   auto update = [&recipe, lr_table](Program& program) {
     recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
   };
-  std::vector<Pass> passes = {
-      fuse_residual(),
-      fold_batch_norm(),
-      fuse_relu(),
-      autodiff(),
-      fuse_gradient_sum(),
-      recompute(*recipe.memory.parsed_recompute()),
-      accumulate(recipe.training.micro_batches()),
-      {.name = "update", .help = "append the optimiser", .optional = false, .run = update}};
+  const Precision precision = recipe.training.parsed_precision();
+  std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
+  if (const auto low = low_type(precision)) passes.push_back(mixed_precision(*low));
+  for (Pass pass :
+       {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
+        accumulate(recipe.training.micro_batches()),
+        Pass{.name = "update", .help = "append the optimiser", .optional = false, .run = update}}) {
+    passes.push_back(std::move(pass));
+  }
   if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
   passes.push_back(dead_code());
   for (const std::string& name : disabled) {

@@ -18,6 +18,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
                         .metrics = recipe.validation.metrics};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
+  settings.scales_loss = scales_loss(training.parsed_precision());
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
   if (!job.train) return settings;
@@ -123,6 +124,7 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   job.settings = loop_settings(recipe, job);
   run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
              options.observe);
+  if (!options.plan) return job;
   job.plan = make_plan(job.program, backend);
   job.memory = memory_budget(recipe, job, backend);
   return job;

@@ -33,6 +33,7 @@ struct Job {
 struct JobOptions {
   std::vector<std::string> disabled_passes;
   PassObserver observe;
+  bool plan = true;  ///< false: only the program is wanted; plan and memory stay empty
 };
 
 /// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.

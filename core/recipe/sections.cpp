@@ -30,6 +30,8 @@ void DeviceSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields.add("threads", &threads, "cores to compute with; 0: all that the process may use").at_least(0);
   fields.add("memory", &memory, "memory that may be used; default: what the device has");
+  fields.add("emulate_bf16", &emulate_bf16,
+             "compute amp_bf16 on a processor without bf16 instructions too, for tests: it is slow there");
 }
 
 void MemorySection::declare(Fields& fields) {
@@ -68,6 +70,12 @@ void TrainingSection::declare(Fields& fields) {
            "default: all of it")
       .at_least(1)
       .keeps_mathematics();
+  fields
+      .add("precision", &precision,
+           "what to compute in: fp32; tf32 (GPUs: f32 with rounded products); amp_bf16, amp_fp16 (products "
+           "and "
+           "activations in two bytes, weights in f32; fp16 with a scaled loss)")
+      .one_of({kPrecisionNames.begin(), kPrecisionNames.end()});
   fields.section("ema", "running averages of the weights, evaluated and saved beside them", [&](Fields& ema) {
     ema.add("decay", &ema_decay,
             "share of the average that an update leaves; 0.999 is usual; default: no average")

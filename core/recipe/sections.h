@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/precision.h"
 #include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/passes/pass.h"
@@ -27,6 +28,7 @@ struct DeviceSection {
   std::string model = "auto";
   int64_t threads = 0;
   std::optional<ByteSize> memory;
+  bool emulate_bf16 = false;
   void declare(Fields& fields);
 };
 
@@ -48,6 +50,7 @@ struct TrainingSection {
   Duration max_duration{10, Duration::Unit::epochs};
   int64_t global_batch_size = 128;
   std::optional<AutoCount> micro_batch_size;
+  std::string precision{to_string(Precision::fp32)};
   std::optional<double> ema_decay;  ///< absent: weights are not averaged
   void declare(Fields& fields);
 
@@ -56,6 +59,7 @@ struct TrainingSection {
     return micro_batch_size ? micro_batch_size->count.value_or(global_batch_size) : global_batch_size;
   }
   int64_t micro_batches() const { return global_batch_size / micro_batch(); }
+  Precision parsed_precision() const { return *precision_named(precision); }
 };
 
 struct ValidationSection {

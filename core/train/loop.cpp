@@ -129,7 +129,7 @@ void TrainingLoop::finish_step(const StepResult& result) {
     ++interval_.timed_steps;
     interval_.phases.add(*result.phases);
   }
-  if (!std::isfinite(result.loss)) {
+  if (is_lost(result.loss)) {
     throw Error(
         ExitCode::internal,
         fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
@@ -139,6 +139,19 @@ void TrainingLoop::finish_step(const StepResult& result) {
   if (out_.progress.due()) show(result.step, result.loss);
   if (result.step == settings_.steps || result.step % settings_.logging_interval == 0)
     write_interval(result.step);
+}
+
+/// Whether nothing good can come of a loss that is not finite. A scaled one may have been skipped, as any
+/// step whose gradients are too large for the scale; many in a row have another cause.
+bool TrainingLoop::is_lost(double loss) const {
+  constexpr double kSmallestScale = 1;
+  if (std::isfinite(loss)) return false;
+  return !settings_.scales_loss || runner_.value("loss_scale") < kSmallestScale;
+}
+
+/// Steps so far that changed nothing.
+int64_t TrainingLoop::skipped() const {
+  return settings_.scales_loss ? static_cast<int64_t>(runner_.value("skipped")) : 0;
 }
 
 void TrainingLoop::show(int64_t step, double loss) {
@@ -163,7 +176,7 @@ void TrainingLoop::write_interval(int64_t step) {
     return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
   };
   result_.train_loss = interval_.loss / steps;
-  MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "train"};
+  MetricsRecord record{.step = step, .updates = step - skipped(), .epoch = epoch_of(step), .split = "train"};
   record.loss = result_.train_loss;
   record.lr = runner_.value("lr");
   record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
@@ -176,6 +189,10 @@ void TrainingLoop::write_interval(int64_t step) {
     record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(executable_.backend().read_device()))
     record.metrics.push_back(number);
+  if (settings_.scales_loss) {
+    record.loss_scale = runner_.value("loss_scale");
+    record.skipped = skipped();
+  }
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
@@ -196,7 +213,8 @@ void TrainingLoop::warn_if_input_bound() {
 void TrainingLoop::evaluate(int64_t step) {
   result_.last = validation_->run();
   out_.unreadable.report();
-  MetricsRecord record{.step = step, .updates = step, .epoch = epoch_of(step), .split = "validation"};
+  MetricsRecord record{
+      .step = step, .updates = step - skipped(), .epoch = epoch_of(step), .split = "validation"};
   record.loss = result_.last["loss"];
   std::string text =
       fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);

@@ -29,6 +29,7 @@ struct LoopSettings {
   int64_t data_workers = 0;  ///< for advice
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
+  bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
   bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 
@@ -53,7 +54,8 @@ struct LoopOutput {
 };
 
 /// Batches through the executable's entry points, until the steps are done. On a device that works later the
-/// results of a step come some steps after it. Throws Error (exit 70) when the loss is no longer finite.
+/// results of a step come some steps after it. Throws Error (exit 70) when the loss is no longer finite; with
+/// a scaled loss such steps are skipped, and it throws once the scale has come to nothing.
 class TrainingLoop {
  public:
   TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation, LoopSettings settings,
@@ -78,6 +80,8 @@ class TrainingLoop {
   void warn_if_input_bound();
   void evaluate(int64_t step);
   double epoch_of(int64_t step) const;
+  int64_t skipped() const;
+  bool is_lost(double loss) const;
 
   Executable& executable_;
   LoopSettings settings_;

@@ -79,6 +79,8 @@ std::string to_json(const MetricsRecord& record) {
   line.add("backward_ms", record.backward_ms);
   line.add("update_ms", record.update_ms);
   line.add("memory_bytes", record.memory_bytes);
+  line.add("loss_scale", record.loss_scale);
+  line.add("skipped", record.skipped);
   return text_of(line.take(), -1);
 }
 

@@ -22,6 +22,8 @@ struct MetricsRecord {
   std::vector<std::pair<std::string, double>> metrics;
   std::optional<double> lr, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
   std::optional<int64_t> memory_bytes;
+  std::optional<double> loss_scale;
+  std::optional<int64_t> skipped;  ///< steps so far whose gradients were not finite
 };
 
 /// The record as one JSON object without line breaks, its keys in the order above. JSON has no infinities and

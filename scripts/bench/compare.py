@@ -31,6 +31,7 @@ arguments.add_argument("--trainer", default=os.path.join(ROOT, "build/release/bi
 arguments.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
 arguments.add_argument("--recipe", help="another recipe for our side")
 arguments.add_argument("--set", action="append", default=[], help="an override for our side (may be repeated)")
+arguments.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: mixed with fp32")
 arguments.add_argument("--first-step", action="store_true",
                        help="only start-up: from the start of the process to the end of the first step, on synthetic data")
 options = arguments.parse_args()
@@ -46,8 +47,10 @@ recipe, batch, default_steps, synthetic = RECIPES[options.network]
 recipe = options.recipe or f"{ROOT}/configs/{recipe}.yaml"
 steps = options.steps or default_steps
 # Both sides do the same arithmetic: no augmentation, no decay, one learning rate.
-SAME_WORK = ["optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "lr_scheduler=constant", "loss=cross_entropy",
-             f"training.global_batch_size={batch}", f"training.micro_batch_size={batch}", "validation.interval=0ep"]
+PRECISION = {"fp32": "fp32", "bf16": "amp_bf16"}[options.precision]
+SAME_WORK = [f"training.precision={PRECISION}", "optimizer={name: sgd, lr: 0.01, momentum: 0.9}",
+             "lr_scheduler=constant", "loss=cross_entropy", f"training.global_batch_size={batch}", f"training.micro_batch_size={batch}",
+             "validation.interval=0ep"]
 
 
 def tuned_environment():
@@ -116,7 +119,8 @@ def ours():
 
 def theirs(layout):
     command = [options.python, HERE + "/peer_torch.py", options.network, "--layout", layout, "--steps", str(steps),
-               "--windows", str(WINDOWS), "--threads", str(options.threads), "--batch", str(batch)]
+               "--windows", str(WINDOWS), "--threads", str(options.threads), "--batch", str(batch),
+               "--precision", options.precision]
     if synthetic:
         command += ["--data", "synthetic"]
     output, foreign = timed(command, tuned_environment())
@@ -159,8 +163,8 @@ for turn in range(options.turns):
     print(f"turn {turn + 1}: ours {statistics.median(us['ms_per_step']):.3f} ms, "
           f"PyTorch {best['version']} {best['layout']} {statistics.median(best['ms_per_step']):.3f} ms", flush=True)
 ratio = [statistics.median(p["ms_per_step"]) / statistics.median(u["ms_per_step"]) for u, p in rows]
-print(f"{options.network}, batch {batch}, {options.threads} threads, {options.turns} turns: times as fast as PyTorch "
-      f"{rows[0][1]['version']}: {spread(ratio)}")
+print(f"{options.network}, {options.precision}, batch {batch}, {options.threads} threads, {options.turns} turns: "
+      f"times as fast as PyTorch {rows[0][1]['version']}: {spread(ratio)}")
 print(f"  ms/step: ours {spread([statistics.median(u['ms_per_step']) for u, _ in rows])}, "
       f"PyTorch {spread([statistics.median(p['ms_per_step']) for _, p in rows])}")
 print(f"  start of process to end of first step, s: ours {spread([u['first_step_s'] for u, _ in rows])}, "

@@ -20,6 +20,7 @@ arguments.add_argument("--batch", type=int, default=128)
 arguments.add_argument("--steps", type=int, default=50, help="steps of one window")
 arguments.add_argument("--windows", type=int, default=6)
 arguments.add_argument("--layout", choices=["nchw", "nhwc"], default="nchw")
+arguments.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: under autocast")
 arguments.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="a directory, or synthetic")
 options = arguments.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
@@ -68,7 +69,9 @@ def step():
     x, y = images[position:position + options.batch], labels[position:position + options.batch]
     position += options.batch
     optimizer.zero_grad(set_to_none=True)
-    loss = loss_of(model(x), y)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
+        logits = model(x)
+    loss = loss_of(logits.float(), y)
     loss.backward()
     optimizer.step()
     return loss

@@ -92,6 +92,10 @@ void add_optimizer_cases(std::vector<KernelCase>& cases) {
                      sketch.output("inside", sketch.build().emit<TableLookup>({table, inside}));
                      sketch.output("beyond", sketch.build().emit<TableLookup>({table, beyond}));
                      sketch.output("next", sketch.build().emit<Increment>({beyond}));
+                     const TensorId skip = sketch.input("skip", {1}), go = sketch.input("go", {1});
+                     sketch.values["go"][0] = 0;
+                     sketch.output("same", sketch.build().emit<Increment>({beyond, skip}));
+                     sketch.output("counted", sketch.build().emit<Increment>({beyond, go}));
                      sketch.loss(sketch.parameter("p", {3}));
                    },
                    false});

@@ -115,6 +115,8 @@ TEST_CASE("what a backend refuses is an error at the operation's origin") {
   CHECK(refusal(one_operation<Mystery>(DType::f32), reference) ==
         place + "mystery cannot run on reference: no loop has been written for it");
   const auto relu = elementwise::Function(elementwise::Relu{});
-  CHECK(refusal(one_operation<Unary>(DType::bf16, relu), *cpu) ==
-        place + "relu cannot run on cpu: the CPU computes in f32, not bf16");
+  CHECK(refusal(one_operation<Unary>(DType::f16, relu), *cpu) ==
+        place +
+            "relu cannot run on cpu: the CPU has no fp16 arithmetic; write amp_bf16 or fp32, or "
+            "device.type=cuda");
 }

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <map>
 
+#include "core/graph/operation.h"
+#include "core/graph/ops/cast.h"
 #include "core/passes/pass.h"
 #include "cpu/backend.h"
 #include "tests/reference/backend.h"
@@ -140,19 +143,45 @@ std::vector<float> through(Backend& backend, std::vector<float> values, DType dt
   return values;
 }
 
-}  // namespace
+/// What a network's activations are to operations that go element by element: parameters and inputs in bf16.
+void cast_leaves(Program& program) {
+  Entry& entry = program.entry(kEntry);
+  std::vector<Node> nodes;
+  nodes.swap(entry.nodes);
+  Builder build(program, entry);
+  std::map<TensorId, TensorId> casts;
+  for (Node& node : nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId id = node.inputs[i];
+      if (id == kNone || program.tensor(id).name.empty() || program.spec(id).dtype != DType::f32) continue;
+      if (node.op->input_type(i) != InputType::widest) continue;
+      const auto [cast, fresh] = casts.try_emplace(id, kNone);
+      if (fresh) cast->second = build.emit<Cast>({id}, DType::bf16);
+      node.inputs[i] = cast->second;
+    }
+    entry.nodes.push_back(std::move(node));
+  }
+}
 
-void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
-  INFO("finite differences, seed " << seed);
-  Sketch sketch(seed);
-  draft(sketch);
+std::vector<Pass> with_bf16(std::vector<Pass> passes) {
+  const Pass mixed = mixed_precision(DType::bf16);
+  auto run = [mixed](Program& program) {
+    cast_leaves(program);
+    mixed.run(program);
+  };
+  passes.push_back({.name = mixed.name, .help = mixed.help, .optional = false, .run = run});
+  return passes;
+}
+
+void check_differences_of(const Sketch& sketch, const Program& program, const Program& with_gradients,
+                          uint64_t seed, double tolerance) {
   ReferenceBackend backend;
-  Session forward(sketch.program, backend);
+  Session forward(program, backend);
   forward.set(sketch.values);
-  Session backward(differentiated(sketch.program, {}), backend);
+  Session backward(with_gradients, backend);
   backward.set(sketch.values);
   backward.run(kEntry);
-  for (const std::string& name : parameters_of(sketch.program)) {
+  for (const std::string& name : parameters_of(program)) {
     INFO("gradient of " << name);
     const std::vector<double> gradient = backward.output(kEntry, gradient_name(name));
     auto* stored = static_cast<double*>(forward.executable().address(forward.id(name)));
@@ -161,7 +190,50 @@ void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tole
       found.push_back(gradient[i]);
       expected.push_back(difference(forward, stored[i]));
     }
-    CHECK(relative_error(found, expected) <= tolerances.differences);
+    CHECK(relative_error(found, expected) <= tolerance);
+  }
+}
+
+}  // namespace
+
+void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+  INFO("finite differences, seed " << seed);
+  Sketch sketch(seed);
+  draft(sketch);
+  check_differences_of(sketch, sketch.program, differentiated(sketch.program, {}), seed,
+                       tolerances.differences);
+}
+
+void check_bf16_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+  INFO("finite differences in mixed precision, seed " << seed);
+  Sketch sketch(seed);
+  draft(sketch);
+  Program forward = sketch.program;
+  run_passes(forward, with_bf16({}));
+  check_differences_of(sketch, forward, differentiated(sketch.program, with_bf16({})), seed,
+                       tolerances.differences);
+}
+
+void check_bf16(const Draft& draft, uint64_t seed, double slack) {
+  INFO("bf16, seed " << seed);
+  Sketch sketch(seed);
+  draft(sketch);
+  const auto cpu = make_cpu_backend(2, nullptr, true);
+  if (cpu->set_precision(Precision::amp_bf16)) return;  // this processor cannot even emulate it
+  ReferenceBackend exact, rounding(true);
+  for (const std::vector<Pass>& passes :
+       {std::vector<Pass>{}, std::vector<Pass>{fuse_residual(), fold_batch_norm(), fuse_relu()}}) {
+    INFO(passes.size() << " passes of fusion");
+    const Program program = differentiated(sketch.program, with_bf16(passes));
+    const Outputs ideal = run_twice(program, exact, sketch), expected = run_twice(program, rounding, sketch),
+                  found = run_twice(program, *cpu, sketch);
+    const std::vector<NamedTensor>& outputs = program.find_entry(kEntry)->outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      constexpr double kOneRounding = 1.0 / 512;  // half a unit in the last place, relative
+      INFO(outputs[i].name);
+      CHECK(relative_error(found[i], expected[i]) <=
+            slack * std::max(kOneRounding, relative_error(expected[i], ideal[i])));
+    }
   }
 }
 
@@ -211,6 +283,8 @@ void check_program(const std::string& name, const Draft& draft, int seeds, const
     check_differences(draft, static_cast<uint64_t>(seed), tolerances);
     check_cpu(draft, static_cast<uint64_t>(seed), tolerances);
   }
+  check_bf16_differences(draft, 1, tolerances);
+  check_bf16(draft, 1);
 }
 
 }  // namespace trainer

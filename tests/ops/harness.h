@@ -32,7 +32,14 @@ void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances =
 void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances);
 
-/// Both, for several seeds.
+/// check_differences in mixed precision, where the reference rounds nothing: gradients through casts.
+void check_bf16_differences(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
+
+/// Compares the CPU in bf16 with the reference that rounds what it stores. The CPU may be `slack` times as
+/// far from that as rounding moves it from the exact one: sums in another order end in other roundings.
+void check_bf16(const Draft& draft, uint64_t seed, double slack = 1);
+
+/// All of them, those in f32 for several seeds.
 void check_program(const std::string& name, const Draft& draft, int seeds = 2,
                    const Tolerances& tolerances = {});
 

@@ -216,6 +216,12 @@ class RandomNetwork {
 
 }  // namespace
 
+TEST_CASE("random networks in bf16 train alike on the CPU and in the reference that rounds") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    check_bf16([](Sketch& sketch) { RandomNetwork(sketch).grow(5); }, seed);
+  }
+}
+
 TEST_CASE("random networks train alike on the CPU and in the reference") {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     check_cpu([](Sketch& sketch) { RandomNetwork(sketch).grow(7); }, seed);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/reference/loop.h"
+#include "tests/reference/low_types.h"
 
 namespace trainer {
 namespace {
@@ -19,6 +20,7 @@ const reference::Loops& loops() {
     reference::add_elementwise(all);
     reference::add_linear(all);
     reference::add_loss(all);
+    reference::add_loss_scale(all);
     reference::add_movement(all);
     reference::add_optimizer(all);
     reference::add_pooling(all);
@@ -30,25 +32,32 @@ const reference::Loops& loops() {
 
 class LoopKernel final : public Kernel {
  public:
-  LoopKernel(reference::Loop loop, reference::Call call) : loop_(loop), call_(std::move(call)) {}
-  void run() override { loop_(call_); }
+  LoopKernel(reference::Loop loop, reference::Call call, bool rounds)
+      : loop_(loop), call_(std::move(call)), rounds_(rounds) {}
+  void run() override {
+    loop_(call_);
+    if (rounds_) round_outputs();
+  }
 
  private:
+  void round_outputs() const {
+    for (size_t o = 0; o < call_.outputs.size(); ++o) {
+      if (!call_.has_output(o) || !is_low(call_.outputs[o].dtype)) continue;
+      for (int64_t i = 0; i < call_.count_out(o); ++i) {
+        call_.out(o)[i] = reference::rounded(call_.out(o)[i], call_.outputs[o].dtype);
+      }
+    }
+  }
+
   reference::Loop loop_;
   reference::Call call_;
+  bool rounds_;
 };
-
-bool is_stored(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::i32 || dtype == DType::u8;
-}
 
 }  // namespace
 
 std::optional<std::string> ReferenceBackend::why_not(const OpContext& context) const {
   if (!loops().contains(typeid(context.op))) return "no loop has been written for it";
-  for (const TensorSpec& spec : context.inputs) {
-    if (!is_stored(spec.dtype)) return "it computes in double, not " + std::string(to_string(spec.dtype));
-  }
   return std::nullopt;
 }
 
@@ -70,11 +79,11 @@ std::unique_ptr<Kernel> ReferenceBackend::compile(const OpContext& context, cons
                                                   const Slots& slots) const {
   const reference::Call call{
       .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
-  return std::make_unique<LoopKernel>(loops().at(typeid(context.op)), call);
+  return std::make_unique<LoopKernel>(loops().at(typeid(context.op)), call, rounds_);
 }
 
 int64_t ReferenceBackend::element_bytes(DType dtype) const {
-  return dtype == DType::f32 ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
+  return is_floating(dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
 }
 
 Buffer ReferenceBackend::allocate(int64_t bytes) {

@@ -45,6 +45,7 @@ void add_convolution(Loops& loops);
 void add_elementwise(Loops& loops);
 void add_linear(Loops& loops);
 void add_loss(Loops& loops);
+void add_loss_scale(Loops& loops);
 void add_movement(Loops& loops);
 void add_optimizer(Loops& loops);
 void add_pooling(Loops& loops);

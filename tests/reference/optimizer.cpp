@@ -85,7 +85,8 @@ void table_lookup(const Call& call) {
 }
 
 void increment(const Call& call) {
-  call.out<int32_t>(0)[0] = call.in<int32_t>(0)[0] + 1;
+  const bool skip = call.inputs.size() > 1 && value_or(call, 1, 0) != 0;
+  call.out<int32_t>(0)[0] = call.in<int32_t>(0)[0] + (skip ? 0 : 1);
 }
 
 }  // namespace

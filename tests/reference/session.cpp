@@ -79,7 +79,7 @@ std::vector<std::byte> Session::input_bytes(const std::string& name) const {
 
 std::vector<double> Session::values(TensorId tensor) const {
   const TensorSpec& spec = executable_.plan().tensors[static_cast<size_t>(tensor)].spec;
-  if (spec.dtype == DType::f32 && backend_.element_bytes(DType::f32) == sizeof(double)) {
+  if (is_floating(spec.dtype) && backend_.element_bytes(DType::f32) == sizeof(double)) {
     const auto* stored = static_cast<const double*>(executable_.address(tensor));
     return {stored, stored + numel(spec.shape)};
   }

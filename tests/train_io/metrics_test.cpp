@@ -30,6 +30,8 @@ MetricsRecord full_record() {
   record.backward_ms = 3;
   record.update_ms = 4;
   record.memory_bytes = int64_t{1} << 40;
+  record.loss_scale = 65536;
+  record.skipped = 3;
   return record;
 }
 
@@ -37,7 +39,8 @@ TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
   CHECK(to_json(full_record()) ==
         R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
         R"("top1":0.25,"lr":0.125,"samples_per_s":1000.0,"data_wait_ms":1.0,"forward_ms":2.0,)"
-        R"("backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776})");
+        R"("backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
+        R"("loss_scale":65536.0,"skipped":3})");
 }
 
 TEST_CASE("metrics: what is absent is left out, what is not finite is named") {

@@ -35,6 +35,8 @@ std::string BatchNorm::attributes() const {
 
 std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) const {
   expect_channels(inputs, 1, 3);
+  expect_one_type(inputs, {0, 3});
+  expect_type(inputs, {1, 2}, DType::f32);
   const Shape& x = inputs[0].shape;
   expect(inputs[3].shape.empty() || inputs[3].shape == x,
          fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
@@ -63,6 +65,8 @@ std::string BatchNormBackward::attributes() const {
 }
 
 std::vector<TensorSpec> BatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1, 6});
+  expect_type(inputs, {2, 3, 4}, DType::f32);
   std::vector<TensorSpec> outputs{inputs[1], inputs[2], inputs[2]};
   if (residual) outputs.push_back(inputs[1]);
   return outputs;
@@ -86,6 +90,7 @@ std::string BatchNormInference::attributes() const {
 
 std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> inputs) const {
   expect_channels(inputs, 1, 5);
+  expect_type(inputs, {1, 2, 3, 4}, DType::f32);
   return {inputs[0]};
 }
 
@@ -98,6 +103,7 @@ std::string FoldBatchNorm::attributes() const {
 }
 
 std::vector<TensorSpec> FoldBatchNorm::infer(std::span<const TensorSpec> inputs) const {
+  expect_type(inputs, {0, 1, 2, 3, 4, 5}, DType::f32);
   return {inputs[0], inputs[2]};
 }
 

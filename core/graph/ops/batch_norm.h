@@ -7,14 +7,17 @@ namespace trainer {
 
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
-/// y, mean (C), variance (C, biased). Fusion lets it add the residual and then clamp at zero in the same
-/// walk.
+/// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
+/// add the residual and then clamp at zero in the same walk.
 class BatchNorm final : public Operation {
  public:
   explicit BatchNorm(double epsilon, bool with_relu = false) : eps(epsilon), relu(with_relu) {}
   std::string_view name() const override { return "batch_norm"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 || input == 3 ? InputType::widest : InputType::f32;
+  }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == 3 && output == 0; }
@@ -47,6 +50,9 @@ class BatchNormInference final : public Operation {
   std::string_view name() const override { return "batch_norm_inference"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 ? InputType::widest : InputType::f32;
+  }
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == 0 && output == 0; }
 

@@ -12,6 +12,7 @@ class Binary final : public Operation {
   explicit Binary(Kind k) : kind(k) {}
   std::string_view name() const override { return kind == Kind::add ? "add" : "mul"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t, size_t) const override { return true; }
 

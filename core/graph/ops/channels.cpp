@@ -13,6 +13,7 @@ void expect_images(const Shape& x) {
 std::vector<TensorSpec> ScaleChannels::infer(std::span<const TensorSpec> inputs) const {
   const Shape &x = inputs[0].shape, &s = inputs[1].shape;
   expect_images(x);
+  expect_one_type(inputs, {0, 1});
   expect(s == Shape{x[0], x[1], 1, 1},
          "expected one factor per channel for images " + to_string(x) + ", got " + to_string(s));
   return {inputs[0]};
@@ -40,6 +41,7 @@ double ScaleChannelsBackward::flops(std::span<const TensorSpec> inputs, std::spa
 std::vector<TensorSpec> AddChannels::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
   expect_images(x);
+  expect_type(inputs, {1}, DType::f32);
   expect(inputs[1].shape == Shape{x[1]},
          "expected one number per channel of " + to_string(x) + ", got " + to_string(inputs[1].shape));
   return {inputs[0]};
@@ -52,7 +54,7 @@ std::vector<TensorId> AddChannels::gradient(const Backward& backward) const {
 
 std::vector<TensorSpec> AddChannelsBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_images(inputs[0].shape);
-  return {{.shape = {inputs[0].shape[1]}, .dtype = inputs[0].dtype}};
+  return {{.shape = {inputs[0].shape[1]}, .dtype = DType::f32}};
 }
 
 double AddChannelsBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {

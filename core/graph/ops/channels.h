@@ -10,6 +10,7 @@ class ScaleChannels final : public Operation {
  public:
   std::string_view name() const override { return "scale_channels"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
 };
@@ -22,16 +23,19 @@ class ScaleChannelsBackward final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 };
 
-/// x (N, C, H, W), b (C) -> y = x + b, one number for each channel.
+/// x (N, C, H, W), b (C) -> y = x + b, one number for each channel; b is f32 whatever x is.
 class AddChannels final : public Operation {
  public:
   std::string_view name() const override { return "add_channels"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 ? InputType::widest : InputType::f32;
+  }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
 };
 
-/// dy (N, C, H, W) -> db (C): the sum over batch and pictures.
+/// dy (N, C, H, W) -> db (C), f32: the sum over batch and pictures.
 class AddChannelsBackward final : public Operation {
  public:
   std::string_view name() const override { return "add_channels_backward"; }

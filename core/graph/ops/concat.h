@@ -12,6 +12,7 @@ class Concat final : public Operation {
   std::string_view name() const override { return "concat"; }
   std::string attributes() const override { return "axis=" + std::to_string(axis); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 

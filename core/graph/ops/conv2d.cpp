@@ -37,6 +37,7 @@ std::string Conv2d::attributes() const {
 }
 
 std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
@@ -72,6 +73,7 @@ double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 }
 
 std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1});
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
   expect(dy.size() == 4 && dy[1] == w[0] && x_shape[1] == w[1] * geometry.groups,
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
@@ -97,8 +99,9 @@ double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<c
 }
 
 std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
-  std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = inputs[0].dtype}};
-  if (has_bias) outputs.push_back({.shape = {w_shape[0]}, .dtype = inputs[0].dtype});
+  expect_one_type(inputs, {0, 1});
+  std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = DType::f32}};
+  if (has_bias) outputs.push_back({.shape = {w_shape[0]}, .dtype = DType::f32});
   return outputs;
 }
 

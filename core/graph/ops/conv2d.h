@@ -29,6 +29,7 @@ class Conv2d final : public Operation {
   std::string_view name() const override { return "conv2d"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -43,6 +44,7 @@ class Conv2dBackwardData final : public Operation {
   std::string_view name() const override { return "conv2d_backward_data"; }
   std::string attributes() const override { return geometry.text(); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -50,7 +52,8 @@ class Conv2dBackwardData final : public Operation {
   const Shape x_shape;
 };
 
-/// x, dy -> dw and, where the convolution has one, the gradient of the bias.
+/// x, dy -> dw and, where the convolution has one, the gradient of the bias. Both are f32 whatever x and dy
+/// are: that is what products are summed in, and what the weights are kept in.
 class Conv2dBackwardWeights final : public Operation {
  public:
   Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias)

@@ -11,6 +11,7 @@ std::string smoothing_text(double smoothing) {
 }
 
 void expect_classification(std::span<const TensorSpec> inputs) {
+  expect_type(inputs, {2}, DType::f32);
   const Shape &logits = inputs[0].shape, &labels = inputs[1].shape;
   const bool per_pixel = logits.size() == 4 && labels.size() == 3;
   expect(logits.size() == 2 || per_pixel, "expected logits (N, classes), got " + to_string(logits) +

@@ -17,6 +17,7 @@ double matmul_flops(const Shape& y, const Shape& x) {
 }  // namespace
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
   expect(x.size() >= 2, "expected a batch of features (N, K), got " + to_string(x));
@@ -47,6 +48,7 @@ double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 }
 
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1});
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
 
@@ -58,8 +60,9 @@ double LinearBackwardData::flops(std::span<const TensorSpec> inputs,
 std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
   const int64_t out = inputs[1].shape[1];
-  std::vector<TensorSpec> outputs{{.shape = {out, numel(x) / x[0]}, .dtype = inputs[0].dtype}};
-  if (has_bias) outputs.push_back({.shape = {out}, .dtype = inputs[0].dtype});
+  expect_one_type(inputs, {0, 1});
+  std::vector<TensorSpec> outputs{{.shape = {out, numel(x) / x[0]}, .dtype = DType::f32}};
+  if (has_bias) outputs.push_back({.shape = {out}, .dtype = DType::f32});
   return outputs;
 }
 

@@ -13,6 +13,7 @@ class Linear final : public Operation {
   std::string_view name() const override { return "linear"; }
   std::string attributes() const override { return relu ? "relu" : ""; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -30,7 +31,8 @@ class LinearBackwardData final : public Operation {
   const Shape x_shape;
 };
 
-/// x (N, …), dy (N, O) -> dw (O, K) and, where there is one, the gradient of the bias (O).
+/// x (N, …), dy (N, O) -> dw (O, K) and, where there is one, the gradient of the bias (O); both f32 whatever
+/// x and dy are.
 class LinearBackwardWeights final : public Operation {
  public:
   explicit LinearBackwardWeights(bool bias) : has_bias(bias) {}

@@ -109,6 +109,8 @@ std::vector<TensorSpec> TableLookup::infer(std::span<const TensorSpec> inputs) c
 
 std::vector<TensorSpec> Increment::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs[0] == TensorSpec{{1}, DType::i32}, "needs a counter");
+  expect(inputs.size() == 1 || inputs[1].shape.empty() || inputs[1] == TensorSpec{{1}, DType::f32},
+         "needs one number that says whether to skip");
   return {inputs[0]};
 }
 

@@ -151,7 +151,7 @@ class TableLookup final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 
-/// counter i32 (1) -> counter + 1.
+/// counter i32 (1), skip (1) or absent -> counter + 1, or the counter as it was where skip is not 0.
 class Increment final : public Operation {
  public:
   std::string_view name() const override { return "increment"; }

@@ -13,6 +13,7 @@ class MaxPool2d final : public Operation {
   std::string_view name() const override { return "max_pool2d"; }
   std::string attributes() const override { return geometry.text(); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -38,6 +39,7 @@ class AvgPool2d final : public Operation {
   std::string_view name() const override { return "avg_pool2d"; }
   std::string attributes() const override { return geometry.text(); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

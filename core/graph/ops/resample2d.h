@@ -28,6 +28,7 @@ class Resample2d final : public Operation {
   std::string_view name() const override { return "resample2d"; }
   std::string attributes() const override { return std::string(to_string(how)); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

@@ -11,6 +11,7 @@ class Reshape final : public Operation {
   explicit Reshape(Shape to) : shape(std::move(to)) {}
   std::string_view name() const override { return "reshape"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }

@@ -14,6 +14,7 @@ class StochasticDepth final : public Operation {
   std::string_view name() const override { return "stochastic_depth"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
 

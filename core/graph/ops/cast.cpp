@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/cast.h"
+
+namespace trainer {
+
+std::vector<TensorSpec> Cast::infer(std::span<const TensorSpec> inputs) const {
+  expect(is_floating(inputs[0].dtype) && is_floating(to), "only floating point numbers are cast");
+  return {{.shape = inputs[0].shape, .dtype = to}};
+}
+
+/// The gradient of weights arrives in f32 already, whatever they were cast to.
+std::vector<TensorId> Cast::gradient(const Backward& backward) const {
+  const DType from = backward.build.program().spec(backward.x(0)).dtype;
+  const TensorId dy = backward.dy[0];
+  if (backward.build.program().spec(dy).dtype == from) return {dy};
+  return {backward.build.emit<Cast>({dy}, from)};
+}
+
+}  // namespace trainer

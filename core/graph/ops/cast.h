@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// The same numbers in another floating point type, rounded to nearest, ties to even. Planning lets it change
+/// the layout in the same walk.
+class Cast final : public Operation {
+ public:
+  explicit Cast(DType dtype) : to(dtype) {}
+  std::string_view name() const override { return "cast"; }
+  std::string attributes() const override { return "to=" + std::string(to_string(to)); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const DType to;
+};
+
+}  // namespace trainer

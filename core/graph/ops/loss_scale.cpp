@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/loss_scale.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+const TensorSpec kScalar{{1}, DType::f32}, kCounter{{1}, DType::i32};
+
+TensorId counter(Program& program, const char* name) {
+  return program.persistent(name, kCounter, Role::optimizer, {});
+}
+
+}  // namespace
+
+TensorId loss_scale(Program& program, const LossScaling& scaling) {
+  return program.persistent("loss_scale", kScalar, Role::optimizer,
+                            {.kind = Initial::Kind::fill, .a = scaling.initial, .b = 0, .table = {}});
+}
+TensorId good_step_counter(Program& program) {
+  return counter(program, "loss_scale.good_steps");
+}
+TensorId skipped_step_counter(Program& program) {
+  return counter(program, "loss_scale.skipped");
+}
+
+std::string Unscale::attributes() const {
+  return max_norm ? fmt::format("max_norm={}", *max_norm) : "";
+}
+
+std::vector<TensorSpec> Unscale::infer(std::span<const TensorSpec> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) expect_type(inputs, {i}, DType::f32);
+  return std::vector<TensorSpec>(max_norm ? 3 : 2, kScalar);
+}
+
+double Unscale::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  double sum = 0;
+  for (const TensorSpec& gradient : inputs) sum += 2.0 * static_cast<double>(numel(gradient.shape));
+  return sum;
+}
+
+std::vector<TensorSpec> MultiplyBy::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs[1] == kScalar, "needs one factor");
+  return {inputs[0]};
+}
+
+std::string UpdateLossScale::attributes() const {
+  return fmt::format("growth={} backoff={} interval={}", scaling.growth, scaling.backoff, scaling.interval);
+}
+
+std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == 4 && inputs[0] == kScalar && inputs[1] == kCounter && inputs[2] == kCounter &&
+             inputs[3] == kScalar,
+         "takes a scale, two counters and what was found");
+  return {kScalar, kCounter, kCounter};
+}
+
+}  // namespace trainer

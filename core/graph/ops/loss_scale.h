@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// How the factor of the loss changes, as PyTorch's GradScaler (Micikevicius et al., "Mixed Precision
+/// Training", ICLR 2018): times `growth` after `interval` good steps in a row, times `backoff` after a step
+/// that was skipped.
+struct LossScaling {
+  double initial = 65536, growth = 2, backoff = 0.5;
+  int64_t interval = 2000;
+};
+
+/// Its persistent tensors: the factor f32 (1), good steps in a row and skipped steps i32 (1). They are made
+/// on first use, as the optimiser's: they are no weights, and are not averaged.
+TensorId loss_scale(Program& program, const LossScaling& scaling = {});
+TensorId good_step_counter(Program& program);
+TensorId skipped_step_counter(Program& program);
+
+/// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
+/// `max_norm` their joint 2-norm without the scale (1). found is 1 where any gradient is not finite, else 0.
+/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides.
+class Unscale final : public Operation {
+ public:
+  explicit Unscale(std::optional<double> limit) : max_norm(limit) {}
+  std::string_view name() const override { return "unscale"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const std::optional<double> max_norm;
+};
+
+/// x, factor (1) -> x * factor. It has no gradient rule: it stands only in updates.
+class MultiplyBy final : public Operation {
+ public:
+  std::string_view name() const override { return "multiply_by"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+};
+
+/// scale (1), good steps i32 (1), skipped steps i32 (1), found (1) -> the first three after this step. The
+/// scale grows no further than f32 reaches.
+class UpdateLossScale final : public Operation {
+ public:
+  explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}
+  std::string_view name() const override { return "update_loss_scale"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+
+  const LossScaling scaling;
+};
+
+}  // namespace trainer

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/cast.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// Writes an entry anew, each node after the casts of its inputs; a tensor is cast once, whoever reads it.
+class Rewriter {
+ public:
+  Rewriter(Program& program, Entry& entry, DType low)
+      : program_(program), entry_(entry), build_(program, entry), low_(low) {}
+
+  void run() {
+    std::vector<Node> nodes;
+    nodes.swap(entry_.nodes);
+    for (Node& node : nodes) {
+      build_.set_origin(node.origin);
+      build_.set_phase(node.phase);
+      cast_inputs(node);
+      infer_outputs(node);
+      entry_.nodes.push_back(std::move(node));
+    }
+    for (NamedTensor& output : entry_.outputs) {
+      if (is_low(dtype(output.tensor))) output.tensor = as(output.tensor, DType::f32);
+    }
+  }
+
+ private:
+  void cast_inputs(Node& node) {
+    const DType widest = widest_of(node);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      TensorId& id = node.inputs[i];
+      if (id == kNone || !is_floating(dtype(id))) continue;
+      const InputType wanted = node.op->input_type(i);
+      id = as(id, wanted == InputType::low ? low_ : wanted == InputType::f32 ? DType::f32 : widest);
+    }
+  }
+
+  /// f32 where any of the inputs that go together is f32.
+  DType widest_of(const Node& node) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId id = node.inputs[i];
+      if (id != kNone && node.op->input_type(i) == InputType::widest && dtype(id) == DType::f32)
+        return DType::f32;
+    }
+    return low_;
+  }
+
+  TensorId as(TensorId id, DType wanted) {
+    if (dtype(id) == wanted) return id;
+    const auto [known, fresh] = casts_.try_emplace({id, wanted}, kNone);
+    if (fresh) known->second = build_.emit<Cast>({id}, wanted);
+    return known->second;
+  }
+
+  void infer_outputs(const Node& node) {
+    std::vector<TensorSpec> inputs;
+    for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program_.spec(id));
+    const std::vector<TensorSpec> outputs = node.op->infer(inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (node.outputs[i] != kNone) program_.tensors[static_cast<size_t>(node.outputs[i])].spec = outputs[i];
+    }
+  }
+
+  DType dtype(TensorId id) const { return program_.spec(id).dtype; }
+
+  Program& program_;
+  Entry& entry_;
+  Builder build_;
+  DType low_;
+  std::map<std::pair<TensorId, DType>, TensorId> casts_;
+};
+
+}  // namespace
+
+Pass mixed_precision(DType low) {
+  auto run = [low](Program& program) {
+    for (Entry& entry : program.entries) Rewriter(program, entry, low).run();
+  };
+  return {.name = "mixed_precision",
+          .help = "compute products and what follows them in a type of two bytes (training.precision)",
+          .optional = false,
+          .run = run};
+}
+
+}  // namespace trainer

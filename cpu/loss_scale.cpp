@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/loss_scale.h"
+
+#include <cmath>
+#include <limits>
+
+#include "cpu/handler.h"
+#include "cpu/parallel.h"
+#include "cpu/square_sum.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// In this many pieces, whatever the number of threads: so the sum has one order.
+constexpr int64_t kPiece = int64_t{1} << 15;
+
+/// 0, or NaN where an element is not finite: x * 0 is NaN then, and nothing else is.
+TRAINER_MULTIVERSION float not_finite(const float* x, int64_t count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += x[i] * 0.0f;
+  return sum;
+}
+
+struct Piece {
+  size_t input;
+  int64_t begin, count;
+};
+
+std::vector<Piece> pieces_of(const OpContext& context, const Choice& choice) {
+  std::vector<Piece> pieces;
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    const int64_t count = stored_elements(choice.inputs[i], context.inputs[i].shape);
+    for (int64_t begin = 0; begin < count; begin += kPiece) {
+      pieces.push_back({i, begin, std::min(kPiece, count - begin)});
+    }
+  }
+  return pieces;
+}
+
+std::unique_ptr<Kernel> compile_unscale(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const std::optional<double> max_norm = static_cast<const Unscale&>(context.op).max_norm;
+  const std::vector<Piece> pieces = pieces_of(context, choice);
+  return kernel(
+      [=, sums = std::vector<double>(pieces.size()), in = slots.inputs, out = slots.outputs]() mutable {
+        parallel_rows(static_cast<int64_t>(pieces.size()), kPiece, [&](int64_t begin, int64_t end) {
+          for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
+            const float* x = at<const float>(in[pieces[p].input]) + pieces[p].begin;
+            sums[p] = max_norm ? square_sum(x, pieces[p].count) : double{not_finite(x, pieces[p].count)};
+          }
+        });
+        double sum = 0;
+        for (double part : sums) sum += part;
+        const double scale = *at<const float>(in[0]), norm = std::sqrt(sum) / scale;
+        const double share = max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
+        *at<float>(out[0]) = static_cast<float>(share / scale);
+        if (out[1] != nullptr) *at<float>(out[1]) = std::isfinite(sum) ? 0.0f : 1.0f;
+        if (max_norm && out[2] != nullptr) *at<float>(out[2]) = static_cast<float>(norm);
+      });
+}
+
+/// Gradients stay in whatever layout they have: padding is zero and adds nothing.
+Choice select_unscale(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) choice.inputs[i] = inputs[i].value_or(Layout{});
+  return choice;
+}
+
+TRAINER_MULTIVERSION void multiply_range(float factor, const float* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
+}
+
+std::unique_ptr<Kernel> compile_multiply(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
+  return kernel([=, x = slots.inputs[0], factor = slots.inputs[1], y = slots.outputs[0]] {
+    parallel_elements(count, [=](int64_t begin, int64_t end) {
+      multiply_range(*at<const float>(factor), at<const float>(x) + begin, at<float>(y) + begin, end - begin);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_update(const OpContext& context, const Choice&, const Slots& slots) {
+  const LossScaling how = static_cast<const UpdateLossScale&>(context.op).scaling;
+  return kernel([=, in = slots.inputs, out = slots.outputs] {
+    float scale = *at<const float>(in[0]);
+    int32_t good = *at<const int32_t>(in[1]), skipped = *at<const int32_t>(in[2]);
+    if (*at<const float>(in[3]) != 0) {
+      scale *= static_cast<float>(how.backoff);
+      good = 0;
+      ++skipped;
+    } else if (++good == how.interval) {
+      const double grown = scale * how.growth;
+      if (grown <= std::numeric_limits<float>::max()) scale = static_cast<float>(grown);
+      good = 0;
+    }
+    *at<float>(out[0]) = scale;
+    if (out[1] != nullptr) *at<int32_t>(out[1]) = good;
+    if (out[2] != nullptr) *at<int32_t>(out[2]) = skipped;
+  });
+}
+
+}  // namespace
+
+TRAINER_MULTIVERSION double square_sum(const float* x, int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return sum;
+}
+
+void add_loss_scale(Handlers& handlers) {
+  handlers[typeid(Unscale)] = {select_unscale, compile_unscale, {}};
+  handlers[typeid(MultiplyBy)] = {
+      [](const OpContext& context, const OpenLayouts& inputs) { return select_same(context, inputs, true); },
+      compile_multiply,
+      {}};
+  handlers[typeid(UpdateLossScale)] = {select_row_major, compile_update, {}};
+}
+
+}  // namespace trainer::cpu

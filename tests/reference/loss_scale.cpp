@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/loss_scale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/reference/loop.h"
+
+namespace trainer::reference {
+namespace {
+
+void unscale(const Call& call) {
+  const auto max_norm = call.as<Unscale>().max_norm;
+  const double scale = call.in(0)[0];
+  double sum = 0;
+  bool found = false;
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    for (int64_t e = 0; e < call.count_in(i); ++e) {
+      const double g = call.in(i)[e];
+      found = found || !(std::abs(g) <= std::numeric_limits<float>::max());  // it would be stored as f32
+      sum += g / scale * (g / scale);
+    }
+  }
+  const double norm = std::sqrt(sum);
+  call.out(0)[0] = (max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1) / scale;
+  if (call.has_output(1)) call.out(1)[0] = found;
+  if (call.has_output(2)) call.out(2)[0] = norm;
+}
+
+void multiply_by(const Call& call) {
+  for (int64_t i = 0; i < call.count_out(0); ++i) call.out(0)[i] = call.in(0)[i] * call.in(1)[0];
+}
+
+void update_loss_scale(const Call& call) {
+  const LossScaling& how = call.as<UpdateLossScale>().scaling;
+  const double scale = call.in(0)[0], grown = scale * how.growth;
+  const int32_t good = call.in<int32_t>(1)[0] + 1, skipped = call.in<int32_t>(2)[0];
+  const bool found = call.in(3)[0] != 0, grows = !found && good == how.interval;
+  const bool fits = grown <= std::numeric_limits<float>::max();
+  call.out(0)[0] = found ? scale * how.backoff : grows && fits ? grown : scale;
+  if (call.has_output(1)) call.out<int32_t>(1)[0] = found || grows ? 0 : good;
+  if (call.has_output(2)) call.out<int32_t>(2)[0] = skipped + (found ? 1 : 0);
+}
+
+}  // namespace
+
+void add_loss_scale(Loops& loops) {
+  loops[typeid(Unscale)] = unscale;
+  loops[typeid(MultiplyBy)] = multiply_by;
+  loops[typeid(UpdateLossScale)] = update_loss_scale;
+}
+
+}  // namespace trainer::reference
