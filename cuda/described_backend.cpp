@@ -39,7 +39,6 @@ class DescribedBackend final : public Backend {
     return cuda::select_reorder(context, from, to);
   }
   bool works_later() const override { return true; }
-  bool shares_host_memory() const override { return false; }
   int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
 
   std::vector<std::string> remarks() const override {
@@ -49,7 +48,7 @@ class DescribedBackend final : public Backend {
             "the workspace of matrix products is an upper bound, {} each: cuBLASLt chooses on the GPU",
             human_bytes(kMostMatmulWorkspace))};
     if (!cudnn::Oracle::knows_compiled_engines()) {
-      remarks.push_back(
+      remarks.emplace_back(
           "there is no libcuda.so.1, nor the CUDA toolkit's stub of it: engines that cuDNN compiles at run "
           "time "
           "are left out, and with them perhaps the best; set CUDA_HOME to a toolkit");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cudnn/oracle.h"
 
+#include <cudnn_ops.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -42,19 +43,23 @@ bool receive_all(int socket, void* data, size_t bytes) {
   return true;
 }
 
-/// The toolkit's libcuda.so, which has every function and does nothing; empty where there is none.
+/// The toolkit's libcuda.so, which has every function and does nothing; empty where there is none. The
+/// toolkit is the one that is named, or that cuDNN lies in, or that this was built with.
 std::string stub_of_the_driver() {
-  std::vector<std::filesystem::path> places;
+  std::vector<std::filesystem::path> libraries;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* home = std::getenv(variable)) places.emplace_back(home);
+    const char* home = std::getenv(variable);
+    if (home == nullptr) continue;
+    for (const char* folder : {"lib64", "lib"}) libraries.push_back(std::filesystem::path(home) / folder);
   }
-  places.emplace_back("/usr/local/cuda");
-  for (const auto& place : places) {
-    for (const char* folder : {"lib64", "lib"}) {
-      std::error_code unreadable;
-      const auto file = place / folder / "stubs" / "libcuda.so";
-      if (std::filesystem::exists(file, unreadable)) return file;
-    }
+  Dl_info cudnn{};
+  if (::dladdr(reinterpret_cast<void*>(&cudnnGetVersion), &cudnn) != 0)
+    libraries.push_back(std::filesystem::path(cudnn.dli_fname).parent_path());
+  libraries.emplace_back(TRAINER_CUDA_LIBRARIES);
+  for (const auto& folder : libraries) {
+    std::error_code unreadable;
+    const auto file = folder / "stubs" / "libcuda.so";
+    if (std::filesystem::exists(file, unreadable)) return file;
   }
   return "";
 }

@@ -258,4 +258,34 @@ TEST_CASE("a GPU to plan for that nobody has described is an error at its key") 
   CHECK(half.errors.find("half.json: the description of a GPU lacks \"deviceName\"") != std::string::npos);
 }
 
+TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, and what would fit") {
+  const Workspace workspace;
+  const std::vector<std::string> words{"plan",
+                                       "--config",
+                                       kConfigs + "fashion_mnist_mlp.yaml",
+                                       "data.format=synthetic",
+                                       "device.type=cuda",
+                                       "device.model=a100",
+                                       "device.memory=80GiB"};
+  const Outcome outcome = run_trainer(words, workspace.path());
+  if (outcome.code == 69) {
+    CHECK(outcome.errors.find("device.type=cuda: ") != std::string::npos);
+    WARN(outcome.errors);
+    return;
+  }
+  INFO(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  for (const char* text : {"planned for the description of a GPU: cuDNN 9.", "NVIDIA A100-SXM4-80GB",
+                           "(an upper bound, and so is the peak)", " of 80.0 GiB", "the host's memory"}) {
+    INFO(text);
+    CHECK(outcome.output.find(text) != std::string::npos);
+  }
+  const auto plan =
+      plan_of(workspace, {words[2], words[3], words[4], words[5], "training.micro_batch_size=auto"});
+  CHECK(plan["memory"]["peak_is_bound"] == true);
+  CHECK(plan["micro_batch_size"] == 128);
+  CHECK(plan["memory"]["available_bytes"] == 85100068864 - (int64_t{1} << 30));
+  CHECK(plan["host_memory"].contains("program_bytes"));
+}
+
 }  // namespace trainer

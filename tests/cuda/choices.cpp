@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/backend_library.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/linear.h"
+#include "tests/cuda/two_backends.h"
+
+namespace trainer {
+namespace {
+
+TensorSpec tensor(const Shape& shape, DType dtype) {
+  return {.shape = shape, .dtype = dtype};
+}
+
+/// Convolutions of a residual network with one of their gradients, in each type.
+template <class Visit>
+void for_each_convolution(const Visit& visit) {
+  const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}};
+  const Shape x{32, 64, 28, 28}, w{128, 64, 3, 3}, y{32, 128, 28, 28};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const Conv2d forward(geometry, true);
+    visit({.op = forward,
+           .inputs = {tensor(x, dtype), tensor(w, dtype), tensor({128}, dtype)},
+           .outputs = {tensor(y, dtype)}});
+    const Conv2dBackwardData data(geometry, x);
+    visit({.op = data, .inputs = {tensor(y, dtype), tensor(w, dtype)}, .outputs = {tensor(x, dtype)}});
+    const Conv2dBackwardWeights weights(geometry, w, false);
+    visit({.op = weights, .inputs = {tensor(x, dtype), tensor(y, dtype)}, .outputs = {tensor(w, dtype)}});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's own description leads to the engines and workspaces that the GPU itself gets") {
+  const auto gpu = cuda_or_skip();
+  if (gpu == nullptr) return;
+  const auto inspected = nlohmann::json::parse(inspect_backend("cuda"));
+  const std::string json = inspected["devices"][0]["properties"].dump();
+  const DeviceDescription device = read_device_description(json, "the GPU here");
+  const auto described = load_backend("cuda", BackendRequest{.described = &device});
+  for_each_convolution([&](const OpContext& context) {
+    INFO(context.op.name() << " " << to_string(context.inputs[0].dtype));
+    const Choice real = gpu->select(context, OpenLayouts(context.inputs.size()));
+    const Choice planned = described->select(context, OpenLayouts(context.inputs.size()));
+    CHECK(real.algorithm == planned.algorithm);
+    CHECK(real.workspace_bytes == planned.workspace_bytes);
+    CHECK(real.implementation == planned.implementation);
+  });
+}
+
+TEST_CASE("what is timed once is chosen again without timing, and runs") {
+  if (cuda_or_skip() == nullptr) return;
+  Tuning tuning;
+  const auto timing = load_backend("cuda", BackendRequest{.tuning = &tuning});
+  const Linear linear(true);
+  const OpContext product{
+      .op = linear,
+      .inputs = {tensor({128, 784}, DType::f32), tensor({256, 784}, DType::f32), tensor({256}, DType::f32)},
+      .outputs = {tensor({128, 256}, DType::f32)}};
+  const Choice first = timing->select(product, OpenLayouts(3));
+  for_each_convolution([&](const OpContext& context) {
+    static_cast<void>(timing->select(context, OpenLayouts(context.inputs.size())));
+  });
+  CHECK(tuning.fastest.size() == 10);
+  const auto known = tuning.fastest;
+  const auto later = load_backend("cuda", BackendRequest{.tuning = &tuning});
+  CHECK(later->select(product, OpenLayouts(3)).algorithm == first.algorithm);
+  for_each_convolution([&](const OpContext& context) {
+    INFO(context.op.name() << " " << to_string(context.inputs[0].dtype));
+    CHECK(later->select(context, OpenLayouts(context.inputs.size())).algorithm ==
+          timing->select(context, OpenLayouts(context.inputs.size())).algorithm);
+  });
+  CHECK(tuning.fastest == known);
+
+  const OneOperation operation{.inputs = {{31, 33}, {10, 33}, {10}},
+                               .emit = [](Builder& build, const auto& in) {
+                                 return build.emit<Linear>({in[0], in[1], in[2]}, true);
+                               }};
+  CHECK(run_on(*later, operation, 1, 1).size() == 310);
+}
+
+}  // namespace trainer
