@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "core/base/error.h"
@@ -11,6 +12,7 @@
 #include "cuda/conversion.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
+#include "cuda/monitor.h"
 #include "cuda/timeline.h"
 
 namespace trainer::cuda {
@@ -64,6 +66,9 @@ class CudaBackend final : public Backend {
       return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
     });
     timeline_.emplace(device_.stream.get());
+    std::array<char, 32> bus{};
+    check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), 0), "asking for the GPU's place");
+    monitor_ = Monitor::open(bus.data());
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
     add_own_kernels(handlers_);
@@ -131,7 +136,9 @@ class CudaBackend final : public Backend {
     return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
   }
 
-  bool shares_host_memory() const override { return false; }
+  DeviceReading read_device() const override {
+    return monitor_ == nullptr ? DeviceReading{} : monitor_->read();
+  }
 
   /// What is free now and what its buffers hold.
   int64_t memory_bytes() const override {
@@ -171,6 +178,7 @@ class CudaBackend final : public Backend {
   }
 
   Device device_;
+  std::unique_ptr<Monitor> monitor_;  ///< null where there is none
   std::optional<Timeline> timeline_;  ///< of the stream
   Handlers handlers_;
   std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it

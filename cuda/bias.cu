@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/bias.h"
 
-#include <algorithm>
-
 #include "core/graph/ops/elementwise.h"
-#include "cuda/grid.h"
-#include "cuda/reduce.h"
+#include "cuda/rows.h"
 
 namespace trainer::cuda {
 namespace {
 
-constexpr int64_t kWarpsInBlock = kThreads / kWarp;
-
-int64_t rounded_up(int64_t count, int64_t each) {
-  return (count + each - 1) / each;
-}
+struct Plus {
+  __device__ float operator()(float sum, float value) const { return sum + value; }
+};
 
 /// y (rows, columns), eight elements at once, which may lie in several rows.
 template <class Y, class B>
@@ -32,44 +27,26 @@ __global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bo
   }
 }
 
-/// A thread sums one column of one piece of y's rows: neighbours read neighbours. partial (pieces, columns)
-template <class Y>
-__global__ void sum_pieces(const Y* y, float* partial, int64_t rows, int64_t columns, int64_t piece_rows) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * piece_rows;
-  const int64_t last = first + piece_rows < rows ? first + piece_rows : rows;
-  float sum = 0;
-  for (int64_t row = first; row < last; ++row) sum += to_float(y[row * columns + column]);
-  partial[static_cast<int64_t>(blockIdx.y) * columns + column] = sum;
-}
-
-/// A warp sums one column of partial (pieces, columns).
-template <class S>
-__global__ void sum_partials(const float* partial, S* sums, int64_t pieces, int64_t columns) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarpsInBlock + threadIdx.x / kWarp;
-  if (column >= columns) return;
-  float sum = 0;
-  for (int64_t piece = threadIdx.x % kWarp; piece < pieces; piece += kWarp)
-    sum += partial[piece * columns + column];
-  sum = warp_sum(sum);
-  if (threadIdx.x % kWarp == 0) put(sum, sums[column]);
-}
-
-/// How the rows are divided: enough pieces to fill a large GPU, few enough that summing them costs little.
-struct Pieces {
-  explicit Pieces(const Matrix& shape) {
-    constexpr int64_t kWantedBlocks = 1024, kMostPieces = 512, kLeastRows = 32;
-    const int64_t across = rounded_up(shape.columns, kThreads);
-    const int64_t wanted = std::clamp(kWantedBlocks / across, int64_t{1}, kMostPieces);
-    rows = std::max(kLeastRows, rounded_up(shape.rows, wanted));
-    count = rounded_up(shape.rows, rows);
+template <class T>
+__global__ void __launch_bounds__(kThreads) sum_part(RowWalk walk, const T* x, float* part_sums) {
+  const Column at = column_of(walk);
+  Sums own{};
+  for (int64_t row = at.row; row < at.end; row += at.step) {
+    own.a = each(Plus{}, own.a, load(x + row * walk.channels + at.channel, at.left));
   }
-  int64_t rows, count;
-};
+  own = reduce_rows(own, AddSums{});
+  if (threadIdx.y != 0 || at.left <= 0) return;
+  store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
+}
 
-dim3 grid(int64_t x, int64_t y = 1) {
-  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
+template <class T>
+__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
+    finish_sums(RowWalk walk, const float* part_sums, T* sums) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
+  const double sum = sum_parts(walk.parts, [&](int64_t part) {
+    return c < walk.channels ? static_cast<double>(part_sums[part * walk.channels + c]) : 0.0;
+  });
+  if (threadIdx.y == 0 && c < walk.channels) put(static_cast<float>(sum), sums[c]);
 }
 
 }  // namespace
@@ -89,26 +66,23 @@ cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DTyp
 }
 
 int64_t column_sums_workspace(const Matrix& shape) {
-  return Pieces(shape).count * shape.columns * static_cast<int64_t>(sizeof(float));
+  return RowWalk(shape.rows, shape.columns).parts * shape.columns * static_cast<int64_t>(sizeof(float));
 }
 
 cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
                                void* workspace, cudaStream_t stream) {
   if (shape.rows * shape.columns == 0) return cudaSuccess;
-  const Pieces pieces(shape);
-  auto* partial = static_cast<float*>(workspace);
-  // A narrow matrix takes no more lanes of a block than it has columns, in whole warps.
-  const int64_t threads = std::min<int64_t>(kThreads, rounded_up(shape.columns, kWarp) * kWarp);
+  const RowWalk walk(shape.rows, shape.columns);
+  auto* part_sums = static_cast<float*>(workspace);
   const cudaError_t status = with_storage(shape.dtype, [&](auto of_y) {
     using Y = decltype(of_y);
-    return launch(sum_pieces<Y>, grid(rounded_up(shape.columns, threads), pieces.count), grid(threads),
-                  stream, static_cast<const Y*>(y), partial, shape.rows, shape.columns, pieces.rows);
+    return launch(sum_part<Y>, walk.grid(), walk.block(), stream, walk, static_cast<const Y*>(y), part_sums);
   });
   if (status != cudaSuccess) return status;
   return with_storage(sums_dtype, [&](auto of_sums) {
     using S = decltype(of_sums);
-    return launch(sum_partials<S>, grid(rounded_up(shape.columns, kWarpsInBlock)), dim3(kThreads), stream,
-                  partial, static_cast<S*>(sums), pieces.count, shape.columns);
+    return launch(finish_sums<S>, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
+                  static_cast<S*>(sums));
   });
 }
 

@@ -2,6 +2,7 @@
 #include "cuda/channels.h"
 
 #include "core/graph/ops/channels.h"
+#include "cuda/bias.h"
 #include "cuda/handler.h"
 
 namespace trainer::cuda {
@@ -40,18 +41,23 @@ std::unique_ptr<Kernel> compile_add(const Device& device, const OpContext& conte
   });
 }
 
+Matrix rows_of(const TensorSpec& images) {
+  const Pictures pictures = pictures_of(images);
+  return {pictures.samples * pictures.pixels, pictures.channels, pictures.dtype};
+}
+
 Choice select_add_backward(const Device&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "rows");
-  choice.workspace_bytes = channel_sums_workspace_bytes(pictures_of(context.inputs[0]));
+  choice.workspace_bytes = column_sums_workspace(rows_of(context.inputs[0]));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_add_backward(const Device& device, const OpContext& context, const Choice&,
                                              const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), db_dtype = context.outputs[0].dtype,
+  return kernel(context, [rows = rows_of(context.inputs[0]), db_dtype = context.outputs[0].dtype,
                           stream = device.stream.get(), dy = slots.inputs[0], db = slots.outputs[0],
                           workspace = slots.workspace] {
-    return launch_channel_sums(pictures, db_dtype, *dy, *workspace, *db, stream);
+    return launch_column_sums(rows, *dy, *db, db_dtype, *workspace, stream);
   });
 }
 

@@ -58,28 +58,6 @@ __global__ void __launch_bounds__(kThreads)
         sums + blockIdx.z * of_picture.channels + at.channel);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) sum_part(RowWalk walk, const T* x, float* part_sums) {
-  const Column at = column_of(walk);
-  Sums own{};
-  for (int64_t row = at.row; row < at.end; row += at.step) {
-    own.a = each(Plus{}, own.a, load(x + row * walk.channels + at.channel, at.left));
-  }
-  own = reduce_rows(own, AddSums{});
-  if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
-}
-
-template <class T>
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
-    finish_sums(RowWalk walk, const float* part_sums, T* sums) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  const double sum = sum_parts(walk.parts, [&](int64_t part) {
-    return c < walk.channels ? static_cast<double>(part_sums[part * walk.channels + c]) : 0.0;
-  });
-  if (threadIdx.y == 0 && c < walk.channels) put(static_cast<float>(sum), sums[c]);
-}
-
 }  // namespace
 
 cudaError_t launch_scale_channels(const Pictures& p, const void* x, const void* s, void* y,
@@ -105,26 +83,6 @@ cudaError_t launch_picture_sums(const Pictures& p, float factor, const void* x, 
     return launch(sum_pictures<T>, grid, walk.block(), stream, walk, factor, static_cast<const T*>(x),
                   static_cast<const T*>(other), static_cast<T*>(sums));
   });
-}
-
-cudaError_t launch_channel_sums(const Pictures& p, DType sums_dtype, const void* x, void* workspace,
-                                void* sums, cudaStream_t stream) {
-  const RowWalk walk(p.samples * p.pixels, p.channels);
-  auto* part_sums = static_cast<float*>(workspace);
-  const cudaError_t status = with_storage(p.dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(sum_part<T>, walk.grid(), walk.block(), stream, walk, static_cast<const T*>(x), part_sums);
-  });
-  if (status != cudaSuccess) return status;
-  return with_storage(sums_dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(finish_sums<T>, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
-                  static_cast<T*>(sums));
-  });
-}
-
-int64_t channel_sums_workspace_bytes(const Pictures& p) {
-  return RowWalk(p.samples * p.pixels, p.channels).parts * p.channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

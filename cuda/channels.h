@@ -24,9 +24,5 @@ cudaError_t launch_add_channels(const Pictures& pictures, DType b_dtype, const v
 /// (samples, channels): factor times the sum over each picture of x, or of x * other where there is one.
 cudaError_t launch_picture_sums(const Pictures& pictures, float factor, const void* x, const void* other,
                                 void* sums, cudaStream_t stream);
-/// (channels): the sum over all samples and pixels, in a floating type.
-cudaError_t launch_channel_sums(const Pictures& pictures, DType sums_dtype, const void* x, void* workspace,
-                                void* sums, cudaStream_t stream);
-int64_t channel_sums_workspace_bytes(const Pictures& pictures);
 
 }  // namespace trainer::cuda

@@ -39,7 +39,6 @@ class DescribedBackend final : public Backend {
     return cuda::select_reorder(context, from, to);
   }
   bool works_later() const override { return true; }
-  bool shares_host_memory() const override { return false; }
   int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
 
   std::vector<std::string> remarks() const override {

@@ -93,6 +93,10 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& resul
                      {"data.unreadable_samples", unreadable.size()},
                      {"memory.planned_bytes", job.memory.total()},
                      {"memory.peak_bytes", peak_resident_bytes()}};
+  if (result.joules_per_sample > 0)
+    summary.emplace_back("device.joules_per_sample", result.joules_per_sample);
+  if (result.device_memory_bytes > 0) summary.emplace_back("device.memory_bytes", result.device_memory_bytes);
+  if (!result.throttling.empty()) summary.emplace_back("device.throttling", result.throttling);
   for (const auto& [name, value] : result.last) summary.emplace_back("validation.last." + name, value);
   for (const auto& [name, value] : result.best) summary.emplace_back("validation.best." + name, value);
   return summary;
@@ -156,6 +160,7 @@ void train(Recipe& recipe, Backend& backend, const Job& job, const Tuning& tunin
       fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
   for (const auto& [name, value] : result.last) text += fmt::format(", validation {} {:.4f}", name, value);
   log.info(text);
+  if (!result.throttling.empty()) log.warn("the device was " + result.throttling);
   log.info(fmt::format("results are in {}", directory.path().string()));
 }
 

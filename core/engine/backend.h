@@ -69,8 +69,16 @@ class Stopwatch {
   virtual double seconds(size_t i) const = 0;
 };
 
+/// How a device is doing at one moment; what it does not tell is absent.
+struct DeviceReading {
+  std::optional<double> utilization;  ///< 0 to 1
+  std::optional<double> memory_bytes, power_w, temperature_c, clock_mhz;
+  std::optional<double> energy_j;         ///< since the device was started
+  std::vector<std::string> throttled_by;  ///< why it runs slower than it could
+};
+
 /// The device: its memory, and how it runs operations. Work is done in the order in which it is put on the
-/// device: at once on the host, behind the caller's back where `works_later`.
+/// device: at once on the host, behind the caller's back, and in memory of its own, where `works_later`.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -110,8 +118,8 @@ class Backend {
   virtual Buffer allocate_batch(int64_t bytes) = 0;
   /// Bytes a program may use on this device.
   virtual int64_t memory_bytes() const = 0;
-  /// Whether that is the host's memory too, so that samples and batches count.
-  virtual bool shares_host_memory() const { return true; }
+  /// Asks the device; takes up to a few milliseconds.
+  virtual DeviceReading read_device() const { return {}; }
   /// What a reader of a plan should know about it, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
 

@@ -66,7 +66,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.validation ? 2 : 1;
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
-  auto& host = backend.shares_host_memory() ? budget.kinds : budget.host;
+  auto& host = backend.works_later() ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
   add_bytes(
       host, "samples",

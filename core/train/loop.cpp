@@ -65,6 +65,7 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
 }
 
 LoopResult TrainingLoop::run() {
+  watch_.note(executable_.backend().read_device());
   since_ = now();
   for (int64_t step = 1; step <= settings_.steps; ++step) {
     follow(step);
@@ -74,6 +75,10 @@ LoopResult TrainingLoop::run() {
     collect(last || due);
     if (validation_ && (last || due)) evaluate(step);
   }
+  result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(
+                                                    1, settings_.steps * settings_.global_batch_size));
+  result_.device_memory_bytes = watch_.most_memory_bytes();
+  result_.throttling = watch_.throttling();
   follow(settings_.steps + 1);
   out_.progress.finish();
   return result_;
@@ -119,6 +124,7 @@ void TrainingLoop::finish_step(const StepResult& result) {
   result_.training_seconds += until - since_;
   since_ = until;
   interval_.data_wait += result.data_wait;
+  interval_.host += result.host;
   if (result.phases) {
     ++interval_.timed_steps;
     interval_.phases.add(*result.phases);
@@ -166,6 +172,10 @@ void TrainingLoop::write_interval(int64_t step) {
   record.backward_ms = phase_ms(Phase::backward);
   record.update_ms = phase_ms(Phase::update);
   record.memory_bytes = resident_bytes();
+  if (executable_.backend().works_later())
+    record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
+  for (const auto& number : watch_.note(executable_.backend().read_device()))
+    record.metrics.push_back(number);
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/train/device_watch.h"
 #include "core/train/evaluation.h"
 #include "core/train/log.h"
 #include "core/train/metrics.h"
@@ -37,6 +38,9 @@ struct LoopResult {
   double training_seconds = 0;               ///< without evaluation
   double first_step_seconds = 0;             ///< from the process's start to the end of the first update
   double train_loss = 0;                     ///< mean of the last interval
+  double joules_per_sample = 0;              ///< 0 where the device does not tell
+  double device_memory_bytes = 0;            ///< the most in use, by whomever; 0 where it does not tell
+  std::string throttling;                    ///< in words; empty where the device was not slowed down
 };
 
 /// Where results go while they come in.
@@ -61,7 +65,7 @@ class TrainingLoop {
   /// Sums since the last line of metrics.
   struct Interval {
     int64_t steps = 0, timed_steps = 0;
-    double loss = 0, seconds = 0, data_wait = 0;
+    double loss = 0, seconds = 0, data_wait = 0, host = 0;
     PhaseSeconds phases;
   };
 
@@ -84,6 +88,7 @@ class TrainingLoop {
   bool warned_ = false;     ///< that data comes too slowly
   double since_ = 0;        ///< when the time of the next step began
   Interval interval_;
+  DeviceWatch watch_;
   LoopResult result_;
 };
 

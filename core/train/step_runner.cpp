@@ -28,6 +28,7 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
 
 void StepRunner::put(int64_t step, bool timed) {
   UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
+  const double began = now();
   for (int64_t i = 0; i < micro_batches_; ++i) {
     const double before = now();
     feed_.next();
@@ -38,9 +39,11 @@ void StepRunner::put(int64_t step, bool timed) {
     outputs_of_batch(i).ask();
     feed_.done();
   }
-  if (micro_batches_ == 1) return;
-  run(update_, now_put);
-  update_outputs_->ask();
+  if (micro_batches_ > 1) {
+    run(update_, now_put);
+    update_outputs_->ask();
+  }
+  now_put.host = now() - began - now_put.data_wait;
 }
 
 void StepRunner::run(size_t entry, UnderWay& step) {
@@ -54,7 +57,7 @@ bool StepRunner::ready() const {
 
 StepResult StepRunner::take() {
   const UnderWay oldest = steps_.front();
-  StepResult result{.step = oldest.step, .data_wait = oldest.data_wait};
+  StepResult result{.step = oldest.step, .data_wait = oldest.data_wait, .host = oldest.host};
   for (int64_t i = 0; i < micro_batches_; ++i) {
     Outputs& outputs = outputs_of_batch(i);
     const std::vector<double>& values = outputs.take();

@@ -14,8 +14,9 @@ namespace trainer {
 /// What a training step has come to.
 struct StepResult {
   int64_t step = 0;
-  double loss = 0;                     ///< mean over the global batch
-  double data_wait = 0;                ///< seconds
+  double loss = 0;       ///< mean over the global batch
+  double data_wait = 0;  ///< seconds
+  double host = 0;       ///< seconds that the host took to put it on the device, without the wait
   std::optional<PhaseSeconds> phases;  ///< where the step was timed
 };
 
@@ -48,7 +49,7 @@ class StepRunner {
   struct UnderWay {
     int64_t step;
     bool timed;
-    double data_wait = 0;
+    double data_wait = 0, host = 0;
     PhaseSeconds phases = {};  ///< where the device has done each run when it is put there
   };
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/engine/backend.h"
+
+namespace trainer::cuda {
+
+/// What NVIDIA's management library (NVML) says of one GPU. The library comes with the driver and is opened
+/// at run time; many machines do not have it.
+class Monitor {
+ public:
+  /// Nothing where the library or the GPU is not to be had. `pci_bus_id` is CUDA's, "0000:1b:00.0".
+  static std::unique_ptr<Monitor> open(const std::string& pci_bus_id,
+                                       const std::string& library = "libnvidia-ml.so.1");
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  /// What the GPU does not tell is absent.
+  DeviceReading read() const;
+
+ private:
+  struct Library;
+  Monitor(std::unique_ptr<Library> library, void* device);
+
+  std::unique_ptr<Library> library_;
+  void* device_;
+};
+
+}  // namespace trainer::cuda

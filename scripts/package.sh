@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes a tarball that runs without root on another x86-64 Linux of the same or a newer glibc (Debian 12: 2.36).
+#
+#   scripts/package.sh [--build DIRECTORY] [--with-tests] [OUT]
+#
+# OUT (default: build) gets trainer-VERSION-linux-x86_64.tar.gz: bin/trainer, lib/ with libtrainer_cuda.so (where it was
+# built) and every shared library but libc's and NVIDIA's, share/trainer/configs, and the licence of whatever is bundled.
+# NVIDIA's libraries are looked for by the loader: LD_LIBRARY_PATH first, then the system's folders.
+# --build packs a build that is there (default: builds the preset `release`); --with-tests adds bin/test_cuda.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build="" tests=no out=build
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build) build=${2:?"--build needs a directory"}; shift ;;
+    --with-tests) tests=yes ;;
+    -h | --help) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "package: unknown argument '$1'; see --help" >&2; exit 64 ;;
+    *) out=$1 ;;
+  esac
+  shift
+done
+
+if [ -z "$build" ]; then
+  build=build/release
+  cmake --preset release -DTRAINER_TESTS="$([ $tests = yes ] && echo ON || echo OFF)"
+  cmake --build --preset release
+fi
+
+# Part of glibc, which a program must take from where it runs; and what NVIDIA does not let others distribute.
+not_bundled='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libresolv|libcuda|libcudart|libcudnn.*|libcublas.*|libnvrtc.*|libnccl|libnvidia.*)\.so'
+
+name=trainer-$(sed -nE 's/^project\(trainer VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)-linux-x86_64
+mkdir -p "$out"
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT
+root=$staging/$name
+cmake --install "$build" --prefix "$root" --strip >/dev/null
+if [ $tests = yes ]; then
+  cp "$build"/bin/test_cuda "$root/bin/"
+fi
+
+# Name and place of each library that the given files load, those loaded by others included.
+loaded() {
+  ldd "$@" 2>/dev/null | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' | sort -u
+}
+mkdir -p "$root/lib" "$root/share/doc/trainer/licences"
+while read -r library place; do
+  [[ $library =~ $not_bundled ]] && continue
+  case $place in "$root"/*) continue ;; esac
+  cp -L "$place" "$root/lib/$library"
+  chmod 644 "$root/lib/$library"
+  # The packages' lists say /lib or /usr/lib, whichever they were made with.
+  real=$(realpath "$place")
+  package=$(dpkg-query -S "$place" "$real" "${real#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1) || true
+  if [ -z "$package" ] || [ ! -f "/usr/share/doc/$package/copyright" ]; then
+    echo "package: no licence is known for $place; install it from a package that has one" >&2
+    exit 70
+  fi
+  cp -L "/usr/share/doc/$package/copyright" "$root/share/doc/trainer/licences/$package"
+done < <(loaded "$root"/bin/* "$root"/lib/*.so)
+cp LICENSE THIRD_PARTY.md README.md "$root/share/doc/trainer/"
+
+tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
+echo "$out/$name.tar.gz: $(du -h "$out/$name.tar.gz" | cut -f1)"

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands for NVIDIA's management library in a test: one GPU at 0000:1b:00.0, which does not tell its
+// temperature and has no clock.
+#include <cstring>
+
+namespace {
+int device = 0, users = 0;
+unsigned long long millijoules = 5'000'000;
+}  // namespace
+
+extern "C" {
+int nvmlInit_v2() {
+  ++users;
+  return 0;
+}
+int nvmlShutdown() {
+  --users;
+  return 0;
+}
+int fake_nvml_users() {
+  return users;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char* place, void** handle) {
+  constexpr int kNotFound = 6;
+  if (std::strcmp(place, "0000:1b:00.0") != 0) return kNotFound;
+  *handle = &device;
+  return 0;
+}
+int nvmlDeviceGetUtilizationRates(void* handle, unsigned* rates) {
+  if (handle != &device) return 2;
+  rates[0] = 87, rates[1] = 40;
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(void*, unsigned long long* memory) {
+  memory[0] = 150'000'000'000, memory[1] = 140'000'000'000, memory[2] = 10'000'000'000;
+  return 0;
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
+  *milliwatts = 650'500;
+  return 0;
+}
+int nvmlDeviceGetTemperature(void*, int, unsigned*) {
+  constexpr int kNotSupported = 3;
+  return kNotSupported;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* sum) {
+  *sum = millijoules += 1'500;
+  return 0;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
+  *bits = 0x1 | 0x4 | 0x40;  // idle is no reason to complain about
+  return 0;
+}
+}
