@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/error.h"
 #include "core/engine/tuning.h"
 #include "core/graph/ops/conv2d.h"
 #include "cuda/bias.h"
@@ -119,22 +120,43 @@ const Selected& fastest(const Device& device, const ConvolutionGraph& whole, con
   return all[static_cast<size_t>(least)];
 }
 
+/// What a tuning names, where the library still has it.
+std::optional<Selected> remembered(const Device& device, const ConvolutionGraph& whole,
+                                   const std::string& known) {
+  for (const ConvolutionGraph& graph : {whole, without_bias(whole)}) {
+    for (const EngineChoice& engine : device.cudnn->ask(graph).choices) {
+      Selected one{graph, engine};
+      if (one.text() != known) continue;
+      try {
+        one.engine.workspace_bytes = device.cudnn->plan(graph, engine.text)->workspace_bytes();
+        return one;
+      } catch (const Error&) {  // it is timed anew
+        return std::nullopt;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
 std::optional<Selected> choose(const Device& device, const OpContext& context) {
   const ConvolutionGraph whole = graph_for(device, context);
-  const bool timed = device.tuning != nullptr && device.cudnn->on_device();
-  const std::vector<Selected> all = candidates(device, whole, timed ? kTimed : 1);
+  if (device.tuning == nullptr || !device.cudnn->on_device()) {
+    const std::vector<Selected> first = candidates(device, whole, 1);
+    return first.empty() ? std::nullopt : std::optional(first[0]);
+  }
+  const std::string key = device.cudnn->title() + ": " + whole.text();
+  const auto known = device.tuning->fastest.find(key);
+  if (known != device.tuning->fastest.end()) {
+    if (auto found = remembered(device, whole, known->second)) return found;
+  }
+  const std::vector<Selected> all = candidates(device, whole, kTimed);
   if (all.empty()) return std::nullopt;
-  if (!timed) return all[0];
-  std::string& known = device.tuning->fastest[device.cudnn->title() + ": " + whole.text()];
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Selected& one) { return one.text() == known; });
-  if (found != all.end()) return *found;
   const Selected& best = fastest(device, whole, as_matrix(context.outputs[0]), all);
   for (const Selected& one : all) {
     if (&one != &best) device.cudnn->forget(one.graph, one.engine.text);
   }
-  known = best.text();
+  device.tuning->fastest[key] = best.text();
   return best;
 }
 

@@ -99,11 +99,14 @@ std::vector<EngineChoice> Library::usable(const ConvolutionGraph& graph, size_t 
   std::vector<EngineChoice> found;
   for (EngineChoice choice : bearable(ask(graph).choices)) {
     if (found.size() == most) break;
+    const std::string name = graph.text() + " " + choice.text;
+    if (refused_.contains(name)) continue;
     if (on_device()) {
       try {
         choice.workspace_bytes = plan(graph, choice.text)->workspace_bytes();
       } catch (const Error& problem) {  // the heuristics offer what the engine refuses: the next one
         answers_[graph.text()].refusal = problem.what();
+        refused_.insert(name);
         continue;
       }
     }

@@ -3,7 +3,7 @@
 
 #include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +61,7 @@ class Library {
   std::unique_ptr<Oracle> oracle_;
   std::map<std::string, Answer> answers_;
   std::map<std::string, std::shared_ptr<const Plan>> plans_;
+  std::set<std::string> refused_;  ///< as in plans_: what the heuristics offer, but the engine does not take
 };
 
 }  // namespace trainer::cuda::cudnn
