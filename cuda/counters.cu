@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cfloat>
+
+#include "cuda/grid.h"
 #include "cuda/launch.h"
 #include "cuda/optimizer.h"
 
@@ -13,7 +16,41 @@ __global__ void add_one(const int32_t* x, const float* skip, int32_t* y) {
   *y = *x + (skip != nullptr && *skip != 0 ? 0 : 1);
 }
 
+__global__ void multiply(const float* x, const float* factor, float* y, int64_t count) {
+  const float by = *factor;
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    store(each([by](float value) { return value * by; }, load(x + i, count - i)), count - i, y + i);
+  }
+}
+
+__global__ void update_scale(LossScaling how, LossScaleState old, const float* found, LossScaleState next) {
+  float scale = *old.scale;
+  int32_t good = *old.good + 1, skipped = *old.skipped;
+  if (*found != 0) {
+    scale *= static_cast<float>(how.backoff);
+    good = 0;
+    ++skipped;
+  } else if (good == how.interval) {
+    const double grown = scale * how.growth;
+    if (grown <= FLT_MAX) scale = static_cast<float>(grown);
+    good = 0;
+  }
+  *next.scale = scale;
+  if (next.good != nullptr) *next.good = good;
+  if (next.skipped != nullptr) *next.skipped = skipped;
+}
+
 }  // namespace
+
+cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, int64_t count,
+                               cudaStream_t stream) {
+  return launch(multiply, blocks_for(count), dim3(kThreads), stream, x, factor, y, count);
+}
+
+cudaError_t launch_update_loss_scale(const LossScaling& scaling, const LossScaleState& old,
+                                     const float* found, const LossScaleState& next, cudaStream_t stream) {
+  return launch(update_scale, dim3(1), dim3(1), stream, scaling, old, found, next);
+}
 
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,
                           cudaStream_t stream) {

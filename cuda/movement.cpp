@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
 #include "cuda/handler.h"
@@ -42,6 +43,15 @@ std::unique_ptr<Kernel> compile_reorder(const Device& device, const OpContext& c
                           stream = device.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
     return launch_transpose(read, written, *x, *y, shape[0], rows, columns, stream);
   });
+}
+
+/// A cast changes the layout too where planning wants that.
+std::unique_ptr<Kernel> compile_cast(const Device& device, const OpContext& context, const Choice& choice,
+                                     const Slots& slots) {
+  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(device, context, choice, slots);
+  return kernel(context, [count = numel(context.inputs[0].shape), from = context.inputs[0].dtype,
+                          to = context.outputs[0].dtype, stream = device.stream.get(), x = slots.inputs[0],
+                          y = slots.outputs[0]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
 /// Along the channels, pictures are joined and parted with their channels last.
@@ -112,6 +122,10 @@ void add_movement(Handlers& handlers) {
     throw std::logic_error("planning chooses the layouts of a reorder");
   };
   handlers[typeid(Reorder)] = {never, compile_reorder, why_not_reorder};
+  handlers[typeid(Cast)] = {[](const Device&, const OpContext& context, const OpenLayouts& inputs) {
+                              return same_layout(context, inputs, "loop");
+                            },
+                            compile_cast, floats_only};
   handlers[typeid(Assign)] = {select_assign, compile_assign, {}};
   handlers[typeid(Concat)] = {select_parts<Concat>, compile_concat, {}};
   handlers[typeid(Slice)] = {select_parts<Slice>, compile_slice, {}};

@@ -48,6 +48,19 @@ __global__ void finish_clip(const Squares* partial, int64_t count, double max_no
   if (norm != nullptr) *norm = static_cast<float>(sum);
 }
 
+/// The squares of f32 do not overflow in double, so their sum is finite where all of them are.
+__global__ void finish_unscale(const Squares* partial, int64_t count, double max_norm, const float* scale,
+                               Unscaled to) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
+  sum = block_sum(sum);
+  if (threadIdx.x != 0) return;
+  const double norm = math::sqrt(sum) / *scale, share = max_norm / (norm + 1e-6);
+  *to.factor = static_cast<float>((share < 1 ? share : 1) / *scale);
+  if (to.found != nullptr) *to.found = sum - sum == 0 ? 0.0f : 1.0f;
+  if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
+}
+
 /// One warp for each parameter.
 __global__ void __launch_bounds__(kWarp)
     lars_ratios(const __grid_constant__ ParameterTable table, const Squares* partial, double trust,
@@ -79,17 +92,32 @@ int64_t norm_workspace_bytes(std::span<const int64_t> counts) {
   return ratios + blocks * static_cast<int64_t>(sizeof(Squares));
 }
 
-cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
-                        float* scale, float* norm, cudaStream_t stream) {
-  Squares* partial = sums_in(workspace, parameters.size());
-  int64_t count = 0;
-  const cudaError_t status = for_each_table(
+/// The sums of all parameters' parts; `count` becomes their number.
+static cudaError_t launch_sums(std::span<const ParameterPointers> parameters, Squares* partial,
+                               int64_t& count, cudaStream_t stream) {
+  return for_each_table(
       parameters, [&](const ParameterTable& table, dim3 blocks, size_t, int64_t blocks_before) {
         count = blocks_before + blocks.x;
         return launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
       });
+}
+
+cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
+                        float* scale, float* norm, cudaStream_t stream) {
+  Squares* partial = sums_in(workspace, parameters.size());
+  int64_t count = 0;
+  const cudaError_t status = launch_sums(parameters, partial, count, stream);
   if (status != cudaSuccess) return status;
   return launch(finish_clip, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, norm);
+}
+
+cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const ParameterPointers> parameters,
+                           void* workspace, const Unscaled& to, cudaStream_t stream) {
+  Squares* partial = sums_in(workspace, parameters.size());
+  int64_t count = 0;
+  const cudaError_t status = launch_sums(parameters, partial, count, stream);
+  if (status != cudaSuccess) return status;
+  return launch(finish_unscale, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, to);
 }
 
 cudaError_t launch_lars_ratios(double trust, double eps, const float* scale,

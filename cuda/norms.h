@@ -12,6 +12,14 @@ int64_t norm_workspace_bytes(std::span<const int64_t> counts);
 cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
                         float* scale, float* norm, cudaStream_t stream);
 
+/// With scaled gradients: found = 1 where any is not finite, else 0; norm = their joint 2-norm without the
+/// scale; factor = min(1, max_norm / (norm + 1e-6)) / scale. found and norm may be nullptr.
+struct Unscaled {
+  float *factor, *found, *norm;
+};
+cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const ParameterPointers> parameters,
+                           void* workspace, const Unscaled& to, cudaStream_t stream);
+
 /// Each parameter's ratio of Lars, one after another at the beginning of the workspace.
 cudaError_t launch_lars_ratios(double trust, double eps, const float* scale,
                                std::span<const ParameterPointers> parameters, void* workspace,

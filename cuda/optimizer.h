@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
 
 namespace trainer::cuda {
@@ -36,10 +37,23 @@ cudaError_t launch_sgd(const SgdRule& rule, const StepScalars& scalars,
                        cudaStream_t stream);
 cudaError_t launch_adamw(const AdamWRule& rule, const StepScalars& scalars,
                          std::span<const ParameterPointers> parameters, cudaStream_t stream);
+
 /// y = table[min(index, last)]
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,
                           cudaStream_t stream);
 /// y = x + 1, or x where *skip is not 0; skip may be null.
 cudaError_t launch_increment(const int32_t* x, const float* skip, int32_t* y, cudaStream_t stream);
+
+/// y = x * factor, all f32; y may be x.
+cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, int64_t count,
+                               cudaStream_t stream);
+/// What loss scaling keeps; the new state may be the old one's memory.
+struct LossScaleState {
+  float* scale;
+  int32_t *good, *skipped;
+};
+/// Counters of the new state may be nullptr.
+cudaError_t launch_update_loss_scale(const LossScaling& scaling, const LossScaleState& old,
+                                     const float* found, const LossScaleState& next, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -4,5 +4,5 @@ set(own_kernels
   batch_norm.cu batch_norm_backward.cu batch_norm_inference.cu bias.cu channels.cu counters.cu dropout.cu
   elementwise.cu loss.cu movement.cu norms.cu optimizer.cu pooling.cu resample.cu)
 set(own_handlers
-  batch_norm.cpp channels.cpp check.cpp conversion.cpp dropout.cpp elementwise.cpp handler.cpp loss.cpp movement.cpp
+  batch_norm.cpp channels.cpp check.cpp conversion.cpp dropout.cpp elementwise.cpp handler.cpp loss.cpp loss_scale.cpp movement.cpp
   optimizer.cpp pooling.cpp resample.cpp)

@@ -5,6 +5,7 @@
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/unary.h"
@@ -82,6 +83,17 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
 }
 
 void add_movement_cases(std::vector<KernelCase>& cases) {
+  for (const DType low : {DType::f16, DType::bf16}) {
+    for (const Shape& shape : {Shape{3, 11}, Shape{2, 1031}, Shape{2, 17, 3, 5}}) {
+      cases.push_back(
+          differentiable(fmt::format("cast {} {}", to_string(low), to_string(shape)), [=](Sketch& sketch) {
+            const TensorId narrow = sketch.build().emit<Cast>({sketch.parameter("x", shape)}, low);
+            return sketch.build().emit<Cast>({narrow}, DType::f32);
+          }));
+      cases.back().narrow = false;
+      cases.back().tolerances = narrow_tolerances(low);
+    }
+  }
   struct Joined {
     Shape first, second;
     int64_t axis;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <limits>
+#include <optional>
+
+#include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "tests/cuda/cases.h"
 
@@ -50,6 +54,51 @@ void add_step(std::vector<KernelCase>& cases, const std::string& name, std::shar
   cases.push_back({name, [=](Sketch& sketch) { draft_step(sketch, op, sizes, with); }, false});
 }
 
+/// Gradients of which one may be infinite; the scale and its counters before a step that grows it.
+void add_loss_scaling(std::vector<KernelCase>& cases) {
+  for (const auto limit : {std::optional<double>(), std::optional<double>(0.5)}) {
+    cases.push_back({fmt::format("unscale {}", limit.value_or(0)),
+                     [=](Sketch& sketch) {
+                       std::vector<TensorId> inputs{sketch.input("scale", {1}, Values::positive)};
+                       for (int64_t size : kSizes)
+                         inputs.push_back(sketch.input(fmt::format("g{}", size), {size}));
+                       const auto y = sketch.build().emit_all(std::make_shared<Unscale>(limit), inputs);
+                       sketch.output("factor", y[0]);
+                       sketch.output("found", y[1]);
+                       if (limit) sketch.output("norm", y[2]);
+                       sketch.output("product", sketch.build().emit<MultiplyBy>({inputs[3], y[0]}));
+                       sketch.loss(sketch.parameter("p", {3}));
+                     },
+                     false});
+  }
+  cases.push_back(
+      {"unscale finds what is not finite",
+       [](Sketch& sketch) {
+         const TensorId scale = sketch.input("scale", {1}, Values::positive), g = sketch.input("g", {9001});
+         sketch.values["g"][8999] = std::numeric_limits<float>::infinity();
+         const auto y = sketch.build().emit_all(std::make_shared<Unscale>(std::nullopt), {scale, g});
+         sketch.output("found", y[1]);
+         sketch.loss(sketch.parameter("p", {3}));
+       },
+       false});
+  for (const float found : {0.0f, 1.0f}) {
+    cases.push_back(
+        {fmt::format("update_loss_scale {}", found),
+         [=](Sketch& sketch) {
+           const TensorId scale = sketch.input("scale", {1}, Values::positive);
+           const TensorId good = sketch.integers("good", 1, 1), skipped = sketch.integers("skipped", 1, 9);
+           sketch.values["good"][0] = 1;
+           const TensorId seen = sketch.input("found", {1});
+           sketch.values["found"][0] = found;
+           const auto y = sketch.build().emit_all(
+               std::make_shared<UpdateLossScale>(LossScaling{.interval = 2}), {scale, good, skipped, seen});
+           for (size_t i = 0; i < 3; ++i) sketch.output(fmt::format("next {}", i), y[i]);
+           sketch.loss(sketch.parameter("p", {3}));
+         },
+         false});
+  }
+}
+
 }  // namespace
 
 void add_optimizer_cases(std::vector<KernelCase>& cases) {
@@ -83,6 +132,7 @@ void add_optimizer_cases(std::vector<KernelCase>& cases) {
                      },
                      false});
   }
+  add_loss_scaling(cases);
   cases.push_back({"table_lookup and increment",
                    [](Sketch& sketch) {
                      const TensorId table = sketch.input("table", {5});
