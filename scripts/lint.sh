@@ -115,7 +115,7 @@ check_paths() {
     '(^|[^[:alnum:]_./}-])/(work|tmp|home|root|opt|mnt|scratch|usr/local|usr/share)(/|[^[:alnum:]_-]|$)' |
     grep -vE \
       -e '^(scripts/[^:]*|[^:]*\.cmake|([^:]*/)?CMakeLists\.txt|[^:]*\.md):[0-9]+:.*/usr/local/cuda' \
-      -e '^(configs/[^:]*|scripts/[^:]*|tests/[^:]*|[^:]*\.md):[0-9]+:.*/usr/share/datasets' |
+      -e '^(configs/[^:]*|scripts/[^:]*|tests/[^:]*|[^:]*\.md):[0-9]+:.*/usr/share/(datasets|doc)' |
     sed 's/$/   <- a path of one machine/'
 }
 
