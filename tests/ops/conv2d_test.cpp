@@ -157,3 +157,29 @@ TEST_CASE("transposed convolutions have the right values and gradients") {
     });
   }
 }
+
+TEST_CASE("convolutions of many channels in bf16 run in f32 where Winograd's algorithm exists") {
+  const Case c{{1, 257, 8, 8}, 272, {.kernel = {3, 3}, .padding = {1, 1}}};
+  check_bf16([&](Sketch& sketch) { draft(sketch, c, false, false); }, 1);
+  check_bf16([&](Sketch& sketch) { draft(sketch, c, true, true); }, 2);
+
+  const auto cpu = make_cpu_backend(1, nullptr, true);
+  const Conv2d forward(c.geometry);
+  const Conv2dBackwardData backward(c.geometry, c.x);
+  auto algorithm = [&](const Operation& op, DType dtype, int64_t pixels) {
+    const Shape x{2, 257, pixels, pixels}, w{272, 257, 3, 3}, y{2, 272, pixels, pixels};
+    const bool is_forward = &op == &forward;
+    OpContext context{.op = op,
+                      .inputs = {{is_forward ? x : y, dtype}, {w, dtype}},
+                      .outputs = {{is_forward ? y : x, dtype}}};
+    if (is_forward) context.inputs.push_back({});
+    return cpu->select(context, OpenLayouts(context.inputs.size(), Layout{})).algorithm;
+  };
+  for (const Operation* op :
+       {static_cast<const Operation*>(&forward), static_cast<const Operation*>(&backward)}) {
+    INFO(op->name());
+    const std::string wide = algorithm(*op, DType::f32, 8);
+    CHECK(algorithm(*op, DType::bf16, 8) == (wide == "winograd" ? "winograd in f32" : wide));
+    CHECK(algorithm(*op, DType::bf16, 7) == "direct");
+  }
+}
