@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cuda/cudnn/convolution_graph.h"
+#include <optional>
+#include <string>
+
+#include "cuda/bias.h"
+#include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 
 namespace trainer::cuda {
 
-/// What cuDNN is asked for a convolution or one of its gradients. Bias and relu are in the graph; where the
-/// library has no fast engine for them together, `select` leaves them to an own kernel.
-cudnn::ConvolutionGraph convolution_graph(const OpContext& context);
+/// How a convolution runs: what of it cuDNN does, and on which engine. The rest of `whole` is an own
+/// kernel's.
+struct ConvolutionChoice {
+  cudnn::ConvolutionGraph whole, graph;
+  cudnn::EngineChoice engine;
+
+  bool is_split() const;
+  /// Bytes at the workspace's beginning for a gradient that is converted when cuDNN is done.
+  int64_t unconverted_bytes() const;
+  int64_t workspace_bytes() const { return unconverted_bytes() + engine.workspace_bytes; }
+  /// As it is kept in a tuning.
+  std::string text() const { return graph.text() + " by " + engine.text; }
+};
+
+/// All that the operation wants of cuDNN, and what the run wants of its numbers: bias, relu and the type of
+/// the result are in the graph.
+cudnn::ConvolutionGraph convolution_graph(const Device& device, const OpContext& context);
+/// The part that cuDNN does where own kernels do what they can.
+cudnn::ConvolutionGraph convolution_alone(cudnn::ConvolutionGraph graph);
+
+/// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
+std::optional<ConvolutionChoice> choose_convolution(const Device& device, const OpContext& context);
+
+/// What an own kernel does after `convolution_alone(whole)`. Forward: bias (nullptr: none) and relu, `from`
+/// being the bias and `to` y; else a conversion of the gradient `from` to `to`.
+cudaError_t launch_rest(const cudnn::ConvolutionGraph& whole, const void* from, void* to,
+                        cudaStream_t stream);
 
 }  // namespace trainer::cuda

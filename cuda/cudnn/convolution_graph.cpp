@@ -55,7 +55,7 @@ Descriptor geometry(const ConvolutionGraph& graph) {
 }
 
 /// The three directions number their attributes alike, from a base: alpha, beta, geometry, w, x, y.
-Descriptor convolution(const ConvolutionGraph& graph, const Descriptor& y) {
+Descriptor convolution(const ConvolutionGraph& graph, const Descriptor& w, const Descriptor& y) {
   struct Direction {
     cudnnBackendDescriptorType_t type;
     int first;
@@ -74,7 +74,7 @@ Descriptor convolution(const ConvolutionGraph& graph, const Descriptor& y) {
   made.set(attribute(0), 1.0f)
       .set(attribute(1), 0.0f)
       .set(attribute(2), geometry(graph))
-      .set(attribute(3), tensor(graph.w, graph.dtype, kW))
+      .set(attribute(3), w)
       .set(attribute(4), tensor(graph.x, graph.dtype, kX, false, graph.x_alignment))
       .set(attribute(5), y);
   made.finalize();
@@ -107,6 +107,7 @@ std::string ConvolutionGraph::text() const {
                                  fmt::join(padding, "x"), fmt::join(stride, "x"), fmt::join(dilation, "x"));
   if (bias) text += fmt::format(" bias {}", to_string(bias_dtype));
   if (relu) text += " relu";
+  if (converts()) text += fmt::format(" to {}", to_string(dw_dtype));
   if (x_alignment != 16) text += fmt::format(" aligned to {}", x_alignment);
   if (deterministic) text += " deterministic";
   return text;
@@ -114,9 +115,15 @@ std::string ConvolutionGraph::text() const {
 
 Descriptor operation_graph(const ConvolutionGraph& graph, cudnnHandle_t handle) {
   std::vector<Descriptor> operations;
-  const bool fused = graph.bias || graph.relu;
+  const bool fused = graph.bias || graph.relu, converts = graph.converts();
+  const Descriptor w = converts ? tensor(graph.w, DType::f32, kConvolved, true)  //
+                                : tensor(graph.w, graph.dtype, kW);
   Descriptor last = fused ? tensor(graph.y, DType::f32, kConvolved, true) : tensor(graph.y, graph.dtype, kY);
-  operations.push_back(convolution(graph, last));
+  operations.push_back(convolution(graph, w, last));
+  if (converts) {
+    operations.push_back(
+        pointwise(CUDNN_POINTWISE_IDENTITY, w, nullptr, tensor(graph.w, graph.dw_dtype, kW)));
+  }
   if (graph.bias) {
     const Descriptor bias = tensor({1, graph.y[1], 1, 1}, graph.bias_dtype, kBias);
     Descriptor biased =

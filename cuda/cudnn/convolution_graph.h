@@ -11,13 +11,14 @@
 namespace trainer::cuda::cudnn {
 
 /// One convolution or one of its gradients, as cuDNN is told of it: images, weights (O, C/groups, kh, kw) and
-/// results all lie channels last, all are of `dtype` but for the bias, and sums are f32. Only values, so that
-/// another process can be sent it as bytes.
+/// results all lie channels last, all are of `dtype` but for the bias and the weights' gradient, and sums are
+/// f32. Only values, so that another process can be sent it as bytes.
 struct ConvolutionGraph {
   enum class Kind : int32_t { forward, backward_data, backward_weights };
   Kind kind = Kind::forward;
   DType dtype = DType::f32;
   DType bias_dtype = DType::f32;
+  DType dw_dtype = DType::f32;  ///< backward_weights: of the result
   std::array<int64_t, 4> x{}, w{}, y{};
   std::array<int64_t, 2> padding{}, stride{}, dilation{};
   bool bias = false;  ///< forward: y = relu(conv(x, w) + bias), each part where it is wanted
@@ -26,6 +27,8 @@ struct ConvolutionGraph {
   bool tf32 = false;           ///< f32 factors may be rounded to 10 bits, for tensor cores
   bool deterministic = false;  ///< the same bits every time
 
+  /// Whether the result is of another type: the graph then converts the sums, as no engine does by itself.
+  bool converts() const { return kind == Kind::backward_weights && dw_dtype != dtype; }
   /// "forward f32 x=1x3x8x8 w=…": equal where the graphs are.
   std::string text() const;
 };

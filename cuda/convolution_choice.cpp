@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/error.h"
+#include "core/engine/arena.h"
+#include "core/engine/tuning.h"
+#include "core/graph/ops/conv2d.h"
+#include "cuda/convolution.h"
+#include "cuda/movement.h"
+#include "cuda/timing.h"
+
+namespace trainer::cuda {
+namespace {
+
+using cudnn::ConvolutionGraph;
+using cudnn::EngineChoice;
+using Kind = ConvolutionGraph::Kind;
+
+/// How many engines runtime.autotune times of each of the two graphs.
+constexpr size_t kTimed = 8;
+/// Of those that convert a gradient themselves: each is compiled first, which takes a second.
+constexpr size_t kTimedConverting = 2;
+
+std::array<int64_t, 4> extents(const Shape& shape) {
+  return {shape[0], shape[1], shape[2], shape[3]};
+}
+
+/// A batch may begin at any image of a larger one where nothing reorders it first.
+int64_t alignment(const Shape& images, DType dtype) {
+  constexpr int64_t kMost = 16;
+  if (!channels_last(images).row_major()) return kMost;
+  const int64_t image_bytes = numel(images) / images[0] * bytes_per_element(dtype);
+  return std::min(kMost, image_bytes & -image_bytes);
+}
+
+int64_t elements(const std::array<int64_t, 4>& shape) {
+  return shape[0] * shape[1] * shape[2] * shape[3];
+}
+
+int64_t bytes_of(const std::array<int64_t, 4>& shape, DType dtype) {
+  return elements(shape) * bytes_per_element(dtype);
+}
+
+bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
+  return part.bias != whole.bias || part.relu != whole.relu || part.dw_dtype != whole.dw_dtype;
+}
+
+/// What to choose from, best first: engines for the whole and engines for the convolution alone, which an own
+/// kernel follows. Bias and relu are better in cuDNN's kernel, conversions of gradients are not: no engine
+/// that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better of the two, these
+/// come last: they are slow.
+std::vector<ConvolutionChoice> candidates(const Device& device, const ConvolutionGraph& whole, size_t most) {
+  const ConvolutionGraph alone = convolution_alone(whole);
+  const bool converts = whole.converts();
+  const ConvolutionGraph &first = converts ? alone : whole, &second = converts ? whole : alone;
+  std::vector<ConvolutionChoice> found, fallbacks;
+  for (EngineChoice& engine : device.cudnn->usable(first, most))
+    (engine.fallback ? fallbacks : found).push_back({whole, first, std::move(engine)});
+  if (differ(alone, whole) && (most > 1 || found.empty())) {
+    for (EngineChoice& engine :
+         device.cudnn->usable(second, converts ? std::min(most, kTimedConverting) : most))
+      found.push_back({whole, second, std::move(engine)});
+  }
+  std::move(fallbacks.begin(), fallbacks.end(), std::back_inserter(found));
+  return found;
+}
+
+/// The fastest, by a run of each on memory of its own.
+const ConvolutionChoice& fastest(const Device& device, const std::vector<ConvolutionChoice>& all) {
+  const ConvolutionGraph& whole = all[0].whole;
+  int64_t most = 0;
+  for (const ConvolutionChoice& one : all) most = std::max(most, one.engine.workspace_bytes);
+  const DeviceMemory x = scratch_memory(bytes_of(whole.x, whole.dtype)),
+                     w = scratch_memory(bytes_of(whole.w, whole.dtype)),
+                     y = scratch_memory(bytes_of(whole.y, whole.dtype)),
+                     converted = scratch_memory(bytes_of(whole.w, DType::f32)),
+                     bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
+                     workspace = scratch_memory(most);
+  cudaStream_t stream = device.stream.get();
+  std::vector<float> times;
+  for (const ConvolutionChoice& one : all) {
+    std::vector<std::pair<int64_t, void*>> tensors{
+        {cudnn::kX, x.get()},
+        {cudnn::kW, one.graph.converts() ? converted.get() : w.get()},
+        {cudnn::kY, y.get()}};
+    if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
+    const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
+    const auto plan = device.cudnn->plan(one.graph, one.engine.text);
+    times.push_back(milliseconds(stream, [&] {
+      plan->run(addresses);
+      if (!one.is_split()) return;
+      const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;
+      check(launch_rest(whole, from, whole.converts() ? converted.get() : y.get(), stream), "timing");
+    }));
+  }
+  const auto least = std::min_element(times.begin(), times.end()) - times.begin();
+  return all[static_cast<size_t>(least)];
+}
+
+/// What a tuning names, where the library still has it.
+std::optional<ConvolutionChoice> remembered(const Device& device, const ConvolutionGraph& whole,
+                                            const std::string& known) {
+  for (const ConvolutionGraph& graph : {whole, convolution_alone(whole)}) {
+    for (const EngineChoice& engine : device.cudnn->ask(graph).choices) {
+      ConvolutionChoice one{whole, graph, engine};
+      if (one.text() != known) continue;
+      try {
+        one.engine.workspace_bytes = device.cudnn->plan(graph, engine.text)->workspace_bytes();
+        return one;
+      } catch (const Error&) {  // it is timed anew
+        return std::nullopt;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool ConvolutionChoice::is_split() const {
+  return differ(graph, whole);
+}
+
+int64_t ConvolutionChoice::unconverted_bytes() const {
+  if (graph.converts() == whole.converts()) return 0;
+  return (bytes_of(graph.w, graph.dtype) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+std::optional<ConvolutionChoice> choose_convolution(const Device& device, const OpContext& context) {
+  const ConvolutionGraph whole = convolution_graph(device, context);
+  if (device.tuning == nullptr || !device.cudnn->on_device()) {
+    const std::vector<ConvolutionChoice> first = candidates(device, whole, 1);
+    return first.empty() ? std::nullopt : std::optional(first[0]);
+  }
+  const std::string key = device.cudnn->title() + ": " + whole.text();
+  const auto known = device.tuning->fastest.find(key);
+  if (known != device.tuning->fastest.end()) {
+    if (auto found = remembered(device, whole, known->second)) return found;
+  }
+  const std::vector<ConvolutionChoice> all = candidates(device, whole, kTimed);
+  if (all.empty()) return std::nullopt;
+  const ConvolutionChoice& best = fastest(device, all);
+  for (const ConvolutionChoice& one : all) {
+    if (&one != &best) device.cudnn->forget(one.graph, one.engine.text);
+  }
+  device.tuning->fastest[key] = best.text();
+  return best;
+}
+
+ConvolutionGraph convolution_alone(ConvolutionGraph graph) {
+  graph.bias = graph.relu = false;
+  graph.bias_dtype = DType::f32;
+  if (graph.converts()) graph.dw_dtype = graph.dtype;
+  return graph;
+}
+
+cudaError_t launch_rest(const ConvolutionGraph& whole, const void* from, void* to, cudaStream_t stream) {
+  if (whole.converts()) return launch_cast(whole.dtype, whole.dw_dtype, from, to, elements(whole.w), stream);
+  const Matrix y{.rows = elements(whole.y) / whole.y[1], .columns = whole.y[1], .dtype = whole.dtype};
+  return launch_add_bias(y, to, from, whole.bias_dtype, whole.relu, stream);
+}
+
+ConvolutionGraph convolution_graph(const Device& device, const OpContext& context) {
+  ConvolutionGraph graph;
+  const Conv2dGeometry* geometry = nullptr;
+  Shape x = context.inputs[0].shape, w = context.inputs[1].shape, y = context.outputs[0].shape;
+  if (const auto* forward = dynamic_cast<const Conv2d*>(&context.op)) {
+    geometry = &forward->geometry;
+    graph.relu = forward->relu;
+    graph.bias = !context.inputs[2].shape.empty();
+    if (graph.bias) graph.bias_dtype = context.inputs[2].dtype;
+  } else if (const auto* data = dynamic_cast<const Conv2dBackwardData*>(&context.op)) {
+    graph.kind = Kind::backward_data;
+    geometry = &data->geometry;
+    std::swap(x, y);
+  } else {
+    graph.kind = Kind::backward_weights;
+    const auto& weights = dynamic_cast<const Conv2dBackwardWeights&>(context.op);
+    geometry = &weights.geometry;
+    graph.dw_dtype = context.outputs[0].dtype;
+    y = std::exchange(w, weights.w_shape);
+  }
+  graph.dtype = context.inputs[0].dtype;
+  graph.x = extents(x);
+  graph.w = extents(w);
+  graph.y = extents(y);
+  graph.padding = geometry->padding;
+  graph.stride = geometry->stride;
+  graph.dilation = geometry->dilation;
+  if (graph.kind != Kind::backward_data) graph.x_alignment = alignment(x, graph.dtype);
+  graph.tf32 = device.tf32 && graph.dtype == DType::f32;
+  graph.deterministic = device.deterministic;
+  return graph;
+}
+
+}  // namespace trainer::cuda
