@@ -45,7 +45,7 @@ class CpuBackend final : public Backend {
       for (const TensorSpec& spec : *specs) {
         if (!is_low(spec.dtype)) continue;
         const Precision needed = spec.dtype == DType::bf16 ? Precision::amp_bf16 : Precision::amp_fp16;
-        if (const auto reason = cpu::why_not(needed, emulate_bf16_)) return reason;
+        if (auto reason = cpu::why_not(needed, emulate_bf16_)) return reason;
       }
     }
     return handler->why_not ? handler->why_not(context) : std::nullopt;

@@ -48,7 +48,8 @@ inline __attribute__((always_inline)) void store(const Row& row, BFloat16* to) {
   Words words;
   std::memcpy(&words, &row, sizeof words);
   const Words rounded = (words + 0x7FFFU + (words >> 16 & 1U)) >> 16, quiet = words >> 16 | 0x40U;
-  const Halves halves = __builtin_convertvector(row == row ? rounded : quiet, Halves);
+  const auto is_number = (words & 0x7FFFFFFFU) <= 0x7F800000U;
+  const Halves halves = __builtin_convertvector(is_number ? rounded : quiet, Halves);
   std::memcpy(to, &halves, sizeof halves);
 }
 

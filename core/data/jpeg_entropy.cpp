@@ -70,8 +70,8 @@ void JpegTable::build_runs() {
   std::array<uint8_t, size_t{1} << kBits> lengths{}, symbols{};
   for (int length = 1; length <= kBits; ++length) {
     const auto at = static_cast<size_t>(length);
-    const auto begin = static_cast<std::ptrdiff_t>(first_[at] << (kBits - length)),
-               end = static_cast<std::ptrdiff_t>(end_[at] << (kBits - length));
+    const auto begin = static_cast<std::ptrdiff_t>(first_[at]) << (kBits - length),
+               end = static_cast<std::ptrdiff_t>(end_[at]) << (kBits - length);
     std::fill(lengths.begin() + begin, lengths.begin() + end, static_cast<uint8_t>(length));
     for (uint32_t code = first_[at]; code < end_[at]; ++code) {
       const auto first = symbols.begin() + static_cast<std::ptrdiff_t>(code << (kBits - length));

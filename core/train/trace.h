@@ -21,7 +21,7 @@ class Trace {
   // Times in seconds of the steady clock.
   void add_step(int64_t step, double begin, double end);
   void add_data_wait(double begin, double end);
-  void add_node(const PlannedNode& node, double begin, double end);
+  void add_node(const PlannedNode& planned, double begin, double end);
 
   /// Throws Error (exit 74) where the file cannot be written.
   void write() const;
