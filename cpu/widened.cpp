@@ -109,7 +109,7 @@ bool is_stored_narrow(const OpContext& context) {
 }  // namespace
 
 Handler widened(const std::shared_ptr<OneDnn>& onednn, const Handler& handler,
-                std::function<bool(const OpContext&)> pays, const std::string& algorithm) {
+                const std::function<bool(const OpContext&)>& pays, const std::string& algorithm) {
   auto select = [=](const OpContext& context, const OpenLayouts& inputs) {
     if (!is_stored_narrow(context) || !pays(context)) return handler.select(context, inputs);
     Choice wide = handler.select(wide_context(context), inputs);

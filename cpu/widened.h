@@ -11,6 +11,6 @@ namespace trainer::cpu {
 /// A handler that computes in f32 what is stored in bf16, where `pays(context)` and the handler then gives an
 /// algorithm that it has in f32 only: bf16 tensors are converted in the workspace, before and after.
 Handler widened(const std::shared_ptr<OneDnn>& onednn, const Handler& handler,
-                std::function<bool(const OpContext&)> pays, const std::string& algorithm);
+                const std::function<bool(const OpContext&)>& pays, const std::string& algorithm);
 
 }  // namespace trainer::cpu
