@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The package of a build, unpacked elsewhere: the program takes every library but glibc's from within, and trains.
+#   tests/package.sh SOURCES BUILD WORKSPACE
+set -euo pipefail
+sources=$1 build=$2 workspace=$3
+rm -rf "$workspace"
+mkdir -p "$workspace/unpacked"
+cd "$workspace"
+"$sources/scripts/package.sh" --build "$build" "$workspace"
+tar -xzf trainer-*.tar.gz -C unpacked --strip-components=1
+
+outside=$(env -u LD_LIBRARY_PATH ldd unpacked/bin/trainer | sed -nE 's/^\s*(\S+) => (\S+).*/\1 \2/p' | sort -u |
+  grep -v " $workspace/unpacked/" |
+  grep -vE '^(ld-linux|linux-vdso|libc|libm|libdl|librt|libpthread|libcuda|libcudart|libcudnn|libcublas|libnvrtc|libnvidia)[^ ]*\.so' || true)
+if [ -n "$outside" ]; then
+  echo "package: taken from outside:" >&2
+  echo "$outside" >&2
+  exit 1
+fi
+[ "$(find unpacked/share/doc/trainer/licences -type f -size +0 | wc -l)" -ge 5 ]
+
+cat >recipe.yaml <<'TEXT'
+version: 1
+model: {input: [1, 8, 8], layers: [{conv2d: {out_channels: 4, kernel_size: 3}}, relu, flatten, {linear: 10}]}
+data: {format: synthetic, synthetic: {train_samples: 64, val_samples: 32}}
+training: {max_duration: 1ep, global_batch_size: 16}
+TEXT
+env -i unpacked/bin/trainer --config recipe.yaml run.output_dir=run
+grep -q '"finished": true' run/summary.json
