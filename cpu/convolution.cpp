@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/conv2d.h"
 
-#include <fmt/format.h>
-#include <omp.h>
-
+#include "cpu/algorithm_choice.h"
 #include "cpu/handler.h"
 #include "cpu/onednn.h"
 #include "cpu/widened.h"
@@ -13,9 +11,6 @@ namespace {
 
 using dnnl::algorithm;
 using Descriptor = dnnl::memory::desc;
-
-constexpr const char* kWinograd = "winograd";
-constexpr const char* kDirect = "direct";
 
 /// The tensors of a convolution and its geometry in oneDNN's terms.
 struct Problem {
@@ -45,12 +40,20 @@ struct Problem {
   }
 };
 
-/// Layouts left open, or those of a choice already made.
+/// (N, C, H, W) with the channels densest.
+Descriptor channels_last(const Shape& shape, DType dtype) {
+  Descriptor any = any_layout(shape, dtype);
+  return {shape, any.data_type(), dnnl::memory::format_tag::nhwc};
+}
+
+/// Layouts left open but for those of an algorithm, or those of a choice already made.
 struct Descriptors {
   Descriptor x, w, y, bias;
 
-  explicit Descriptors(const Problem& p)
-      : x(any_layout(p.x, p.dtype)), w(any_layout(p.w, p.w_dtype)), y(any_layout(p.y, p.dtype)) {
+  Descriptors(const Problem& p, const std::string& how)
+      : x(how == kChannelsLast ? channels_last(p.x, p.dtype) : any_layout(p.x, p.dtype)),
+        w(any_layout(p.w, p.w_dtype)),
+        y(how == kChannelsLast ? channels_last(p.y, p.dtype) : any_layout(p.y, p.dtype)) {
     set_bias(p);
   }
   Descriptors(const Problem& p, const Layout& x_layout, const Layout& w_layout, const Layout& y_layout)
@@ -93,7 +96,7 @@ Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const De
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
   p.bias = p.relu = false;
   p.w_dtype = p.dtype;
-  return forward(onednn, p, Descriptors(p), algorithm::convolution_direct);
+  return forward(onednn, p, Descriptors(p, kDirect), algorithm::convolution_direct);
 }
 
 BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptors& d,
@@ -119,49 +122,6 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
           hint};
 }
 
-/// Winograd's algorithm where that suits and exists, else the direct one; with a tuning, whichever runs
-/// faster.
-class AlgorithmChoice {
- public:
-  AlgorithmChoice(std::shared_ptr<OneDnn> onednn, Tuning* tuning)
-      : onednn_(std::move(onednn)), tuning_(tuning) {}
-
-  const OneDnn& onednn() const { return *onednn_; }
-
-  /// The descriptor that make(algorithm) gives for the chosen one; its name goes into the choice.
-  template <class Primitive, class Make>
-  auto best(const OpContext& context, const Problem& p, Choice& choice, const Make& make) const {
-    if (p.suits_winograd()) {
-      try {
-        auto winograd = make(algorithm::convolution_winograd);
-        choice.algorithm = kWinograd;
-        if (tuning_ == nullptr || is_faster<Primitive>(context, winograd, make)) return winograd;
-      } catch (const dnnl::error&) {  // this processor has none
-      }
-    }
-    choice.algorithm = kDirect;
-    return make(algorithm::convolution_direct);
-  }
-
- private:
-  template <class Primitive, class Descriptor, class Make>
-  bool is_faster(const OpContext& c, const Descriptor& winograd, const Make& make) const {
-    std::string key =
-        fmt::format("{} {}, {} threads:", c.op.name(), c.op.attributes(), omp_get_max_threads());
-    for (const TensorSpec& spec : c.inputs) key += " " + to_string(spec.shape);
-    const auto [known, added] = tuning_->fastest.try_emplace(key, kWinograd);
-    if (added) {
-      const auto direct = make(algorithm::convolution_direct);
-      if (milliseconds<Primitive>(*onednn_, direct) < milliseconds<Primitive>(*onednn_, winograd))
-        known->second = kDirect;
-    }
-    return known->second == kWinograd;
-  }
-
-  std::shared_ptr<OneDnn> onednn_;
-  Tuning* tuning_;
-};
-
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2d&>(c.op);
   Problem p(op.geometry, c.inputs[0], c.inputs[1], c.outputs[0].shape);
@@ -174,8 +134,9 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
   const OneDnn& onednn = algorithms.onednn();
   const Problem p = forward_problem(c);
   Choice choice;
-  const auto found = algorithms.best<Forward>(
-      c, p, choice, [&](algorithm how) { return forward(onednn, p, Descriptors(p), how); });
+  const auto found = algorithms.best<Forward>(c, p.suits_winograd(), choice, [&](const std::string& how) {
+    return forward(onednn, p, Descriptors(p, how), algorithm_named(how));
+  });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.weights_desc(), p.w), Layout{}};
   choice.outputs = {to_layout(found.dst_desc(), p.y)};
   describe(choice, found);
@@ -204,8 +165,10 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
   const OneDnn& onednn = algorithms.onednn();
   const Problem p = backward_data_problem(c);
   Choice choice;
-  const auto found = algorithms.best<BackwardData>(
-      c, p, choice, [&](algorithm how) { return backward_data(onednn, p, Descriptors(p), how); });
+  const auto found =
+      algorithms.best<BackwardData>(c, p.suits_winograd(), choice, [&](const std::string& how) {
+        return backward_data(onednn, p, Descriptors(p, how), algorithm_named(how));
+      });
   choice.inputs = {to_layout(found.diff_dst_desc(), p.y), to_layout(found.weights_desc(), p.w)};
   choice.outputs = {to_layout(found.diff_src_desc(), p.x)};
   describe(choice, found);
@@ -235,8 +198,10 @@ Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContex
   const OneDnn& onednn = algorithms.onednn();
   const Problem p = backward_weights_problem(c);
   Choice choice;
-  const auto found = algorithms.best<BackwardWeights>(
-      c, p, choice, [&](algorithm how) { return backward_weights(onednn, p, Descriptors(p), how); });
+  const auto found =
+      algorithms.best<BackwardWeights>(c, p.suits_winograd(), choice, [&](const std::string& how) {
+        return backward_weights(onednn, p, Descriptors(p, how), algorithm_named(how));
+      });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.diff_dst_desc(), p.y)};
   choice.outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}};
   describe(choice, found);

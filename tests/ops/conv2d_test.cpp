@@ -100,11 +100,29 @@ TEST_CASE("with a tuning, an algorithm that was found fastest is used and an unk
   const std::string found = make_cpu_backend(1, &tuning)->select(context, open).algorithm;
   REQUIRE(tuning.fastest.size() == 1);
   CHECK(tuning.fastest.begin()->second == found);
-  for (const char* name : {"direct", "winograd"}) {
+  for (const char* name : {"direct", "winograd", "direct, channels last"}) {
     tuning.fastest.begin()->second = name;
     CHECK(make_cpu_backend(1, &tuning)->select(context, open).algorithm == name);
   }
   CHECK(tuning.fastest.size() == 1);
+}
+
+TEST_CASE("convolutions are right with their channels last, where a tuning says so") {
+  const Case c{{2, 33, 7, 6}, 17, {.kernel = {3, 3}, .padding = {1, 1}}};
+  auto drafted = [&](Sketch& sketch) { draft(sketch, c, true, false); };
+  Tuning tuning;
+  check_backend(*make_cpu_backend(1, &tuning), drafted, 1);
+  REQUIRE(tuning.fastest.size() == 3);
+  for (auto& [use, algorithm] : tuning.fastest) algorithm = "direct, channels last";
+  const auto cpu = make_cpu_backend(1, &tuning);
+  check_backend(*cpu, drafted, 1);
+  const Conv2d op(c.geometry);
+  const OpContext context{.op = op,
+                          .inputs = {{c.x, DType::f32}, {{17, 33, 3, 3}, DType::f32}, {{17}, DType::f32}},
+                          .outputs = {{{2, 17, 7, 6}, DType::f32}}};
+  const Choice choice = cpu->select(context, OpenLayouts(3));
+  CHECK(to_string(choice.inputs[0]) == "acdb");
+  CHECK(to_string(choice.outputs[0]) == "acdb");
 }
 
 TEST_CASE("3x3 depthwise convolutions have kernels of their own in all directions") {
