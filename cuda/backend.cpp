@@ -31,8 +31,9 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// The GPU's name; refuses where the runtime finds none, or only one that this library was not compiled for.
-std::string expect_device() {
+/// The GPU's properties; refuses where the runtime finds none, or only one that this library was not compiled
+/// for.
+cudaDeviceProp expect_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -51,13 +52,15 @@ std::string expect_device() {
     no_device(
         fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
   }
-  return properties.name;
+  return properties;
 }
 
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const BackendRequest& request) {
-    device_.name = expect_device();
+    const cudaDeviceProp properties = expect_device();
+    device_.name = properties.name;
+    device_.compute_capability = 10 * properties.major + properties.minor;
     device_.tuning = request.tuning;
     device_.tf32 = request.tf32;
     device_.deterministic = request.deterministic;
@@ -77,8 +80,9 @@ class CudaBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cuda"; }
-  /// Each operation says for itself which types it takes; tf32 came with the request.
-  std::optional<std::string> set_precision(Precision) override { return std::nullopt; }
+  std::optional<std::string> set_precision(Precision precision) override {
+    return cuda::why_not(device_, precision);
+  }
 
   std::optional<std::string> why_not(const OpContext& context) const override {
     return cuda::why_not(handlers_, context);

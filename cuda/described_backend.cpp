@@ -20,6 +20,7 @@ class DescribedBackend final : public Backend {
  public:
   explicit DescribedBackend(const BackendRequest& request) : memory_bytes_(request.described->memory_bytes) {
     device_.name = request.described->name;
+    device_.compute_capability = request.described->compute_capability;
     device_.tf32 = request.tf32;
     device_.deterministic = request.deterministic;
     device_.cudnn = cudnn::Library::described(request.described->properties, device_.name);
@@ -29,8 +30,9 @@ class DescribedBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cuda"; }
-  /// Each operation says for itself which types it takes; tf32 came with the request.
-  std::optional<std::string> set_precision(Precision) override { return std::nullopt; }
+  std::optional<std::string> set_precision(Precision precision) override {
+    return cuda::why_not(device_, precision);
+  }
   std::optional<std::string> why_not(const OpContext& context) const override {
     return cuda::why_not(handlers_, context);
   }

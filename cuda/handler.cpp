@@ -16,6 +16,19 @@ std::optional<std::string> why_not(const Handlers& handlers, const OpContext& co
   return handler->why_not ? handler->why_not(context) : std::nullopt;
 }
 
+std::optional<std::string> why_not(const Device& device, Precision precision) {
+  constexpr int kAmpere = 80;  // the first whose tensor cores know bf16 and tf32
+  const bool wants_tf32 = precision == Precision::tf32;
+  if ((wants_tf32 || precision == Precision::amp_bf16) && device.compute_capability < kAmpere) {
+    return fmt::format("{} has compute capability {}.{}, and {} begins with 8.0; write amp_fp16 or fp32",
+                       device.name, device.compute_capability / 10, device.compute_capability % 10,
+                       wants_tf32 ? "tf32" : "bf16");
+  }
+  if (wants_tf32 == device.tf32) return std::nullopt;
+  return fmt::format("{} was opened {} tf32, which the choice of engines depends on", device.name,
+                     device.tf32 ? "for" : "without");
+}
+
 std::optional<std::string> floats_only(const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;

@@ -22,7 +22,8 @@ class Library;
 /// The GPU as kernels see it: everything runs in the order in which it was put on the one stream. A device
 /// that is only described has neither stream nor cuBLASLt: handlers then choose, but nothing is compiled.
 struct Device {
-  std::string name;  ///< "NVIDIA H200"
+  std::string name;            ///< "NVIDIA H200"
+  int compute_capability = 0;  ///< 90 for 9.0
   Stream stream;
   BlasHandle blas;
   std::shared_ptr<cudnn::Library> cudnn;
@@ -63,6 +64,8 @@ void add_own_kernels(Handlers& handlers);
 const Handler* find(const Handlers& handlers, const Operation& op);
 /// The reason why none of the handlers can run this.
 std::optional<std::string> why_not(const Handlers& handlers, const OpContext& context);
+/// The reason why the device does not compute in it as it was opened, and what to write instead.
+std::optional<std::string> why_not(const Device& device, Precision precision);
 /// A reason where the first input is of whole numbers.
 std::optional<std::string> floats_only(const OpContext& context);
 /// How to turn one of the GPU's layouts into another.

@@ -27,7 +27,8 @@ void for_each_convolution(const Visit& visit) {
     const Conv2dBackwardData data(geometry, x);
     visit({.op = data, .inputs = {tensor(y, dtype), tensor(w, dtype)}, .outputs = {tensor(x, dtype)}});
     const Conv2dBackwardWeights weights(geometry, w, false);
-    visit({.op = weights, .inputs = {tensor(x, dtype), tensor(y, dtype)}, .outputs = {tensor(w, dtype)}});
+    visit(
+        {.op = weights, .inputs = {tensor(x, dtype), tensor(y, dtype)}, .outputs = {tensor(w, DType::f32)}});
   }
 }
 

@@ -98,6 +98,43 @@ TEST_CASE("the gradient of a convolution's bias is an own kernel's, in the works
   CHECK(both.workspace_bytes >= alone.workspace_bytes);
 }
 
+TEST_CASE("the gradient of f16 weights is cast from cuDNN's workspace, since no engine writes f32") {
+  const auto gpu = described(GENERATE("a100", "h200", "b200"));
+  for (const DType low : {DType::f16, DType::bf16}) {
+    const Conv2dBackwardWeights op(Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}}, {96, 64, 3, 3}, true);
+    OpContext context{.op = op,
+                      .inputs = {tensor({8, 64, 12, 12}, low), tensor({8, 96, 12, 12}, low)},
+                      .outputs = {tensor({96, 64, 3, 3}), tensor({96})}};
+    REQUIRE(!gpu->why_not(context));
+    const Choice both = gpu->select(context, OpenLayouts(2));
+    CHECK(both.implementation == "cudnn, cast, column_sums");
+    CHECK(to_string(both.outputs[0]) == "acdb");
+    context.outputs[1] = {};
+    const Choice alone = gpu->select(context, OpenLayouts(2));
+    CHECK(alone.implementation == "cudnn, cast");
+    CHECK(alone.workspace_bytes >= 96 * 64 * 3 * 3 * 2);
+    CHECK(alone.algorithm == both.algorithm);
+  }
+}
+
+TEST_CASE("bf16 and tf32 need a GPU that has them, and tf32 one that was opened for it") {
+  const auto gpu = described("a100");
+  for (const Precision precision : {Precision::fp32, Precision::amp_fp16, Precision::amp_bf16})
+    CHECK(!gpu->set_precision(precision));
+  CHECK_THAT(gpu->set_precision(Precision::tf32).value_or(""), Contains("was opened without tf32"));
+  const auto rounding = described("a100", {.tf32 = true});
+  CHECK(!rounding->set_precision(Precision::tf32));
+  CHECK_THAT(rounding->set_precision(Precision::fp32).value_or(""), Contains("was opened for tf32"));
+
+  DeviceDescription turing = shipped_device("a100");
+  turing.compute_capability = 75;
+  turing.name = "a Turing";
+  const auto old = load_backend("cuda", BackendRequest{.described = &turing, .tf32 = true});
+  CHECK(old->set_precision(Precision::amp_bf16) ==
+        "a Turing has compute capability 7.5, and bf16 begins with 8.0; write amp_fp16 or fp32");
+  CHECK_THAT(old->set_precision(Precision::tf32).value_or(""), Contains("tf32 begins with 8.0"));
+}
+
 TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with the reason") {
   const auto gpu = described("h200");
   const Convolution convolution;

@@ -105,6 +105,21 @@ TEST_CASE("a crash inside cuDNN is a refusal that names the signal, and the next
   CHECK(!oracle.ask(small_convolution()).choices.empty());
 }
 
+TEST_CASE("a gradient in f32 from f16 is cast by own kernels because only compiled engines convert it") {
+  Oracle oracle(shipped_device(GENERATE("a100", "h200", "b200")).properties);
+  ConvolutionGraph graph = small_convolution();
+  graph.kind = ConvolutionGraph::Kind::backward_weights;
+  graph.dw_dtype = DType::f16;
+  CHECK(!graph.converts());
+  const size_t many = oracle.ask(graph).choices.size();
+  graph.dw_dtype = DType::f32;
+  CHECK(graph.converts());
+  const Answer converting = oracle.ask(graph);
+  CHECK(converting.refusal.empty());
+  CHECK(!converting.choices.empty());
+  CHECK(converting.choices.size() < many);
+}
+
 TEST_CASE("graphs that differ in anything have different texts") {
   const ConvolutionGraph graph = small_convolution();
   std::vector<ConvolutionGraph> others(9, graph);
@@ -118,6 +133,9 @@ TEST_CASE("graphs that differ in anything have different texts") {
   others[7].tf32 = true;
   others[8].deterministic = true;
   for (const ConvolutionGraph& other : others) CHECK(other.text() != graph.text());
+  ConvolutionGraph gradient = others[0];
+  gradient.kind = ConvolutionGraph::Kind::backward_weights;
+  CHECK(gradient.text().ends_with(" to f32"));
   CHECK(graph.text() ==
         "forward f16 x=8x16x12x12 w=32x16x3x3 y=8x32x12x12 padding=1x1 stride=1x1 dilation=1x1");
 }

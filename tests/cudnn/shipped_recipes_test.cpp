@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <map>
+#include <string>
+#include <vector>
 
+#include "core/base/precision.h"
 #include "core/engine/backend_library.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/recipe/job.h"
@@ -24,7 +26,7 @@ OpContext context_of(const Program& program, const Node& node, DType dtype) {
     return id == kNone ? TensorSpec{} : TensorSpec{program.spec(id).shape, dtype};
   };
   for (TensorId id : node.inputs) context.inputs.push_back(spec(id));
-  for (TensorId id : node.outputs) context.outputs.push_back(spec(id));
+  context.outputs = node.op->infer(context.inputs);
   return context;
 }
 
@@ -58,7 +60,80 @@ int plan_convolutions(const Program& program, const Backend& gpu, DType dtype) {
   return planned;
 }
 
+Job job_in(const fs::path& path, Precision precision, Backend& gpu) {
+  REQUIRE(!gpu.set_precision(precision));
+  const auto recipe =
+      Recipe::load(path.string(), {"training.precision=" + std::string(to_string(precision))});
+  return make_job(*recipe, gpu);
+}
+
+bool is_product(const Operation& op) {
+  return is_convolution(op) || op.name().starts_with("linear");
+}
+
+/// Factors are of two bytes, gradients of weights and all that persists f32. Returns how many products there
+/// were.
+int check_types(const Plan& plan, DType low) {
+  for (const Tensor& tensor : plan.tensors)
+    CHECK_FALSE((is_persistent(tensor.role) && is_low(tensor.spec.dtype)));
+  const auto dtype = [&](TensorId id) { return plan.tensors[static_cast<size_t>(id)].spec.dtype; };
+  int products = 0;
+  for (const PlannedEntry& entry : plan.entries) {
+    for (const PlannedNode& planned : entry.nodes) {
+      const Node& node = planned.node;
+      if (!is_product(*node.op)) continue;
+      INFO(entry.name << ": " << node.op->name() << " of " << node.origin.path);
+      for (TensorId id : node.inputs) CHECK((id == kNone || dtype(id) == low));
+      const bool gradient = node.op->name().ends_with("backward_weights");
+      for (TensorId id : node.outputs) CHECK((id == kNone || dtype(id) == (gradient ? DType::f32 : low)));
+      ++products;
+    }
+  }
+  return products;
+}
+
+int count(const Plan& plan, std::string_view operation) {
+  int found = 0;
+  for (const PlannedEntry& entry : plan.entries) {
+    for (const PlannedNode& planned : entry.nodes) found += planned.node.op->name() == operation ? 1 : 0;
+  }
+  return found;
+}
+
 }  // namespace
+
+TEST_CASE("every shipped recipe has a plan in mixed precision, its products in the low type") {
+  const DeviceDescription device = shipped_device("h200");
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  Precision precision = Precision::amp_fp16;
+  for (const fs::path& path : shipped_recipes()) {
+    INFO(path << " in " << to_string(precision));
+    CHECK(check_types(job_in(path, precision, *gpu).plan, *low_type(precision)) > 5);
+    precision = precision == Precision::amp_fp16 ? Precision::amp_bf16 : Precision::amp_fp16;
+  }
+}
+
+TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast once, nothing reordered") {
+  const DeviceDescription device = shipped_device(GENERATE("a100", "h200", "b200"));
+  INFO(device.name);
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs/resnet50_imagenet.yaml";
+  for (const Precision precision : {Precision::amp_fp16, Precision::amp_bf16}) {
+    INFO(to_string(precision));
+    const Job job = job_in(path, precision, *gpu);
+    // In each of two training entries 53 convolutions and a linear layer with their gradients (the first
+    // layer's has none for the pictures), in evaluation the layers alone.
+    CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1) + 54);
+    CHECK(count(job.plan, "reorder") == 0);
+    // For each training entry 54 weights, a bias, the pictures, logits and their gradient; in evaluation 54
+    // biases.
+    CHECK(count(job.plan, "cast") == 2 * 58 + 110);
+    for (const PlannedNode& planned : job.plan.entries[0].nodes) {
+      if (planned.node.op->name() == "conv2d_backward_weights")
+        CHECK(planned.choice.implementation == "cudnn, cast");
+    }
+  }
+}
 
 TEST_CASE("every shipped recipe has a plan for A100, H200 and B200, its convolutions in all types") {
   const DeviceDescription device = shipped_device(GENERATE("a100", "h200", "b200"));
