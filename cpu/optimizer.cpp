@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/step_layouts.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "cpu/handler.h"
 #include "cpu/parallel.h"
@@ -123,16 +124,9 @@ std::unique_ptr<Kernel> compile_adamw(const OpContext& context, const Choice& ch
                      });
 }
 
-/// Each parameter's gradient and moments in its own layout or, where that is still open, in its gradient's.
 Choice select_step(const OpContext& context, const OpenLayouts& inputs) {
-  const auto& op = static_cast<const OptimizerStep&>(context.op);
   Choice choice = select_row_major(context, inputs);
-  for (size_t p = 0; p < op.parameters(); ++p) {
-    const std::optional<Layout>&w = inputs[op.input_of(p)], &g = inputs[op.input_of(p) + 1];
-    const Layout layout = (w ? w : g).value_or(Layout{});
-    for (size_t i = 0; i < 2 + op.moments; ++i) choice.inputs[op.input_of(p) + i] = layout;
-    for (size_t i = 0; i < 1 + op.moments; ++i) choice.outputs[op.output_of(p) + i] = layout;
-  }
+  lay_out_step(context, inputs, choice);
   return choice;
 }
 

@@ -11,8 +11,8 @@
 #include "core/base/units.h"
 #include "cuda/conversion.h"
 #include "cuda/cudnn/library.h"
-#include "cuda/handler.h"
 #include "cuda/monitor.h"
+#include "cuda/planning_backend.h"
 #include "cuda/timeline.h"
 
 namespace trainer::cuda {
@@ -55,7 +55,7 @@ cudaDeviceProp expect_device() {
   return properties;
 }
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public PlanningBackend {
  public:
   explicit CudaBackend(const BackendRequest& request) {
     const cudaDeviceProp properties = expect_device();
@@ -74,26 +74,7 @@ class CudaBackend final : public Backend {
     monitor_ = Monitor::open(bus.data());
     device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
     device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
-    add_own_kernels(handlers_);
-    add_linear(handlers_, device_);
-    add_convolution(handlers_, device_);
-  }
-
-  std::string_view name() const override { return "cuda"; }
-  std::optional<std::string> set_precision(Precision precision) override {
-    return cuda::why_not(device_, precision);
-  }
-
-  std::optional<std::string> why_not(const OpContext& context) const override {
-    return cuda::why_not(handlers_, context);
-  }
-
-  Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return find(handlers_, context.op)->select(device_, context, inputs);
-  }
-
-  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    return cuda::select_reorder(context, from, to);
+    add_handlers();
   }
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
@@ -101,7 +82,6 @@ class CudaBackend final : public Backend {
     return find(handlers_, context.op)->compile(device_, context, choice, slots);
   }
 
-  bool works_later() const override { return true; }
   int64_t point() override { return timeline_->point(); }
   bool passed(int64_t point) override { return timeline_->passed(point); }
   void wait(int64_t point) override { timeline_->wait(point); }
@@ -183,10 +163,8 @@ class CudaBackend final : public Backend {
                     human_bytes(static_cast<int64_t>(total)), human_bytes(*held_), human_bytes(others)));
   }
 
-  Device device_;
-  std::unique_ptr<Monitor> monitor_;  ///< null where there is none
-  std::optional<Timeline> timeline_;  ///< of the stream
-  Handlers handlers_;
+  std::unique_ptr<Monitor> monitor_;                              ///< null where there is none
+  std::optional<Timeline> timeline_;                              ///< of the stream
   std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it
 };
 

@@ -7,8 +7,8 @@
 #include "core/base/units.h"
 #include "cuda/backend.h"
 #include "cuda/cudnn/library.h"
-#include "cuda/handler.h"
 #include "cuda/matmul.h"
+#include "cuda/planning_backend.h"
 
 namespace trainer::cuda {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 /// What the driver, the runtime, cuDNN and cuBLASLt keep for themselves on a GPU, an estimate.
 constexpr int64_t kLibraries = int64_t{1} << 30;
 
-class DescribedBackend final : public Backend {
+class DescribedBackend final : public PlanningBackend {
  public:
   explicit DescribedBackend(const BackendRequest& request) : memory_bytes_(request.described->memory_bytes) {
     device_.name = request.described->name;
@@ -24,25 +24,9 @@ class DescribedBackend final : public Backend {
     device_.tf32 = request.tf32;
     device_.deterministic = request.deterministic;
     device_.cudnn = cudnn::Library::described(request.described->properties, device_.name);
-    add_own_kernels(handlers_);
-    add_linear(handlers_, device_);
-    add_convolution(handlers_, device_);
+    add_handlers();
   }
 
-  std::string_view name() const override { return "cuda"; }
-  std::optional<std::string> set_precision(Precision precision) override {
-    return cuda::why_not(device_, precision);
-  }
-  std::optional<std::string> why_not(const OpContext& context) const override {
-    return cuda::why_not(handlers_, context);
-  }
-  Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return find(handlers_, context.op)->select(device_, context, inputs);
-  }
-  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    return cuda::select_reorder(context, from, to);
-  }
-  bool works_later() const override { return true; }
   int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
 
   std::vector<std::string> remarks() const override {
@@ -54,8 +38,7 @@ class DescribedBackend final : public Backend {
     if (!cudnn::Oracle::knows_compiled_engines()) {
       remarks.emplace_back(
           "there is no libcuda.so.1, nor the CUDA toolkit's stub of it: engines that cuDNN compiles at run "
-          "time "
-          "are left out, and with them perhaps the best; set CUDA_HOME to a toolkit");
+          "time are left out, and with them perhaps the best; set CUDA_HOME to a toolkit");
     }
     return remarks;
   }
@@ -69,8 +52,6 @@ class DescribedBackend final : public Backend {
  private:
   [[noreturn]] static void fail() { throw std::logic_error("nothing runs on a GPU that is only described"); }
 
-  Device device_;
-  Handlers handlers_;
   int64_t memory_bytes_;
 };
 

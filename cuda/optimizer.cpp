@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/optimizer.h"
 
+#include "core/engine/step_layouts.h"
 #include "cuda/handler.h"
 #include "cuda/norms.h"
 
 namespace trainer::cuda {
 namespace {
 
-/// Each parameter's gradient and moments in its own layout or, where that is still open, in its gradient's.
 Choice select_step(const Device&, const OpContext& context, const OpenLayouts& inputs) {
-  const auto& op = static_cast<const OptimizerStep&>(context.op);
   Choice choice = row_major(context, "one walk");
-  for (size_t p = 0; p < op.parameters(); ++p) {
-    const std::optional<Layout>&w = inputs[op.input_of(p)], &g = inputs[op.input_of(p) + 1];
-    const Layout layout = (w ? w : g).value_or(Layout{});
-    for (size_t i = 0; i < 2 + op.moments; ++i) choice.inputs[op.input_of(p) + i] = layout;
-    for (size_t i = 0; i < 1 + op.moments; ++i) choice.outputs[op.output_of(p) + i] = layout;
-  }
+  lay_out_step(context, inputs, choice);
   return choice;
 }
 

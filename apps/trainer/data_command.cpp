@@ -8,7 +8,7 @@
 #include "core/data/record.h"
 #include "core/data/statistics.h"
 #include "core/recipe/job.h"
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 #include "cpu/backend.h"
 
 namespace trainer {

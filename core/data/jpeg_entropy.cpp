@@ -165,6 +165,16 @@ inline __attribute__((always_inline)) bool next(JpegBits& stream, const JpegTabl
   return true;
 }
 
+/// A block's first coefficient, which the file gives as the difference from the last block's.
+inline __attribute__((always_inline)) bool next_dc(JpegBits& stream, const JpegTable& table, int& last_dc) {
+  uint32_t run = 0;
+  int value = 0;
+  fill(stream);
+  if (!next(stream, table, run, value)) return false;
+  last_dc = static_cast<int16_t>(last_dc + value);
+  return true;
+}
+
 }  // namespace
 
 /// 56 bits hold two coefficients, of at most 16 + 11 bits each, so that every other one need fill them again.
@@ -173,9 +183,7 @@ TRAINER_MULTIVERSION bool decode_jpeg_block(JpegBits& stream, const JpegTable& d
   JpegBits bits = stream;
   uint32_t run = 0;
   int value = 0;
-  fill(bits);
-  if (!next(bits, dc, run, value)) return false;
-  last_dc = static_cast<int16_t>(last_dc + value);
+  if (!next_dc(bits, dc, last_dc)) return false;
   block[0] = static_cast<int16_t>(last_dc);
   uint32_t k = 1;
   while (k < 64) {
@@ -201,9 +209,7 @@ TRAINER_MULTIVERSION bool skip_jpeg_block(JpegBits& stream, const JpegTable& dc,
   JpegBits bits = stream;
   uint32_t run = 0;
   int value = 0;
-  fill(bits);
-  if (!next(bits, dc, run, value)) return false;
-  last_dc = static_cast<int16_t>(last_dc + value);
+  if (!next_dc(bits, dc, last_dc)) return false;
   uint32_t k = 1;
   auto take_several = [&] {
     const uint32_t codes = ac.lookup_run(bits.bits), after = k + (codes >> 8 & 0xFF);

@@ -153,17 +153,6 @@ PhaseSeconds Executable::phases(size_t entry) const {
   return spent;
 }
 
-double Executable::scalar(size_t entry, std::string_view output) const {
-  for (const NamedTensor& named : plan_.entries[entry].outputs) {
-    if (named.name != output) continue;
-    float value = 0;
-    backend_.download(&value, slots_[static_cast<size_t>(named.tensor)], 1,
-                      plan_.tensors[static_cast<size_t>(named.tensor)].spec.dtype);
-    return value;
-  }
-  throw std::logic_error(fmt::format("no output is named {}", output));
-}
-
 std::vector<float> Executable::read(TensorId id) const {
   const auto index = static_cast<size_t>(id);
   const Shape& shape = plan_.tensors[index].spec.shape;

@@ -50,11 +50,8 @@ class Executable {
   /// empty observer ends that.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
 
-  /// A tensor's memory: for tests, and for outputs on the CPU.
+  /// A tensor's memory.
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
-  /// Value of a (1)-shaped output of the last run of this entry.
-  double scalar(size_t entry, std::string_view output) const;
-
   /// A persistent tensor's elements in row-major order, whatever its layout.
   std::vector<float> read(TensorId id) const;
   void write(TensorId id, const std::vector<float>& values);

@@ -36,7 +36,7 @@ InputFeed::InputFeed(Executable& executable) : executable_(executable) {
     slot_bytes_ += align_up(bytes);
   });
   memory_ = backend.allocate(device_bytes(plan, backend));
-  done_.assign(kSlots, 0);
+  done_.assign(kSlots, backend.point());  // not before the memory is cleared
 }
 
 void InputFeed::make_room() {

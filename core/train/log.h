@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "core/train/file.h"
+#include "core/storage/file.h"
 #include "core/train/progress.h"
 
 namespace trainer {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/train/file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/units.h"
-#include "core/train/file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 namespace {

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 #include "core/train/metrics.h"
 
 namespace trainer {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/train/file.h"
+#include "core/storage/file.h"
 #include "core/train/log.h"
 #include "core/train/run_identity.h"
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 // The format is Google's "Trace Event Format": complete events ("X") with begin and duration in microseconds,
 // and a metadata event ("M") that names each row.

@@ -25,7 +25,6 @@ class Trace {
 
   /// Throws Error (exit 74) where the file cannot be written.
   void write() const;
-  const std::filesystem::path& path() const { return path_; }
 
  private:
   enum class Row { steps, data, operations };

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/train/atomic_file.h"
-#include "core/train/file.h"
+#include "core/storage/atomic_file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/unreadable_list.h"
 
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 namespace trainer {
 

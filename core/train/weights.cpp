@@ -7,7 +7,7 @@
 
 #include "core/base/version.h"
 #include "core/config/fields.h"
-#include "core/train/safetensors.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 namespace {

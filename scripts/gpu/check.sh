@@ -113,7 +113,7 @@ train() { # NAME RECIPE OVERRIDES...
 if wanted accuracy; then
   for precision in fp32 tf32 amp_bf16 amp_fp16; do
     id=accuracy_$precision
-    if train "$id" configs/fashion_mnist_cnn.yaml training.precision=$precision data.train="$data" data.val="$data"; then
+    if train "$id" configs/fashion_mnist_cnn.yaml training.precision=$precision data.train="$data/train" data.val="$data/t10k"; then
       top1=$(value "$results/runs/$id/summary.json" validation last top1)
       record "$id" "trainer --config configs/fashion_mnist_cnn.yaml device.type=cuda training.precision=$precision" "top-1 $top1"
       "$python" -c "import sys; sys.exit($top1 < 0.92)" || failed=1

@@ -117,6 +117,10 @@ void LateBackend::progress(size_t left) {
 
 void LateBackend::wait(int64_t point) {
   if (done_ < point) ++waits;
+  finish(point);
+}
+
+void LateBackend::finish(int64_t point) {
   progress(static_cast<size_t>(std::max<int64_t>(0, put_ - std::max(point, done_))));
 }
 
@@ -124,9 +128,22 @@ void LateBackend::fetch(void* host, const void* device, int64_t bytes) {
   put([=] { std::memcpy(host, device, static_cast<size_t>(bytes)); });
 }
 
-/// Copies are as late as they may be: just before what is put here next.
-void LateBackend::send(std::span<const HostCopy> copies, int64_t /*after*/) {
-  for (const HostCopy& copy : copies) fetch(copy.device, copy.host, copy.bytes);
+/// Late: just before what is put here next. Early: as soon as the point has passed.
+void LateBackend::send(std::span<const HostCopy> copies, int64_t after) {
+  if (copies_ == Copies::early) finish(after);
+  for (const HostCopy& copy : copies) {
+    if (copies_ == Copies::late) {
+      fetch(copy.device, copy.host, copy.bytes);
+    } else {
+      std::memcpy(copy.device, copy.host, static_cast<size_t>(copy.bytes));
+    }
+  }
+}
+
+Buffer LateBackend::allocate(int64_t bytes) {
+  Buffer buffer = inner_.allocate(bytes);
+  put([data = buffer.data(), bytes] { std::memset(data, 0, static_cast<size_t>(bytes)); });
+  return buffer;
 }
 
 void LateBackend::upload(void* device, const float* host, int64_t elements, DType dtype) {

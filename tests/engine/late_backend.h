@@ -10,11 +10,15 @@
 
 namespace trainer {
 
-/// Another backend that works later, as a GPU does: what is put on it is done only when somebody waits, or
-/// when `eager` of it are due at each look. Addresses are those of the moment when work was put there.
+/// Another backend that works later, as a GPU does: what is put on it, the clearing of memory included, is
+/// done only when somebody waits. Addresses are those of the moment when work was put there.
 class LateBackend final : public Backend {
  public:
-  explicit LateBackend(Backend& inner, bool records = false) : inner_(inner), records_(records) {}
+  /// Batches are copied as late as they may be, or as early.
+  enum class Copies { late, early };
+
+  explicit LateBackend(Backend& inner, bool records = false, Copies copies = Copies::late)
+      : inner_(inner), records_(records), copies_(copies) {}
 
   std::string_view name() const override { return "late"; }
   std::optional<std::string> why_not(const OpContext& context) const override {
@@ -39,7 +43,7 @@ class LateBackend final : public Backend {
   void fetch(void* host, const void* device, int64_t bytes) override;
   void send(std::span<const HostCopy> copies, int64_t after) override;
 
-  Buffer allocate(int64_t bytes) override { return inner_.allocate(bytes); }
+  Buffer allocate(int64_t bytes) override;
   Buffer allocate_batch(int64_t bytes) override { return inner_.allocate_batch(bytes); }
   int64_t memory_bytes() const override { return inner_.memory_bytes(); }
   void upload(void* device, const float* host, int64_t elements, DType dtype) override;
@@ -54,9 +58,12 @@ class LateBackend final : public Backend {
  private:
   using Work = std::function<void()>;
   void put(Work work);
+  /// Does what was put here up to a point.
+  void finish(int64_t point);
 
   Backend& inner_;
   bool records_;
+  Copies copies_;
   std::vector<Work>* recording_ = nullptr;  ///< where work goes instead while it is recorded
   std::deque<Work> queue_;
   int64_t put_ = 0, done_ = 0;

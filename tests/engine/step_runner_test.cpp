@@ -92,8 +92,10 @@ TEST_CASE("a device that works later trains the same bits, with several steps un
   CHECK(expected.losses.front() != expected.losses.back());
   CHECK(expected.rates.back() == Approx(0.2));
   CHECK(expected.evaluation.at("loss") > 0);
-  LateBackend late(*cpu);
-  CHECK(train(late, micro_batches) == expected);
+  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
+    LateBackend late(*cpu, false, copies);
+    CHECK(train(late, micro_batches) == expected);
+  }
 }
 
 TEST_CASE("what a device has kept is replayed, once for each slot of inputs and for timing") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include "core/engine/outputs.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/linear.h"
@@ -195,7 +196,7 @@ TEST_CASE("unknown names are errors of the program, not crashes") {
   bench.build.assign(bench.s, bench.x);
   bench.run([&](Session& session) {
     CHECK_THROWS_AS(session.executable().entry("nowhere"), std::logic_error);
-    CHECK_THROWS_AS(session.executable().scalar(0, "loss"), std::logic_error);
+    CHECK_THROWS_AS(Outputs(session.executable(), 0, 1).index("loss"), std::logic_error);
     CHECK_THROWS_AS(session.executable().write(bench.s, {1, 2}), std::logic_error);
     CHECK(session.executable().tensor("nowhere") == kNone);
   });

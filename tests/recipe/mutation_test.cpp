@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/recipe/recipe.h"
-#include "core/train/file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 namespace {

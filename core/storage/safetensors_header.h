@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/train/safetensors.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 

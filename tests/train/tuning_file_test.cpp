@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 using namespace trainer;
 using test::ScratchDirectory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/safetensors.h"
+#include "core/storage/safetensors.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/train/safetensors_header.h"
+#include "core/storage/safetensors_header.h"
 
 namespace trainer {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/safetensors_header.h"
+#include "core/storage/safetensors_header.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <stdexcept>
 
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {

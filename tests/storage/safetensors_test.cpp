@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/safetensors.h"
+#include "core/storage/safetensors.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {

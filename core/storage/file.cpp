@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/file.h"
+#include "core/storage/file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {

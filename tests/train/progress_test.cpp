@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/train/file.h"
+#include "core/storage/file.h"
 #include "core/train/log.h"
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {

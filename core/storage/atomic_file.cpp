@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/atomic_file.h"
+#include "core/storage/atomic_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/train/file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 namespace {

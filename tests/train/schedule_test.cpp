@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/config/value.h"
-#include "core/train/safetensors.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/base/shape.h"
-#include "core/train/atomic_file.h"
-#include "core/train/file.h"
+#include "core/storage/atomic_file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 

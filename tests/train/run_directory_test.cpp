@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/train/metrics.h"
-#include "tests/train_io/scratch_directory.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
