@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/data/checksum.h"
+#include "core/base/checksum.h"
 #include "core/data/data_error.h"
 #include "core/data/decode.h"
 #include "core/data/image_folder.h"

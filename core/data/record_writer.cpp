@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "core/data/checksum.h"
+#include "core/base/checksum.h"
 #include "core/data/record.h"
 #include "core/data/record_layout.h"
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/base/rng.h"
-#include "core/data/checksum.h"
 #include "core/data/cifar.h"
 #include "core/data/decode.h"
 #include "core/data/idx.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/data/checksum.h"
+#include "core/base/checksum.h"
 #include "core/data/decode.h"
 #include "core/data/formats.h"
 #include "core/data/image_folder.h"

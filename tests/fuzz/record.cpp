@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "core/data/checksum.h"
+#include "core/base/checksum.h"
 #include "core/data/record_layout.h"
 #include "tests/fuzz/files.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/checksum.h"
+#include "core/base/checksum.h"
 
 #define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's word
 #include <xxhash.h>

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "core/recipe/job.h"
+
+namespace trainer {
+
+/// The samples of one split with their pipeline; nothing for a validation split that the recipe leaves out.
+struct Feed {
+  std::unique_ptr<DataSource> source;
+  std::unique_ptr<DataPipeline> pipeline;
+};
+
+/// Opens a split's files and begins to make batches in the backend's memory. Samples that cannot be read are
+/// listed in `unreadable_list`. Throws Error: exit 78 where the data does not suit the network, 65 where a
+/// file is bad.
+Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split,
+               const std::filesystem::path& unreadable_list);
+
+}  // namespace trainer
