@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,6 +64,39 @@ void read_exactly(int fd, const std::filesystem::path& path, int64_t offset, std
     bytes = bytes.subspan(static_cast<size_t>(count));
     offset += count;
   }
+}
+
+int64_t file_bytes(int fd, const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) throw io_error(path, "fstat", errno);
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ExitCode::data, fmt::format("{}: is not a regular file", path.string()));
+  }
+  return status.st_size;
+}
+
+NewFile::NewFile(const std::filesystem::path& path, std::filesystem::path shown) : shown_(std::move(shown)) {
+  do {
+    fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  } while (fd_.get() < 0 && errno == EINTR);
+  if (fd_.get() < 0) throw io_error(shown_, "open of a new file", errno);
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  const int error = write_all(fd_.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (error != 0) throw io_error(shown_, "write", error);
+}
+
+void NewFile::close() {
+  if (::fsync(fd_.get()) != 0) throw io_error(shown_, "fsync", errno);
+  // Network file systems may report a full disk only here.
+  if (::close(fd_.release()) != 0) throw io_error(shown_, "close", errno);
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const FileDescriptor fd = open_file(directory, O_RDONLY | O_DIRECTORY);
+  // EINVAL: the file system cannot synchronise directories, and then has no need to.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) throw io_error(directory, "fsync", errno);
 }
 
 std::optional<std::string> read_text(const std::filesystem::path& path) {

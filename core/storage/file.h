@@ -44,6 +44,28 @@ int write_all(int fd, std::string_view bytes);
 /// first.
 void read_exactly(int fd, const std::filesystem::path& path, int64_t offset, std::span<std::byte> bytes);
 
+/// Bytes of a regular file. Throws Error: exit 74 where there is none, 65 where it is something else.
+int64_t file_bytes(int fd, const std::filesystem::path& path);
+
+/// A file that is being written, durable once closed.
+class NewFile {
+ public:
+  /// Throws Error (exit 74) where there is one already, or it cannot be made. Messages speak of `shown`.
+  NewFile(const std::filesystem::path& path, std::filesystem::path shown);
+  explicit NewFile(const std::filesystem::path& path) : NewFile(path, path) {}
+
+  void write(std::span<const std::byte> bytes);
+  /// Returns when the bytes are on the disk. Throws Error (exit 74).
+  void close();
+
+ private:
+  std::filesystem::path shown_;
+  FileDescriptor fd_;
+};
+
+/// Makes durable which files a directory holds. Throws Error (exit 74).
+void sync_directory(const std::filesystem::path& directory);
+
 /// The whole of a small file, or nothing where there is none or it cannot be read.
 std::optional<std::string> read_text(const std::filesystem::path& path);
 

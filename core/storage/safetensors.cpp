@@ -55,28 +55,30 @@ void convert(std::span<float> values, const Read& read, float (*to_float)(Stored
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
-                       const StoredMetadata& metadata,
-                       const std::function<void(size_t index, const ByteSink& sink)>& produce) {
+void compose_safetensors(const std::vector<StoredTensor>& tensors, const StoredMetadata& metadata,
+                         const TensorProducer& produce, const ByteSink& sink) {
   std::vector<StoredTensor> placed = tensors;
   const std::string header = compose_header(placed, metadata);
-  write_atomically(path, [&](const ByteSink& sink) {
-    const uint64_t length = header.size();
-    sink(std::as_bytes(std::span(&length, 1)));
-    sink(std::as_bytes(std::span(header)));
-    for (size_t i = 0; i < placed.size(); ++i) {
-      int64_t missing = placed[i].end - placed[i].begin;
-      produce(i, [&](std::span<const std::byte> bytes) {
-        missing -= static_cast<int64_t>(bytes.size());
-        sink(bytes);
-      });
-      if (missing != 0) {
-        throw Error(ExitCode::internal,
-                    fmt::format("{}: tensor \"{}\" was given {} bytes too {}", path.string(), placed[i].name,
-                                std::abs(missing), missing > 0 ? "few" : "many"));
-      }
+  const uint64_t length = header.size();
+  sink(std::as_bytes(std::span(&length, 1)));
+  sink(std::as_bytes(std::span(header)));
+  for (size_t i = 0; i < placed.size(); ++i) {
+    int64_t missing = placed[i].end - placed[i].begin;
+    produce(i, [&](std::span<const std::byte> bytes) {
+      missing -= static_cast<int64_t>(bytes.size());
+      sink(bytes);
+    });
+    if (missing != 0) {
+      throw Error(ExitCode::internal, fmt::format("tensor \"{}\" was given {} bytes too {}", placed[i].name,
+                                                  std::abs(missing), missing > 0 ? "few" : "many"));
     }
-  });
+  }
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
+                       const StoredMetadata& metadata, const TensorProducer& produce) {
+  write_atomically(path,
+                   [&](const ByteSink& sink) { compose_safetensors(tensors, metadata, produce, sink); });
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)

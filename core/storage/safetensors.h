@@ -27,11 +27,16 @@ struct StoredTensor {
 
 using StoredMetadata = std::map<std::string, std::string>;
 
-/// Writes the file atomically, its tensors in the order given; `begin` and `end` are not read. `produce(i,
-/// sink)` gives the bytes of tensor i (little-endian, row-major) in as many pieces as it likes. Throws Error.
+/// Gives the bytes of one tensor (little-endian, row-major) in as many pieces as it likes.
+using TensorProducer = std::function<void(size_t index, const ByteSink& sink)>;
+
+/// Gives the whole of a file with these tensors in the order given; `begin` and `end` are not read. Throws
+/// Error, and passes on whatever `sink` and `produce` throw.
+void compose_safetensors(const std::vector<StoredTensor>& tensors, const StoredMetadata& metadata,
+                         const TensorProducer& produce, const ByteSink& sink);
+/// The same into a file, atomically.
 void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
-                       const StoredMetadata& metadata,
-                       const std::function<void(size_t index, const ByteSink& sink)>& produce);
+                       const StoredMetadata& metadata, const TensorProducer& produce);
 
 /// A safetensors file, opened and wholly checked against the format. Throws Error: exit 65 naming file and
 /// tensor where it breaks the format, 74 where it cannot be read. Holds no tensor's data.

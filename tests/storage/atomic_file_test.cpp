@@ -100,7 +100,7 @@ TEST_CASE("a missing directory and a directory in the file's place are named") {
   const ScratchDirectory scratch;
   const auto missing = scratch / "no/a.txt";
   CHECK(error_text(ExitCode::io, [&] { write_atomically(missing, "text"); }) ==
-        missing.string() + ": open of a temporary file: No such file or directory");
+        missing.string() + ": open of a new file: No such file or directory");
   std::filesystem::create_directories(scratch / "taken/inside");
   const std::string text = error_text(ExitCode::io, [&] { write_atomically(scratch / "taken", "text"); });
   CHECK(text.find("taken: rename: ") != std::string::npos);

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/storage/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+
+#include "core/base/checksum.h"
+#include "core/storage/file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kUnfinished = ".saving-", kRemoved = ".removed-";
+
+std::string name_of(int64_t step) {
+  return fmt::format("{}{:08}", kPrefix, step);
+}
+
+/// Length and checksum of a file as it is now.
+CheckpointFile measure(const fs::path& path) {
+  const FileDescriptor fd = open_file(path, O_RDONLY);
+  CheckpointFile file{.name = path.filename().string(), .bytes = file_bytes(fd.get(), path)};
+  std::vector<std::byte> piece(size_t{1} << 20);
+  Checksum sum;
+  for (int64_t at = 0; at < file.bytes; at += static_cast<int64_t>(piece.size())) {
+    const auto count = static_cast<size_t>(std::min(file.bytes - at, static_cast<int64_t>(piece.size())));
+    read_exactly(fd.get(), path, at, std::span(piece).first(count));
+    sum.add(std::span(piece).first(count));
+  }
+  file.checksum = sum.value();
+  return file;
+}
+
+void require_whole(const fs::path& checkpoint, const CheckpointFile& expected) {
+  const fs::path path = checkpoint / expected.name;
+  std::error_code error;
+  if (!fs::exists(path, error)) throw Error(ExitCode::data, fmt::format("{}: is missing", path.string()));
+  const CheckpointFile found = measure(path);
+  if (found.bytes != expected.bytes) {
+    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, its manifest says {}", path.string(),
+                                            found.bytes, expected.bytes));
+  }
+  if (found.checksum != expected.checksum) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: is damaged: its checksum is {:016x}, its manifest says {:016x}",
+                            path.string(), found.checksum, expected.checksum));
+  }
+}
+
+void rename_directory(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(to, "rename", errno);
+}
+
+/// A path that nothing has; a process that was killed may have left names behind.
+fs::path free_path(const fs::path& root, std::string_view prefix, const std::string& name) {
+  std::error_code ignored;
+  for (int attempt = 0;; ++attempt) {
+    fs::path path = root / fmt::format("{}{}-{}-{}", prefix, name, ::getpid(), attempt);
+    if (!fs::exists(fs::symlink_status(path, ignored))) return path;
+  }
+}
+
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw io_error(path, "mkdir", error.value());
+}
+
+}  // namespace
+
+Manifest read_manifest(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kManifestFile;
+  const std::optional<std::string> text = read_text(path);
+  if (!text) throw Error(ExitCode::data, fmt::format("{}: is missing or cannot be read", path.string()));
+  return parse_manifest(*text, path.string());
+}
+
+Manifest verify_checkpoint(const fs::path& checkpoint) {
+  Manifest manifest = read_manifest(checkpoint);
+  const int64_t named = checkpoint_step(checkpoint);
+  if (named >= 0 && named != manifest.step) {
+    throw Error(ExitCode::data, fmt::format("{}: is of step {}, its directory's name says {}",
+                                            (checkpoint / kManifestFile).string(), manifest.step, named));
+  }
+  for (const CheckpointFile& file : manifest.files) require_whole(checkpoint, file);
+  return manifest;
+}
+
+int64_t checkpoint_step(const fs::path& checkpoint) {
+  const std::string name = checkpoint.filename().string();
+  if (!name.starts_with(kPrefix)) return -1;
+  int64_t step = -1;
+  const char* end = name.data() + name.size();
+  const auto [stop, status] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return status == std::errc{} && stop == end && name == name_of(step) ? step : -1;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& root) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    if (checkpoint_step(entry->path()) >= 0) found.push_back(entry->path());
+  }
+  std::ranges::sort(found, std::greater<>(), checkpoint_step);
+  return found;
+}
+
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path aside = free_path(checkpoint.parent_path(), kRemoved, checkpoint.filename().string());
+  rename_directory(checkpoint, aside);
+  std::error_code error;
+  fs::remove_all(aside, error);
+  if (error) throw io_error(aside, "remove", error.value());
+}
+
+void remove_leftovers(const fs::path& root) {
+  std::vector<fs::path> left;
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) left.push_back(entry->path());
+  }
+  for (const fs::path& path : left) fs::remove_all(path, error);  // what cannot be removed is in nobody's way
+}
+
+CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(root) {
+  manifest_.step = step;
+  make_directory(root_);
+  const fs::path path = free_path(root_, kUnfinished, name_of(step));
+  make_directory(path);
+  temporary_ = path;
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+void CheckpointWriter::add(const std::string& name, const std::function<void(const ByteSink&)>& produce) {
+  NewFile file(temporary_ / name);
+  Checksum sum;
+  int64_t bytes = 0;
+  produce([&](std::span<const std::byte> piece) {
+    file.write(piece);
+    sum.add(piece);
+    bytes += static_cast<int64_t>(piece.size());
+  });
+  file.close();
+  manifest_.files.push_back({name, bytes, sum.value()});
+}
+
+fs::path CheckpointWriter::commit() {
+  for (const CheckpointFile& file : manifest_.files) require_whole(temporary_, file);
+  const std::string text = to_text(manifest_);
+  NewFile file(temporary_ / kManifestFile);
+  file.write(std::as_bytes(std::span(text)));
+  file.close();
+  sync_directory(temporary_);
+  const fs::path path = root_ / name_of(manifest_.step);
+  std::error_code ignored;
+  // One of the same step is there where it turned out to be damaged, and training has come here again.
+  if (fs::exists(path, ignored)) remove_checkpoint(path);
+  rename_directory(temporary_, path);
+  temporary_.clear();
+  sync_directory(root_);
+  return path;
+}
+
+}  // namespace trainer

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+
+/// A checkpoint is a directory `step-00000100` of these files and `manifest.txt`, which lists them and is
+/// written last. A directory is given that name once all of it is on the disk, so a name that is there is
+/// whole unless something has damaged it since.
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kAveragesFile = "model_ema.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+constexpr const char* kManifestFile = "manifest.txt";
+
+struct CheckpointFile {
+  std::string name;
+  int64_t bytes = 0;
+  uint64_t checksum = 0;  ///< XXH3 of 64 bits
+  bool operator==(const CheckpointFile&) const = default;
+};
+
+struct Manifest {
+  int64_t step = 0;
+  std::vector<CheckpointFile> files;
+  int64_t bytes() const;
+  bool operator==(const Manifest&) const = default;
+};
+
+/// As text, each line of which parse_manifest wants exactly so; the last one has the checksum of the others.
+std::string to_text(const Manifest& manifest);
+/// Throws Error (exit 65) naming `file` and what is wrong.
+Manifest parse_manifest(std::string_view text, const std::string& file);
+
+/// Throws Error (exit 65) where there is none or it is damaged.
+Manifest read_manifest(const std::filesystem::path& checkpoint);
+/// Reads every byte. Throws Error (exit 65) naming the file that is missing or damaged.
+Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
+
+/// The checkpoints in a directory by their names, the newest first; not looked into.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
+/// The step that a checkpoint's name says, or -1 for other names.
+int64_t checkpoint_step(const std::filesystem::path& checkpoint);
+/// Removes a checkpoint so that no half of it is ever under its name. Throws Error (exit 74).
+void remove_checkpoint(const std::filesystem::path& checkpoint);
+/// Removes what saves that were cut short have left.
+void remove_leftovers(const std::filesystem::path& root);
+
+/// Writes one checkpoint: its files, then commit(). Nothing of it remains unless that succeeds.
+class CheckpointWriter {
+ public:
+  /// Below `root`, which is made where it is missing. Throws Error (exit 74), as all of the following.
+  CheckpointWriter(const std::filesystem::path& root, int64_t step);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();
+
+  void add(const std::string& name, const std::function<void(const ByteSink&)>& produce);
+  /// Reads back what was written, then gives the directory its name. Returns that.
+  std::filesystem::path commit();
+  const Manifest& manifest() const { return manifest_; }
+
+ private:
+  std::filesystem::path root_, temporary_;
+  Manifest manifest_;
+};
+
+}  // namespace trainer
