@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "core/graph/ops/reorder.h"
 #include "cpu/handler.h"
@@ -37,6 +38,12 @@ class CpuBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cpu"; }
+
+  std::map<std::string, std::string> facts() const override {
+    return {{"onednn", onednn_version()},
+            {"processor", processor_name()},
+            {"threads", std::to_string(omp_get_max_threads())}};
+  }
 
   std::optional<std::string> why_not(const OpContext& context) const override {
     const cpu::Handler* handler = find(context);
@@ -124,6 +131,14 @@ int available_threads() {
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
   return std::max(1, CPU_COUNT(&allowed));
+}
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  }
+  return "unknown";
 }
 
 std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {

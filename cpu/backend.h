@@ -18,6 +18,9 @@ std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr,
 /// Cores that the process's affinity allows.
 int available_threads();
 
+/// As Linux names the first processor.
+std::string processor_name();
+
 /// "2.6.3"
 std::string onednn_version();
 

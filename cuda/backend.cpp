@@ -77,6 +77,13 @@ class CudaBackend final : public PlanningBackend {
     add_handlers();
   }
 
+  std::map<std::string, std::string> facts() const override {
+    return {{"gpu", device_.name},
+            {"cuda", version_text(CUDART_VERSION)},
+            {"cudnn", device_.cudnn->title()},
+            {"cublaslt", std::to_string(cublasLtGetVersion())}};
+  }
+
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
     return find(handlers_, context.op)->compile(device_, context, choice, slots);
@@ -96,6 +103,10 @@ class CudaBackend final : public PlanningBackend {
     check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                           device_.stream.get()),
           "copying from the GPU");
+  }
+
+  void store(void* device, const void* host, int64_t bytes) override {
+    copy(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice);
   }
 
   Buffer allocate(int64_t bytes) override {

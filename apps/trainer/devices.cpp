@@ -20,9 +20,9 @@ std::unique_ptr<Backend> plan_for(const std::string& model, const Recipe& recipe
 
 }  // namespace
 
-std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use) {
+std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads) {
   if (recipe.device.type == "cpu") {
-    return make_cpu_backend(static_cast<int>(recipe.device.threads),
+    return make_cpu_backend(static_cast<int>(recipe.device.threads > 0 ? recipe.device.threads : threads),
                             recipe.runtime.autotune ? &tuning : nullptr, recipe.device.emulate_bf16);
   }
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
@@ -45,8 +45,9 @@ void set_precision(const Recipe& recipe, Backend& backend) {
           fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));
 }
 
-Tuning earlier_tuning(const Recipe& recipe) {
+Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from) {
   if (!recipe.runtime.autotune) return {};
+  if (from != nullptr) return {.fastest = from->state.algorithms};
   return load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
@@ -20,15 +19,6 @@ using Json = nlohmann::ordered_json;
 
 void print(const std::string& what, const std::string& found) {
   fmt::print("  {:<16} {}\n", what, found);
-}
-
-/// As Linux names the first processor.
-std::string processor_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
-  }
-  return "unknown";
 }
 
 void print_cpu() {

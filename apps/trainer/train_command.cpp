@@ -6,9 +6,15 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
+#include "apps/trainer/start.h"
 #include "core/recipe/feed.h"
 #include "core/recipe/job.h"
+#include "core/train/checkpoint_files.h"
+#include "core/train/loop.h"
+#include "core/train/process.h"
 #include "core/train/run_directory.h"
+#include "core/train/stop.h"
+#include "core/train/time_limit.h"
 #include "core/train/tuning_file.h"
 #include "core/train/weights.h"
 
@@ -24,7 +30,7 @@ int64_t parameter_count(const Program& program) {
 }
 
 void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
-              Log& log) {
+              const Start& start, Log& log) {
   const TrainingSection& training = recipe.training;
   log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
@@ -37,17 +43,22 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
     log.info(fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits",
                          training.micro_batch(), training.global_batch_size));
   }
-  if (directory.state() == RunDirectory::State::unfinished) {
-    log.warn("an earlier run of this recipe was not finished; it starts again from step 0");
+  for (const std::string& note : start.notes) log.warn(note);
+  if (start.from) {
+    log.info(fmt::format("goes on after step {}, from {}", start.step(), start.from->checkpoint.string()));
+    for (const std::string& departure : departures(recipe, start, backend)) log.warn(departure);
+  } else if (directory.state() == RunDirectory::State::unfinished) {
+    log.warn(
+        "an earlier run of this recipe was stopped before its first checkpoint; it starts again from step 0");
   }
 }
 
-Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& result,
+Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
                    const UnreadableList& unreadable) {
   Summary summary = {{"finished", true},
                      {"run.name", recipe.run.name},
                      {"steps", job.settings.steps},
-                     {"training.loss", result.train_loss},
+                     {"training.loss", state.train_loss},
                      {"training.seconds", result.training_seconds},
                      {"training.first_step_seconds", result.first_step_seconds},
                      {"data.unreadable_samples", unreadable.size()},
@@ -57,19 +68,9 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopResult& resul
     summary.emplace_back("device.joules_per_sample", result.joules_per_sample);
   if (result.device_memory_bytes > 0) summary.emplace_back("device.memory_bytes", result.device_memory_bytes);
   if (!result.throttling.empty()) summary.emplace_back("device.throttling", result.throttling);
-  for (const auto& [name, value] : result.last) summary.emplace_back("validation.last." + name, value);
-  for (const auto& [name, value] : result.best) summary.emplace_back("validation.best." + name, value);
+  for (const auto& [name, value] : state.last) summary.emplace_back("validation.last." + name, value);
+  for (const auto& [name, value] : state.best) summary.emplace_back("validation.best." + name, value);
   return summary;
-}
-
-/// A run that ends early, perhaps for too many unreadable samples, still names those it found.
-LoopResult run_loop(TrainingLoop& loop, UnreadableList& unreadable) {
-  try {
-    return loop.run();
-  } catch (...) {
-    unreadable.report();
-    throw;
-  }
 }
 
 /// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
@@ -85,69 +86,132 @@ Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
   }
 }
 
-/// Trains in a directory that is this process's own now.
-void train(Recipe& recipe, Backend& backend, const Job& job, const Tuning& tuning, RunDirectory& directory,
-           Progress& progress, Log& log, int64_t profiled_steps) {
-  const std::filesystem::path list = directory.file("bad_samples.txt");
-  const Feed train_feed = open_feed(recipe, job, backend, Split::train, list);
-  const Feed validation_feed = open_feed(recipe, job, backend, Split::val, list);
-  Executable executable = open_executable(recipe, backend, job);
+/// What the first step of this process finds.
+void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start) {
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
+  if (start.from) {
+    load_checkpoint(executable, start.from->checkpoint);
+    return;
+  }
   if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
   if (job.settings.averages) start_averages(executable);
+}
 
-  directory.begin(recipe.to_yaml(false), log);
-  if (recipe.runtime.autotune) save_tuning(tuning, directory.file(kTuningFile));
-  announce(recipe, job, backend, directory, log);
+/// A run that ends early, perhaps for too many unreadable samples, still names those it found.
+std::string run_loop(TrainingLoop& loop, const LoopState& from, UnreadableList& unreadable) {
+  try {
+    return loop.run(from);
+  } catch (...) {
+    unreadable.report();
+    throw;
+  }
+}
+
+/// A run on its way: what all of its parts need.
+struct Session {
+  Recipe& recipe;
+  Backend& backend;
+  const Job& job;
+  const Tuning& tuning;
+  const Start& start;
+  RunDirectory& directory;
+  StopSignals& signals;
+  Progress& progress;
+  Log& log;
+};
+
+/// All steps are done: what is left of the run for others.
+void finish(const Session& run, const Executable& executable, const TrainingLoop& loop,
+            const LoopResult& result, const UnreadableList& unreadable) {
+  const RunDirectory& directory = run.directory;
+  save_weights(executable, directory.file(kModelFile));
+  if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile));
+  write_summary(directory.file("summary.json"),
+                summary_of(run.recipe, run.job, loop.state(), result, unreadable));
+  std::string text =
+      fmt::format("done: {} steps in {}", run.job.settings.steps, human_seconds(result.training_seconds));
+  for (const auto& [name, value] : loop.state().last)
+    text += fmt::format(", validation {} {:.4f}", name, value);
+  run.log.info(text);
+  if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
+  run.log.info(fmt::format("results are in {}", directory.path().string()));
+}
+
+/// Trains in a directory that is this process's own now.
+int train(const Session& run, int64_t profiled_steps) {
+  Recipe& recipe = run.recipe;
+  const Job& job = run.job;
+  const RunDirectory& directory = run.directory;
+  const std::filesystem::path list = directory.file("bad_samples.txt");
+  const Feed train_feed = open_feed(recipe, job, run.backend, Split::train, list);
+  const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
+  Executable executable = open_executable(recipe, run.backend, job);
+  fill(executable, recipe, job, run.start);
+
+  run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
+  if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
+  announce(recipe, job, run.backend, directory, run.start, run.log);
   MetricsWriter metrics(directory.file("metrics.jsonl"));
-  UnreadableList unreadable(list, log);
+  UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const Feed* feed : {&train_feed, &validation_feed}) {
     if (feed->source) unreadable.watch(*feed->source);
   }
   Trace trace(directory.file("trace.json"), profiled_steps);
+  Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints,
+                          lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
+  checkpoints.set_order(job.settings.global_batch_size, job.settings.samples_per_epoch);
+  const TimeLimit limit(recipe.run.max_wall_time);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
-                     .progress = progress,
-                     .log = log,
+                     .progress = run.progress,
+                     .log = run.log,
                      .unreadable = unreadable,
-                     .trace = profiled_steps > 0 ? &trace : nullptr});
-  const LoopResult result = run_loop(loop, unreadable);
-  save_weights(executable, directory.file("model.safetensors"));
-  if (job.settings.averages) save_averages(executable, directory.file("model_ema.safetensors"));
-  write_summary(directory.file("summary.json"), summary_of(recipe, job, result, unreadable));
-
-  std::string text =
-      fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
-  for (const auto& [name, value] : result.last) text += fmt::format(", validation {} {:.4f}", name, value);
-  log.info(text);
-  if (!result.throttling.empty()) log.warn("the device was " + result.throttling);
-  log.info(fmt::format("results are in {}", directory.path().string()));
+                     .trace = profiled_steps > 0 ? &trace : nullptr},
+                    &checkpoints, [&] {
+                      if (run.signals.asked()) return run.signals.name();
+                      return limit.reason(checkpoints.longest_seconds());
+                    });
+  run.signals.watch_loop();
+  const std::string stopped_for =
+      run_loop(loop, run.start.from ? run.start.from->state.loop : LoopState{}, unreadable);
+  const LoopResult result = loop.result();
+  if (stopped_for.empty()) {
+    finish(run, executable, loop, result, unreadable);
+    return static_cast<int>(ExitCode::done);
+  }
+  run.log.info(fmt::format("saved after step {} of {}; the same command goes on from there",
+                           loop.state().step, job.settings.steps));
+  return static_cast<int>(ExitCode::requeue);
 }
 
 }  // namespace
 
 int train_command(const Arguments& arguments) {
+  StopSignals signals;
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     fmt::print("{}", recipe->to_yaml(true));
     return 0;
   }
+  signals.set_grace(recipe->run.grace_period);
   require_data(*recipe);
-  Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train);
+  const Start start = choose_start(*recipe);
+  Tuning tuning = earlier_tuning(*recipe, start.from ? &*start.from : nullptr);
+  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train, earlier_threads(start));
   set_precision(*recipe, *backend);
   const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   Log log(progress);
-  RunDirectory directory(recipe->output_directory(), recipe->identity());
+  RunDirectory directory(recipe->output_directory(), recipe->identity(), recipe->run.allow_changes);
   if (directory.state() == RunDirectory::State::finished) {
     log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
     return 0;
   }
-  train(*recipe, *backend, job, tuning, directory, progress, log, arguments.profiled_steps);
-  return 0;
+  require_unchanged(*recipe, start);
+  return train({*recipe, *backend, job, tuning, start, directory, signals, progress, log},
+               arguments.profiled_steps);
 }
 
 }  // namespace trainer

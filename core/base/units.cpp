@@ -18,6 +18,12 @@ std::optional<std::pair<int64_t, std::string_view>> split_number(std::string_vie
   return std::pair{count, text.substr(static_cast<size_t>(end - text.data()))};
 }
 
+struct TimeUnit {
+  std::string_view name;
+  int64_t seconds;
+};
+constexpr std::array<TimeUnit, 3> kTimeUnits = {{{"h", 3600}, {"min", 60}, {"s", 1}}};
+
 constexpr std::array<std::string_view, 5> kByteUnits = {"", "KiB", "MiB", "GiB", "TiB"};
 
 }  // namespace
@@ -36,6 +42,41 @@ std::string to_string(const Duration& duration) {
 
 int64_t batches_in(const Duration& duration, int64_t batches_per_epoch) {
   return duration.unit == Duration::Unit::batches ? duration.count : duration.count * batches_per_epoch;
+}
+
+std::optional<TimeSpan> parse_time_span(std::string_view text) {
+  const auto parts = split_number(text);
+  if (!parts || parts->first < 0) return std::nullopt;
+  for (const TimeUnit& unit : kTimeUnits) {
+    int64_t seconds = 0;
+    if (parts->second != unit.name) continue;
+    if (__builtin_mul_overflow(parts->first, unit.seconds, &seconds)) return std::nullopt;
+    return TimeSpan{seconds};
+  }
+  return std::nullopt;
+}
+
+std::string to_string(const TimeSpan& span) {
+  for (const TimeUnit& unit : kTimeUnits) {
+    if (span.seconds % unit.seconds == 0 && (span.seconds != 0 || unit.seconds == 1))
+      return fmt::format("{}{}", span.seconds / unit.seconds, unit.name);
+  }
+  return "";
+}
+
+int64_t Cadence::count() const {
+  if (const auto* span = std::get_if<TimeSpan>(&value)) return span->seconds;
+  return std::get<Duration>(value).count;
+}
+
+std::optional<Cadence> parse_cadence(std::string_view text) {
+  if (const auto duration = parse_duration(text)) return Cadence{*duration};
+  if (const auto span = parse_time_span(text)) return Cadence{*span};
+  return std::nullopt;
+}
+
+std::string to_string(const Cadence& cadence) {
+  return std::visit([](const auto& value) { return to_string(value); }, cadence.value);
 }
 
 std::optional<ByteSize> parse_byte_size(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace trainer {
 
@@ -21,6 +22,25 @@ std::string to_string(const Duration& duration);
 
 /// Batches in `duration`, given the batches of one epoch.
 int64_t batches_in(const Duration& duration, int64_t batches_per_epoch);
+
+/// A time: `90s`, `30min`, `12h`.
+struct TimeSpan {
+  int64_t seconds = 0;
+  bool operator==(const TimeSpan&) const = default;
+};
+
+std::optional<TimeSpan> parse_time_span(std::string_view text);
+std::string to_string(const TimeSpan& span);
+
+/// How often something is done: after so many epochs or batches, or so much time.
+struct Cadence {
+  std::variant<Duration, TimeSpan> value;
+  int64_t count() const;  ///< of its unit; 0: never
+  bool operator==(const Cadence&) const = default;
+};
+
+std::optional<Cadence> parse_cadence(std::string_view text);
+std::string to_string(const Cadence& cadence);
 
 /// A number, or `auto`: the program finds one.
 struct AutoCount {

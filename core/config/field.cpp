@@ -15,6 +15,8 @@ struct TypeName {
   std::string operator()(const double*) const { return "number"; }
   std::string operator()(const std::string*) const { return "text"; }
   std::string operator()(const Duration*) const { return "duration"; }
+  std::string operator()(const Cadence*) const { return "time or duration"; }
+  std::string operator()(const TimeSpan*) const { return "time"; }
   std::string operator()(const ByteSize*) const { return "byte size"; }
   std::string operator()(const AutoCount*) const { return "integer or auto"; }
   std::string operator()(const Pair*) const { return "integer or [height, width]"; }

@@ -18,10 +18,11 @@ using Pair = std::array<int64_t, 2>;
 /// One key of a recipe: where its value goes, what it may be. Setters chain.
 class Field {
  public:
-  using Target = std::variant<bool*, int64_t*, double*, std::string*, Duration*, ByteSize*, Pair*,
-                              std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
-                              std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
-                              std::optional<ByteSize>*, std::optional<Duration>*, std::optional<AutoCount>*>;
+  using Target = std::variant<bool*, int64_t*, double*, std::string*, Duration*, Cadence*, TimeSpan*,
+                              ByteSize*, Pair*, std::vector<int64_t>*, std::vector<double>*,
+                              std::vector<std::string>*, std::optional<int64_t>*, std::optional<double>*,
+                              std::optional<std::string>*, std::optional<ByteSize>*, std::optional<Duration>*,
+                              std::optional<TimeSpan>*, std::optional<AutoCount>*>;
 
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);

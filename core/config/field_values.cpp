@@ -4,137 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <string_view>
 
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/scalar_values.h"
 
 namespace trainer {
 namespace {
-
-/// Parses the whole of `text` (a leading '+' allowed), independent of the locale; the error says why not.
-template <class T>
-std::errc parse_whole(std::string_view text, T& out) {
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return end == text.data() + text.size() ? status : std::errc::invalid_argument;
-}
-
-// parse(): reads a scalar, returns what was expected where it is not that, else nothing.
-
-std::string parse(const Value& value, bool& out) {
-  if (value.quoted || (value.text != "true" && value.text != "false")) return "true or false";
-  out = value.text == "true";
-  return "";
-}
-
-std::string parse(const Value& value, double& out) {
-  if (value.quoted) return "a number";
-  const std::errc status = parse_whole(value.text, out);
-  if (status == std::errc::result_out_of_range) return "a number within the range of 64-bit floating point";
-  if (status != std::errc{}) return "a number";
-  return std::isfinite(out) ? "" : "a finite number";
-}
-
-/// Also whole numbers such as 1e6, as far as a double holds them exactly.
-std::string parse(const Value& value, int64_t& out) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (value.quoted) return "an integer";
-  const std::errc status = parse_whole(value.text, out);
-  if (status == std::errc{}) return "";
-  if (status == std::errc::result_out_of_range) return "an integer within 64 bits";
-  double number = 0;
-  if (!parse(value, number).empty() || std::trunc(number) != number || std::abs(number) > kExact)
-    return "an integer";
-  out = static_cast<int64_t>(number);
-  return "";
-}
-
-std::string parse(const Value& value, std::string& out) {
-  out = value.text;
-  return "";
-}
-
-std::string parse(const Value& value, Duration& out) {
-  const auto parsed = parse_duration(value.text);
-  if (parsed) out = *parsed;
-  return parsed ? "" : "a duration such as 10ep (epochs) or 500ba (batches)";
-}
-
-std::string parse(const Value& value, ByteSize& out) {
-  const auto parsed = parse_byte_size(value.text);
-  if (parsed) out = *parsed;
-  return parsed ? "" : "a size such as 512MiB or 80GiB";
-}
-
-std::string parse(const Value& value, AutoCount& out) {
-  int64_t count = 0;
-  out.count.reset();
-  if (value.text == "auto") return "";
-  const std::string expected = parse(value, count);
-  if (expected.empty()) out.count = count;
-  return expected.empty() ? "" : expected + " or auto";
-}
-
-// article(): what a value that is no scalar should have been.
-const char* article(bool) {
-  return "true or false";
-}
-const char* article(int64_t) {
-  return "an integer";
-}
-const char* article(double) {
-  return "a number";
-}
-const char* article(const std::string&) {
-  return "text";
-}
-const char* article(const Duration&) {
-  return "a duration such as 10ep or 500ba";
-}
-const char* article(const ByteSize&) {
-  return "a size such as 512MiB or 80GiB";
-}
-
-const char* article(const AutoCount&) {
-  return "an integer or auto";
-}
-
-const char* plural(int64_t) {
-  return "integers";
-}
-const char* plural(double) {
-  return "numbers";
-}
-const char* plural(const std::string&) {
-  return "texts";
-}
-
-// measure(): the number that bounds apply to.
-std::optional<double> measure(bool) {
-  return std::nullopt;
-}
-std::optional<double> measure(const std::string&) {
-  return std::nullopt;
-}
-std::optional<double> measure(int64_t number) {
-  return static_cast<double>(number);
-}
-std::optional<double> measure(double number) {
-  return number;
-}
-std::optional<double> measure(const Duration& duration) {
-  return static_cast<double>(duration.count);
-}
-std::optional<double> measure(const ByteSize& size) {
-  return static_cast<double>(size.bytes);
-}
-
-std::optional<double> measure(const AutoCount& maybe) {
-  return maybe.count ? measure(*maybe.count) : std::nullopt;
-}
 
 bool is_outside(const Field& field, double number) {
   const bool low =
@@ -254,13 +130,13 @@ Value to_value(int64_t number) {
 Value to_value(double number) {
   return scalar(fmt::format("{}", number));
 }
-Value to_value(const Duration& duration) {
-  return scalar(to_string(duration));
+template <class T>
+requires requires {
+  WithUnit<T>::kExpected;
 }
-Value to_value(const ByteSize& size) {
-  return scalar(to_string(size));
+Value to_value(const T& value) {
+  return scalar(to_string(value));
 }
-
 Value to_value(const AutoCount& maybe) {
   return maybe.count ? to_value(*maybe.count) : scalar("auto");
 }

@@ -87,14 +87,20 @@ const Batch& DataPipeline::next() {
   return wanted.batch;
 }
 
-void DataPipeline::restart() {
+bool DataPipeline::ready_within(std::chrono::milliseconds time) {
+  if (threads_.empty()) return true;
+  std::unique_lock lock(mutex_);
+  return made_.wait_for(lock, time, [this] { return slot(next_).made == next_; });
+}
+
+void DataPipeline::restart(int64_t number) {
   {
     std::unique_lock lock(mutex_);
     restarting_ = true;
     interrupt_ = true;
     made_.wait(lock, [this] { return making_ == 0; });
     for (Slot& each : slots_) each.made = -1, each.error = nullptr;
-    next_ = claimed_ = released_ = maker_.first();
+    next_ = claimed_ = released_ = number;
     interrupt_ = false;
     restarting_ = false;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -38,8 +39,12 @@ class DataPipeline {
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
   int64_t remaining() const { return maker_.end() - next_; }
 
-  /// Back to the first batch.
-  void restart();
+  /// Waits until next() would not, but not longer than this; whether it would not.
+  bool ready_within(std::chrono::milliseconds time);
+
+  /// Back to the first batch, or to wherever training is to go on: micro-batch `number`.
+  void restart() { restart(maker_.first()); }
+  void restart(int64_t number);
 
   /// Bytes that the ring asks its allocator for, one buffer per slot.
   static int64_t ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,

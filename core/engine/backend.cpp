@@ -30,6 +30,10 @@ void Backend::fetch(void* host, const void* device, int64_t bytes) {
   std::memcpy(host, device, static_cast<size_t>(bytes));
 }
 
+void Backend::store(void* device, const void* host, int64_t bytes) {
+  std::memcpy(device, host, static_cast<size_t>(bytes));
+}
+
 void Backend::send(std::span<const HostCopy>, int64_t) {
   throw std::logic_error("a batch is read where it lies");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -113,6 +114,8 @@ class Backend {
 
   /// Copies to the host, in order; `host` is from allocate_batch.
   virtual void fetch(void* host, const void* device, int64_t bytes);
+  /// Copies to the device, in order, and returns when that is done; `host` is from allocate_batch.
+  virtual void store(void* device, const void* host, int64_t bytes);
   /// Copies to the device beside its work, once that has passed the point `after`; whatever is put on the
   /// device later comes after the copies. Only where `works_later`: other devices read a batch where it lies.
   virtual void send(std::span<const HostCopy> copies, int64_t after);
@@ -125,6 +128,8 @@ class Backend {
   virtual int64_t memory_bytes() const = 0;
   /// Asks the device; takes up to a few milliseconds.
   virtual DeviceReading read_device() const { return {}; }
+  /// What the last bits of a run depend on beside the recipe: versions of libraries, processor, threads.
+  virtual std::map<std::string, std::string> facts() const { return {}; }
   /// What a reader of a plan should know about it, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
 

@@ -14,7 +14,7 @@ namespace trainer {
 
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Backend, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 4, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 5, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {

@@ -56,6 +56,10 @@ class Executable {
   std::vector<float> read(TensorId id) const;
   void write(TensorId id, const std::vector<float>& values);
 
+  /// Everything that persists, in the device's memory.
+  std::span<std::byte> persistent() const {
+    return {persistent_.data(), static_cast<size_t>(persistent_.bytes())};
+  }
   /// What no run leaves anything in for the next: tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 

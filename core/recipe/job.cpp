@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/train/process.h"
+
 namespace trainer {
 namespace {
 
@@ -30,6 +32,18 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   settings.validation_interval = order.steps_in(recipe.validation.interval);
   settings.logging_interval = order.steps_in(recipe.logging.interval);
   return settings;
+}
+
+CheckpointPolicy checkpoint_policy(const Recipe& recipe, const Job& job) {
+  const CheckpointSection& wanted = recipe.checkpoint;
+  CheckpointPolicy policy{.keep_latest = wanted.keep_latest, .keep_best = wanted.keep_best};
+  if (const auto* span = std::get_if<TimeSpan>(&wanted.interval.value)) {
+    policy.every_seconds = static_cast<double>(span->seconds);
+  } else if (job.train) {
+    const TrainingOrder order(job.train->size, recipe.training.global_batch_size, recipe.data.drop_last);
+    policy.every_steps = order.steps_in(std::get<Duration>(wanted.interval.value));
+  }
+  return policy;
 }
 
 std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) {
@@ -72,6 +86,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
+  add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, backend, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;
 }
@@ -122,6 +137,7 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
     job.validation = peek_source(recipe.data, source_request(recipe, job.program, Split::val));
   }
   job.settings = loop_settings(recipe, job);
+  job.checkpoints = checkpoint_policy(recipe, job);
   run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
              options.observe);
   if (!options.plan) return job;

@@ -7,7 +7,7 @@
 
 #include "core/engine/plan.h"
 #include "core/recipe/assemble.h"
-#include "core/train/loop.h"
+#include "core/train/checkpoints.h"
 
 namespace trainer {
 
@@ -23,6 +23,7 @@ struct MemoryBudget {
 struct Job {
   std::optional<SourceInfo> train, validation;  ///< nothing where the files are missing
   LoopSettings settings;                        ///< lengths are 0 where they depend on missing data
+  CheckpointPolicy checkpoints;
   Program program;
   Plan plan;
   MemoryBudget memory;

@@ -137,6 +137,8 @@ void Recipe::declare() {
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "what is written while training", [&](Fields& f) { logging.declare(f); })
       .keeps_mathematics();
+  fields_.section("checkpoint", "what is kept to go on from", [&](Fields& f) { checkpoint.declare(f); })
+      .keeps_mathematics();
 }
 
 std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<std::string>& overrides) {

@@ -41,6 +41,7 @@ class Recipe {
   std::unique_ptr<Schedule> lr_scheduler;
   ValidationSection validation;
   LoggingSection logging;
+  CheckpointSection checkpoint;
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
   std::string to_yaml(bool sources) const;

@@ -47,11 +47,9 @@ struct TypeSchema {
     if (field.names.empty()) return {{"type", Json::array({"string", "number", "boolean"})}};
     return {{"anyOf", Json::array({{{"enum", field.names}}, {{"type", "string"}, {"pattern", kReplaced}}})}};
   }
-  Json operator()(const Duration*) const {
-    const bool positive = field.minimum && *field.minimum >= 1;
-    const std::string count = positive ? "0*[1-9][0-9]*" : "[0-9]+";
-    return {{"type", "string"}, {"pattern", "^" + count + "(ep|ba)$|" + kReplaced}};
-  }
+  Json operator()(const Duration*) const { return with_unit("ep|ba"); }
+  Json operator()(const TimeSpan*) const { return with_unit("h|min|s"); }
+  Json operator()(const Cadence*) const { return with_unit("ep|ba|h|min|s"); }
   Json operator()(const ByteSize*) const {
     Json schema = {{"type", Json::array({"integer", "string"})}};
     schema["pattern"] = std::string("^[0-9]+([KMGT]iB)?$|") + kReplaced;
@@ -80,6 +78,11 @@ struct TypeSchema {
     Json schema = replaceable(type);
     add_bounds(schema, field);
     return schema;
+  }
+  Json with_unit(const std::string& units) const {
+    const bool positive = field.minimum && *field.minimum >= 1;
+    const std::string count = positive ? "0*[1-9][0-9]*" : "[0-9]+";
+    return {{"type", "string"}, {"pattern", "^" + count + "(" + units + ")$|" + kReplaced}};
   }
 };
 

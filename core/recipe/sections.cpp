@@ -17,7 +17,41 @@ void RunSection::declare(Fields& fields) {
            "take no algorithm of a GPU's libraries whose last bits vary from run to run; on a CPU there are "
            "none")
       .keeps_mathematics();
+  fields
+      .add("resume", &resume,
+           "where to begin: auto (at the newest checkpoint of this run), never, or the path of a checkpoint "
+           "or "
+           "of a run")
+      .keeps_mathematics();
+  fields
+      .add("allow_changes", &allow_changes,
+           "keys that may differ from those of the run that is continued, such as training.max_duration")
+      .keeps_mathematics();
+  fields
+      .add("max_wall_time", &max_wall_time,
+           "save and exit with 75 before this has passed; default: the time that a Slurm job has left, or no "
+           "limit")
+      .at_least(1)
+      .keeps_mathematics();
+  fields
+      .add("grace_period", &grace_period,
+           "after a signal to stop, exit with 75 at the latest when this has passed, saved or not")
+      .at_least(1)
+      .keeps_mathematics();
   fields.add("seed", &seed, "of everything random: first weights, order, augmentation, dropout").at_least(0);
+}
+
+std::optional<std::string> RunSection::resume_path() const {
+  if (resume == "auto" || resume == "never") return std::nullopt;
+  return resume;
+}
+
+void CheckpointSection::declare(Fields& fields) {
+  fields.add("interval", &interval, "how often to save; 0s: only at the end and when the run is stopped")
+      .at_least(0);
+  fields.add("keep_latest", &keep_latest, "how many of the newest checkpoints to keep").at_least(2);
+  fields.add("keep_best", &keep_best,
+             "metric (loss, top1, ema_top1, ...) whose best checkpoint is kept as well; default: none");
 }
 
 void DeviceSection::declare(Fields& fields) {

@@ -20,6 +20,20 @@ struct RunSection {
   std::string output_dir = "runs/{run.name}-{hash}";
   int64_t seed = 0;
   bool deterministic = false;
+  std::string resume = "auto";
+  std::vector<std::string> allow_changes;
+  std::optional<TimeSpan> max_wall_time;
+  TimeSpan grace_period{25};
+  void declare(Fields& fields);
+
+  /// Where to begin, where that is a path.
+  std::optional<std::string> resume_path() const;
+};
+
+struct CheckpointSection {
+  Cadence interval{TimeSpan{600}};
+  int64_t keep_latest = 2;
+  std::optional<std::string> keep_best;
   void declare(Fields& fields);
 };
 

@@ -15,6 +15,14 @@ BatchFeed::BatchFeed(Executable& executable, DataPipeline& pipeline)
   inputs_.reserve(6);
 }
 
+bool BatchFeed::await(const std::function<bool()>& give_up) {
+  constexpr std::chrono::milliseconds kPoll{50};
+  while (!pipeline_.ready_within(kPoll)) {
+    if (give_up()) return false;
+  }
+  return true;
+}
+
 void BatchFeed::next() {
   feed_.make_room();
   const Batch& batch = pipeline_.next();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/data/pipeline.h"
@@ -13,6 +14,8 @@ class BatchFeed {
  public:
   BatchFeed(Executable& executable, DataPipeline& pipeline);
 
+  /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
+  bool await(const std::function<bool()>& give_up);
   /// Binds the next batch.
   void next();
   /// After the last run that reads it.

@@ -19,7 +19,7 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
   if (averages) add_pass("evaluate_averages", "ema_");
 }
 
-std::map<std::string, double> Evaluation::run() {
+std::optional<std::map<std::string, double>> Evaluation::run(const std::function<bool()>& give_up) {
   std::map<std::string, double> means;
   feed_.pipeline().restart();
   int64_t under_way = 0;
@@ -29,6 +29,7 @@ std::map<std::string, double> Evaluation::run() {
       --under_way;
       continue;
     }
+    if (give_up() || !feed_.await(give_up)) return abandon(under_way);
     feed_.next();
     for (Pass& pass : passes_) {
       executable_.run(pass.entry);
@@ -40,6 +41,14 @@ std::map<std::string, double> Evaluation::run() {
   }
   for (auto& [name, sum] : means) sum /= static_cast<double>(samples_);
   return means;
+}
+
+/// Takes what is still to come, so that the next pass begins anew.
+std::nullopt_t Evaluation::abandon(int64_t under_way) {
+  for (; under_way > 0; --under_way) {
+    for (Pass& pass : passes_) pass.outputs.take();
+  }
+  return std::nullopt;
 }
 
 /// Adds the results of the oldest batch under way.

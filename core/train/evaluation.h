@@ -16,8 +16,9 @@ class Evaluation {
   /// With `averages` each batch goes through the averaged weights too, whose results are named "ema_…".
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, bool averages);
 
-  /// One pass: the mean over the samples of each number that `evaluate` puts out.
-  std::map<std::string, double> run();
+  /// One pass: the mean over the samples of each number that `evaluate` puts out. Nothing where `give_up`
+  /// says so before the end.
+  std::optional<std::map<std::string, double>> run(const std::function<bool()>& give_up);
 
  private:
   struct Pass {
@@ -26,6 +27,7 @@ class Evaluation {
     Outputs outputs;
   };
 
+  std::nullopt_t abandon(int64_t under_way);
   void add(Pass& pass, std::map<std::string, double>& sums);
 
   Executable& executable_;

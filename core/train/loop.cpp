@@ -2,14 +2,9 @@
 #include "core/train/loop.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
-#include <ctime>
-#include <fstream>
-#include <sstream>
 
 namespace trainer {
 namespace {
@@ -18,70 +13,65 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// From the kernel's record of when this process began, which has a resolution of 10 ms.
-double seconds_since_process_start() {
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold anything
-  std::string field;
-  constexpr int kStartTime = 20;  // of the fields after the name
-  for (int i = 0; i < kStartTime; ++i) fields >> field;
-  timespec time{};
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  const double since_boot = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  return since_boot - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-constexpr const char* kAveraged = "ema_";
-
-/// Every metric but the loss is better when it is larger.
-bool better(const std::string& name, double a, double b) {
-  return name.ends_with("loss") ? a < b : a > b;
-}
-
 }  // namespace
 
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-}
-
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
-
 TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
-                           LoopSettings settings, LoopOutput output)
+                           const LoopSettings& settings, LoopOutput output, Checkpoints* checkpoints,
+                           StopReason stop_reason)
     : executable_(executable),
-      settings_(std::move(settings)),
+      settings_(settings),
       out_(output),
-      runner_(executable, train, settings_.micro_batches) {
+      runner_(executable, train, settings.micro_batches),
+      recorder_(executable.backend(), settings, output),
+      checkpoints_(checkpoints),
+      stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.averages);
 }
 
-LoopResult TrainingLoop::run() {
-  watch_.note(executable_.backend().read_device());
-  since_ = now();
-  for (int64_t step = 1; step <= settings_.steps; ++step) {
+std::string TrainingLoop::run(const LoopState& state) {
+  recorder_.start(state);
+  runner_.start_at(state.step + 1);
+  if (!train())
+    out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
+  if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
+  follow(settings_.steps + 1);
+  return stopped_for_;
+}
+
+/// Whether it came to the end.
+bool TrainingLoop::train() {
+  // A run may have been stopped between a step and its evaluation.
+  if (is_validation_due(state().step) && state().validated < state().step && !evaluate()) return false;
+  for (int64_t step = state().step + 1; step <= settings_.steps; ++step) {
+    if (must_stop() || !runner_.await_data([this] { return must_stop(); })) {
+      collect(true);
+      return false;
+    }
     follow(step);
     put(step);
-    const bool last = step == settings_.steps;
-    const bool due = settings_.validation_interval > 0 && step % settings_.validation_interval == 0;
-    collect(last || due);
-    if (validation_ && (last || due)) evaluate(step);
+    const bool validates = is_validation_due(step);
+    const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
+    collect(validates || saves || step == settings_.steps);
+    if (validates && !evaluate()) return false;
+    if (saves || (validates && checkpoints_ != nullptr && checkpoints_->is_best(recorder_))) {
+      checkpoints_->save(recorder_.state());
+      recorder_.resume_clock();
+    }
+    if (checkpoints_ != nullptr) checkpoints_->report();
   }
-  result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(
-                                                    1, settings_.steps * settings_.global_batch_size));
-  result_.device_memory_bytes = watch_.most_memory_bytes();
-  result_.throttling = watch_.throttling();
-  follow(settings_.steps + 1);
-  out_.progress.finish();
-  return result_;
+  return true;
+}
+
+bool TrainingLoop::must_stop() {
+  if (stopped_for_.empty()) stopped_for_ = stop_reason_();
+  return !stopped_for_.empty();
+}
+
+bool TrainingLoop::is_validation_due(int64_t step) const {
+  if (!validation_ || step == 0) return false;
+  const int64_t interval = settings_.validation_interval;
+  return step == settings_.steps || (interval > 0 && step % interval == 0);
 }
 
 /// A device that works later is timed only now and then.
@@ -110,131 +100,32 @@ void TrainingLoop::follow(int64_t step) {
 
 /// Takes the results of the steps that are done, or of all, and makes room for the next step.
 void TrainingLoop::collect(bool all) {
-  while (runner_.under_way() > 0 && (all || runner_.is_full() || runner_.ready()))
-    finish_step(runner_.take());
+  while (runner_.under_way() > 0 && (all || runner_.is_full() || runner_.ready())) {
+    const StepResult result = runner_.take();
+    require_finite(result);
+    recorder_.add(result, runner_);
+  }
 }
 
-void TrainingLoop::finish_step(const StepResult& result) {
-  if (result.step == 1) result_.first_step_seconds = seconds_since_process_start();
-  out_.unreadable.report();
-  const double until = now();
-  ++interval_.steps;
-  interval_.loss += result.loss;
-  interval_.seconds += until - since_;
-  result_.training_seconds += until - since_;
-  since_ = until;
-  interval_.data_wait += result.data_wait;
-  interval_.host += result.host;
-  if (result.phases) {
-    ++interval_.timed_steps;
-    interval_.phases.add(*result.phases);
-  }
-  if (is_lost(result.loss)) {
-    throw Error(
-        ExitCode::internal,
-        fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or set "
-                    "optimizer.clip_norm",
-                    result.loss, result.step));
-  }
-  if (out_.progress.due()) show(result.step, result.loss);
-  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0)
-    write_interval(result.step);
-}
-
-/// Whether nothing good can come of a loss that is not finite. A scaled one may have been skipped, as any
-/// step whose gradients are too large for the scale; many in a row have another cause.
-bool TrainingLoop::is_lost(double loss) const {
+/// Nothing good can come of a loss that is not finite. A scaled one may have been skipped, as any step whose
+/// gradients are too large for the scale; many in a row have another cause.
+void TrainingLoop::require_finite(const StepResult& result) const {
   constexpr double kSmallestScale = 1;
-  if (std::isfinite(loss)) return false;
-  return !settings_.scales_loss || runner_.value("loss_scale") < kSmallestScale;
+  if (std::isfinite(result.loss)) return;
+  if (settings_.scales_loss && runner_.value("loss_scale") >= kSmallestScale) return;
+  throw Error(
+      ExitCode::internal,
+      fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or "
+                  "set optimizer.clip_norm",
+                  result.loss, result.step));
 }
 
-/// Steps so far that changed nothing.
-int64_t TrainingLoop::skipped() const {
-  return settings_.scales_loss ? static_cast<int64_t>(runner_.value("skipped")) : 0;
-}
-
-void TrainingLoop::show(int64_t step, double loss) {
-  const double samples = static_cast<double>(interval_.steps * settings_.global_batch_size);
-  out_.progress.update({.step = step,
-                        .steps = settings_.steps,
-                        .epoch = static_cast<int64_t>(std::ceil(epoch_of(step))),
-                        .epochs = settings_.epochs,
-                        .loss = loss,
-                        .samples_per_s = samples / interval_.seconds,
-                        .data_wait = interval_.data_wait / interval_.seconds});
-}
-
-double TrainingLoop::epoch_of(int64_t step) const {
-  return static_cast<double>(step * settings_.global_batch_size) /
-         static_cast<double>(settings_.samples_per_epoch);
-}
-
-void TrainingLoop::write_interval(int64_t step) {
-  const auto steps = static_cast<double>(interval_.steps);
-  auto phase_ms = [&](Phase phase) {
-    return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
-  };
-  result_.train_loss = interval_.loss / steps;
-  MetricsRecord record{.step = step, .updates = step - skipped(), .epoch = epoch_of(step), .split = "train"};
-  record.loss = result_.train_loss;
-  record.lr = runner_.value("lr");
-  record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
-  record.data_wait_ms = interval_.data_wait / steps * 1e3;
-  record.forward_ms = phase_ms(Phase::forward);
-  record.backward_ms = phase_ms(Phase::backward);
-  record.update_ms = phase_ms(Phase::update);
-  record.memory_bytes = resident_bytes();
-  if (executable_.backend().works_later())
-    record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
-  for (const auto& number : watch_.note(executable_.backend().read_device()))
-    record.metrics.push_back(number);
-  if (settings_.scales_loss) {
-    record.loss_scale = runner_.value("loss_scale");
-    record.skipped = skipped();
-  }
-  out_.metrics.append(record);
-  warn_if_input_bound();
-  interval_ = {};
-}
-
-/// Says once, of an interval long enough to tell, that the device waits for data.
-void TrainingLoop::warn_if_input_bound() {
-  constexpr double kShare = 0.1, kLeastSeconds = 1;
-  const double share = interval_.data_wait / interval_.seconds;
-  if (warned_ || interval_.seconds < kLeastSeconds || share < kShare) return;
-  warned_ = true;
-  out_.log.warn(fmt::format(
-      "input-bound: {:.0f} % of the time is spent waiting for data; raise data.workers above {}, or pack the "
-      "samples (`trainer data pack`)",
-      100 * share, settings_.data_workers));
-}
-
-void TrainingLoop::evaluate(int64_t step) {
-  result_.last = validation_->run();
-  out_.unreadable.report();
-  MetricsRecord record{
-      .step = step, .updates = step - skipped(), .epoch = epoch_of(step), .split = "validation"};
-  record.loss = result_.last["loss"];
-  std::string text =
-      fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", step, epoch_of(step), record.loss);
-  std::vector<std::string> names = settings_.metrics;
-  if (settings_.averages) {
-    names.push_back(std::string(kAveraged) + "loss");
-    for (const std::string& name : settings_.metrics) names.push_back(kAveraged + name);
-  }
-  for (const std::string& name : names) {
-    record.metrics.emplace_back(name, result_.last[name]);
-    text += fmt::format(" {} {:.4f}", name, result_.last[name]);
-  }
-  for (const auto& [name, value] : result_.last) {
-    const auto [best, first] = result_.best.emplace(name, value);
-    if (!first && better(name, value, best->second)) best->second = value;
-  }
-  record.memory_bytes = resident_bytes();
-  out_.metrics.append(record);
-  out_.log.info(text);
-  since_ = now();
+/// False where the run is to stop before the end.
+bool TrainingLoop::evaluate() {
+  const auto means = validation_->run([this] { return must_stop(); });
+  if (!means) return false;
+  recorder_.add_evaluation(*means);
+  return true;
 }
 
 }  // namespace trainer

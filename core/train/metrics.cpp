@@ -2,7 +2,9 @@
 #include "core/train/metrics.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -90,6 +92,23 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path)
 void MetricsWriter::append(const MetricsRecord& record) {
   const int error = write_all(file_.get(), to_json(record) + "\n");
   if (error != 0) throw io_error(path_, "write", error);
+}
+
+void MetricsWriter::sync() const {
+  if (::fsync(file_.get()) != 0) throw io_error(path_, "fsync", errno);
+}
+
+void cut_metrics(const std::filesystem::path& path, int64_t step) {
+  const std::optional<std::string> text = read_text(path);
+  if (!text) return;
+  std::string kept;
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line) && !lines.eof();) {
+    const Json record = Json::parse(line, nullptr, false);
+    const auto found = record.is_object() ? record.find("step") : record.end();
+    if (found != record.end() && found->is_number_integer() && *found <= step) kept += line + "\n";
+  }
+  if (kept != *text) write_atomically(path, kept);
 }
 
 void write_summary(const std::filesystem::path& path, const Summary& summary) {

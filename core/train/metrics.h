@@ -36,11 +36,17 @@ class MetricsWriter {
  public:
   explicit MetricsWriter(const std::filesystem::path& path);
   void append(const MetricsRecord& record);
+  /// Returns when all that was appended is on the disk. May be called from another thread.
+  void sync() const;
 
  private:
   std::filesystem::path path_;
   FileDescriptor file_;
 };
+
+/// Leaves the lines of steps up to `step`: what a run that goes on from there has come to. A line that was
+/// cut short goes as well. Throws Error (exit 74).
+void cut_metrics(const std::filesystem::path& path, int64_t step);
 
 using SummaryValue = std::variant<int64_t, double, std::string, bool>;
 /// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.

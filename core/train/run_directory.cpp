@@ -22,25 +22,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIdentityFile = "identity.json";
 constexpr const char* kLockFile = "lock";
-constexpr size_t kDifferencesShown = 3;
 
 [[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
   throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
                                             directory.string(), what));
-}
-
-/// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys.
-std::string difference_text(std::string_view there, std::string_view here) {
-  const std::vector<Difference> all = differences(there, here);
-  if (all.empty()) return "the order of its keys differs";
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < all.size() && i < kDifferencesShown; ++i) {
-    const auto shown = [](const std::string& value) { return value.empty() ? "absent" : value; };
-    parts.push_back(
-        fmt::format("{} is {} there and {} here", all[i].path, shown(all[i].before), shown(all[i].after)));
-  }
-  if (all.size() > parts.size()) parts.push_back(fmt::format("{} more", all.size() - parts.size()));
-  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 /// What a run that was stopped before it wrote its identity may have left.
@@ -57,24 +42,11 @@ std::optional<std::string> first_entry(const fs::path& directory) {
   return std::nullopt;
 }
 
-/// Throws unless `text`, an identity.json, is of the same run.
-void require_same(const fs::path& directory, const std::string& text, const RunIdentity& identity) {
-  const auto stored = nlohmann::json::parse(text, nullptr, false);
-  const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
-  if (mathematics == stored.end() || !mathematics->is_string()) {
-    throw_foreign(directory, fmt::format("holds an {} that cannot be read", kIdentityFile));
-  }
-  const std::string there = mathematics->get<std::string>();
-  if (there != identity.mathematics) {
-    throw_foreign(directory,
-                  fmt::format("holds another run ({})", difference_text(there, identity.mathematics)));
-  }
-}
-
 }  // namespace
 
-RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity)
-    : path_(path), identity_(identity) {
+RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
+                           std::vector<std::string> allowed)
+    : path_(path), identity_(identity), allowed_(std::move(allowed)) {
   try {
     if (fs::exists(path_) && !fs::is_directory(path_)) throw_foreign(path_, "is not a directory");
     if (!fs::exists(path_)) fs::create_directories(path_);
@@ -97,8 +69,29 @@ RunDirectory::State RunDirectory::inspect() const {
     if (entry) throw_foreign(path_, fmt::format("holds files of no run (\"{}\")", *entry));
     return State::fresh;
   }
-  require_same(path_, read_text(file(kIdentityFile)).value_or(""), identity_);
-  return read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
+  const bool same = require_same(read_text(file(kIdentityFile)).value_or(""));
+  return same && read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
+}
+
+/// Whether `text`, an identity.json, is of the very same run. Throws where it is of one that may not become
+/// this one.
+bool RunDirectory::require_same(const std::string& text) const {
+  const auto stored = nlohmann::json::parse(text, nullptr, false);
+  const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
+  if (mathematics == stored.end() || !mathematics->is_string()) {
+    throw_foreign(path_, fmt::format("holds an {} that cannot be read", kIdentityFile));
+  }
+  const std::string there = mathematics->get<std::string>();
+  if (there == identity_.mathematics) return true;
+  if (differences(there, identity_.mathematics).empty())
+    throw_foreign(path_, "holds another run (the order of its keys differs)");
+  const std::vector<Difference> all = forbidden_differences(there, identity_.mathematics, allowed_);
+  if (all.empty()) return false;
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("run directory {} holds another run ({}): choose another run.output_dir or run.name, "
+                  "or, to go on from it with these changes, list their keys in run.allow_changes",
+                  path_.string(), difference_text(all)));
 }
 
 void RunDirectory::lock() {
@@ -119,7 +112,7 @@ void RunDirectory::lock() {
   lock_ = std::move(descriptor);
 }
 
-void RunDirectory::begin(const std::string& recipe, Log& log) {
+void RunDirectory::begin(const std::string& recipe, int64_t step, Log& log) {
   const nlohmann::ordered_json identity = {{"hash", text_hash(identity_.mathematics)},
                                            {"mathematics", identity_.mathematics},
                                            {"program_version", identity_.program_version}};
@@ -127,15 +120,7 @@ void RunDirectory::begin(const std::string& recipe, Log& log) {
   write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
   write_atomically(file("recipe.yaml"), recipe);
   log.attach(file("log.txt"));
-  if (state_ != State::unfinished) return;
-  const fs::path metrics = file("metrics.jsonl");
-  std::error_code error;
-  if (fs::exists(metrics)) fs::resize_file(metrics, 0, error);
-  if (error) throw io_error(metrics, "truncate", error.value());
-  log.info(
-      fmt::format("run directory {} holds this run, unfinished: it starts over at step 0, its earlier "
-                  "metrics are dropped",
-                  path_.string()));
+  cut_metrics(file("metrics.jsonl"), step);
 }
 
 }  // namespace trainer

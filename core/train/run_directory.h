@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/storage/file.h"
 #include "core/train/log.h"
@@ -28,22 +29,27 @@ class RunDirectory {
     finished,    ///< holds a run of this identity that is complete: read only
   };
 
-  RunDirectory(const std::filesystem::path& path, const RunIdentity& identity);
+  /// Keys in `allowed` (or below a key in it) may differ from the run that is there.
+  RunDirectory(const std::filesystem::path& path, const RunIdentity& identity,
+               std::vector<std::string> allowed = {});
 
   State state() const { return state_; }
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  /// Makes the directory that of a run which starts at step 0: writes its identity and `recipe` (the resolved
-  /// recipe as YAML), attaches the log, and empties the metrics of an unfinished run. Not for a finished run.
-  void begin(const std::string& recipe, Log& log);
+  /// Makes the directory that of a run which goes on after `step` (0: starts): writes its identity and
+  /// `recipe` (the resolved recipe as YAML), attaches the log, and drops the metrics of later steps. Not for
+  /// a finished run.
+  void begin(const std::string& recipe, int64_t step, Log& log);
 
  private:
   State inspect() const;
+  bool require_same(const std::string& text) const;
   void lock();
 
   std::filesystem::path path_;
   RunIdentity identity_;
+  std::vector<std::string> allowed_;
   State state_ = State::fresh;
   FileDescriptor lock_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/run_identity.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +11,8 @@
 
 namespace trainer {
 namespace {
+
+constexpr size_t kDifferencesShown = 3;
 
 /// What encloses a line: a key, or an item of a list.
 struct Level {
@@ -71,6 +73,14 @@ std::map<std::string, std::string> leaves(std::string_view text) {
   return result;
 }
 
+/// Whether a key, or one that it is below, may differ.
+bool is_allowed(const std::string& path, const std::vector<std::string>& allowed) {
+  return std::ranges::any_of(allowed, [&](const std::string& key) {
+    return path.starts_with(key) &&
+           (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
+  });
+}
+
 }  // namespace
 
 std::string text_hash(std::string_view text) {
@@ -118,6 +128,24 @@ std::vector<Difference> differences(std::string_view before, std::string_view af
     if (!old_leaves.contains(path)) result.push_back({path, "", value});
   }
   return result;
+}
+
+std::vector<Difference> forbidden_differences(std::string_view before, std::string_view after,
+                                              const std::vector<std::string>& allowed) {
+  std::vector<Difference> all = differences(before, after);
+  std::erase_if(all, [&](const Difference& difference) { return is_allowed(difference.path, allowed); });
+  return all;
+}
+
+std::string difference_text(const std::vector<Difference>& all) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < all.size() && i < kDifferencesShown; ++i) {
+    const auto shown = [](const std::string& value) { return value.empty() ? "absent" : value; };
+    parts.push_back(
+        fmt::format("{} is {} there and {} here", all[i].path, shown(all[i].before), shown(all[i].after)));
+  }
+  if (all.size() > parts.size()) parts.push_back(fmt::format("{} more", all.size() - parts.size()));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace trainer

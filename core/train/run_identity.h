@@ -31,5 +31,10 @@ struct Difference {
 /// Compares two texts in block style with a key or a list's item on each line, as resolved recipes are
 /// written.
 std::vector<Difference> differences(std::string_view before, std::string_view after);
+/// The same without keys that are in `allowed` or below one that is.
+std::vector<Difference> forbidden_differences(std::string_view before, std::string_view after,
+                                              const std::vector<std::string>& allowed);
+/// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys.
+std::string difference_text(const std::vector<Difference>& all);
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 #include "core/train/step_runner.h"
 
 #include <chrono>
+#include <utility>
 
 namespace trainer {
 namespace {
@@ -26,15 +27,27 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
   update_outputs_.emplace(executable, update_, kMostUnderWay);
 }
 
+void StepRunner::start_at(int64_t step) {
+  feed_.pipeline().restart((step - 1) * micro_batches_);
+}
+
+bool StepRunner::await_data(const std::function<bool()>& give_up) {
+  const double before = now();
+  const bool there = feed_.await(give_up);
+  waited_ += now() - before;
+  return there;
+}
+
 void StepRunner::put(int64_t step, bool timed) {
   UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
-  const double began = now();
+  const double began = now(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {
     const double before = now();
     feed_.next();
     const double after = now();
-    now_put.data_wait += after - before;
-    if (trace_ != nullptr) trace_->add_data_wait(before, after);
+    const double waited = std::exchange(waited_, 0);
+    now_put.data_wait += after - before + waited;
+    if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
     run(i == 0 ? first_ : next_, now_put);
     outputs_of_batch(i).ask();
     feed_.done();
@@ -43,7 +56,7 @@ void StepRunner::put(int64_t step, bool timed) {
     run(update_, now_put);
     update_outputs_->ask();
   }
-  now_put.host = now() - began - now_put.data_wait;
+  now_put.host = now() - began - (now_put.data_wait - awaited);
 }
 
 void StepRunner::run(size_t entry, UnderWay& step) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ class StepRunner {
  public:
   StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches);
 
+  /// The next step is this one: its batches come next.
+  void start_at(int64_t step);
+  /// Waits for the next step's first batch; false where `give_up` says so first.
+  bool await_data(const std::function<bool()>& give_up);
   /// Puts one global batch and its update on the device. At most kMostUnderWay steps may be under way then.
   void put(int64_t step, bool timed);
 
@@ -66,6 +71,7 @@ class StepRunner {
   std::optional<Outputs> next_outputs_, update_outputs_;
   std::vector<UnderWay> steps_;  ///< the oldest first
   std::vector<double> update_values_;
+  double waited_ = 0;  ///< for the next step's data, so far
   Trace* trace_ = nullptr;
 };
 

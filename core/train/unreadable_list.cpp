@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/unreadable_list.h"
 
+#include <sstream>
+
 #include "core/storage/atomic_file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 
 /// A list of an earlier run in the same directory is not this one's.
-UnreadableList::UnreadableList(std::filesystem::path file, Log& log) : file_(std::move(file)), log_(log) {
+UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_on)
+    : file_(std::move(file)), log_(log) {
   std::error_code ignored;
-  std::filesystem::remove(file_, ignored);
+  if (!goes_on) std::filesystem::remove(file_, ignored);
+  std::istringstream lines(read_text(file_).value_or(""));
+  for (std::string line; std::getline(lines, line);) lines_.insert(line);
 }
 
 void UnreadableList::report() {

@@ -15,7 +15,8 @@ namespace trainer {
 /// it.
 class UnreadableList {
  public:
-  UnreadableList(std::filesystem::path file, Log& log);
+  /// A run that goes on keeps what it has listed so far.
+  UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
   /// Whose unreadable samples to list from now on.
   void watch(const DataSource& source) { sources_.push_back(&source); }

@@ -12,13 +12,6 @@
 namespace trainer {
 namespace {
 
-/// What a trained network consists of: parameters and running statistics, their averages left out.
-bool is_weight(const Tensor& tensor) {
-  if (tensor.role == Role::parameter) return true;
-  return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
-         !tensor.name.ends_with(kAverageSuffix);
-}
-
 std::vector<TensorId> weights(const Executable& executable) {
   std::vector<TensorId> ids;
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
@@ -72,6 +65,12 @@ void save(const Executable& executable, const std::filesystem::path& path, bool 
 }
 
 }  // namespace
+
+bool is_weight(const Tensor& tensor) {
+  if (tensor.role == Role::parameter) return true;
+  return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
+         !tensor.name.ends_with(kAverageSuffix);
+}
 
 void save_weights(const Executable& executable, const std::filesystem::path& path) {
   save(executable, path, false);

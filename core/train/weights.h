@@ -7,6 +7,9 @@
 
 namespace trainer {
 
+/// What a trained network consists of: parameters and running statistics, their averages left out.
+bool is_weight(const Tensor& tensor);
+
 /// Writes every parameter and running statistic in its canonical layout, under its name.
 void save_weights(const Executable& executable, const std::filesystem::path& path);
 /// The same with the averages of what has one, under the same names.

@@ -128,6 +128,11 @@ void LateBackend::fetch(void* host, const void* device, int64_t bytes) {
   put([=] { std::memcpy(host, device, static_cast<size_t>(bytes)); });
 }
 
+void LateBackend::store(void* device, const void* host, int64_t bytes) {
+  finish(put_);
+  std::memcpy(device, host, static_cast<size_t>(bytes));
+}
+
 /// Late: just before what is put here next. Early: as soon as the point has passed.
 void LateBackend::send(std::span<const HostCopy> copies, int64_t after) {
   if (copies_ == Copies::early) finish(after);

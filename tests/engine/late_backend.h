@@ -41,6 +41,7 @@ class LateBackend final : public Backend {
   std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override;
   std::unique_ptr<Kernel> record(const std::function<void()>& work) override;
   void fetch(void* host, const void* device, int64_t bytes) override;
+  void store(void* device, const void* host, int64_t bytes) override;
   void send(std::span<const HostCopy> copies, int64_t after) override;
 
   Buffer allocate(int64_t bytes) override;

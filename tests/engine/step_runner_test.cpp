@@ -72,7 +72,7 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true) {
   for (int64_t step = 1; step <= 10; ++step) {
     runner.put(step, step % 3 == 0);
     while (runner.ready() || runner.is_full() || (step == 5 && runner.under_way() > 0)) take();
-    if (step == 5) run.evaluation = evaluation.run();
+    if (step == 5) run.evaluation = *evaluation.run([] { return false; });
   }
   while (runner.under_way() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {

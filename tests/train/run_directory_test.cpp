@@ -43,7 +43,7 @@ struct QuietLog {
 void begin(const std::filesystem::path& path, const RunIdentity& identity = kIdentity) {
   QuietLog quiet;
   RunDirectory run(path, identity);
-  run.begin("recipe: text\n", quiet.log);
+  run.begin("recipe: text\n", 0, quiet.log);
 }
 
 /// Every file's name and contents.
@@ -62,7 +62,7 @@ TEST_CASE("run directory: a new one is made, with its parents, and identified") 
   RunDirectory run(path, kIdentity);
   CHECK(run.state() == State::fresh);
   CHECK(run.file("metrics.jsonl") == path / "metrics.jsonl");
-  run.begin("recipe: text\n", quiet.log);
+  run.begin("recipe: text\n", 0, quiet.log);
   CHECK(contents(path / "recipe.yaml") == "recipe: text\n");
   const auto identity = nlohmann::json::parse(contents(path / "identity.json"));
   CHECK(identity["hash"] == text_hash(kIdentity.mathematics));
@@ -72,11 +72,12 @@ TEST_CASE("run directory: a new one is made, with its parents, and identified") 
   CHECK(contents(path / "log.txt").ends_with("Z hello\n"));
 }
 
-TEST_CASE("run directory: an unfinished run starts over, and the log says so") {
+TEST_CASE("run directory: an unfinished run starts over, or goes on with the metrics so far") {
   const ScratchDirectory scratch;
   const auto path = scratch / "run";
   begin(path);
-  put(path / "metrics.jsonl", "{\"step\":1}\n");
+  const std::string lines = "{\"step\":1}\n{\"step\":3,\"loss\":null}\n{\"step\":4}\n{\"st";
+  put(path / "metrics.jsonl", lines);
   put(path / "log.txt", "earlier\n");
   put(path / "notes.txt", "mine");
   SECTION("without a summary") {}
@@ -89,14 +90,33 @@ TEST_CASE("run directory: an unfinished run starts over, and the log says so") {
   QuietLog quiet;
   RunDirectory run(path, kIdentity);
   CHECK(run.state() == State::unfinished);
-  CHECK(contents(path / "metrics.jsonl") == "{\"step\":1}\n");
-  run.begin("recipe: newer\n", quiet.log);
+  CHECK(contents(path / "metrics.jsonl") == lines);
+  run.begin("recipe: newer\n", 4, quiet.log);
+  CHECK(contents(path / "metrics.jsonl") == lines.substr(0, lines.size() - 4));
+  run.begin("recipe: newer\n", 3, quiet.log);
+  CHECK(contents(path / "metrics.jsonl") == "{\"step\":1}\n{\"step\":3,\"loss\":null}\n");
+  run.begin("recipe: newer\n", 0, quiet.log);
   CHECK(contents(path / "metrics.jsonl").empty());
   CHECK(contents(path / "recipe.yaml") == "recipe: newer\n");
   CHECK(contents(path / "notes.txt") == "mine");
-  const std::string log = contents(path / "log.txt");
-  CHECK(log.starts_with("earlier\n"));
-  CHECK(log.find("starts over at step 0") != std::string::npos);
+  CHECK(contents(path / "log.txt").starts_with("earlier\n"));
+}
+
+TEST_CASE("run directory: keys that may differ make it the same run, though not a finished one") {
+  const ScratchDirectory scratch;
+  const RunIdentity there{"model:\n  a: 1\ntraining:\n  max_duration: 1ep\n", ""};
+  const RunIdentity longer{"model:\n  a: 1\ntraining:\n  max_duration: 2ep\n", ""};
+  begin(scratch / "run", there);
+  write_summary(scratch / "run" / "summary.json", {{"finished", true}});
+  CHECK(RunDirectory(scratch / "run", there, {"training"}).state() == State::finished);
+  CHECK(RunDirectory(scratch / "run", longer, {"training.max_duration"}).state() == State::unfinished);
+  CHECK(RunDirectory(scratch / "run", longer, {"model", "training"}).state() == State::unfinished);
+  for (const std::string key : {"training.max", "model", "train", ""}) {
+    const std::string text =
+        error_text(ExitCode::recipe, [&] { RunDirectory(scratch / "run", longer, {key}); });
+    CHECK(text.find("training.max_duration is 1ep there and 2ep here") != std::string::npos);
+    CHECK(text.find("run.allow_changes") != std::string::npos);
+  }
 }
 
 TEST_CASE("run directory: a finished run is found and left alone") {
@@ -123,7 +143,8 @@ TEST_CASE("run directory: another run's is refused, says why, and stays as it is
   const std::string text = error_text(ExitCode::recipe, [&] { RunDirectory run(path, kOther); });
   CHECK(text == "run directory " + path.string() +
                     " holds another run (optimizer.lr is 0.1 there and 0.2 here): choose another "
-                    "run.output_dir or run.name");
+                    "run.output_dir or run.name, or, to go on from it with these changes, list their keys in "
+                    "run.allow_changes");
   CHECK(snapshot(scratch.path()) == before);
 }
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/start.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "core/base/version.h"
+#include "core/storage/checkpoint.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kThreads = "threads";
+
+std::map<std::string, std::string> facts_of(const Backend& backend) {
+  std::map<std::string, std::string> facts = backend.facts();
+  facts["device"] = std::string(backend.name());
+  facts["trainer"] = kVersion;
+  return facts;
+}
+
+/// A checkpoint from elsewhere must be one of this run, changes that are allowed left out.
+void require_same_run(const Recipe& recipe, const ResumePoint& point) {
+  const std::vector<Difference> different =
+      forbidden_differences(point.state.mathematics, recipe.identity().mathematics, recipe.run.allow_changes);
+  if (different.empty()) return;
+  fail_at(recipe.origin_of("run.resume"),
+          fmt::format("{} is of another run ({}); list these keys in run.allow_changes, or begin with "
+                      "model.initial_weights instead",
+                      point.checkpoint.string(), difference_text(different)));
+}
+
+/// Of the newest checkpoint in the run's directory, whole or not.
+std::string newest_name(const Recipe& recipe) {
+  const auto saved = list_checkpoints(checkpoint_root(recipe.output_directory()));
+  return saved.empty() ? "" : saved.front().filename().string();
+}
+
+}  // namespace
+
+Start choose_start(const Recipe& recipe) {
+  Start start{.newest = newest_name(recipe)};
+  const auto warn = [&](const std::string& note) { start.notes.push_back(note); };
+  const fs::path root = checkpoint_root(recipe.output_directory());
+  if (recipe.run.resume == "never") {
+    const auto saved = list_checkpoints(root);
+    if (saved.empty()) return start;
+    fail_at(
+        recipe.origin_of("run.resume"),
+        fmt::format("{} holds checkpoints up to step {}, which \"never\" would lose: remove them, or choose "
+                    "another run.output_dir",
+                    root.string(), checkpoint_step(saved.front())));
+  }
+  start.from = newest_checkpoint(root, warn);
+  const auto path = recipe.run.resume_path();
+  if (!path) return start;
+  if (start.from) {
+    warn(fmt::format("run.resume={} was followed when this run began: it goes on from its own checkpoint",
+                     *path));
+    return start;
+  }
+  start.from = checkpoint_at(*path, warn);
+  require_same_run(recipe, *start.from);
+  return start;
+}
+
+int64_t earlier_threads(const Start& start) {
+  if (!start.from || !start.from->state.facts.contains(kThreads)) return 0;
+  const std::string& text = start.from->state.facts.at(kThreads);
+  int64_t threads = 0;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  return threads;
+}
+
+void require_unchanged(const Recipe& recipe, const Start& start) {
+  if (start.newest == newest_name(recipe)) return;
+  throw Error(ExitCode::io,
+              fmt::format("another process has worked in {} just now; start the same command again",
+                          recipe.output_directory()));
+}
+
+std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend) {
+  if (!start.from) return {};
+  const RunState& there = start.from->state;
+  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(backend));
+  if (there.micro_batch_size != recipe.training.micro_batch()) {
+    sentences.push_back(fmt::format("training.micro_batch_size was {} and is {} here", there.micro_batch_size,
+                                    recipe.training.micro_batch()));
+  }
+  for (std::string& sentence : sentences)
+    sentence += ": the last bits of this run may differ from those of a run that was never stopped";
+  return sentences;
+}
+
+RunState lasting_state(const Recipe& recipe, const Backend& backend, const Tuning& tuning) {
+  RunState state;
+  state.mathematics = recipe.identity().mathematics;
+  state.recipe = recipe.to_yaml(false);
+  state.micro_batch_size = recipe.training.micro_batch();
+  state.facts = facts_of(backend);
+  if (recipe.runtime.autotune) state.algorithms = tuning.fastest;
+  return state;
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/tuning.h"
+#include "core/recipe/job.h"
+#include "core/train/resume.h"
+
+namespace trainer {
+
+/// Where a run begins.
+struct Start {
+  std::optional<ResumePoint> from;  ///< nothing: at step 0
+  std::string newest;               ///< checkpoint in the run's directory when that was chosen
+  std::vector<std::string> notes;   ///< what somebody should know about the choice
+
+  int64_t step() const { return from ? from->state.loop.step : 0; }
+};
+
+/// By run.resume and what the run's directory holds, which is only read. Throws Error: exit 78 where
+/// run.resume=never would lose checkpoints, or where the checkpoint is of another run; 65 where there is none
+/// at the path given.
+Start choose_start(const Recipe& recipe);
+
+/// The threads that the checkpoint was made with, on a CPU; 0: not said.
+int64_t earlier_threads(const Start& start);
+
+/// Once the run's directory is held: throws Error (exit 74) where another process has saved in it since the
+/// choice.
+void require_unchanged(const Recipe& recipe, const Start& start);
+
+/// What cannot be the same as before, a sentence each.
+std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend);
+
+/// The part of a run's state that stays as it is.
+RunState lasting_state(const Recipe& recipe, const Backend& backend, const Tuning& tuning);
+
+}  // namespace trainer

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "core/engine/executable.h"
+
+namespace trainer {
+
+/// Host memory for everything of an executable that persists, as it is at one moment. The executable goes on
+/// while it is read.
+class StateImage {
+ public:
+  /// own: takes image_bytes(plan). shared: the image is the device's memory itself, which must be the host's;
+  /// then the executable must not go on while it is read.
+  enum class Memory { own, shared };
+
+  explicit StateImage(Executable& executable, Memory memory = Memory::own);
+  static int64_t image_bytes(const Plan& plan) { return plan.persistent_bytes; }
+
+  /// Becomes what the device has come to once everything put on it is done, and waits for that.
+  void take();
+  /// The device gets it back.
+  void restore();
+
+  /// A persistent tensor's elements in row-major order, in pieces.
+  void read(TensorId id, const std::function<void(std::span<const std::byte>)>& sink) const;
+  /// From all its elements in row-major order.
+  void write(TensorId id, std::span<const std::byte> bytes);
+
+ private:
+  std::byte* at(TensorId id) const;
+
+  Executable& executable_;
+  std::optional<Buffer> memory_;
+  std::byte* data_;
+};
+
+}  // namespace trainer

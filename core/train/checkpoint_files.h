@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "core/engine/state_image.h"
+#include "core/storage/checkpoint.h"
+
+namespace trainer {
+
+/// Adds the files of an image's tensors: the network's under the names that a trained network has everywhere,
+/// their averages under the same names, and whatever else changes from step to step.
+void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image);
+
+/// Fills the image from a checkpoint whose files have been verified. Throws Error (exit 65) naming each
+/// tensor that is missing, left over or of another type or shape; the image is of no use then.
+void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image);
+
+/// The executable's tensors become a checkpoint's, whose files have been verified.
+void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint);
+
+}  // namespace trainer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+/// Bytes of this process in memory: now, and at most so far.
+int64_t resident_bytes();
+int64_t peak_resident_bytes();
+/// From the kernel's record of when this process began, which has a resolution of 10 ms.
+double seconds_since_process_start();
+
+}  // namespace trainer

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/train/process.h"
+
+namespace trainer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr const char* kAveraged = "ema_";
+
+/// Every metric but the loss is better when it is larger.
+bool better(const std::string& name, double a, double b) {
+  return name.ends_with("loss") ? a < b : a > b;
+}
+
+}  // namespace
+
+Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
+    : backend_(backend), settings_(std::move(settings)), out_(output) {}
+
+void Recorder::start(const LoopState& state) {
+  state_ = state;
+  first_step_ = state.step + 1;
+  watch_.note(backend_.read_device());
+  resume_clock();
+}
+
+void Recorder::resume_clock() {
+  since_ = now();
+}
+
+void Recorder::add(const StepResult& result, const StepRunner& runner) {
+  state_.step = result.step;
+  state_.updates = result.step;
+  if (settings_.scales_loss) {
+    state_.loss_scale = runner.value("loss_scale");
+    state_.updates -= static_cast<int64_t>(runner.value("skipped"));
+  }
+  ++state_.interval_steps;
+  state_.interval_loss += result.loss;
+  if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
+  out_.unreadable.report();
+  const double until = now();
+  ++interval_.steps;
+  interval_.seconds += until - since_;
+  result_.training_seconds += until - since_;
+  since_ = until;
+  interval_.data_wait += result.data_wait;
+  interval_.host += result.host;
+  if (result.phases) {
+    ++interval_.timed_steps;
+    interval_.phases.add(*result.phases);
+  }
+  if (out_.progress.due()) show(result.loss);
+  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0)
+    write_interval(runner.value("lr"));
+}
+
+void Recorder::show(double loss) {
+  const double samples = static_cast<double>(interval_.steps * settings_.global_batch_size);
+  out_.progress.update({.step = state_.step,
+                        .steps = settings_.steps,
+                        .epoch = static_cast<int64_t>(std::ceil(epoch())),
+                        .epochs = settings_.epochs,
+                        .loss = loss,
+                        .samples_per_s = samples / interval_.seconds,
+                        .data_wait = interval_.data_wait / interval_.seconds});
+}
+
+double Recorder::epoch() const {
+  return static_cast<double>(state_.step * settings_.global_batch_size) /
+         static_cast<double>(settings_.samples_per_epoch);
+}
+
+void Recorder::write_interval(double lr) {
+  const auto steps = static_cast<double>(interval_.steps);
+  auto phase_ms = [&](Phase phase) {
+    return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
+  };
+  state_.train_loss = state_.interval_loss / static_cast<double>(state_.interval_steps);
+  state_.interval_loss = 0;
+  state_.interval_steps = 0;
+  MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "train"};
+  record.loss = state_.train_loss;
+  record.lr = lr;
+  record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
+  record.data_wait_ms = interval_.data_wait / steps * 1e3;
+  record.forward_ms = phase_ms(Phase::forward);
+  record.backward_ms = phase_ms(Phase::backward);
+  record.update_ms = phase_ms(Phase::update);
+  record.memory_bytes = resident_bytes();
+  if (backend_.works_later()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
+  for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
+  if (settings_.scales_loss) {
+    record.loss_scale = state_.loss_scale;
+    record.skipped = state_.step - state_.updates;
+  }
+  out_.metrics.append(record);
+  warn_if_input_bound();
+  interval_ = {};
+}
+
+/// Says once, of an interval long enough to tell, that the device waits for data.
+void Recorder::warn_if_input_bound() {
+  constexpr double kShare = 0.1, kLeastSeconds = 1;
+  const double share = interval_.data_wait / interval_.seconds;
+  if (warned_ || interval_.seconds < kLeastSeconds || share < kShare) return;
+  warned_ = true;
+  out_.log.warn(fmt::format(
+      "input-bound: {:.0f} % of the time is spent waiting for data; raise data.workers above {}, or pack the "
+      "samples (`trainer data pack`)",
+      100 * share, settings_.data_workers));
+}
+
+void Recorder::add_evaluation(const std::map<std::string, double>& means) {
+  state_.last = means;
+  state_.validated = state_.step;
+  out_.unreadable.report();
+  MetricsRecord record{
+      .step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "validation"};
+  record.loss = means.at("loss");
+  std::string text =
+      fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", state_.step, epoch(), record.loss);
+  std::vector<std::string> names = settings_.metrics;
+  if (settings_.averages) {
+    names.push_back(std::string(kAveraged) + "loss");
+    for (const std::string& name : settings_.metrics) names.push_back(kAveraged + name);
+  }
+  for (const std::string& name : names) {
+    record.metrics.emplace_back(name, means.at(name));
+    text += fmt::format(" {} {:.4f}", name, means.at(name));
+  }
+  for (const auto& [name, value] : means) {
+    const auto [best, first] = state_.best.emplace(name, value);
+    if (!first && better(name, value, best->second)) best->second = value;
+  }
+  record.memory_bytes = resident_bytes();
+  out_.metrics.append(record);
+  out_.log.info(text);
+  resume_clock();
+}
+
+bool Recorder::is_best(const std::string& metric) const {
+  const auto last = state_.last.find(metric), best = state_.best.find(metric);
+  return state_.validated == state_.step && last != state_.last.end() && best != state_.best.end() &&
+         last->second == best->second;
+}
+
+LoopResult Recorder::finish() {
+  const int64_t samples = (state_.step + 1 - first_step_) * settings_.global_batch_size;
+  result_.joules_per_sample = watch_.joules() / static_cast<double>(std::max<int64_t>(1, samples));
+  result_.device_memory_bytes = watch_.most_memory_bytes();
+  result_.throttling = watch_.throttling();
+  out_.progress.finish();
+  return result_;
+}
+
+}  // namespace trainer

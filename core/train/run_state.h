@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/train/recorder.h"
+
+namespace trainer {
+
+/// A checkpoint's state.json: all that a run needs to go on, its tensors left out.
+struct RunState {
+  LoopState loop;
+  double epoch = 0;
+  int64_t samples = 0;      ///< consumed so far: where in the order of the data it goes on
+  int64_t best_step = 0;    ///< whose checkpoint is kept as the best; 0: none
+  std::string mathematics;  ///< the run's identity
+  std::string recipe;       ///< resolved, as YAML
+  int64_t micro_batch_size = 0;
+  std::map<std::string, std::string> facts;       ///< Backend::facts and versions
+  std::map<std::string, std::string> algorithms;  ///< what runtime.autotune found
+  std::map<std::string, std::string> wall;        ///< when and where it was saved; alters nothing
+};
+
+std::string to_json(const RunState& state);
+/// Throws Error (exit 65) naming `file` and what is wrong.
+RunState parse_run_state(std::string_view text, const std::string& file);
+
+}  // namespace trainer

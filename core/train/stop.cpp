@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/stop.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::array<int, 3> kSignals = {SIGTERM, SIGUSR1, SIGINT};
+constexpr int kInterrupted = 128 + SIGINT;
+
+// All that a handler may touch.
+std::atomic<int> received = 0;
+std::atomic<bool> is_looping = false;
+std::atomic<unsigned> grace = 25;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+/// In a handler neither streams nor memory can be used.
+[[noreturn]] void leave(std::string_view text, int code) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(code);
+}
+
+void note(int number) {
+  const int saved = errno;
+  if (received.exchange(number) != 0) {
+    if (number == SIGINT)
+      leave("\ninterrupted twice: left at once; the last checkpoint stands\n", kInterrupted);
+    errno = saved;
+    return;
+  }
+  if (!is_looping) {
+    leave("\nstopped before training went on: nothing is lost; start the same command again\n",
+          static_cast<int>(ExitCode::requeue));
+  }
+  ::alarm(grace);
+  errno = saved;
+}
+
+void give_up(int /*number*/) {
+  leave("\nthe grace period is over: the last checkpoint stands; start the same command again\n",
+        static_cast<int>(ExitCode::requeue));
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  received = 0;
+  is_looping = false;
+  for (int number : kSignals) handle(number, note);
+  handle(SIGALRM, give_up);
+}
+
+StopSignals::~StopSignals() {
+  for (int number : kSignals) handle(number, SIG_DFL);
+  handle(SIGALRM, SIG_DFL);
+  ::alarm(0);
+}
+
+void StopSignals::set_grace(TimeSpan span) {
+  grace = static_cast<unsigned>(std::min<int64_t>(span.seconds, 1'000'000'000));
+}
+
+void StopSignals::watch_loop() {
+  is_looping = true;
+}
+
+bool StopSignals::asked() const {
+  return received != 0;
+}
+
+std::string StopSignals::name() const {
+  const int number = received;
+  const char* text = number == 0 ? nullptr : ::sigabbrev_np(number);
+  return text == nullptr ? "" : std::string("SIG") + text;
+}
+
+}  // namespace trainer

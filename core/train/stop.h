@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/base/units.h"
+
+namespace trainer {
+
+/// Signals that ask the run to end: TERM, USR1 and INT (Ctrl-C). Until watch_loop() nothing can be lost, and
+/// they end the process at once with exit code 75. From then on they are noted, to be asked for between
+/// steps; where the process has not ended when the grace period is over, it does so with 75: its last
+/// checkpoint stands. A second INT ends it at once with 130. There is at most one object of it.
+class StopSignals {
+ public:
+  StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals();
+
+  void set_grace(TimeSpan grace);
+  /// From here on there is something to save.
+  void watch_loop();
+  /// Whether one has come.
+  bool asked() const;
+  /// "SIGTERM"
+  std::string name() const;
+};
+
+}  // namespace trainer

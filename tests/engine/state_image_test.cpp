@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/state_image.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "core/base/rng.h"
+#include "core/train/checkpoint_files.h"
+#include "cpu/backend.h"
+#include "tests/engine/late_backend.h"
+#include "tests/reference/networks.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kRows = 3;
+
+/// Channels that fill no block, so that stored tensors have padding; averages; a clipped norm; moments.
+Program program() {
+  const Network network = network_from(
+      "{input: [3, 9, 7], layers: [{conv2d: {out_channels: 19, kernel_size: 3}}, batch_norm, relu, {conv2d: "
+      "{out_channels: 21, kernel_size: 3}}, relu, global_avg_pool2d, flatten, {linear: 5}]}");
+  return training_program(network, kRows, *optimizer_from("{name: adamw, clip_norm: 1}"), {0.01f, 0.02f},
+                          {fuse_relu(), average_weights(0.9)});
+}
+
+/// An executable with batches of its own.
+struct Training {
+  explicit Training(Backend& device) : backend(device), executable(make_plan(program(), device), device) {
+    initialize(executable, 3);
+    for (const char* name : {"images", "labels", "weights", "sample_index"}) {
+      const TensorId id = executable.tensor(name);
+      const TensorSpec& spec = executable.plan().tensors[static_cast<size_t>(id)].spec;
+      inputs.push_back({id, spec, backend.allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype))});
+      executable.bind(id, inputs.back().memory.data());
+    }
+  }
+
+  void step(uint32_t number) {
+    RandomStream random(random_key(9, "batch"), number);
+    for (const Input& input : inputs) {
+      for (int64_t i = 0; i < numel(input.spec.shape); ++i) {
+        const float drawn = random.next_uniform();
+        if (input.spec.dtype == DType::f32) {
+          reinterpret_cast<float*>(input.memory.data())[i] = drawn;
+        } else {
+          reinterpret_cast<int32_t*>(input.memory.data())[i] = static_cast<int32_t>(5 * drawn);
+        }
+      }
+    }
+    executable.run(executable.entry("train_step"));
+    backend.wait(backend.point());
+  }
+
+  /// Everything that persists, by name.
+  std::map<std::string, std::vector<float>> state() const {
+    std::map<std::string, std::vector<float>> all;
+    for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
+      const Tensor& tensor = executable.plan().tensors[i];
+      if (is_persistent(tensor.role)) all[tensor.name] = executable.read(static_cast<TensorId>(i));
+    }
+    return all;
+  }
+
+  struct Input {
+    TensorId id;
+    TensorSpec spec;
+    Buffer memory;
+  };
+  Backend& backend;
+  Executable executable;
+  std::vector<Input> inputs;
+};
+
+std::vector<std::byte> bytes_of(const StateImage& image, TensorId id) {
+  std::vector<std::byte> all;
+  image.read(id,
+             [&](std::span<const std::byte> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+  return all;
+}
+
+/// What a checkpoint leaves out has no meaning between steps.
+void drop_sums(std::map<std::string, std::vector<float>>& state) {
+  std::erase_if(state, [](const auto& entry) { return entry.first.ends_with(".gradient"); });
+}
+
+}  // namespace
+
+TEST_CASE("an image has every persistent tensor as it was when it was taken") {
+  const auto cpu = make_cpu_backend(2);
+  Training run(*cpu);
+  run.step(1);
+  StateImage image(run.executable);
+  image.take();
+  const auto before = run.state();
+  run.step(2);
+  size_t changed = 0, with_layout = 0;
+  for (size_t i = 0; i < run.executable.plan().tensors.size(); ++i) {
+    const Tensor& tensor = run.executable.plan().tensors[i];
+    if (!is_persistent(tensor.role) || tensor.spec.dtype != DType::f32) continue;
+    const auto id = static_cast<TensorId>(i);
+    const std::vector<std::byte> found = bytes_of(image, id);
+    const std::vector<float>& expected = before.at(tensor.name);
+    REQUIRE(found.size() == expected.size() * sizeof(float));
+    CHECK(std::memcmp(found.data(), expected.data(), found.size()) == 0);
+    changed += run.executable.read(id) != expected;
+    with_layout += !run.executable.plan().placements[i].layout.row_major();
+  }
+  CHECK(changed > 10);
+  CHECK(with_layout > 5);
+}
+
+TEST_CASE("an image that is restored makes the same steps follow") {
+  const auto cpu = make_cpu_backend(2);
+  Training run(*cpu);
+  run.step(1);
+  StateImage image(run.executable);
+  image.take();
+  run.step(2);
+  const auto expected = run.state();
+  run.step(3);
+  REQUIRE(run.state() != expected);
+  image.restore();
+  run.step(2);
+  CHECK(run.state() == expected);
+}
+
+TEST_CASE("whole numbers pass through an image exactly") {
+  const auto cpu = make_cpu_backend(1);
+  Training run(*cpu);
+  const TensorId counter = run.executable.tensor("counter.step");
+  StateImage image(run.executable);
+  image.take();
+  const int32_t large = (1 << 30) + 1;  // no float has it
+  image.write(counter, std::as_bytes(std::span(&large, 1)));
+  image.restore();
+  image.take();
+  int32_t found = 0;
+  std::memcpy(&found, bytes_of(image, counter).data(), sizeof found);
+  CHECK(found == large);
+}
+
+TEST_CASE("a checkpoint's files take a training on, on any device and in any layout") {
+  const test::ScratchDirectory scratch;
+  const auto cpu = make_cpu_backend(2);
+  Training run(*cpu);
+  run.step(1);
+  run.step(2);
+  StateImage image(run.executable);
+  image.take();
+  CheckpointWriter writer(scratch.path(), 2);
+  add_tensors(writer, run.executable.plan(), image);
+  const auto path = writer.commit();
+  run.step(3);
+  auto expected = run.state();
+  drop_sums(expected);
+
+  const auto other = make_cpu_backend(2);
+  LateBackend late(*other);
+  for (Backend* backend : {static_cast<Backend*>(other.get()), static_cast<Backend*>(&late)}) {
+    Training next(*backend);
+    load_checkpoint(next.executable, path);
+    next.step(3);
+    auto found = next.state();
+    drop_sums(found);
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("files that do not fit a run are refused with every tensor that is wrong") {
+  const test::ScratchDirectory scratch;
+  const auto cpu = make_cpu_backend(1);
+  Training run(*cpu);
+  StateImage image(run.executable);
+  image.take();
+  CheckpointWriter writer(scratch.path(), 2);
+  add_tensors(writer, run.executable.plan(), image);
+  const auto path = writer.commit();
+  const Network other =
+      network_from("{input: [3, 9, 7], layers: [flatten, {linear: {out_features: 5, name: fc}}]}");
+  Executable executable(
+      make_plan(training_program(other, kRows, *optimizer_from("{name: sgd}"), {0.1f}, {}), *cpu), *cpu);
+  const std::string text = test::error_text(ExitCode::data, [&] { load_checkpoint(executable, path); });
+  CHECK_THAT(text, Catch::Contains("it has no 'fc.weight'") && Catch::Contains("the run has no '"));
+}
+
+}  // namespace trainer
