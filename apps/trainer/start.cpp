@@ -67,6 +67,11 @@ Start choose_start(const Recipe& recipe) {
   return start;
 }
 
+void keep_micro_batch(Recipe& recipe, const Start& start) {
+  std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
+  if (start.from && rows && !rows->count) rows = AutoCount{start.from->state.micro_batch_size};
+}
+
 int64_t earlier_threads(const Start& start) {
   if (!start.from || !start.from->state.facts.contains(kThreads)) return 0;
   const std::string& text = start.from->state.facts.at(kThreads);

@@ -25,6 +25,9 @@ struct Start {
 /// at the path given.
 Start choose_start(const Recipe& recipe);
 
+/// Takes over the micro-batch that was found before, where the recipe says auto.
+void keep_micro_batch(Recipe& recipe, const Start& start);
+
 /// The threads that the checkpoint was made with, on a CPU; 0: not said.
 int64_t earlier_threads(const Start& start);
 

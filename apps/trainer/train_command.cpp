@@ -196,6 +196,7 @@ int train_command(const Arguments& arguments) {
   signals.set_grace(recipe->run.grace_period);
   require_data(*recipe);
   const Start start = choose_start(*recipe);
+  keep_micro_batch(*recipe, start);
   Tuning tuning = earlier_tuning(*recipe, start.from ? &*start.from : nullptr);
   const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train, earlier_threads(start));
   set_precision(*recipe, *backend);

@@ -181,6 +181,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);
   output_directory_checked(diagnostics);
+  check_best_metric(diagnostics);
   if (model.input.size() != 3) {
     diagnostics.error(origin_of("model.input"),
                       fmt::format("expected [channels, height, width], got {} numbers", model.input.size()));
@@ -188,6 +189,23 @@ void Recipe::check(Diagnostics& diagnostics) const {
   }
   for (Split split : {Split::train, Split::val}) {
     check_samples(split, diagnostics);
+  }
+}
+
+/// The metric of the checkpoint to keep must be one that evaluation reports.
+void Recipe::check_best_metric(Diagnostics& diagnostics) const {
+  if (!checkpoint.keep_best) return;
+  const Origin origin = origin_of("checkpoint.keep_best");
+  std::vector<std::string> known = validation.metrics;
+  known.insert(known.begin(), "loss");
+  if (training.ema_decay) {
+    for (size_t i = 0, count = known.size(); i < count; ++i) known.push_back("ema_" + known[i]);
+  }
+  if (!has_split(data, Split::val)) {
+    diagnostics.error(origin, "needs validation samples: name them in data.val");
+  } else if (std::ranges::find(known, *checkpoint.keep_best) == known.end()) {
+    diagnostics.error(origin, fmt::format("'{}' is not evaluated; expected one of: {}", *checkpoint.keep_best,
+                                          fmt::join(known, ", ")));
   }
 }
 

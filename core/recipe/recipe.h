@@ -57,6 +57,7 @@ class Recipe {
   void declare();
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;
+  void check_best_metric(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   void check_samples(Split split, Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;
