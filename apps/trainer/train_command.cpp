@@ -8,6 +8,7 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/start.h"
 #include "core/recipe/feed.h"
+#include "core/recipe/initial_weights.h"
 #include "core/recipe/job.h"
 #include "core/train/checkpoint_files.h"
 #include "core/train/loop.h"
@@ -87,13 +88,13 @@ Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
 }
 
 /// What the first step of this process finds.
-void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start) {
+void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start, Log& log) {
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (start.from) {
     load_checkpoint(executable, start.from->checkpoint);
     return;
   }
-  if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
+  load_initial_weights(recipe, executable, log);
   if (job.settings.averages) start_averages(executable);
 }
 
@@ -146,7 +147,7 @@ int train(const Session& run, int64_t profiled_steps) {
   const Feed train_feed = open_feed(recipe, job, run.backend, Split::train, list);
   const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
   Executable executable = open_executable(recipe, run.backend, job);
-  fill(executable, recipe, job, run.start);
+  fill(executable, recipe, job, run.start, run.log);
 
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));

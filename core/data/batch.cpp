@@ -81,7 +81,8 @@ BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const Eva
       rows_(evaluation.batch),
       row_floats_(numel(chain_.output_shape())),
       end_((source.size() + rows_ - 1) / rows_),
-      labels_(labels) {}
+      labels_(labels),
+      unreadable_(evaluation.unreadable) {}
 
 void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const {
   batch.real = rows_;
@@ -145,20 +146,27 @@ void BatchMaker::write_label(Batch& batch, int64_t row, const Image& image) cons
   batch.shares[row] = 1;
 }
 
+void BatchMaker::make_empty_row(Batch& batch, int64_t row) const {
+  const int64_t count = labels_per_sample(chain_.output_shape(), labels_);
+  std::fill_n(batch.images + row * row_floats_, row_floats_, 0.0f);
+  std::fill_n(batch.labels + row * count, count, 0);
+  batch.weights[row] = 0;
+  batch.other_labels[row] = 0;
+  batch.shares[row] = 1;
+}
+
 void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) const {
-  float* pixels = batch.images + row * row_floats_;
-  if (row >= batch.real) {
-    const int64_t count = labels_per_sample(chain_.output_shape(), labels_);
-    std::fill_n(pixels, row_floats_, 0.0f);
-    std::fill_n(batch.labels + row * count, count, 0);
-    batch.weights[row] = 0;
-    batch.other_labels[row] = 0;
-    batch.shares[row] = 1;
-    return;
-  }
+  if (row >= batch.real) return make_empty_row(batch, row);
+  const int64_t index = batch.step * rows_ + row;
   const RandomStream unused(0);  // evaluation has no random transforms
-  chain_.read(*source_, batch.step * rows_ + row, unused, image);
-  chain_.write(image, pixels);
+  try {
+    chain_.read(*source_, index, unused, image);
+  } catch (const UnreadableSampleError& error) {
+    if (!unreadable_) throw;
+    unreadable_(index, error.sample());
+    return make_empty_row(batch, row);
+  }
+  chain_.write(image, batch.images + row * row_floats_);
   write_label(batch, row, image);
   batch.weights[row] = 1;
 }

@@ -26,6 +26,7 @@ constexpr const char* kAccumulateNext = "accumulate_next";
 constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
+constexpr const char* kPredict = "predict";
 }  // namespace entry_name
 
 /// The entry that the optimiser is in: `update` where there are micro-batches, else `train_step`.
@@ -33,7 +34,8 @@ const char* updating_entry(const Program& program);
 
 /// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
 Pass fuse_residual();
-/// In evaluation a batch normalisation behind a convolution becomes part of the convolution's weights.
+/// In evaluation, and where nothing is trained, a batch normalisation with given statistics behind a
+/// convolution becomes part of the convolution's weights.
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
@@ -41,7 +43,8 @@ Pass fuse_relu();
 /// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
 /// gradients in both types.
 Pass mixed_precision(DType low);
-/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses; with
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
+/// not frozen; with
 /// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
 Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
@@ -62,6 +65,9 @@ Pass accumulate(int64_t micro_batches);
 /// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic;
 /// `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
 Pass average_weights(double decay);
+/// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
+/// parameter and running statistic.
+Pass given_averages();
 /// Removes what no output and no assign needs.
 Pass dead_code();
 

@@ -79,7 +79,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const auto& input = recipe.model.input;
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
-  const int64_t feeds = job.validation ? 2 : 1;
+  const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.works_later() ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
@@ -107,7 +107,8 @@ int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& j
   for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
     if (recipe.training.global_batch_size % rows != 0) continue;
     recipe.training.micro_batch_size = AutoCount{rows};
-    if (planned_bytes(make_job(recipe, backend).memory) + program <= available) fits = rows;
+    const Job smaller = make_job(recipe, backend, {.purpose = job.purpose, .averages = job.averages});
+    if (planned_bytes(smaller.memory) + program <= available) fits = rows;
   }
   recipe.training.micro_batch_size = asked;
   return fits;
@@ -129,16 +130,19 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
 }
 
 Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options) {
-  Job job;
-  job.program = forward_program(recipe);
+  Job job{.purpose = options.purpose, .averages = options.averages};
+  job.program = forward_program(recipe, options.purpose);
   if (options.observe) options.observe("layers", job.program);
-  job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
-  if (has_split(recipe.data, Split::val)) {
+  const bool trains = options.purpose == Purpose::train;
+  if (trains) job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
+  if (options.purpose != Purpose::predict && has_split(recipe.data, Split::val)) {
     job.validation = peek_source(recipe.data, source_request(recipe, job.program, Split::val));
   }
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
-  run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
+  run_passes(job.program,
+             trains ? passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes)
+                    : forward_passes(recipe, options.averages, options.disabled_passes),
              options.observe);
   if (!options.plan) return job;
   job.plan = make_plan(job.program, backend);
@@ -163,8 +167,8 @@ int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
   return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
 }
 
-void require_data(const Recipe& recipe) {
-  const std::vector<std::string> missing = missing_files(recipe.data);
+void require_data(const Recipe& recipe, std::optional<Split> split) {
+  const std::vector<std::string> missing = missing_files(recipe.data, split);
   if (missing.empty()) return;
   Diagnostics diagnostics;
   for (const std::string& file : missing) {

@@ -177,6 +177,8 @@ void Recipe::check(Diagnostics& diagnostics) const {
   }
   check_batches(diagnostics);
   model.check(diagnostics);
+  if (!model.replace.empty() && !model.initial_weights)
+    diagnostics.error(origin_of("model.replace"), "has no meaning without model.initial_weights");
   data.check(origin_of("data"), diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);

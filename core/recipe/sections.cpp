@@ -20,8 +20,7 @@ void RunSection::declare(Fields& fields) {
   fields
       .add("resume", &resume,
            "where to begin: auto (at the newest checkpoint of this run), never, or the path of a checkpoint "
-           "or "
-           "of a run")
+           "or of a run; eval and predict take their weights from there, or from a .safetensors file")
       .keeps_mathematics();
   fields
       .add("allow_changes", &allow_changes,

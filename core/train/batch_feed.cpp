@@ -23,18 +23,21 @@ bool BatchFeed::await(const std::function<bool()>& give_up) {
   return true;
 }
 
-void BatchFeed::next() {
+const Batch& BatchFeed::next() {
   feed_.make_room();
   const Batch& batch = pipeline_.next();
-  inputs_.assign({{images_, batch.images},
-                  {labels_, batch.labels},
-                  {weights_, batch.weights},
-                  {sample_index_, batch.sample_index}});
-  if (other_labels_ != kNone) {
-    inputs_.push_back({other_labels_, batch.other_labels});
-    inputs_.push_back({shares_, batch.shares});
-  }
+  inputs_.clear();
+  auto give = [&](TensorId input, void* data) {
+    if (input != kNone) inputs_.push_back({input, data});
+  };
+  give(images_, batch.images);
+  give(labels_, batch.labels);
+  give(weights_, batch.weights);
+  give(sample_index_, batch.sample_index);
+  give(other_labels_, batch.other_labels);
+  give(shares_, batch.shares);
   feed_.give(inputs_);
+  return batch;
 }
 
 }  // namespace trainer

@@ -16,8 +16,8 @@ class BatchFeed {
 
   /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
-  /// Binds the next batch.
-  void next();
+  /// Binds the next batch to those inputs that the program has.
+  const Batch& next();
   /// After the last run that reads it.
   void done() { feed_.done(); }
 
@@ -26,7 +26,7 @@ class BatchFeed {
  private:
   DataPipeline& pipeline_;
   InputFeed feed_;
-  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< the last two may be kNone
+  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< or kNone
   std::vector<InputData> inputs_;
 };
 
