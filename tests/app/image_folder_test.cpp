@@ -130,6 +130,11 @@ TEST_CASE(
     CHECK(line["label"] == line["class"]);
   }
   CHECK(predict({"train"}, 0).size() == 100);
+  fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
+  const Outcome evaluated = run_trainer({"eval", "--config", "r.yaml", "--json"}, workspace.path());
+  CHECK(evaluated.code == 0);  // without the training pictures
+  CHECK(nlohmann::json::parse(evaluated.output)["top1"] == 1.0);
+  fs::rename(workspace.path() / "elsewhere", workspace.path() / "train");
   workspace.write("val/dark/103.png", "once upon a time");
   for (const char* workers : {"data.workers=0", "data.workers=3"}) {
     const auto lines = predict({"val/dark/109.png", workers, "gone.png", "val", "--top", "1"}, 65);
