@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "apps/trainer/devices.h"
+#include "apps/trainer/start.h"
 #include "core/train/tuning_file.h"
 #include "core/train/weights.h"
 
@@ -13,13 +14,12 @@ namespace trainer {
 namespace {
 
 TrainedFiles weights_of(const Recipe& recipe) {
-  const std::string& resume = recipe.run.resume;
-  if (resume == "never") {
+  if (recipe.run.resume == "never") {
     fail_at(recipe.origin_of("run.resume"),
             "never leaves no weights to use; leave it at auto, or name a run's directory, one of its "
             "checkpoints or a .safetensors file");
   }
-  if (resume != "auto") return find_trained(resume);
+  if (const auto path = recipe.run.resume_path()) return find_trained(*path);
   const std::string directory = recipe.output_directory();
   if (!std::filesystem::exists(directory)) {
     throw Error(
@@ -31,20 +31,31 @@ TrainedFiles weights_of(const Recipe& recipe) {
   return find_trained(directory);
 }
 
-/// Of the run that the weights are from, so that its algorithms are taken again.
-Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files) {
+/// What the run that the weights are from was saved with: its threads, micro-batch and algorithms make the
+/// same bits again.
+Start start_of(const TrainedFiles& files) {
+  Start start;
+  if (!files.run.empty()) start.from = newest_checkpoint(checkpoint_root(files.run), [](const auto&) {});
+  return start;
+}
+
+/// The algorithms that a run has kept.
+Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& start) {
   if (!recipe.runtime.autotune || files.run.empty()) return {};
+  if (start.from) return {.fastest = start.from->state.algorithms};
   return load_tuning(files.run / kTuningFile);
 }
 
 }  // namespace
 
 TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows)
-    : files_(weights_of(recipe)),
-      tuning_(tuning_of(recipe, files_)),
-      backend_(open_device(recipe, tuning_, Use::train)) {
+    : files_(weights_of(recipe)) {
+  const Start start = start_of(files_);
+  tuning_ = tuning_of(recipe, files_, start);
+  backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
   for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: passed over: {}\n", text);
   set_precision(recipe, *backend_);
+  keep_micro_batch(recipe, start);
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
   // What fits into memory is what training takes: over batches of another size sums have other last bits.
   if (rows && !rows->count) make_fitting_job(recipe, *backend_);

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/error.h"
 #include "core/storage/checkpoint.h"
+#include "core/storage/file.h"
 #include "core/train/resume.h"
 
 namespace trainer {
@@ -50,6 +53,15 @@ TrainedFiles in_run(const fs::path& run) {
                   damaged.empty() ? "neither" : fmt::format("damaged ones only: {}", damaged[0])));
 }
 
+/// Whether the run went on, with changes that were allowed, after its final weights were written.
+bool went_on(const fs::path& run) {
+  const auto summary = nlohmann::json::parse(read_text(run / "summary.json").value_or(""), nullptr, false);
+  const auto steps = summary.is_object() ? summary.find("steps") : summary.end();
+  if (steps == summary.end() || !steps->is_number_integer()) return false;
+  const std::vector<fs::path> checkpoints = list_checkpoints(checkpoint_root(run));
+  return !checkpoints.empty() && checkpoint_step(checkpoints.front()) > steps->get<int64_t>();
+}
+
 }  // namespace
 
 TrainedFiles find_trained(const fs::path& path) {
@@ -60,7 +72,8 @@ TrainedFiles find_trained(const fs::path& path) {
   if (!fs::is_directory(path)) return {.model = path, .averages = {}, .run = {}, .damaged = {}};
   const fs::path directory = path.has_filename() ? path : path.parent_path();
   if (checkpoint_step(directory) >= 0 || is_there(directory / kManifestFile)) return in_checkpoint(directory);
-  TrainedFiles files = is_there(directory / kModelFile) ? files_in(directory) : in_run(directory);
+  const bool is_final = is_there(directory / kModelFile) && !went_on(directory);
+  TrainedFiles files = is_final ? files_in(directory) : in_run(directory);
   files.run = directory;
   return files;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -104,6 +105,45 @@ TEST_CASE("eval gives the very numbers that training reported for the same weigh
         run_well(workspace, "eval", with({"--json", "run.resume=run/model_ema.safetensors"})).output);
     CHECK(found["loss"] == reported["ema_loss"]);
   }
+}
+
+TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the newest that is whole") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kResidual);
+  run_well(workspace, "train",
+           {"checkpoint.interval=5ba", "checkpoint.keep_latest=9", "model.freeze=[\"conv1.*\", \"bn1.*\"]"});
+  std::map<int, Json> reported;
+  for (const Json& line : lines_of(workspace.read("run/metrics.jsonl"))) {
+    if (line["split"] == "validation") reported[line["step"]] = line;
+  }
+  const auto evaluate = [&](const std::string& path) {
+    return run_well(workspace, "eval", {"--json", "run.resume=" + path});
+  };
+  for (const int step : {5, 10}) {
+    INFO(step);
+    const std::string checkpoint =
+        "run/checkpoints/step-000000" + std::string(step < 10 ? "0" : "") + std::to_string(step);
+    check_same(Json::parse(evaluate(checkpoint).output), reported.at(step), kAll);
+  }
+  fs::remove(workspace.path() / "run/model.safetensors");
+  for (const auto& entry : fs::directory_iterator(workspace.path() / "run/checkpoints")) {
+    if (entry.path().filename() > "step-00000010") fs::remove_all(entry.path());
+  }
+  check_same(Json::parse(evaluate("run").output), reported.at(10), kAll);
+  workspace.write("run/checkpoints/step-00000010/model.safetensors", "damaged");
+  const Outcome earlier = evaluate("run");
+  check_same(Json::parse(earlier.output), reported.at(5), kAll);
+  CHECK_THAT(earlier.errors,
+             Contains("warning: passed over: ") && Contains("step-00000010/model.safetensors"));
+  CHECK(run(workspace, "eval", {"run.resume=run/checkpoints/step-00000010"}).code == 65);
+
+  // What a checkpoint holds can be gone on from, and begun with.
+  const Outcome begun =
+      run(workspace, "train",
+          {"run.output_dir=new", "optimizer.lr=0.0", "model.initial_weights=run", "training.ema={}"});
+  CHECK(begun.code == 0);
+  CHECK_THAT(begun.errors, Contains("passed over: "));
+  CHECK(fs::exists(workspace.path() / "new/model.safetensors"));
 }
 
 TEST_CASE("eval says what it found in a line, leaves the run alone, and says what is missing") {

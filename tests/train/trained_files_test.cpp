@@ -42,6 +42,11 @@ TEST_CASE("a run's final weights come first, with their averages where it has th
   CHECK(find_trained(run.path()).averages == run / kAveragesFile);
   CHECK(find_trained(run.path().string() + "/").model == run / kModelFile);
 
+  put(run / "summary.json", "{\"finished\": true, \"steps\": 5}");
+  CHECK(find_trained(run.path()).model == run / kModelFile);
+  const fs::path later = write_checkpoint(run.path(), 6);
+  CHECK(find_trained(run.path()).model == later / kModelFile);  // the run went on
+
   files = find_trained(run / kModelFile);
   CHECK(files.model == run / kModelFile);
   CHECK(files.averages.empty());
