@@ -74,10 +74,8 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   write_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::optional<RunStatus> read_status(const std::filesystem::path& path) {
-  const std::optional<std::string> text = read_text(path);
-  if (!text) return std::nullopt;
-  const Json json = Json::parse(*text, nullptr, false);
+std::optional<RunStatus> parse_status(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
   Reader reader(json);
   const std::string name = reader.text("status");
   const auto* state = std::ranges::find(kStates, name, [](const auto& row) { return row.second; });
@@ -89,6 +87,11 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path) {
   if (reader.has("exit_code")) status.exit_code = reader.integer("exit_code");
   if (reader.has("message")) status.message = reader.text("message");
   return reader.valid() ? std::optional(status) : std::nullopt;
+}
+
+std::optional<RunStatus> read_status(const std::filesystem::path& path) {
+  const std::optional<std::string> text = read_text(path);
+  return text ? parse_status(*text) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -35,7 +35,9 @@ std::string_view to_string(RunStatus::State state);
 /// Replaces the file atomically; `pid`, `host` and `updated` are filled in here. Throws Error (exit 74).
 void write_status(const std::filesystem::path& path, RunStatus status);
 
-/// Nothing where there is no such file, or another one of that name.
+/// Nothing where it is another text.
+std::optional<RunStatus> parse_status(std::string_view text);
+/// The same of a file, which need not be there.
 std::optional<RunStatus> read_status(const std::filesystem::path& path);
 
 }  // namespace trainer

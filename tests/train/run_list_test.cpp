@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/run_list.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cmath>
 #include <ctime>
+#include <thread>
 
 #include "core/train/metrics.h"
 #include "core/train/run_directory.h"
@@ -75,16 +79,19 @@ TEST_CASE("runs: a directory that a process holds is running, whatever the last 
   }
 }
 
-TEST_CASE("runs: looking takes the lock from nobody") {
+TEST_CASE("runs: looking keeps no run from starting") {
   const ScratchDirectory scratch;
-  const fs::path directory = scratch / "a";
-  {
-    const RunDirectory first(directory, {.mathematics = "a", .program_version = "1"});
-    put(directory / kStatusFile, "{}");
-    CHECK(state_at(directory) == RunState::running);
-    fs::remove(directory / kStatusFile);
-  }
-  const RunDirectory second(directory, {.mathematics = "a", .program_version = "1"});
+  const fs::path directory = make_run(scratch, "a", 1);
+  fs::remove(directory / "identity.json");
+  fs::remove(directory / "metrics.jsonl");
+  const FileDescriptor held = open_file(directory / "lock", O_RDONLY);
+  REQUIRE(::flock(held.get(), LOCK_SH | LOCK_NB) == 0);
+  std::thread looker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ::flock(held.get(), LOCK_UN);
+  });
+  const RunDirectory started(directory, {.mathematics = "a", .program_version = "1"});
+  looker.join();
 }
 
 TEST_CASE("runs: numbers come from the metrics and the status") {
