@@ -94,8 +94,10 @@ bool take(const Json& json, std::string& value) {
   return json.is_string();
 }
 bool take(const Json& json, int64_t& value) {
-  if (json.is_number_integer()) value = json.get<int64_t>();
-  return json.is_number_integer();
+  const bool fits =
+      json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
+  if (fits) value = json.get<int64_t>();
+  return fits;
 }
 bool take(const Json& json, double& value) {
   if (json.is_number()) value = json.get<double>();

@@ -37,7 +37,8 @@ class Reader {
 
   int64_t integer(const char* key) {
     const Json* value = find(key);
-    valid_ = valid_ && value != nullptr && value->is_number_integer();
+    valid_ = valid_ && value != nullptr && value->is_number_integer() &&
+             !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
     return valid_ ? value->get<int64_t>() : 0;
   }
   std::string text(const char* key) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the fuzzers begin with into FOLDER/NAME for each fuzz_NAME.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +14,7 @@
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
 #include "core/train/metrics.h"
+#include "core/train/run_state.h"
 #include "tests/data/pictures.h"
 
 namespace trainer {
@@ -160,6 +162,10 @@ void put_states(const std::filesystem::path& folder) {
   record.metrics = {{"top1", 0.5}}, record.lr = 0.1, record.memory_bytes = 1, record.skipped = 0,
   record.time = 1e9;
   put(folder, to_json(record));
+  RunState state{.epoch = 0.5, .samples = 64, .mathematics = "seed: 1\n", .recipe = "version: 1\n"};
+  state.loop = {.step = 1, .loss_scale = 65536, .last = {{"loss", 0.5}}, .best = {{"loss", HUGE_VAL}}};
+  state.facts = state.algorithms = state.wall = {{"name", "text"}};
+  put(folder, to_json(state));
   put(folder,
       R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
 }

@@ -68,6 +68,7 @@ TEST_CASE("status: another file of that name is none") {
        std::vector<std::pair<std::string, std::string>>{{"saved", "lost"},
                                                         {"\"saved\"", "1"},
                                                         {"\"step\":1", "\"step\":1.5"},
+                                                        {"\"step\":1", "\"step\":9223372036854775808"},
                                                         {"\"steps\":2,", ""},
                                                         {"\"h\"", "null"},
                                                         {"75", "\"75\""},
