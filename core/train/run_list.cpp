@@ -12,6 +12,7 @@
 #include <deque>
 #include <fstream>
 
+#include "core/storage/checkpoint.h"
 #include "core/storage/file.h"
 #include "core/train/metrics.h"
 #include "core/train/status.h"
@@ -163,6 +164,8 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
       is_file(directory / "summary.json") && read_finished(directory / "summary.json") == true;
   run.state = state_of(directory, status, finished);
   MetricsReader(run).read(directory / "metrics.jsonl");
+  const std::vector<fs::path> checkpoints = list_checkpoints(directory / "checkpoints");
+  if (!checkpoints.empty()) run.step = std::max(run.step, checkpoint_step(checkpoints.front()));
   run.updated = std::max(modified(directory / "metrics.jsonl"), modified(directory / "identity.json"));
   if (status) {
     run.step = std::max(run.step, status->step);

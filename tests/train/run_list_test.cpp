@@ -118,6 +118,8 @@ TEST_CASE("runs: numbers come from the metrics and the status") {
   CHECK(run->steps == 20);
   CHECK(run->exit_code == 70);
   CHECK(run->message == "why");
+  fs::create_directories(directory / "checkpoints" / "step-00000015");
+  CHECK(look_at_run(directory)->step == 15);
 }
 
 TEST_CASE("runs: without other metrics the best is the least validation loss") {
