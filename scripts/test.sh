@@ -42,7 +42,7 @@ build() { # PRESET [CONFIGURE ARGUMENTS...]
 # Lets the cache serve a copy of the sources that lies elsewhere (tests/walkthrough.sh, another clone).
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-stage "setup" scripts/setup.sh
+stage "setup" scripts/setup.sh --test
 
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 if command -v nvcc >/dev/null; then

@@ -20,8 +20,8 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train",  "eval", "predict", "plan",
-                                                 "layers", "data", "schema",  "doctor"};
+  static const std::vector<std::string> names = {"train", "eval",   "predict", "plan",    "layers",
+                                                 "data",  "schema", "doctor",  "inspect", "runs"};
   return names;
 }
 
@@ -118,6 +118,16 @@ void finish_predict(const CLI::App& predict, Arguments& arguments) {
   }
 }
 
+void add_watching_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* inspect = app.add_subcommand(
+      "inspect", "show what is in a safetensors file, a checkpoint or a run, and whether it is whole");
+  inspect->add_option("path", arguments.path, "the file or the directory")->required();
+  inspect->add_flag("--json", arguments.json, "print the report as JSON");
+  CLI::App* runs = app.add_subcommand("runs", "list the runs below a directory: state, step, best metric");
+  runs->add_option("directory", arguments.path, "where to look; default: runs");
+  runs->add_flag("--json", arguments.json, "print the list as JSON");
+}
+
 }  // namespace
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
@@ -155,6 +165,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
   add_data_commands(*data, arguments);
 
+  add_watching_commands(app, arguments);
+
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
@@ -176,6 +188,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
+  if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;
+  if (app.got_subcommand("runs")) arguments.command = Arguments::Command::runs;
   return arguments;
 }
 

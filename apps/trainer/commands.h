@@ -16,5 +16,7 @@ int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);
 int schema_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
+int inspect_command(const Arguments& arguments);
+int runs_command(const Arguments& arguments);
 
 }  // namespace trainer

@@ -33,6 +33,10 @@ int run(int argc, const char* const* argv) {
       return schema_command(*arguments);
     case Arguments::Command::doctor:
       return doctor_command(*arguments);
+    case Arguments::Command::inspect:
+      return inspect_command(*arguments);
+    case Arguments::Command::runs:
+      return runs_command(*arguments);
   }
   return 0;
 }

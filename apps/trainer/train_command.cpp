@@ -152,7 +152,7 @@ int train(const Session& run, int64_t profiled_steps) {
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce(recipe, job, run.backend, directory, run.start, run.log);
-  MetricsWriter metrics(directory.file("metrics.jsonl"));
+  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings));
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const Feed* feed : {&train_feed, &validation_feed}) {
     if (feed->source) unreadable.watch(*feed->source);

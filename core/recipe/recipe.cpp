@@ -145,6 +145,20 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
   Diagnostics diagnostics;
   Value root = load_yaml(path, {.file = path}, diagnostics);
   diagnostics.throw_if_any();
+  return read(std::move(root), path, overrides);
+}
+
+std::unique_ptr<Recipe> Recipe::parse(const std::string& text, const std::string& path,
+                                      const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  Value root = parse_yaml(text, path, diagnostics);
+  diagnostics.throw_if_any();
+  return read(std::move(root), path, overrides);
+}
+
+std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
+                                     const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
   apply_overrides(root, overrides, true, diagnostics);
   include_network(root, path, diagnostics);
   include_model_templates(root, diagnostics);

@@ -128,6 +128,10 @@ void ValidationSection::declare(Fields& fields) {
 
 void LoggingSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to write a line of metrics").at_least(1);
+  fields
+      .add("formats", &formats,
+           "what to write beside metrics.jsonl: tensorboard (an event file), csv (metrics.csv)")
+      .one_of({kTensorboard, kCsv});
 }
 
 }  // namespace trainer

@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/passes/pass.h"
+#include "core/train/metrics_sinks.h"
 
 namespace trainer {
 
@@ -84,6 +85,7 @@ struct ValidationSection {
 
 struct LoggingSection {
   Duration interval{50, Duration::Unit::batches};
+  std::vector<std::string> formats{kTensorboard, kCsv};
   void declare(Fields& fields);
 };
 

@@ -25,6 +25,15 @@ bool better(const std::string& name, double a, double b) {
 
 }  // namespace
 
+std::vector<std::string> validation_metrics(const LoopSettings& settings) {
+  std::vector<std::string> names = settings.metrics;
+  if (settings.averages) {
+    names.push_back(std::string(kAveraged) + "loss");
+    for (const std::string& name : settings.metrics) names.push_back(kAveraged + name);
+  }
+  return names;
+}
+
 Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
     : backend_(backend), settings_(std::move(settings)), out_(output) {}
 
@@ -131,12 +140,7 @@ void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   record.loss = means.at("loss");
   std::string text =
       fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", state_.step, epoch(), record.loss);
-  std::vector<std::string> names = settings_.metrics;
-  if (settings_.averages) {
-    names.push_back(std::string(kAveraged) + "loss");
-    for (const std::string& name : settings_.metrics) names.push_back(kAveraged + name);
-  }
-  for (const std::string& name : names) {
+  for (const std::string& name : validation_metrics(settings_)) {
     record.metrics.emplace_back(name, means.at(name));
     text += fmt::format(" {} {:.4f}", name, means.at(name));
   }

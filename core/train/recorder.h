@@ -8,7 +8,7 @@
 
 #include "core/train/device_watch.h"
 #include "core/train/log.h"
-#include "core/train/metrics.h"
+#include "core/train/metrics_sinks.h"
 #include "core/train/progress.h"
 #include "core/train/step_runner.h"
 #include "core/train/unreadable_list.h"
@@ -30,6 +30,9 @@ struct LoopSettings {
   bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
   bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
+
+/// What lines of the validation split hold beside the loss.
+std::vector<std::string> validation_metrics(const LoopSettings& settings);
 
 /// What a run has come to, tensors left out: with them all that it needs to go on as if it had never stopped.
 struct LoopState {
@@ -54,7 +57,7 @@ struct LoopResult {
 
 /// Where results go while they come in.
 struct LoopOutput {
-  MetricsWriter& metrics;
+  MetricsSinks& metrics;
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;

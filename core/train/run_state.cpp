@@ -39,7 +39,9 @@ class Reader {
   Reader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
   int64_t count(const char* name) const {
     const Json& value = member(name);
-    if (!value.is_number_integer() || value < 0) fail(path_ + name, "a whole number, 0 or more");
+    // What is not negative is parsed as unsigned.
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
+      fail(path_ + name, "a whole number, 0 or more");
     return value.get<int64_t>();
   }
   double number(const char* name) const { return number(member(name), name); }

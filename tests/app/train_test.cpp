@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/storage/safetensors.h"
 #include "tests/app/command.h"
+#include "tests/train/tensorboard.h"
 
 namespace trainer {
 namespace {
@@ -295,6 +297,28 @@ TEST_CASE("a loss that is no longer finite ends the run with its step and a reme
   CHECK(outcome.errors.find("at step") != std::string::npos);
   CHECK(outcome.errors.find("optimizer.lr") != std::string::npos);
   CHECK_FALSE(fs::exists(workspace.path() / "runs/a/summary.json"));
+}
+
+TEST_CASE("TensorBoard and the table show what metrics.jsonl holds") {
+  const Workspace workspace;
+  train(workspace, "a", {"training.ema.decay=0.9"});
+  test::compare_with_tensorboard(workspace.path() / "runs/a");
+  std::istringstream table(workspace.read("runs/a/metrics.csv")),
+      lines(workspace.read("runs/a/metrics.jsonl"));
+  std::string head, row;
+  std::getline(table, head);
+  CHECK(head.starts_with("step,updates,epoch,split,loss,top1,top5,ema_loss,ema_top1,ema_top5,lr,"));
+  int64_t rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    REQUIRE(std::getline(table, row));
+    CHECK(row.starts_with(nlohmann::json::parse(line).at("step").dump() + ","));
+  }
+  CHECK(rows == 22);
+  CHECK_FALSE(std::getline(table, row));
+  train(workspace, "b", {"logging.formats=[]"});
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/b/metrics.csv"));
+  for (const auto& entry : fs::directory_iterator(workspace.path() / "runs/b"))
+    CHECK(entry.path().string().find("tfevents") == std::string::npos);
 }
 
 }  // namespace trainer
