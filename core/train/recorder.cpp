@@ -58,6 +58,7 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
   ++state_.interval_steps;
   state_.interval_loss += result.loss;
   if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
+  if (out_.status != nullptr) out_.status->running(state_.step);
   out_.unreadable.report();
   const double until = now();
   ++interval_.steps;

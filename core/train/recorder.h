@@ -10,6 +10,7 @@
 #include "core/train/log.h"
 #include "core/train/metrics_sinks.h"
 #include "core/train/progress.h"
+#include "core/train/status.h"
 #include "core/train/step_runner.h"
 #include "core/train/unreadable_list.h"
 
@@ -61,6 +62,7 @@ struct LoopOutput {
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;
+  StatusKeeper* status = nullptr;
   Trace* trace = nullptr;  ///< where a few steps are to be followed
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/status.h"
 
+#include <chrono>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,6 +95,27 @@ std::optional<RunStatus> parse_status(std::string_view text) {
 std::optional<RunStatus> read_status(const std::filesystem::path& path) {
   const std::optional<std::string> text = read_text(path);
   return text ? parse_status(*text) : std::nullopt;
+}
+
+void StatusKeeper::running(int64_t step) {
+  constexpr double kSeconds = 10;
+  now_.step = step;
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (now < next_) return;
+  next_ = now + kSeconds;
+  write();
+}
+
+void StatusKeeper::end(RunStatus::State state, int64_t exit_code, const std::string& message) {
+  now_.state = state;
+  now_.exit_code = exit_code;
+  now_.message = message;
+  write();
+}
+
+void StatusKeeper::write() try {
+  write_status(path_, now_);
+} catch (const Error&) {
 }
 
 }  // namespace trainer

@@ -40,4 +40,22 @@ std::optional<RunStatus> parse_status(std::string_view text);
 /// The same of a file, which need not be there.
 std::optional<RunStatus> read_status(const std::filesystem::path& path);
 
+/// Keeps the status of a run that this process works on. A disk that takes no more costs the status, not the
+/// run.
+class StatusKeeper {
+ public:
+  StatusKeeper(std::filesystem::path path, int64_t steps) : path_(std::move(path)) { now_.steps = steps; }
+
+  /// Writes now and then.
+  void running(int64_t step);
+  void end(RunStatus::State state, int64_t exit_code, const std::string& message);
+
+ private:
+  void write();
+
+  std::filesystem::path path_;
+  RunStatus now_;
+  double next_ = 0;  ///< when it is due
+};
+
 }  // namespace trainer
