@@ -153,9 +153,10 @@ std::string find_non_finite(Executable& executable, int64_t micro_batches,
   Search search(executable);
   for (int64_t i = 0; i < micro_batches; ++i) {
     bind();
-    if (search.walk(i == 0 ? first : next)) break;
+    if (!search.walk(i == 0 ? first : next)) continue;
+    return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
   }
-  return search.found().value_or("not seen again when the step was computed a second time");
+  return "not seen again when the step was computed a second time";
 }
 
 }  // namespace trainer
