@@ -83,6 +83,9 @@ std::string to_json(const MetricsRecord& record) {
   line.add("memory_bytes", record.memory_bytes);
   line.add("loss_scale", record.loss_scale);
   line.add("skipped", record.skipped);
+  line.add("event", record.event);
+  line.add("reason", record.reason);
+  line.add("in_a_row", record.in_a_row);
   return text_of(line.take(), -1);
 }
 
