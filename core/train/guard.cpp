@@ -37,6 +37,11 @@ std::string name_of(SkipReason reason) {
   return "";
 }
 
+/// A NaN's sign says nothing.
+std::string text_of(double loss) {
+  return std::isnan(loss) ? "NaN" : fmt::format("{}", loss);
+}
+
 /// The nearest number at or below (above) the step that f32 holds.
 float as_bound(int64_t step, bool above) {
   auto bound = static_cast<float>(step);
@@ -65,7 +70,7 @@ GuardDecision Guard::judge(const StepOutcome& step) {
       decision.text = fmt::format("step {} was skipped, as it is among the steps to skip", step.step);
       return decision;
     case SkipReason::loss:
-      return after_skip(step, settings_.nonfinite, fmt::format("the loss became {}", step.loss));
+      return after_skip(step, settings_.nonfinite, fmt::format("the loss became {}", text_of(step.loss)));
     case SkipReason::gradients:
       return after_skip(step, settings_.nonfinite, "gradients became infinite or NaN");
     case SkipReason::spike:
@@ -79,7 +84,7 @@ GuardDecision Guard::judge(const StepOutcome& step) {
   // Where guards do not count; the loss's scale may have skipped the step.
   if (std::isfinite(step.loss) || settings_.scales_loss) return decision;
   decision.reason = "loss";
-  return after_skip(step, Action::stop, fmt::format("the loss became {}", step.loss));
+  return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));
 }
 
 GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const std::string& why) {

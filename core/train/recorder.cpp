@@ -50,6 +50,8 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
   if (settings_.guard.counts) {
     skipped = runner.value("guard_reason") != 0;
     state_.updates -= static_cast<int64_t>(runner.value("guard_skipped"));
+  } else if (!settings_.scales_loss && !std::isfinite(result.loss)) {
+    --state_.updates;  // the guard has refused it, and the run ends
   }
   if (!skipped) {
     ++state_.interval_steps;
