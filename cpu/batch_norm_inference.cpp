@@ -167,10 +167,18 @@ std::unique_ptr<Kernel> compile_blend(const OpContext& context, const Choice& ch
   const auto& op = static_cast<const Blend&>(context.op);
   const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
   return kernel([=, share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                 old = slots.inputs[0], fresh = slots.inputs[1], y = slots.outputs[0]] {
+                 old = slots.inputs[0], fresh = slots.inputs[1], y = slots.outputs[0],
+                 skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr] {
+    const bool skips = skip != nullptr && *at<const float>(skip) != 0;
+    if (skips && *old == *y) return;
     parallel_elements(count, [&](int64_t begin, int64_t end) {
-      blend_range(share, scale, at<const float>(old) + begin, at<const float>(fresh) + begin,
-                  at<float>(y) + begin, end - begin);
+      const float* from = at<const float>(old);
+      if (skips) {
+        std::copy(from + begin, from + end, at<float>(y) + begin);
+      } else {
+        blend_range(share, scale, from + begin, at<const float>(fresh) + begin, at<float>(y) + begin,
+                    end - begin);
+      }
     });
   });
 }

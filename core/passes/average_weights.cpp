@@ -3,6 +3,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/blend.h"
 #include "core/passes/copy_entry.h"
+#include "core/passes/guards.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -50,13 +51,16 @@ void average(Program& program, double decay) {
   const std::map<TensorId, TensorId> averages = add_averages(program);
   Entry& entry = program.entry(updating_entry(program));
   const std::map<TensorId, TensorId> values = assigned_values(entry);
+  const TensorId skip = skip_of(entry);
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const auto& [state, averaged] : averages) {
     const auto changed = values.find(state);
     build.set_origin({{}, program.tensor(averaged).name});
     const TensorId now = changed == values.end() ? state : changed->second;
-    build.assign(averaged, build.emit<Blend>({averaged, now}, 1 - decay));
+    std::vector<TensorId> blended = {averaged, now};
+    if (skip != kNone) blended.push_back(skip);
+    build.assign(averaged, build.emit<Blend>(blended, 1 - decay));
   }
   add_evaluation(program, averages);
 }

@@ -62,8 +62,14 @@ Pass recompute(const Recompute& setting);
 /// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);
-/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic;
-/// `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
+/// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
+Pass sum_losses();
+/// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without
+/// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
+/// the step is kept. Comes after the optimiser.
+Pass guard_statistics();
+/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic, but
+/// not where the step was skipped; `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
 Pass average_weights(double decay);
 /// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
 /// parameter and running statistic.

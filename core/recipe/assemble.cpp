@@ -161,16 +161,20 @@ Labels label_kind(const Program& program) {
 
 std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
                              const std::vector<std::string>& disabled) {
-  auto update = [&recipe, lr_table](Program& program) {
-    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
+  const Precision precision = recipe.training.parsed_precision();
+  const StepGuards guards = recipe.guards.step_guards(scales_loss(precision));
+  auto update = [&recipe, lr_table, guards](Program& program) {
+    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
   };
   std::vector<Pass> passes = forward_part(recipe);
   for (Pass pass :
-       {autodiff(scales_loss(recipe.training.parsed_precision())), fuse_gradient_sum(),
-        recompute(*recipe.memory.parsed_recompute()), accumulate(recipe.training.micro_batches()),
-        Pass{.name = "update", .help = "append the optimiser", .optional = false, .run = update}}) {
+       {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
+        accumulate(recipe.training.micro_batches())}) {
     passes.push_back(std::move(pass));
   }
+  if (guards.loss) passes.push_back(sum_losses());
+  passes.push_back({.name = "update", .help = "append the optimiser", .optional = false, .run = update});
+  if (guards.counts || scales_loss(precision)) passes.push_back(guard_statistics());
   if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
   passes.push_back(dead_code());
   leave_out(passes, disabled);

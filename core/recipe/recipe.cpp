@@ -134,6 +134,7 @@ void Recipe::declare() {
   fields_.component("loss", loss, losses(), "what training makes small");
   fields_.component("optimizer", optimizer, optimizers(), "how gradients change parameters");
   fields_.component("lr_scheduler", lr_scheduler, schedules(), "how the learning rate changes");
+  fields_.section("guards", "what to do when the numbers go wrong", [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "what is written while training", [&](Fields& f) { logging.declare(f); })
       .keeps_mathematics();

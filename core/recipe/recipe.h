@@ -42,6 +42,7 @@ class Recipe {
   std::unique_ptr<Loss> loss;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> lr_scheduler;
+  GuardSection guards;
   ValidationSection validation;
   LoggingSection logging;
   CheckpointSection checkpoint;

@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/passes/pass.h"
+#include "core/train/guard.h"
 #include "core/train/metrics_sinks.h"
 
 namespace trainer {
@@ -75,6 +76,18 @@ struct TrainingSection {
   }
   int64_t micro_batches() const { return global_batch_size / micro_batch(); }
   Precision parsed_precision() const { return *precision_named(precision); }
+};
+
+struct GuardSection {
+  std::string nonfinite = "stop", spike = "none";
+  double spike_sigmas = 6;
+  int64_t spike_window = 128, max_skips = 10, max_rollbacks = 3;
+  std::vector<int64_t> skip_steps;
+  void declare(Fields& fields);
+
+  /// What the program does in each step, and what the loop does after it.
+  StepGuards step_guards(bool scales_loss) const;
+  GuardSettings settings(bool scales_loss) const;
 };
 
 struct ValidationSection {

@@ -26,7 +26,8 @@ std::string row_of(const std::vector<std::string>& cells) {
 }
 
 std::string row_of(const MetricsRecord& record, const std::vector<std::string>& metrics) {
-  std::map<std::string, std::string> values = {{"split", record.split}};
+  std::map<std::string, std::string> values = {
+      {"split", record.split}, {"event", record.event.value_or("")}, {"reason", record.reason.value_or("")}};
   for (const auto& [key, number] : numbers_of(record))
     values[key] = std::visit([](auto value) { return fmt::format("{}", value); }, number);
   std::vector<std::string> cells;

@@ -82,6 +82,9 @@ void visit(Record& record, const Field& field) {
   field("memory_bytes", record.memory_bytes);
   field("loss_scale", record.loss_scale);
   field("skipped", record.skipped);
+  field("event", record.event);
+  field("reason", record.reason);
+  field("in_a_row", record.in_a_row);
   field("time", record.time);
 }
 
@@ -190,7 +193,7 @@ NamedNumbers numbers_of(const MetricsRecord& record) {
       for (const auto& [name, number] : value) add(name, number);
     } else if constexpr (std::is_arithmetic_v<Value>) {
       add(key, value);
-    } else if constexpr (!std::is_same_v<Value, std::string>) {
+    } else if constexpr (requires { std::isfinite(static_cast<double>(*value)); }) {
       if (value) add(key, *value);
     }
   });

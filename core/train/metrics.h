@@ -25,8 +25,12 @@ struct MetricsRecord {
   std::optional<double> lr, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
   std::optional<int64_t> memory_bytes;
   std::optional<double> loss_scale;
-  std::optional<int64_t> skipped;  ///< steps so far whose gradients were not finite
-  std::optional<double> time;      ///< when it was written, in Unix seconds
+  std::optional<int64_t> skipped;  ///< steps so far that changed nothing
+  /// Of a guard's decision: "skip", "roll_back" or "stop", why, and how many steps in a row were skipped for
+  /// such reasons.
+  std::optional<std::string> event, reason;
+  std::optional<int64_t> in_a_row;
+  std::optional<double> time;  ///< when it was written, in Unix seconds
 };
 
 /// The record as one JSON object without line breaks, its keys in the order above. JSON has no infinities and

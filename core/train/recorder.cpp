@@ -55,8 +55,17 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
     state_.loss_scale = runner.value("loss_scale");
     state_.updates -= static_cast<int64_t>(runner.value("skipped"));
   }
-  ++state_.interval_steps;
-  state_.interval_loss += result.loss;
+  bool skipped = false;
+  if (settings_.guard.counts) {
+    skipped = runner.value("guard_reason") != 0;
+    state_.updates -= static_cast<int64_t>(runner.value("guard_skipped"));
+  } else if (!settings_.scales_loss && !std::isfinite(result.loss)) {
+    --state_.updates;  // the guard has refused it, and the run ends
+  }
+  if (!skipped) {
+    ++state_.interval_steps;
+    state_.interval_loss += result.loss;
+  }
   if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
   if (out_.status != nullptr) out_.status->running(state_.step);
   out_.unreadable.report();
@@ -111,10 +120,8 @@ void Recorder::write_interval(double lr) {
   record.memory_bytes = resident_bytes();
   if (backend_.works_later()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
-  if (settings_.scales_loss) {
-    record.loss_scale = state_.loss_scale;
-    record.skipped = state_.step - state_.updates;
-  }
+  if (settings_.scales_loss) record.loss_scale = state_.loss_scale;
+  if (settings_.scales_loss || settings_.guard.counts) record.skipped = state_.step - state_.updates;
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
@@ -130,6 +137,19 @@ void Recorder::warn_if_input_bound() {
       "input-bound: {:.0f} % of the time is spent waiting for data; raise data.workers above {}, or pack the "
       "samples (`trainer data pack`)",
       100 * share, settings_.data_workers));
+}
+
+void Recorder::add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard) {
+  state_.guard = guard;
+  if (decision.event.empty()) return;
+  MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "guard"};
+  record.loss = step.loss;
+  record.skipped = state_.step - state_.updates;
+  record.event = decision.event;
+  record.reason = decision.reason;
+  record.in_a_row = step.in_a_row;
+  out_.metrics.append(record);
+  if (decision.what != GuardDecision::What::stop) out_.log.warn(decision.text);
 }
 
 void Recorder::add_evaluation(const std::map<std::string, double>& means) {

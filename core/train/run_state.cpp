@@ -101,6 +101,10 @@ LoopState parse_loop(const Reader& reader) {
                  .loss_scale = std::nullopt,
                  .last = reader.numbers("last"),
                  .best = reader.numbers("best")};
+  const Reader guard = reader.object("guard");
+  loop.guard = {.rollbacks = guard.count("rollbacks"),
+                .overflows = guard.count("overflows"),
+                .at_smallest = guard.count("at_smallest")};
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
   return loop;
 }
@@ -116,6 +120,9 @@ std::string to_json(const RunState& state) {
                    {"interval_loss", to_json(loop.interval_loss)},
                    {"train_loss", to_json(loop.train_loss)}};
   if (loop.loss_scale) progress["loss_scale"] = to_json(*loop.loss_scale);
+  progress["guard"] = {{"rollbacks", loop.guard.rollbacks},
+                       {"overflows", loop.guard.overflows},
+                       {"at_smallest", loop.guard.at_smallest}};
   progress["last"] = to_json(loop.last);
   progress["best"] = to_json(loop.best);
   const Json json = {{"format", kFormat},

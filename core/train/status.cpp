@@ -100,7 +100,8 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path) {
 void StatusKeeper::running(int64_t step) {
   constexpr double kSeconds = 10;
   now_.step = step;
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (now < next_) return;
   next_ = now + kSeconds;
   write();
@@ -113,9 +114,7 @@ void StatusKeeper::end(RunStatus::State state, int64_t exit_code, const std::str
   write();
 }
 
-void StatusKeeper::write() try {
-  write_status(path_, now_);
-} catch (const Error&) {
+void StatusKeeper::write() try { write_status(path_, now_); } catch (const Error&) {
 }
 
 }  // namespace trainer

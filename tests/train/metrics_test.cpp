@@ -32,6 +32,9 @@ MetricsRecord full_record() {
   record.memory_bytes = int64_t{1} << 40;
   record.loss_scale = 65536;
   record.skipped = 3;
+  record.event = "skip";
+  record.reason = "spike";
+  record.in_a_row = 2;
   record.time = 1.7e9 + 0.125;
   return record;
 }
@@ -41,7 +44,8 @@ TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
         R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
         R"("top1":0.25,"lr":0.125,"samples_per_s":1000.0,"data_wait_ms":1.0,"forward_ms":2.0,)"
         R"("backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
-        R"("loss_scale":65536.0,"skipped":3,"time":1700000000.125})");
+        R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
+        R"("time":1700000000.125})");
 }
 
 TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
