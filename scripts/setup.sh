@@ -5,7 +5,8 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--lint] [--dry-run]
+usage: scripts/setup.sh [--tests] [--lint] [--dry-run]
+  --tests    also what scripts/test.sh needs: Slurm and munge, of which tests/slurm starts its own; no service is needed
   --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
   --dry-run  only show what is missing and the command that would install it
 TEXT
@@ -18,6 +19,10 @@ tools=(g++ cmake ninja git python3)
 dry_run=no
 for argument in "$@"; do
   case $argument in
+    --tests)
+      packages+=(munge slurm-wlm)
+      tools+=(munged slurmctld slurmd)
+      ;;
     --lint)
       packages+=(clang-format clang-tidy clang libclang-rt-14-dev)
       tools+=(clang-format clang-tidy clang++)
