@@ -6,8 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--test] [--lint] [--dry-run]
-  --test     also what the tests need: TensorBoard from PyPI, in build/tensorboard
+usage: scripts/setup.sh [--tests] [--lint] [--dry-run]
+  --tests    also what scripts/test.sh needs: Slurm and munge, of which tests/slurm starts its own (no service is
+             needed), and TensorBoard from PyPI, in build/tensorboard
   --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
   --dry-run  only show what is missing and the command that would install it
 TEXT
@@ -22,8 +23,9 @@ with_tensorboard=no
 dry_run=no
 for argument in "$@"; do
   case $argument in
-    --test)
-      packages+=(python3-venv)
+    --tests)
+      packages+=(python3-venv munge slurm-wlm)
+      tools+=(munged slurmctld slurmd)
       with_tensorboard=yes
       ;;
     --lint)

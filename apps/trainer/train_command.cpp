@@ -161,7 +161,7 @@ int train(const Session& run, int64_t profiled_steps) {
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints,
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
   checkpoints.set_order(job.settings.global_batch_size, job.settings.samples_per_epoch);
-  const TimeLimit limit(recipe.run.max_wall_time);
+  TimeLimit limit(recipe.run.max_wall_time, run.log);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
