@@ -164,6 +164,13 @@ void Checkpoints::save_now(const LoopState& state) {
   }
 }
 
+std::optional<ResumePoint> Checkpoints::newest(const Warn& warn) {
+  wait();
+  report();
+  saved_ = -1;
+  return newest_checkpoint(root_, warn);
+}
+
 /// Says once that there is less space than a few saves need.
 void Checkpoints::warn_if_disk_is_full() {
   constexpr int64_t kSaves = 3;

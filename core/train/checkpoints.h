@@ -11,6 +11,7 @@
 #include "core/base/units.h"
 #include "core/engine/state_image.h"
 #include "core/train/log.h"
+#include "core/train/resume.h"
 #include "core/train/run_state.h"
 
 namespace trainer {
@@ -54,6 +55,10 @@ class Checkpoints {
   /// Saves unless that step is saved already, and waits for it. Throws Error (exit 74) where three attempts
   /// fail.
   void save_now(const LoopState& state);
+
+  /// The newest whole checkpoint, once a save under way is done. Training goes back there: what comes after
+  /// it is saved anew.
+  std::optional<ResumePoint> newest(const Warn& warn);
 
   int64_t failures() const { return failures_; }  ///< so far
   double longest_seconds() const { return longest_seconds_; }

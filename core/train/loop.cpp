@@ -5,6 +5,9 @@
 
 #include <chrono>
 
+#include "core/train/checkpoint_files.h"
+#include "core/train/resume.h"
+
 namespace trainer {
 namespace {
 
@@ -44,9 +47,11 @@ std::string TrainingLoop::run(const LoopState& state) {
 bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation.
   if (is_validation_due(state().step) && state().validated < state().step && !evaluate()) return false;
-  for (int64_t step = state().step + 1; step <= settings_.steps; ++step) {
+  // After a return to a checkpoint the next step is another one.
+  for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_put() + 1) {
     if (must_stop() || !runner_.await_data([this] { return must_stop(); })) {
       collect(true);
+      if (going_back_) roll_back();
       return false;
     }
     follow(step);
@@ -54,6 +59,10 @@ bool TrainingLoop::train() {
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
     collect(validates || saves || step == settings_.steps);
+    if (going_back_) {
+      roll_back();
+      continue;
+    }
     if (validates && !evaluate()) return false;
     if (saves || (validates && checkpoints_ != nullptr && checkpoints_->is_best(recorder_))) {
       checkpoints_->save(recorder_.state());
@@ -101,8 +110,9 @@ void TrainingLoop::follow(int64_t step) {
 
 /// Takes the results of the steps that are done, or of all, and makes room for the next step.
 void TrainingLoop::collect(bool all) {
-  while (runner_.under_way() > 0 && (all || runner_.is_full() || runner_.ready())) {
+  while (runner_.under_way() > 0 && (all || going_back_ || runner_.is_full() || runner_.ready())) {
     const StepResult result = runner_.take();
+    if (going_back_) continue;  // what followed on the step that is undone
     recorder_.add(result, runner_);
     judge(result);
   }
@@ -132,8 +142,25 @@ void TrainingLoop::judge(const StepResult& result) {
     decision.text += "; the first such value: " + runner_.find_non_finite(result.step);
     searched_ = true;
   }
+  if (decision.what == GuardDecision::What::roll_back && checkpoints_ != nullptr) {
+    going_back_ = decision;
+    return;
+  }
   recorder_.add_decision(decision, outcome, guard_.state());
   if (stops) throw Error(ExitCode::internal, decision.text);
+}
+
+/// Back to the newest checkpoint, from where the steps that led here are skipped.
+void TrainingLoop::roll_back() {
+  const auto warn = [this](const std::string& note) { out_.log.warn(note); };
+  const std::optional<ResumePoint> point = checkpoints_->newest(warn);
+  if (!point) throw Error(ExitCode::internal, going_back_->text + "; but there is none to go back to");
+  load_checkpoint(executable_, point->checkpoint);
+  const LoopState& there = point->state.loop;
+  skip_steps(executable_, guard_.rolled_back(there.step, there.guard));
+  runner_.start_at(there.step + 1);
+  recorder_.go_back(there, *going_back_, guard_.state());
+  going_back_.reset();
 }
 
 /// False where the run is to stop before the end.

@@ -15,8 +15,8 @@
 namespace trainer {
 
 /// Batches through the executable's entry points, until the steps are done or the run is to stop. On a device
-/// that works later the results of a step come some steps after it. Throws Error (exit 70) where the guard
-/// says stop.
+/// that works later the results of a step come some steps after it. Goes back to a checkpoint where the guard
+/// says so, and throws Error (exit 70) where it says stop.
 class TrainingLoop {
  public:
   /// A reason to save and stop, or "": asked several times a second.
@@ -41,6 +41,7 @@ class TrainingLoop {
   void collect(bool all);
   StepOutcome outcome_of(const StepResult& result) const;
   void judge(const StepResult& result);
+  void roll_back();
   bool is_validation_due(int64_t step) const;
   bool evaluate();
   bool must_stop();
@@ -55,8 +56,9 @@ class TrainingLoop {
   Checkpoints* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;
-  bool following_ = false;  ///< this step goes into the trace
-  bool searched_ = false;   ///< for a value that is not finite
+  bool following_ = false;                   ///< this step goes into the trace
+  bool searched_ = false;                    ///< for a value that is not finite
+  std::optional<GuardDecision> going_back_;  ///< the guard said so, and it is still to be done
 };
 
 }  // namespace trainer

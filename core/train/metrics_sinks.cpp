@@ -19,15 +19,26 @@ double now() {
 
 MetricsSinks::MetricsSinks(const std::filesystem::path& directory, const std::vector<std::string>& formats,
                            const std::vector<std::string>& metrics)
-    : lines_(directory / kLines) {
-  const auto wanted = [&](const char* name) { return std::ranges::find(formats, name) != formats.end(); };
-  if (wanted(kCsv)) csv_.emplace(directory / "metrics.csv", directory / kLines, metrics);
-  if (wanted(kTensorboard)) events_.emplace(directory, directory / kLines);
+    : directory_(directory), formats_(formats), metrics_(metrics) {
+  open();
+}
+
+void MetricsSinks::open() {
+  const auto wanted = [&](const char* name) { return std::ranges::find(formats_, name) != formats_.end(); };
+  lines_.emplace(directory_ / kLines);
+  if (wanted(kCsv)) csv_.emplace(directory_ / "metrics.csv", directory_ / kLines, metrics_);
+  if (wanted(kTensorboard)) events_.emplace(directory_, directory_ / kLines);
+}
+
+void MetricsSinks::cut(int64_t step) {
+  lines_.reset();
+  cut_metrics(directory_ / kLines, step);
+  open();
 }
 
 void MetricsSinks::append(MetricsRecord record) {
   if (!record.time) record.time = now();
-  lines_.append(record);
+  lines_->append(record);
   if (csv_) csv_->append(record);
   if (events_) events_->append(record);
 }

@@ -27,11 +27,17 @@ class MetricsSinks {
   /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
   /// time gets the present one.
   void append(MetricsRecord record);
+  /// Drops the records of steps after this one from every file. Not while another thread is in sync().
+  void cut(int64_t step);
   /// Returns when metrics.jsonl is on the disk; the rest follows from it. May be called from another thread.
-  void sync() const { lines_.sync(); }
+  void sync() const { lines_->sync(); }
 
  private:
-  MetricsWriter lines_;
+  void open();
+
+  std::filesystem::path directory_;
+  std::vector<std::string> formats_, metrics_;
+  std::optional<MetricsWriter> lines_;
   std::optional<CsvFile> csv_;
   std::optional<EventFile> events_;
 };

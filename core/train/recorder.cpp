@@ -152,6 +152,25 @@ void Recorder::add_decision(const GuardDecision& decision, const StepOutcome& st
   if (decision.what != GuardDecision::What::stop) out_.log.warn(decision.text);
 }
 
+/// The decision belongs to the first step after the checkpoint: whoever goes on from a later one finds it
+/// among the lines so far.
+void Recorder::go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard) {
+  const int64_t failed = state_.step;
+  state_ = state;
+  state_.guard = guard;
+  interval_ = {};
+  out_.metrics.cut(state.step);
+  MetricsRecord record{.step = state.step + 1, .updates = state.updates, .epoch = epoch(), .split = "guard"};
+  record.loss = state.train_loss;
+  record.metrics = {{"failed_step", static_cast<double>(failed)}};
+  record.event = decision.event;
+  record.reason = decision.reason;
+  out_.metrics.append(record);
+  out_.log.warn(decision.text);
+  out_.log.warn(fmt::format("goes on after step {}", state.step));
+  resume_clock();
+}
+
 void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   state_.last = means;
   state_.validated = state_.step;

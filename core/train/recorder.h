@@ -82,6 +82,8 @@ class Recorder {
   void add(const StepResult& result, const StepRunner& runner);
   /// What its guard said of it, and has come to.
   void add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard);
+  /// The run is where it was then, with the guard's present state: what was recorded since is dropped.
+  void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& means);
   LoopResult finish();
 

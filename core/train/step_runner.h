@@ -34,6 +34,7 @@ class StepRunner {
   /// Puts one global batch and its update on the device. At most kMostUnderWay steps may be under way then.
   void put(int64_t step, bool timed);
 
+  int64_t last_put() const { return last_put_; }
   int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
   bool is_full() const { return under_way() == kMostUnderWay; }
   /// Whether take() would not wait.

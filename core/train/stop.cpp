@@ -16,7 +16,7 @@
 namespace trainer {
 namespace {
 
-constexpr std::array<int, 3> kSignals = {SIGTERM, SIGUSR1, SIGINT};
+constexpr std::array<int, 4> kSignals = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
 constexpr int kInterrupted = 128 + SIGINT;
 
 // All that a handler may touch.
@@ -60,18 +60,28 @@ void handle(int number, void (*handler)(int)) {
   ::sigaction(number, &action, nullptr);
 }
 
+/// As nohup leaves it: the run is to outlive its terminal.
+bool is_ignored(int number) {
+  struct sigaction action = {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
   received = 0;
   is_looping = false;
-  for (int number : kSignals) handle(number, note);
+  for (int number : kSignals) {
+    if (number != SIGHUP || !is_ignored(SIGHUP)) handle(number, note);
+  }
   handle(SIGALRM, give_up);
+  handle(SIGPIPE, SIG_IGN);
 }
 
 StopSignals::~StopSignals() {
   for (int number : kSignals) handle(number, SIG_DFL);
   handle(SIGALRM, SIG_DFL);
+  handle(SIGPIPE, SIG_DFL);
   ::alarm(0);
 }
 

@@ -7,10 +7,11 @@
 
 namespace trainer {
 
-/// Signals that ask the run to end: TERM, USR1 and INT (Ctrl-C). Until watch_loop() nothing can be lost, and
-/// they end the process at once with exit code 75. From then on they are noted, to be asked for between
-/// steps; where the process has not ended when the grace period is over, it does so with 75: its last
-/// checkpoint stands. A second INT ends it at once with 130. There is at most one object of it.
+/// Signals that ask the run to end: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is gone) unless that is
+/// ignored. Until watch_loop() nothing can be lost, and they end the process at once with exit code 75. From
+/// then on they are noted, to be asked for between steps; where the process has not ended when the grace
+/// period is over, it does so with 75: its last checkpoint stands. A second INT ends it at once with 130.
+/// PIPE is ignored: a run outlives the readers of its output. There is at most one object of it.
 class StopSignals {
  public:
   StopSignals();

@@ -12,7 +12,7 @@ namespace trainer::test {
 inline void compare_with_tensorboard(const std::filesystem::path& directory) {
   const std::string source = TRAINER_SOURCE_DIR;
   const std::string python = source + "/build/tensorboard/bin/python";
-  INFO("TensorBoard is installed by scripts/setup.sh --test");
+  INFO("TensorBoard is installed by scripts/setup.sh --tests");
   REQUIRE(std::filesystem::exists(python));
   const std::string line =
       "'" + python + "' '" + source + "/tests/train/compare_events.py' '" + directory.string() + "'";
