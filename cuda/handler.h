@@ -53,6 +53,7 @@ void add_loss(Handlers& handlers);
 void add_loss_scale(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
+void add_pixels(Handlers& handlers);
 void add_pooling(Handlers& handlers);
 void add_resample(Handlers& handlers);
 void add_linear(Handlers& handlers, const Device& device);

@@ -133,7 +133,7 @@ class Backend {
   /// What a reader of a plan should know about it, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
 
-  /// Stored f32 or i32 elements from and to host floats, in storage order.
+  /// Stored elements from and to host floats, in storage order; of u8 only to the device.
   virtual void upload(void* device, const float* host, int64_t elements, DType dtype) = 0;
   virtual void download(float* host, const void* device, int64_t elements, DType dtype) = 0;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,13 @@ Pass fuse_relu();
 /// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
 /// gradients in both types.
 Pass mixed_precision(DType low);
+/// What the bytes of each channel become: scale * byte + offset.
+struct PixelScales {
+  std::vector<float> scale, offset;
+};
+/// Makes the input `images` one of bytes, which each entry turns into numbers itself; `scales` by entry. Comes
+/// after mixed_precision, so that a cast of the pictures is part of that.
+Pass read_pixels(std::map<std::string, PixelScales> scales);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses; with
 /// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
 Pass autodiff(bool scales_loss = false);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/channels.h"
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/resample2d.h"
+#include "core/graph/ops/scale_pixels.h"
 #include "core/graph/ops/stochastic_depth.h"
 #include "tests/cuda/cases.h"
 
@@ -76,9 +78,34 @@ void add_resampling(std::vector<KernelCase>& cases) {
   }
 }
 
+/// In the layout of an operation on images, and in rows for one that sees features.
+void add_pixels(std::vector<KernelCase>& cases) {
+  for (const Shape& shape : {kImages[0], kImages[1], Shape{3, 1, 19, 17}, Shape{2, 3, 33, 31}}) {
+    for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
+      for (const bool features : {false, true}) {
+        cases.push_back(differentiable(
+            fmt::format("scale_pixels {} {}{}", to_string(to), to_string(shape), features ? " flat" : ""),
+            [=](Sketch& sketch) {
+              const TensorId x = sketch.pixels("x", shape), scale = sketch.input("scale", {shape[1]}),
+                             offset = sketch.input("offset", {shape[1]});
+              for (float& value : sketch.values["scale"]) value /= 128;
+              Builder& build = sketch.build();
+              TensorId y = build.emit<ScalePixels>({x, scale, offset}, to);
+              sketch.output("plain", features ? y : build.emit<Cast>({y}, DType::f32));
+              if (to != DType::f32) y = build.emit<Cast>({y}, DType::f32);
+              return build.emit<ScaleChannels>({y, sketch.parameter("s", {shape[0], shape[1], 1, 1})});
+            }));
+        cases.back().narrow = false;
+        if (to != DType::f32) cases.back().tolerances = narrow_tolerances(to);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void add_image_cases(std::vector<KernelCase>& cases) {
+  add_pixels(cases);
   add_pools(cases);
   add_factors(cases);
   add_resampling(cases);

@@ -6,6 +6,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
+#include "core/graph/ops/scale_pixels.h"
 #include "tests/reference/loop.h"
 
 namespace trainer::reference {
@@ -65,6 +66,15 @@ void cast(const Call& call) {
   std::copy_n(call.in(0), call.count_in(0), call.out(0));
 }
 
+void scale_pixels(const Call& call) {
+  const Shape& shape = call.shape_in(0);
+  const int64_t area = shape[2] * shape[3];
+  for (int64_t i = 0; i < call.count_in(0); ++i) {
+    const int64_t channel = i / area % shape[1];
+    call.out(0)[i] = call.in(1)[channel] * call.in<uint8_t>(0)[i] + call.in(2)[channel];
+  }
+}
+
 }  // namespace
 
 void add_movement(Loops& loops) {
@@ -73,6 +83,7 @@ void add_movement(Loops& loops) {
   loops[typeid(Slice)] = slice;
   loops[typeid(Reorder)] = reorder;
   loops[typeid(Assign)] = assign;
+  loops[typeid(ScalePixels)] = scale_pixels;
 }
 
 }  // namespace trainer::reference
