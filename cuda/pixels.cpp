@@ -18,7 +18,8 @@ std::unique_ptr<Kernel> compile_scale(const Device& device, const OpContext& con
   const PixelPlaces places{shape[0], channels, area, last ? 1 : area, last ? channels : 1};
   return kernel(context, [=, to = context.outputs[0].dtype, stream = device.stream.get(), in = slots.inputs,
                           y = slots.outputs[0]] {
-    return launch_scale_pixels(to, places, *in[0], at<const float>(in[1]), at<const float>(in[2]), *y, stream);
+    return launch_scale_pixels(to, places, *in[0], at<const float>(in[1]), at<const float>(in[2]), *y,
+                               stream);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace trainer {
@@ -16,9 +17,10 @@ int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-int64_t image_bytes(const Shape& sample, int64_t rows) {
+int64_t image_bytes(const Shape& sample, int64_t rows, Content content) {
+  const size_t each = content == Content::bytes ? sizeof(uint8_t) : sizeof(float);
   Shape batch = sample;
-  batch.insert(batch.begin(), {rows, static_cast<int64_t>(sizeof(float))});
+  batch.insert(batch.begin(), {rows, static_cast<int64_t>(each)});
   return aligned(numel(batch));
 }
 
@@ -37,16 +39,19 @@ int64_t column_bytes(int64_t rows) {
 
 }  // namespace
 
-int64_t batch_bytes(const Shape& sample, int64_t rows, Labels labels) {
-  return image_bytes(sample, rows) + label_bytes(sample, rows, labels) + 4 * column_bytes(rows);
+int64_t batch_bytes(const Shape& sample, int64_t rows, const BatchForm& form) {
+  return image_bytes(sample, rows, form.content) + label_bytes(sample, rows, form.labels) +
+         4 * column_bytes(rows);
 }
 
-Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, Labels labels) {
+Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, const BatchForm& form) {
   const int64_t column = column_bytes(rows);
-  std::byte* columns = memory + image_bytes(sample, rows) + label_bytes(sample, rows, labels);
+  std::byte* labels = memory + image_bytes(sample, rows, form.content);
+  std::byte* columns = labels + label_bytes(sample, rows, form.labels);
   Batch batch;
-  batch.images = reinterpret_cast<float*>(memory);
-  batch.labels = reinterpret_cast<int32_t*>(memory + image_bytes(sample, rows));
+  if (form.content == Content::numbers) batch.images = reinterpret_cast<float*>(memory);
+  if (form.content == Content::bytes) batch.pixels = reinterpret_cast<uint8_t*>(memory);
+  batch.labels = reinterpret_cast<int32_t*>(labels);
   batch.weights = reinterpret_cast<float*>(columns);
   batch.sample_index = reinterpret_cast<int32_t*>(columns + column);
   batch.other_labels = reinterpret_cast<int32_t*>(columns + 2 * column);
@@ -55,15 +60,15 @@ Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, Labels l
 }
 
 BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training,
-                       Labels labels)
+                       const BatchForm& form)
     : source_(&source),
       chain_(std::move(chain)),
       training_(training),
       augment_key_(random_key(training.seed, "augment")),
       rows_(training.micro_batch),
-      row_floats_(numel(chain_.output_shape())),
+      row_elements_(numel(chain_.output_shape())),
       end_(std::numeric_limits<int64_t>::max()),
-      labels_(labels) {
+      form_(form) {
   const int64_t global_batch = training.order.global_batch();
   if (rows_ < 1 || global_batch % rows_ != 0) {
     throw Error(ExitCode::recipe,
@@ -71,17 +76,19 @@ BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const Tra
                             global_batch, rows_));
   }
   first_ = training.first_step * (global_batch / rows_);
+  if (training.mix.mixup > 0 && form.content == Content::bytes)
+    throw std::logic_error("mixup blends numbers, not bytes");
   if (training.mix.any()) mixing_.emplace(training.mix, training.seed, global_batch);
 }
 
 BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation,
-                       Labels labels)
+                       const BatchForm& form)
     : source_(&source),
       chain_(std::move(chain)),
       rows_(evaluation.batch),
-      row_floats_(numel(chain_.output_shape())),
+      row_elements_(numel(chain_.output_shape())),
       end_((source.size() + rows_ - 1) / rows_),
-      labels_(labels) {}
+      form_(form) {}
 
 void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const {
   batch.real = rows_;
@@ -116,7 +123,7 @@ void BatchMaker::load_training_sample(int64_t step, int64_t i, Image& image) con
 
 void BatchMaker::make_training_row(Batch& batch, int64_t row, Image& image) const {
   load_training_sample(batch.step, batch.first + row, image);
-  chain_.write(image, batch.images + row * row_floats_);
+  write_image(batch, row, image);
   write_label(batch, row, image);
   batch.weights[row] = 1.0f / static_cast<float>(training_->order.global_batch());
   if (mixing_) mix_row(batch, row, image);
@@ -127,7 +134,11 @@ void BatchMaker::mix_row(Batch& batch, int64_t row, Image& image) const {
   const Mixing mixing = mixing_->draw(batch.step, batch.first + row, image.height, image.width);
   if (mixing.share == 1) return;
   load_training_sample(batch.step, mixing.partner, image);
-  chain_.mix_into(image, mixing, batch.images + row * row_floats_);
+  if (form_.content == Content::bytes) {
+    chain_.mix_into(image, mixing, batch.pixels + row * row_elements_);
+  } else {
+    chain_.mix_into(image, mixing, batch.images + row * row_elements_);
+  }
   batch.other_labels[row] = image.label;
   batch.shares[row] = mixing.share;
   if (mixing.share >= 0.5f) return;
@@ -135,8 +146,16 @@ void BatchMaker::mix_row(Batch& batch, int64_t row, Image& image) const {
   batch.shares[row] = 1 - mixing.share;
 }
 
+void BatchMaker::write_image(Batch& batch, int64_t row, const Image& image) const {
+  if (form_.content == Content::bytes) {
+    chain_.write(image, batch.pixels + row * row_elements_);
+  } else {
+    chain_.write(image, batch.images + row * row_elements_);
+  }
+}
+
 void BatchMaker::write_label(Batch& batch, int64_t row, const Image& image) const {
-  if (labels_ == Labels::per_pixel) {
+  if (form_.labels == Labels::per_pixel) {
     source_->map_labels(image, batch.labels + row * image.height * image.width);
   } else {
     batch.labels[row] = image.label;
@@ -146,10 +165,10 @@ void BatchMaker::write_label(Batch& batch, int64_t row, const Image& image) cons
 }
 
 void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) const {
-  float* pixels = batch.images + row * row_floats_;
   if (row >= batch.real) {
-    const int64_t count = labels_per_sample(chain_.output_shape(), labels_);
-    std::fill_n(pixels, row_floats_, 0.0f);
+    const int64_t count = labels_per_sample(chain_.output_shape(), form_.labels);
+    if (batch.images != nullptr) std::fill_n(batch.images + row * row_elements_, row_elements_, 0.0f);
+    if (batch.pixels != nullptr) std::fill_n(batch.pixels + row * row_elements_, row_elements_, uint8_t{0});
     std::fill_n(batch.labels + row * count, count, 0);
     batch.weights[row] = 0;
     batch.other_labels[row] = 0;
@@ -158,7 +177,7 @@ void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) co
   }
   const RandomStream unused(0);  // evaluation has no random transforms
   chain_.read(*source_, batch.step * rows_ + row, unused, image);
-  chain_.write(image, pixels);
+  write_image(batch, row, image);
   write_label(batch, row, image);
   batch.weights[row] = 1;
 }

@@ -14,9 +14,20 @@
 
 namespace trainer {
 
+/// What a batch says of its pictures: f32 numbers, or the bytes that transforms leave, which a device scales
+/// itself.
+enum class Content { numbers, bytes };
+
+/// Which arrays a batch has.
+struct BatchForm {
+  Labels labels = Labels::per_picture;
+  Content content = Content::numbers;
+};
+
 /// A micro-batch of N rows in one piece of memory, each array aligned to 64 bytes.
 struct Batch {
-  float* images = nullptr;          ///< (N, C, H, W)
+  float* images = nullptr;          ///< (N, C, H, W), with Content::numbers
+  uint8_t* pixels = nullptr;        ///< (N, C, H, W), with Content::bytes
   int32_t* labels = nullptr;        ///< (N), or (N, H, W) with labels for every pixel
   float* weights = nullptr;         ///< (N) training: 1 / global batch size; evaluation: 1, padding 0
   int32_t* sample_index = nullptr;  ///< (N) number of each sample within its global batch
@@ -29,9 +40,9 @@ struct Batch {
 };
 
 /// Bytes of a batch of `rows` samples of shape (C, H, W).
-int64_t batch_bytes(const Shape& sample, int64_t rows, Labels labels = Labels::per_picture);
+int64_t batch_bytes(const Shape& sample, int64_t rows, const BatchForm& form = {});
 /// A batch over memory of that size.
-Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, Labels labels = Labels::per_picture);
+Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, const BatchForm& form = {});
 
 /// Batches in the shuffled order, augmented. Each step is global_batch / micro_batch micro-batches.
 struct TrainingBatches {
@@ -51,17 +62,18 @@ struct EvaluationBatches {
 /// it.
 class BatchMaker {
  public:
-  /// Throws Error (exit 78) where the micro-batch does not divide the global batch.
+  /// Throws Error (exit 78) where the micro-batch does not divide the global batch. Mixup makes numbers,
+  /// never bytes.
   BatchMaker(const DataSource& source, TransformChain chain, const TrainingBatches& training,
-             Labels labels = Labels::per_picture);
+             const BatchForm& form = {});
   BatchMaker(const DataSource& source, TransformChain chain, const EvaluationBatches& evaluation,
-             Labels labels = Labels::per_picture);
+             const BatchForm& form = {});
 
   int64_t rows() const { return rows_; }
   int64_t first() const { return first_; }  ///< number of the first micro-batch
   int64_t end() const { return end_; }      ///< one past the last; training has none
   const TransformChain& chain() const { return chain_; }
-  Labels labels() const { return labels_; }
+  const BatchForm& form() const { return form_; }
 
   /// Gives up between samples once `interrupt` is set; the batch is then worthless.
   void make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const;
@@ -71,15 +83,16 @@ class BatchMaker {
   void make_training_row(Batch& batch, int64_t row, Image& image) const;
   void mix_row(Batch& batch, int64_t row, Image& image) const;
   void make_evaluation_row(Batch& batch, int64_t row, Image& image) const;
+  void write_image(Batch& batch, int64_t row, const Image& image) const;
   void write_label(Batch& batch, int64_t row, const Image& image) const;
 
   const DataSource* source_;
   TransformChain chain_;
   std::optional<TrainingBatches> training_;
   uint64_t augment_key_ = 0;
-  int64_t rows_, row_floats_;
+  int64_t rows_, row_elements_;
   int64_t first_ = 0, end_;
-  Labels labels_;
+  BatchForm form_;
   std::optional<MixingDraw> mixing_;
 };
 

@@ -48,6 +48,9 @@ class ViewTransform : public Transform {
 
 using TransformList = std::vector<std::unique_ptr<Transform>>;
 
+/// What a list makes of bytes: as its last step says, else the unit range.
+PixelMap pixel_map(const TransformList& list, int64_t channels);
+
 /// A checked list made ready for one shape of samples. The list must outlive it.
 class TransformChain {
  public:
@@ -64,8 +67,12 @@ class TransformChain {
   void read(const DataSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
-  /// Puts the image into the mixing's window of a row that holds another already.
+  /// As many bytes, as they are.
+  void write(const Image& image, uint8_t* row) const;
+  /// Puts the image into the mixing's window of a row that holds another already; of bytes only where nothing
+  /// of the other is kept there.
   void mix_into(const Image& image, const Mixing& mixing, float* row) const;
+  void mix_into(const Image& image, const Mixing& mixing, uint8_t* row) const;
 
  private:
   void add(const Transform* step);

@@ -53,6 +53,17 @@ Targets declare_targets(Program& program, const Recipe& recipe, const Shape& log
   return targets;
 }
 
+/// What each entry makes of the bytes of its split's pictures. Mixup blends them as numbers, on the host.
+std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
+  std::map<std::string, PixelScales> scales;
+  for (const auto& [entry, split] :
+       {std::pair{entry_name::kTrainStep, Split::train}, std::pair{entry_name::kEvaluate, Split::val}}) {
+    const PixelMap map = pixel_map(recipe.data.transform_list(split), recipe.model.input[0]);
+    scales[entry] = {.scale = map.scale, .offset = map.offset};
+  }
+  return scales;
+}
+
 const Shape& logits_shape(const Program& program) {
   for (const NamedTensor& output : program.find_entry(entry_name::kEvaluate)->outputs) {
     if (output.name == "logits") return program.spec(output.tensor).shape;
@@ -106,7 +117,12 @@ Labels label_kind(const Program& program) {
   return logits_shape(program).size() == kPerPixelRank ? Labels::per_pixel : Labels::per_picture;
 }
 
-std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
+BatchForm batch_form(const Program& program) {
+  const bool bytes = program.spec(program.find(input_name::kImages)).dtype == DType::u8;
+  return {.labels = label_kind(program), .content = bytes ? Content::bytes : Content::numbers};
+}
+
+std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table, bool works_later,
                              const std::vector<std::string>& disabled) {
   auto update = [&recipe, lr_table](Program& program) {
     recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
@@ -114,6 +130,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
   const Precision precision = recipe.training.parsed_precision();
   std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
   if (const auto low = low_type(precision)) passes.push_back(mixed_precision(*low));
+  if (works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
   for (Pass pass :
        {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
         accumulate(recipe.training.micro_batches()),

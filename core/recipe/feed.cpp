@@ -25,17 +25,17 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                         .kept = InputFeed::kept(backend),
                         .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const int64_t rows = recipe.training.micro_batch();
-  const Labels labels = label_kind(job.program);
+  const BatchForm form = batch_form(job.program);
   if (split == Split::val) {
     feed.pipeline = std::make_unique<DataPipeline>(
-        BatchMaker(*feed.source, chain, EvaluationBatches{rows}, labels), loading);
+        BatchMaker(*feed.source, chain, EvaluationBatches{rows}, form), loading);
   } else {
     const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
     const TrainingBatches batches{.seed = static_cast<uint64_t>(recipe.run.seed),
                                   .order = order,
                                   .micro_batch = rows,
                                   .mix = recipe.data.mix};
-    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches, labels), loading);
+    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches, form), loading);
   }
   return feed;
 }

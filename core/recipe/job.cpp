@@ -82,7 +82,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const int64_t feeds = job.validation ? 2 : 1;
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.works_later() ? budget.host : budget.kinds;
-  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
@@ -138,8 +138,10 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   }
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
-  run_passes(job.program, passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes),
-             options.observe);
+  run_passes(
+      job.program,
+      passes_for(recipe, lr_table(recipe, job.settings), backend.works_later(), options.disabled_passes),
+      options.observe);
   if (!options.plan) return job;
   job.plan = make_plan(job.program, backend);
   job.memory = memory_budget(recipe, job, backend);

@@ -26,7 +26,7 @@ bool BatchFeed::await(const std::function<bool()>& give_up) {
 void BatchFeed::next() {
   feed_.make_room();
   const Batch& batch = pipeline_.next();
-  inputs_.assign({{images_, batch.images},
+  inputs_.assign({{images_, batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels},
                   {labels_, batch.labels},
                   {weights_, batch.weights},
                   {sample_index_, batch.sample_index}});

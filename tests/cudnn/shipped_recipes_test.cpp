@@ -125,14 +125,29 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     // layer's has none for the pictures), in evaluation the layers alone.
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1) + 54);
     CHECK(count(job.plan, "reorder") == 0);
-    // For each training entry 54 weights, a bias, the pictures, logits and their gradient; in evaluation 54
-    // biases.
-    CHECK(count(job.plan, "cast") == 2 * 58 + 110);
+    // For each training entry 54 weights, a bias, logits and their gradient; in evaluation 54 biases.
+    // Pictures come as bytes.
+    CHECK(count(job.plan, "cast") == 2 * 57 + 109);
+    CHECK(count(job.plan, "scale_pixels") == 3);
     for (const PlannedNode& planned : job.plan.entries[0].nodes) {
       if (planned.node.op->name() == "conv2d_backward_weights")
         CHECK(planned.choice.implementation == "cudnn, cast");
     }
   }
+}
+
+TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
+  const DeviceDescription device = shipped_device("h200");
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  auto content = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {
+    const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
+    const auto recipe = Recipe::load(path, overrides);
+    return batch_form(make_job(*recipe, *gpu, {.disabled_passes = disabled, .plan = false}).program).content;
+  };
+  CHECK(content({}, {}) == Content::bytes);
+  CHECK(content({"data.mix.cutmix=1"}, {}) == Content::bytes);
+  CHECK(content({"data.mix.mixup=0.2"}, {}) == Content::numbers);
+  CHECK(content({}, {"read_pixels"}) == Content::numbers);
 }
 
 TEST_CASE("every shipped recipe has a plan for A100, H200 and B200, its convolutions in all types") {

@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kRows = 4, kSamples = 24;
 const Shape kSample = {1, 8, 8};
 
+/// What the transforms of these tests make of a byte: the unit range.
+const PixelScales kScales = {.scale = {1.0f / 255}, .offset = {0.0f}};
+
 Network small_network() {
   return network_from(
       "{input: [1, 8, 8], layers: [{conv2d: {out_channels: 5, kernel_size: 3}}, batch_norm, relu, flatten, "
@@ -22,11 +25,14 @@ Network small_network() {
       "10}]}");
 }
 
-Program program_of(int64_t micro_batches) {
+Program program_of(int64_t micro_batches, bool bytes) {
   const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9, clip_norm: 1}");
   const std::vector<float> rates = {0.1f, 0.05f, 0.2f};
   Program program = forward_program(small_network(), kRows);
-  run_passes(program, {fuse_relu(), autodiff(), accumulate(micro_batches)});
+  std::vector<Pass> passes = {fuse_relu()};
+  if (bytes) passes.push_back(read_pixels({{"train_step", kScales}, {"evaluate", kScales}}));
+  for (const Pass& pass : {autodiff(), accumulate(micro_batches)}) passes.push_back(pass);
+  run_passes(program, passes);
   optimizer->append_update(program, program.entry(updating_entry(program)), rates);
   run_passes(program, {dead_code()});
   return program;
@@ -41,7 +47,7 @@ struct Run {
 };
 
 /// Ten steps with as many under way as the runner takes, and an evaluation after the fifth.
-Run train(Backend& backend, int64_t micro_batches, bool replay = true) {
+Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool as_bytes = false) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10);
   Diagnostics diagnostics;
   const TransformList none;
@@ -51,10 +57,12 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true) {
         return backend.allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
+  const BatchForm form{.content = as_bytes ? Content::bytes : Content::numbers};
   DataPipeline batches(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
-  DataPipeline validation(BatchMaker(*source, chain, EvaluationBatches{kRows}), loading);
-  Executable executable(make_plan(program_of(micro_batches), backend), backend, replay);
+      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}, form),
+      loading);
+  DataPipeline validation(BatchMaker(*source, chain, EvaluationBatches{kRows}, form), loading);
+  Executable executable(make_plan(program_of(micro_batches, as_bytes), backend), backend, replay);
   initialize(executable, 1);
 
   Run run;
@@ -76,7 +84,8 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true) {
   }
   while (runner.under_way() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
-    if (is_persistent(executable.plan().tensors[i].role))
+    const Role role = executable.plan().tensors[i].role;
+    if (is_persistent(role) && role != Role::constant)
       run.parameters.push_back(executable.read(static_cast<TensorId>(i)));
   }
   return run;
@@ -96,6 +105,15 @@ TEST_CASE("a device that works later trains the same bits, with several steps un
     LateBackend late(*cpu, false, copies);
     CHECK(train(late, micro_batches) == expected);
   }
+}
+
+TEST_CASE("pictures that travel as bytes give the bits of those that travel as numbers") {
+  const int64_t micro_batches = GENERATE(1, 3);
+  const auto cpu = make_cpu_backend(1);
+  const Run expected = train(*cpu, micro_batches);
+  CHECK(train(*cpu, micro_batches, true, true) == expected);
+  LateBackend late(*cpu);
+  CHECK(train(late, micro_batches, true, true) == expected);
 }
 
 TEST_CASE("what a device has kept is replayed, once for each slot of inputs and for timing") {

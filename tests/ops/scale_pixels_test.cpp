@@ -21,7 +21,7 @@ TensorId scaled(Sketch& sketch, const Shape& shape, DType to = DType::f32) {
 }  // namespace
 
 TEST_CASE("pixels become numbers, channel by channel, before a flattening") {
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 1, 5, 7}, Shape{3, 3, 31, 33}, Shape{2, 33, 3, 1}}) {
+  for (const Shape& shape : {Shape{1, 1, 1, 2}, Shape{2, 1, 5, 7}, Shape{3, 3, 31, 33}, Shape{2, 33, 3, 1}}) {
     check_program(to_string(shape), [&](Sketch& sketch) {
       const TensorId y = scaled(sketch, shape);
       sketch.output("y", y);
