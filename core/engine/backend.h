@@ -23,6 +23,8 @@ struct OpContext {
   const Operation& op;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  std::string label =
+      {};  ///< "conv2d model.layers[4]", for whoever watches; only where it is compiled to run
 };
 
 /// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much
