@@ -2,6 +2,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/scale_pixels.h"
 #include "cpu/columns.h"
 #include "cpu/handler.h"
@@ -54,6 +55,28 @@ std::unique_ptr<Kernel> scaling_kernel(const OpContext& c, const Layout& layout,
   });
 }
 
+std::unique_ptr<Kernel> compile_reading(const OpContext& c, const Choice&, const Slots& slots) {
+  const Shape all = c.inputs[0].shape, made = c.outputs[0].shape;
+  return kernel(
+      [=, steps = static_cast<const ReadSamples&>(c.op).steps, in = slots.inputs, out = slots.outputs] {
+        parallel_rows(made[0], numel(made) / made[0], [&](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            const int32_t number = at<const int32_t>(in[2])[row], epoch = at<const int32_t>(in[3])[row];
+            if (out[1] != nullptr)
+              at<int32_t>(out[1])[row] = number < 0 ? 0 : at<const int32_t>(in[1])[number];
+            const uint8_t* from = at<const uint8_t>(in[0]) + number * all[1] * all[2] * all[3];
+            uint8_t* to = at<uint8_t>(out[0]) + row * made[1] * made[2] * made[3];
+            const DrawnSteps drawn = draw_steps(steps, epoch, number, all[2], all[3]);
+            for (int64_t i = 0; i < made[1] * made[2] * made[3]; ++i) {
+              int64_t y = i / made[3] % made[2], x = i % made[3];
+              const bool inside = number >= 0 && source_place(steps, drawn, all[2], all[3], y, x);
+              to[i] = inside ? from[(i / made[2] / made[3] * all[2] + y) * all[3] + x] : uint8_t{0};
+            }
+          }
+        });
+      });
+}
+
 }  // namespace
 
 void add_pixels(Handlers& handlers) {
@@ -66,6 +89,7 @@ void add_pixels(Handlers& handlers) {
     });
   };
   handlers[typeid(ScalePixels)] = {select, compile, {}};
+  handlers[typeid(ReadSamples)] = {select_row_major, compile_reading, {}};
 }
 
 }  // namespace trainer::cpu

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/scale_pixels.h"
 #include "cuda/handler.h"
 
@@ -23,6 +24,18 @@ std::unique_ptr<Kernel> compile_scale(const Device& device, const OpContext& con
   });
 }
 
+std::unique_ptr<Kernel> compile_reading(const Device& device, const OpContext& context, const Choice&,
+                                        const Slots& slots) {
+  const Shape &all = context.inputs[0].shape, &made = context.outputs[0].shape;
+  const SampleExtents extents{made[0], made[1], all[2], all[3], made[2], made[3]};
+  return kernel(context, [=, steps = static_cast<const ReadSamples&>(context.op).steps, in = slots.inputs,
+                          out = slots.outputs, stream = device.stream.get()] {
+    const SampleRows rows{at<const uint8_t>(in[0]), at<const int32_t>(in[1]), at<const int32_t>(in[2]),
+                          at<const int32_t>(in[3]), at<uint8_t>(out[0]),      optional_at<int32_t>(out[1])};
+    return launch_read_samples(steps, extents, rows, stream);
+  });
+}
+
 }  // namespace
 
 void add_pixels(Handlers& handlers) {
@@ -30,6 +43,11 @@ void add_pixels(Handlers& handlers) {
                                      return same_layout(context, inputs, "loop");
                                    },
                                    compile_scale,
+                                   {}};
+  handlers[typeid(ReadSamples)] = {[](const Device&, const OpContext& context, const OpenLayouts&) {
+                                     return row_major(context, "block per row");
+                                   },
+                                   compile_reading,
                                    {}};
 }
 

@@ -18,6 +18,7 @@ int64_t aligned(int64_t bytes) {
 }
 
 int64_t image_bytes(const Shape& sample, int64_t rows, Content content) {
+  if (content == Content::samples) return 0;
   const size_t each = content == Content::bytes ? sizeof(uint8_t) : sizeof(float);
   Shape batch = sample;
   batch.insert(batch.begin(), {rows, static_cast<int64_t>(each)});
@@ -28,11 +29,14 @@ int64_t labels_per_sample(const Shape& sample, Labels labels) {
   return labels == Labels::per_pixel ? sample[1] * sample[2] : 1;
 }
 
-int64_t label_bytes(const Shape& sample, int64_t rows, Labels labels) {
-  return aligned(rows * labels_per_sample(sample, labels) * static_cast<int64_t>(sizeof(int32_t)));
+int64_t label_bytes(const Shape& sample, int64_t rows, const BatchForm& form) {
+  if (form.content == Content::samples) return 0;
+  return aligned(rows * labels_per_sample(sample, form.labels) * static_cast<int64_t>(sizeof(int32_t)));
 }
 
-/// Of the arrays with one number of four bytes per sample.
+/// Arrays with one number of four bytes per sample, the labels aside.
+constexpr int64_t kColumns = 6;
+
 int64_t column_bytes(int64_t rows) {
   return aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
 }
@@ -40,18 +44,23 @@ int64_t column_bytes(int64_t rows) {
 }  // namespace
 
 int64_t batch_bytes(const Shape& sample, int64_t rows, const BatchForm& form) {
-  return image_bytes(sample, rows, form.content) + label_bytes(sample, rows, form.labels) +
-         4 * column_bytes(rows);
+  return image_bytes(sample, rows, form.content) + label_bytes(sample, rows, form) +
+         kColumns * column_bytes(rows);
 }
 
 Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, const BatchForm& form) {
   const int64_t column = column_bytes(rows);
   std::byte* labels = memory + image_bytes(sample, rows, form.content);
-  std::byte* columns = labels + label_bytes(sample, rows, form.labels);
+  std::byte* columns = labels + label_bytes(sample, rows, form);
   Batch batch;
   if (form.content == Content::numbers) batch.images = reinterpret_cast<float*>(memory);
   if (form.content == Content::bytes) batch.pixels = reinterpret_cast<uint8_t*>(memory);
-  batch.labels = reinterpret_cast<int32_t*>(labels);
+  if (form.content == Content::samples) {
+    batch.sample_numbers = reinterpret_cast<int32_t*>(columns + 4 * column);
+    batch.sample_epochs = reinterpret_cast<int32_t*>(columns + 5 * column);
+  } else {
+    batch.labels = reinterpret_cast<int32_t*>(labels);
+  }
   batch.weights = reinterpret_cast<float*>(columns);
   batch.sample_index = reinterpret_cast<int32_t*>(columns + column);
   batch.other_labels = reinterpret_cast<int32_t*>(columns + 2 * column);
@@ -76,8 +85,9 @@ BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const Tra
                             global_batch, rows_));
   }
   first_ = training.first_step * (global_batch / rows_);
-  if (training.mix.mixup > 0 && form.content == Content::bytes)
-    throw std::logic_error("mixup blends numbers, not bytes");
+  const bool blends = training.mix.mixup > 0, mixes = training.mix.any();
+  if ((blends && form.content == Content::bytes) || (mixes && form.content == Content::samples))
+    throw std::logic_error("mixup blends numbers, and a device mixes none of its samples");
   if (training.mix.any()) mixing_.emplace(training.mix, training.seed, global_batch);
 }
 
@@ -104,7 +114,9 @@ void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::ato
   }
   for (int64_t row = 0; row < rows_ && !interrupt.load(std::memory_order_relaxed); ++row) {
     batch.sample_index[row] = static_cast<int32_t>(batch.first + row);
-    if (training_) {
+    if (form_.content == Content::samples) {
+      name_sample(batch, row);
+    } else if (training_) {
       make_training_row(batch, row, image);
     } else {
       make_evaluation_row(batch, row, image);
@@ -112,13 +124,33 @@ void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::ato
   }
 }
 
+/// Which one is number i of [0, global batch) of a step.
+int64_t BatchMaker::training_sample(int64_t step, int64_t i, int64_t& epoch) const {
+  const TrainingOrder& order = training_->order;
+  const TrainingOrder::Position position = order.at(step, i);
+  epoch = position.epoch;
+  return shuffled_index(training_->seed, epoch, position.index, order.size());
+}
+
 /// Sample number i of [0, global batch) of a step, augmented.
 void BatchMaker::load_training_sample(int64_t step, int64_t i, Image& image) const {
-  const TrainingOrder& order = training_->order;
-  const auto [epoch, index] = order.at(step, i);
-  const int64_t sample = shuffled_index(training_->seed, epoch, index, order.size());
+  int64_t epoch = 0;
+  const int64_t sample = training_sample(step, i, epoch);
   const RandomStream random(augment_key_, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
   chain_.read(*source_, sample, random, image);
+}
+
+void BatchMaker::name_sample(Batch& batch, int64_t row) const {
+  int64_t sample = -1, epoch = 0;
+  if (training_) {
+    sample = training_sample(batch.step, batch.first + row, epoch);
+    batch.weights[row] = 1.0f / static_cast<float>(training_->order.global_batch());
+  } else {
+    if (row < batch.real) sample = batch.step * rows_ + row;
+    batch.weights[row] = row < batch.real ? 1.0f : 0.0f;
+  }
+  batch.sample_numbers[row] = static_cast<int32_t>(sample);
+  batch.sample_epochs[row] = static_cast<int32_t>(epoch);
 }
 
 void BatchMaker::make_training_row(Batch& batch, int64_t row, Image& image) const {

@@ -14,9 +14,9 @@
 
 namespace trainer {
 
-/// What a batch says of its pictures: f32 numbers, or the bytes that transforms leave, which a device scales
-/// itself.
-enum class Content { numbers, bytes };
+/// What a batch says of its samples: f32 numbers; the bytes that transforms leave, which a device scales
+/// itself; or only which samples they are, where a device has them and transforms them, and no labels.
+enum class Content { numbers, bytes, samples };
 
 /// Which arrays a batch has.
 struct BatchForm {
@@ -26,17 +26,19 @@ struct BatchForm {
 
 /// A micro-batch of N rows in one piece of memory, each array aligned to 64 bytes.
 struct Batch {
-  float* images = nullptr;          ///< (N, C, H, W), with Content::numbers
-  uint8_t* pixels = nullptr;        ///< (N, C, H, W), with Content::bytes
-  int32_t* labels = nullptr;        ///< (N), or (N, H, W) with labels for every pixel
-  float* weights = nullptr;         ///< (N) training: 1 / global batch size; evaluation: 1, padding 0
-  int32_t* sample_index = nullptr;  ///< (N) number of each sample within its global batch
-  int32_t* other_labels = nullptr;  ///< (N) of the samples mixed in; without mixing as labels
-  float* shares = nullptr;          ///< (N) of `labels` against `other_labels`: from 0.5 to 1
-  int64_t step = 0;                 ///< evaluation: number of the batch
-  int64_t first = 0;                ///< number of the first row within the global batch
-  int64_t epoch = 0;                ///< of the first row
-  int64_t real = 0;                 ///< rows that are not padding; they come first
+  float* images = nullptr;            ///< (N, C, H, W), with Content::numbers
+  uint8_t* pixels = nullptr;          ///< (N, C, H, W), with Content::bytes
+  int32_t* sample_numbers = nullptr;  ///< (N) of the split, with Content::samples; -1: padding
+  int32_t* sample_epochs = nullptr;   ///< (N) with Content::samples
+  int32_t* labels = nullptr;          ///< (N), or (N, H, W) with labels for every pixel
+  float* weights = nullptr;           ///< (N) training: 1 / global batch size; evaluation: 1, padding 0
+  int32_t* sample_index = nullptr;    ///< (N) number of each sample within its global batch
+  int32_t* other_labels = nullptr;    ///< (N) of the samples mixed in; without mixing as labels
+  float* shares = nullptr;            ///< (N) of `labels` against `other_labels`: from 0.5 to 1
+  int64_t step = 0;                   ///< evaluation: number of the batch
+  int64_t first = 0;                  ///< number of the first row within the global batch
+  int64_t epoch = 0;                  ///< of the first row
+  int64_t real = 0;                   ///< rows that are not padding; they come first
 };
 
 /// Bytes of a batch of `rows` samples of shape (C, H, W).
@@ -79,10 +81,12 @@ class BatchMaker {
   void make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const;
 
  private:
+  int64_t training_sample(int64_t step, int64_t i, int64_t& epoch) const;
   void load_training_sample(int64_t step, int64_t i, Image& image) const;
   void make_training_row(Batch& batch, int64_t row, Image& image) const;
   void mix_row(Batch& batch, int64_t row, Image& image) const;
   void make_evaluation_row(Batch& batch, int64_t row, Image& image) const;
+  void name_sample(Batch& batch, int64_t row) const;
   void write_image(Batch& batch, int64_t row, const Image& image) const;
   void write_label(Batch& batch, int64_t row, const Image& image) const;
 

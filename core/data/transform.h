@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/rng.h"
+#include "core/base/sample_steps.h"
 #include "core/base/shape.h"
 #include "core/config/fields.h"
 #include "core/data/mix.h"
@@ -31,6 +32,9 @@ class Transform : public Component {
   virtual Shape output_shape(const Shape& input, Diagnostics&) const { return input; }
   /// Bytes of the largest picture that it makes on the way.
   virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
+
+  /// The same step for a device that takes (C, H, W), drawn from the same words; nothing where none can.
+  virtual std::optional<SampleStep> device_step(const Shape& /*input*/) const { return std::nullopt; }
 
   /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
   virtual bool is_terminal() const { return false; }

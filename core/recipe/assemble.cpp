@@ -118,28 +118,34 @@ Labels label_kind(const Program& program) {
 }
 
 BatchForm batch_form(const Program& program) {
-  const bool bytes = program.spec(program.find(input_name::kImages)).dtype == DType::u8;
-  return {.labels = label_kind(program), .content = bytes ? Content::bytes : Content::numbers};
+  BatchForm form{.labels = label_kind(program), .content = Content::samples};
+  const TensorId images = program.find(input_name::kImages);
+  if (images == kNone) return form;
+  form.content = program.spec(images).dtype == DType::u8 ? Content::bytes : Content::numbers;
+  return form;
 }
 
-std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table, bool works_later,
-                             const std::vector<std::string>& disabled) {
-  auto update = [&recipe, lr_table](Program& program) {
+std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
+  auto update = [&recipe, lr_table = setting.lr_table](Program& program) {
     recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
   };
   const Precision precision = recipe.training.parsed_precision();
   std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
   if (const auto low = low_type(precision)) passes.push_back(mixed_precision(*low));
-  if (works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
+  if (setting.works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
+  if (!setting.samples.empty()) {
+    passes.back().optional = false;  // these are bytes
+    passes.push_back(read_samples(setting.samples));
+  }
   for (Pass pass :
        {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
-        accumulate(recipe.training.micro_batches()),
+        accumulate(recipe.training.micro_batches()), keep_low_weights(),
         Pass{.name = "update", .help = "append the optimiser", .optional = false, .run = update}}) {
     passes.push_back(std::move(pass));
   }
   if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
   passes.push_back(dead_code());
-  for (const std::string& name : disabled) {
+  for (const std::string& name : setting.disabled) {
     const auto found = std::find_if(passes.begin(), passes.end(),
                                     [&](const Pass& pass) { return pass.name == name && pass.optional; });
     if (found == passes.end()) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/data/batch.h"
@@ -32,10 +34,16 @@ Labels label_kind(const Program& program);
 /// What batches for a finished program hold.
 BatchForm batch_form(const Program& program);
 
-/// Everything between the forward program and the finished one, in order. `disabled` names optional passes to
-/// leave out; other names throw Error (exit 64). `lr_table` has one learning rate per update. A device that
-/// works later gets pictures as bytes: a quarter of the way.
-std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table, bool works_later,
-                             const std::vector<std::string>& disabled);
+/// What passes depend on beside the recipe.
+struct PassSetting {
+  std::vector<float> lr_table;               ///< one learning rate per update
+  bool works_later = false;                  ///< such a device gets pictures as bytes: a quarter of the way
+  std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
+  std::vector<std::string> disabled;         ///< optional passes to leave out
+};
+
+/// Everything between the forward program and the finished one, in order. Names in `disabled` that are those
+/// of no optional pass throw Error (exit 64).
+std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting);
 
 }  // namespace trainer

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/recipe/cache.h"
+#include "core/train/device_samples.h"
 #include "core/train/process.h"
 
 namespace trainer {
@@ -80,6 +82,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.validation ? 2 : 1;
+  add("samples", DeviceSamples::device_bytes(job.plan));
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.works_later() ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
@@ -138,10 +141,13 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   }
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
-  run_passes(
-      job.program,
-      passes_for(recipe, lr_table(recipe, job.settings), backend.works_later(), options.disabled_passes),
-      options.observe);
+  PassSetting setting{.lr_table = lr_table(recipe, job.settings),
+                      .works_later = backend.works_later(),
+                      .disabled = options.disabled_passes};
+  if (recipe.data.cache == "device") {
+    setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));
+  }
+  run_passes(job.program, passes_for(recipe, setting), options.observe);
   if (!options.plan) return job;
   job.plan = make_plan(job.program, backend);
   job.memory = memory_budget(recipe, job, backend);
@@ -183,6 +189,9 @@ std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }
+  if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
+    text +=
+        fmt::format("\ntry data.cache=none, which leaves {} of samples on the host", human_bytes(samples));
   const int64_t rows = fitting_micro_batch(recipe, backend, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");

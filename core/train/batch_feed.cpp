@@ -11,8 +11,10 @@ BatchFeed::BatchFeed(Executable& executable, DataPipeline& pipeline)
       weights_(executable.tensor("weights")),
       sample_index_(executable.tensor("sample_index")),
       other_labels_(executable.tensor("other_labels")),
-      shares_(executable.tensor("shares")) {
-  inputs_.reserve(6);
+      shares_(executable.tensor("shares")),
+      sample_numbers_(executable.tensor("sample_numbers")),
+      sample_epochs_(executable.tensor("sample_epochs")) {
+  inputs_.reserve(8);
 }
 
 bool BatchFeed::await(const std::function<bool()>& give_up) {
@@ -26,14 +28,16 @@ bool BatchFeed::await(const std::function<bool()>& give_up) {
 void BatchFeed::next() {
   feed_.make_room();
   const Batch& batch = pipeline_.next();
-  inputs_.assign({{images_, batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels},
+  void* images = batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels;
+  inputs_.assign({{images_, images},
                   {labels_, batch.labels},
                   {weights_, batch.weights},
-                  {sample_index_, batch.sample_index}});
-  if (other_labels_ != kNone) {
-    inputs_.push_back({other_labels_, batch.other_labels});
-    inputs_.push_back({shares_, batch.shares});
-  }
+                  {sample_index_, batch.sample_index},
+                  {other_labels_, batch.other_labels},
+                  {shares_, batch.shares},
+                  {sample_numbers_, batch.sample_numbers},
+                  {sample_epochs_, batch.sample_epochs}});
+  std::erase_if(inputs_, [](const InputData& input) { return input.input == kNone; });
   feed_.give(inputs_);
 }
 
