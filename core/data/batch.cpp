@@ -35,7 +35,7 @@ int64_t label_bytes(const Shape& sample, int64_t rows, const BatchForm& form) {
 }
 
 /// Arrays with one number of four bytes per sample, the labels aside.
-constexpr int64_t kColumns = 6;
+constexpr int64_t kColumns = 4;
 
 int64_t column_bytes(int64_t rows) {
   return aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
@@ -55,16 +55,16 @@ Batch place_batch(std::byte* memory, const Shape& sample, int64_t rows, const Ba
   Batch batch;
   if (form.content == Content::numbers) batch.images = reinterpret_cast<float*>(memory);
   if (form.content == Content::bytes) batch.pixels = reinterpret_cast<uint8_t*>(memory);
-  if (form.content == Content::samples) {
-    batch.sample_numbers = reinterpret_cast<int32_t*>(columns + 4 * column);
-    batch.sample_epochs = reinterpret_cast<int32_t*>(columns + 5 * column);
-  } else {
-    batch.labels = reinterpret_cast<int32_t*>(labels);
-  }
   batch.weights = reinterpret_cast<float*>(columns);
   batch.sample_index = reinterpret_cast<int32_t*>(columns + column);
-  batch.other_labels = reinterpret_cast<int32_t*>(columns + 2 * column);
-  batch.shares = reinterpret_cast<float*>(columns + 3 * column);
+  if (form.content == Content::samples) {
+    batch.sample_numbers = reinterpret_cast<int32_t*>(columns + 2 * column);
+    batch.sample_epochs = reinterpret_cast<int32_t*>(columns + 3 * column);
+  } else {
+    batch.labels = reinterpret_cast<int32_t*>(labels);
+    batch.other_labels = reinterpret_cast<int32_t*>(columns + 2 * column);
+    batch.shares = reinterpret_cast<float*>(columns + 3 * column);
+  }
   return batch;
 }
 
