@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
   CpuBackend(int threads, Tuning* tuning, bool emulate_bf16) : emulate_bf16_(emulate_bf16) {
     omp_set_num_threads(threads > 0 ? threads : available_threads());
     cpu::add_convolution(handlers_, tuning);
+    cpu::add_guards(handlers_);
     cpu::add_inner_product(handlers_);
     cpu::add_pixels(handlers_);
     cpu::add_pooling(handlers_);

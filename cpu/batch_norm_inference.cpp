@@ -100,15 +100,6 @@ std::vector<WeightBlock> weight_blocks(const Layout& layout, const std::vector<i
   return blocks;
 }
 
-/// The layout with its dimensions spelled out; weights of a grouped convolution have (groups, O / groups, …).
-Layout spelled_out(const Layout& layout, const Shape& shape) {
-  if (!layout.row_major()) return layout;
-  Layout plain{
-      .dims = shape, .padded = shape, .strides = Shape(shape.size(), 1), .block_sizes = {}, .block_dims = {}};
-  for (size_t d = shape.size() - 1; d-- > 0;) plain.strides[d] = plain.strides[d + 1] * shape[d + 1];
-  return plain;
-}
-
 /// Output channels per step along each dimension.
 std::vector<int64_t> channel_steps(const Layout& layout, const Shape& shape) {
   std::vector<int64_t> steps(layout.dims.size(), 0);
@@ -118,12 +109,29 @@ std::vector<int64_t> channel_steps(const Layout& layout, const Shape& shape) {
   return steps;
 }
 
+/// Weights as blocks alike, and the output channel of each element in one beside its first.
+struct BlockedWeights {
+  std::vector<WeightBlock> blocks;
+  std::vector<int64_t> channels;
+};
+
+/// Row-major ones are a block for each output channel.
+BlockedWeights blocked(const Layout& layout, const Shape& shape) {
+  if (!layout.row_major()) {
+    const std::vector<int64_t> steps = channel_steps(layout, shape);
+    return {weight_blocks(layout, steps), inner_channels(layout, steps)};
+  }
+  const int64_t row = numel(shape) / shape[0];
+  BlockedWeights rows{{}, std::vector<int64_t>(static_cast<size_t>(row), 0)};
+  for (int64_t c = 0; c < shape[0]; ++c) rows.blocks.push_back({c * row, c});
+  return rows;
+}
+
 std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& choice, const Slots& slots) {
   const double eps = static_cast<const FoldBatchNorm&>(context.op).eps;
   const int64_t channels = context.inputs[2].shape[0];
-  const Layout layout = spelled_out(choice.inputs[0], context.inputs[0].shape);
-  const std::vector<int64_t> steps = channel_steps(layout, context.inputs[0].shape);
-  return kernel([=, blocks = weight_blocks(layout, steps), inner = inner_channels(layout, steps),
+  const BlockedWeights weights = blocked(choice.inputs[0], context.inputs[0].shape);
+  return kernel([=, blocks = weights.blocks, inner = weights.channels,
                  scales = std::vector<float>(static_cast<size_t>(channels)), in = slots.inputs,
                  out = slots.outputs]() mutable {
     for (int64_t c = 0; c < channels; ++c) {
@@ -159,10 +167,18 @@ std::unique_ptr<Kernel> compile_blend(const OpContext& context, const Choice& ch
   const auto& op = static_cast<const Blend&>(context.op);
   const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
   return kernel([=, share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                 old = slots.inputs[0], fresh = slots.inputs[1], y = slots.outputs[0]] {
+                 old = slots.inputs[0], fresh = slots.inputs[1], y = slots.outputs[0],
+                 skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr] {
+    const bool skips = skip != nullptr && *at<const float>(skip) != 0;
+    if (skips && *old == *y) return;
     parallel_elements(count, [&](int64_t begin, int64_t end) {
-      blend_range(share, scale, at<const float>(old) + begin, at<const float>(fresh) + begin,
-                  at<float>(y) + begin, end - begin);
+      const float* from = at<const float>(old);
+      if (skips) {
+        std::copy(from + begin, from + end, at<float>(y) + begin);
+      } else {
+        blend_range(share, scale, from + begin, at<const float>(fresh) + begin, at<float>(y) + begin,
+                    end - begin);
+      }
     });
   });
 }

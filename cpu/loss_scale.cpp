@@ -85,11 +85,12 @@ std::unique_ptr<Kernel> compile_update(const OpContext& context, const Choice&, 
   return kernel([=, in = slots.inputs, out = slots.outputs] {
     float scale = *at<const float>(in[0]);
     int32_t good = *at<const int32_t>(in[1]), skipped = *at<const int32_t>(in[2]);
-    if (*at<const float>(in[3]) != 0) {
-      scale *= static_cast<float>(how.backoff);
+    const bool held = in.size() > 4 && *at<const float>(in[4]) != 0;
+    if (!held && *at<const float>(in[3]) != 0) {
+      scale = static_cast<float>(std::max(scale * how.backoff, how.smallest));
       good = 0;
       ++skipped;
-    } else if (++good == how.interval) {
+    } else if (!held && ++good == how.interval) {
       const double grown = scale * how.growth;
       if (grown <= std::numeric_limits<float>::max()) scale = static_cast<float>(grown);
       good = 0;

@@ -23,14 +23,17 @@ __global__ void multiply(const float* x, const float* factor, float* y, int64_t 
   }
 }
 
-__global__ void update_scale(LossScaling how, LossScaleState old, const float* found, LossScaleState next) {
+__global__ void update_scale(LossScaling how, LossScaleState old, const float* found, const float* held,
+                             LossScaleState next) {
+  const bool stays = held != nullptr && *held != 0;
   float scale = *old.scale;
-  int32_t good = *old.good + 1, skipped = *old.skipped;
-  if (*found != 0) {
-    scale *= static_cast<float>(how.backoff);
+  int32_t good = *old.good + (stays ? 0 : 1), skipped = *old.skipped;
+  if (!stays && *found != 0) {
+    const double lower = scale * how.backoff;
+    scale = static_cast<float>(lower > how.smallest ? lower : how.smallest);
     good = 0;
     ++skipped;
-  } else if (good == how.interval) {
+  } else if (!stays && good == how.interval) {
     const double grown = scale * how.growth;
     if (grown <= FLT_MAX) scale = static_cast<float>(grown);
     good = 0;
@@ -48,8 +51,9 @@ cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, in
 }
 
 cudaError_t launch_update_loss_scale(const LossScaling& scaling, const LossScaleState& old,
-                                     const float* found, const LossScaleState& next, cudaStream_t stream) {
-  return launch(update_scale, dim3(1), dim3(1), stream, scaling, old, found, next);
+                                     const float* found, const float* held, const LossScaleState& next,
+                                     cudaStream_t stream) {
+  return launch(update_scale, dim3(1), dim3(1), stream, scaling, old, found, held, next);
 }
 
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,

@@ -51,8 +51,9 @@ std::unique_ptr<Kernel> compile_blend(const Device& device, const OpContext& con
   const auto& op = static_cast<const Blend&>(context.op);
   return kernel(context, [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
                           dtype = context.inputs[0].dtype, n = count(context), stream = device.stream.get(),
-                          in = slots.inputs, y = slots.outputs[0]] {
-    return launch_blend(share, scale, dtype, *in[0], *in[1], *y, n, stream);
+                          in = slots.inputs, skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr,
+                          y = slots.outputs[0]] {
+    return launch_blend(share, scale, optional_at<const float>(skip), dtype, *in[0], *in[1], *y, n, stream);
   });
 }
 

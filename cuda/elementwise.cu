@@ -28,6 +28,17 @@ struct BlendIn {
   TRAINER_HD float operator()(float old, float fresh) const { return old + share * (scale * fresh - old); }
 };
 
+/// The same unless *skip is not 0, which is read once.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    blend_unless(BlendIn f, const float* skip, int64_t count, T* y, const T* old, const T* fresh) {
+  const bool skips = *skip != 0;
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    const Octet before = load(old + i, count - i);
+    store(skips ? before : each(f, before, load(fresh + i, count - i)), count - i, y + i);
+  }
+}
+
 /// y[i] = f(x[i]...), i < count. Not __restrict__: y may be one of the x.
 template <class F, class T, class... X>
 __global__ void each_element(F f, int64_t count, T* y, const X*... x) {
@@ -76,9 +87,15 @@ cudaError_t launch_mul(DType dtype, const void* a, const void* b, void* y, int64
   return launch_stored(Mul{}, dtype, count, stream, y, a, b);
 }
 
-cudaError_t launch_blend(float share, float scale, DType dtype, const void* old, const void* fresh, void* y,
-                         int64_t count, cudaStream_t stream) {
-  return launch_stored(BlendIn{share, scale}, dtype, count, stream, y, old, fresh);
+cudaError_t launch_blend(float share, float scale, const float* skip, DType dtype, const void* old,
+                         const void* fresh, void* y, int64_t count, cudaStream_t stream) {
+  const BlendIn f{share, scale};
+  if (skip == nullptr) return launch_stored(f, dtype, count, stream, y, old, fresh);
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(blend_unless<T>, blocks_for(count), dim3(kThreads), stream, f, skip, count,
+                  static_cast<T*>(y), static_cast<const T*>(old), static_cast<const T*>(fresh));
+  });
 }
 
 }  // namespace trainer::cuda

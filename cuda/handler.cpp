@@ -87,6 +87,7 @@ void add_own_kernels(Handlers& handlers) {
   add_dropout(handlers);
   add_elementwise(handlers);
   add_loss(handlers);
+  add_guards(handlers);
   add_loss_scale(handlers);
   add_movement(handlers);
   add_optimizer(handlers);

@@ -50,6 +50,7 @@ void add_channels(Handlers& handlers);
 void add_dropout(Handlers& handlers);
 void add_elementwise(Handlers& handlers);
 void add_loss(Handlers& handlers);
+void add_guards(Handlers& handlers);
 void add_loss_scale(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_optimizer(Handlers& handlers);

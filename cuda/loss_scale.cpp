@@ -60,7 +60,8 @@ std::unique_ptr<Kernel> compile_update(const Device& device, const OpContext& co
                           out = slots.outputs, stream = device.stream.get()] {
     const LossScaleState old{at<float>(in[0]), at<int32_t>(in[1]), at<int32_t>(in[2])};
     const LossScaleState next{at<float>(out[0]), optional_at<int32_t>(out[1]), optional_at<int32_t>(out[2])};
-    return launch_update_loss_scale(how, old, at<const float>(in[3]), next, stream);
+    const float* held = in.size() > 4 ? optional_at<const float>(in[4]) : nullptr;
+    return launch_update_loss_scale(how, old, at<const float>(in[3]), held, next, stream);
   });
 }
 

@@ -52,8 +52,9 @@ struct LossScaleState {
   float* scale;
   int32_t *good, *skipped;
 };
-/// Counters of the new state may be nullptr.
+/// Counters of the new state may be nullptr; so may held.
 cudaError_t launch_update_loss_scale(const LossScaling& scaling, const LossScaleState& old,
-                                     const float* found, const LossScaleState& next, cudaStream_t stream);
+                                     const float* found, const float* held, const LossScaleState& next,
+                                     cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -13,21 +13,26 @@ case ${1:-60} in
 esac
 seconds=${1:-60}
 folder=build/fuzz
-names=(jpeg png record cifar idx)
+names=(jpeg png record cifar idx recipe safetensors manifest state)
 command -v clang++ >/dev/null || {
   echo "fuzz: clang++ not found: run scripts/setup.sh --lint" >&2
   exit 69
 }
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz
+# In memory where that is possible: a file system may write each truncated file to its disk at once.
+files=$(mktemp -d --tmpdir="$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" trainer-fuzz-XXXXXX)
+trap 'rm -rf "$files"' EXIT
+export TMPDIR=$files
 rm -rf "$folder/seeds"
 "$folder/bin/fuzz_seeds" "$folder/seeds"
 
 # Runs one fuzzer. What it finds is kept, so that the next run goes on from there.
 fuzz() {
-  local name=$1 status=0 results=$folder/results
+  local name=$1 status=0 results=$folder/results words=()
   mkdir -p "$folder/corpus/$name"
-  "$folder/bin/fuzz_$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536 \
+  [ ! -f "$folder/seeds/$name.dict" ] || words=(-dict="$folder/seeds/$name.dict")
+  "$folder/bin/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536 \
     -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
     >"$folder/$name.log" 2>&1 || status=$?
   echo "$status" >"$results/$name"
@@ -41,7 +46,7 @@ report() {
   coverage=$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
   total=$(($(cat "$kept" 2>/dev/null || echo 0) + ${runs:-0}))
   echo "$total" >"$kept"
-  printf '%-8s %12s %12s %10s %6s\n' "$name" "${runs:-none}" "$total" "${coverage:-none}" "$status"
+  printf '%-11s %12s %12s %10s %6s\n' "$name" "${runs:-none}" "$total" "${coverage:-none}" "$status"
   [ "$status" = 0 ]
 }
 
@@ -54,7 +59,7 @@ done
 wait
 
 failed=()
-printf '%-8s %12s %12s %10s %6s\n' target runs 'all runs' coverage exit
+printf '%-11s %12s %12s %10s %6s\n' target runs 'all runs' coverage exit
 for name in "${names[@]}"; do report "$name" || failed+=("$name"); done
 for name in ${failed[@]+"${failed[@]}"}; do
   echo "fuzz: $name failed; the end of $folder/$name.log:" >&2

@@ -148,6 +148,18 @@ def operations():
     write("operations", out)
 
 
+def given_statistics():
+    """Batch normalisation as evaluation and frozen layers have it."""
+    out = {}
+    for i, shape in enumerate([(2, 3, 4, 5), (3, 17, 5, 3), (1, 33, 1, 1)]):
+        mean, variance = f32(shape[1]), (0.5 + torch.rand(shape[1])).double()
+        out[f"batch_norm_given.{i}/mean"], out[f"batch_norm_given.{i}/variance"] = mean, variance
+        record(out, f"batch_norm_given.{i}",
+               lambda x, gamma, beta, m=mean, v=variance: F.batch_norm(x, m, v, gamma, beta, training=False, eps=1e-3),
+               x=f32(*shape), gamma=f32(shape[1]), beta=f32(shape[1]))
+    write("given_statistics", out)
+
+
 def targets():
     """Cross entropy against two labels with shares (as class probabilities), and against maps of labels."""
     torch.manual_seed(2)
@@ -619,3 +631,4 @@ if __name__ == "__main__":
     targets()
     transforms()
     scaler()
+    given_statistics()

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is needed to build and run, on Debian 12: only what is missing, shown before it is done.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--lint] [--dry-run]
+usage: scripts/setup.sh [--tests] [--lint] [--dry-run]
+  --tests    also what scripts/test.sh needs: Slurm and munge, of which tests/slurm starts its own (no service is
+             needed), and TensorBoard from PyPI, in build/tensorboard
   --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
   --dry-run  only show what is missing and the command that would install it
 TEXT
@@ -15,9 +18,16 @@ readonly unavailable=69 # EX_UNAVAILABLE
 packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev libjpeg62-turbo-dev libpng-dev libxxhash-dev dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
+readonly tensorboard=tensorboard==2.21.0 # what the event files of runs are read with
+with_tensorboard=no
 dry_run=no
 for argument in "$@"; do
   case $argument in
+    --tests)
+      packages+=(python3-venv munge slurm-wlm)
+      tools+=(munged slurmctld slurmd)
+      with_tensorboard=yes
+      ;;
     --lint)
       packages+=(clang-format clang-tidy clang libclang-rt-14-dev)
       tools+=(clang-format clang-tidy clang++)
@@ -58,49 +68,66 @@ check_by_hand() {
   echo "setup: the programs are there; a library that is missing will be named by CMake"
 }
 
-if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-  check_by_hand
-  exit 0
-fi
-
-mapfile -t missing < <(missing_packages)
-if [ ${#missing[@]} -eq 0 ]; then
-  echo "setup: everything needed is installed"
-  exit 0
-fi
-
-apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
-if [ "$(id -u)" -ne 0 ]; then
-  apt=(sudo "${apt[@]}")
-fi
-install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
-# Package lists may be absent (a fresh image) or may not know a package; simulating needs neither root nor network.
-update=()
-if ! apt-get -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-  update=("${apt[@]}" update)
-fi
-
-echo "setup: missing: ${missing[*]}"
-echo "setup: to be run:"
-[ ${#update[@]} -eq 0 ] || echo "  ${update[*]}"
-echo "  ${install[*]}"
-[ "$dry_run" = no ] || exit 0
-
-if [ "$(id -u)" -ne 0 ]; then
-  if ! command -v sudo >/dev/null; then
-    echo "setup: there is no sudo here: have an administrator run the above without 'sudo', then try again" >&2
-    exit "$unavailable"
+install_packages() {
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    check_by_hand
+    return
   fi
-  if [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
-    echo "setup: sudo would ask for a password, and nobody is here to type it: run the above, then try again" >&2
-    exit "$unavailable"
-  fi
-fi
 
-if [ ${#update[@]} -gt 0 ]; then
-  "${update[@]}"
-  "${install[@]}"
-else
-  # Lists that are old name files that the mirror no longer has.
-  "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
-fi
+  mapfile -t missing < <(missing_packages)
+  if [ ${#missing[@]} -eq 0 ]; then
+    echo "setup: everything needed is installed"
+    return
+  fi
+
+  apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
+  if [ "$(id -u)" -ne 0 ]; then
+    apt=(sudo "${apt[@]}")
+  fi
+  install=("${apt[@]}" install -y --no-install-recommends "${missing[@]}")
+  # Package lists may be absent (a fresh image) or may not know a package; simulating needs neither root nor network.
+  update=()
+  if ! apt-get -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    update=("${apt[@]}" update)
+  fi
+
+  echo "setup: missing: ${missing[*]}"
+  echo "setup: to be run:"
+  [ ${#update[@]} -eq 0 ] || echo "  ${update[*]}"
+  echo "  ${install[*]}"
+  [ "$dry_run" = no ] || return 0
+
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: there is no sudo here: have an administrator run the above without 'sudo', then try again" >&2
+      exit "$unavailable"
+    fi
+    if [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
+      echo "setup: sudo would ask for a password, and nobody is here to type it: run the above, then try again" >&2
+      exit "$unavailable"
+    fi
+  fi
+
+  if [ ${#update[@]} -gt 0 ]; then
+    "${update[@]}"
+    "${install[@]}"
+  else
+    # Lists that are old name files that the mirror no longer has.
+    "${install[@]}" || { "${apt[@]}" update && "${install[@]}"; }
+  fi
+}
+
+# An environment of its own, so that nothing of the system's Python changes.
+install_tensorboard() {
+  local folder=build/tensorboard found
+  found=$("$folder/bin/python" -c 'from tensorboard import version; print(version.VERSION)' 2>/dev/null) || true
+  [ "tensorboard==$found" != "$tensorboard" ] || return 0
+  echo "setup: to be run:"
+  echo "  python3 -m venv --clear $folder && $folder/bin/pip install $tensorboard"
+  [ "$dry_run" = no ] || return 0
+  python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$tensorboard"
+}
+
+install_packages
+[ "$with_tensorboard" = no ] || install_tensorboard

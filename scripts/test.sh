@@ -11,7 +11,7 @@ for argument in "$@"; do
   case $argument in
     --quick) quick=yes ;;
     *)
-      echo "usage: [ALLOW_NO_CUDA=1] scripts/test.sh [--quick]    (--quick: the release's tests only)" >&2
+      echo "usage: [ALLOW_NO_CUDA=1] [ALLOW_NO_SLURM=1] scripts/test.sh [--quick]    (--quick: the release's tests only)" >&2
       exit 64
       ;;
   esac
@@ -42,7 +42,7 @@ build() { # PRESET [CONFIGURE ARGUMENTS...]
 # Lets the cache serve a copy of the sources that lies elsewhere (tests/walkthrough.sh, another clone).
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-stage "setup" scripts/setup.sh
+stage "setup" scripts/setup.sh --tests
 
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 if command -v nvcc >/dev/null; then

@@ -20,7 +20,8 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 input or output, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "plan", "layers", "data", "schema", "doctor"};
+  static const std::vector<std::string> names = {"train", "eval",   "predict", "plan",    "layers",
+                                                 "data",  "schema", "doctor",  "inspect", "runs"};
   return names;
 }
 
@@ -66,6 +67,67 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   pack->add_option("--split", arguments.split, "train or val")->check(CLI::IsMember({"train", "val"}));
 }
 
+void add_eval_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* eval = app.add_subcommand("eval", "evaluate trained weights on the recipe's data.val");
+  add_recipe(*eval, arguments);
+  eval->add_flag("--json", arguments.json, "print one JSON object instead");
+  eval->footer(
+      "Weights are the recipe's own run's, or those of run.resume=PATH: a run's directory, one of its\n"
+      "checkpoints, or a .safetensors file.");
+}
+
+void add_predict_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* predict = app.add_subcommand("predict", "tell the classes of pictures, a JSON object a line");
+  predict->add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
+  predict->add_option("words", arguments.inputs,
+                      "pictures and folders of pictures; section.key=value changes a key of the recipe");
+  predict
+      ->add_option("--split", arguments.split, "without pictures: samples of the recipe's data, train or val")
+      ->check(CLI::IsMember({"train", "val"}))
+      ->default_str("val");
+  CLI::Option* top =
+      predict->add_option("--top", arguments.top, "how many classes to tell the probability of, by default 5")
+          ->check(CLI::PositiveNumber);
+  predict->add_flag("--all", arguments.all, "tell the probability of every class, in their order")
+      ->excludes(top);
+  predict->add_option("--output,-o", arguments.out, "the file to write; by default the standard output");
+  predict->footer(
+      "Weights are the recipe's own run's, or those of run.resume=PATH: a run's directory, one of\n"
+      "its checkpoints, or a .safetensors file. A file whose name looks like key=value is written\n"
+      "./key=value.");
+}
+
+/// Whether a word changes a key of the recipe: what precedes its first '=' is made of what keys are made of.
+bool is_override(const std::string& word) {
+  const size_t end = word.find('=');
+  if (end == 0 || end == std::string::npos) return false;
+  return word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]") == end;
+}
+
+/// Sorts the words of `predict`, and gives its split the value that it has without a word.
+void finish_predict(const CLI::App& predict, Arguments& arguments) {
+  std::vector<std::string> words;
+  words.swap(arguments.inputs);
+  for (std::string& word : words)
+    (is_override(word) ? arguments.overrides : arguments.inputs).push_back(std::move(word));
+  if (predict.count("--split") == 0) {
+    arguments.split = "val";
+  } else if (!arguments.inputs.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("predict takes pictures ('{}') or --split, not both", arguments.inputs[0]));
+  }
+}
+
+void add_watching_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* inspect = app.add_subcommand(
+      "inspect", "show what is in a safetensors file, a checkpoint or a run, and whether it is whole");
+  inspect->add_option("path", arguments.path, "the file or the directory")->required();
+  inspect->add_flag("--json", arguments.json, "print the report as JSON");
+  CLI::App* runs = app.add_subcommand("runs", "list the runs below a directory: state, step, best metric");
+  runs->add_option("directory", arguments.path, "where to look; default: runs");
+  runs->add_flag("--json", arguments.json, "print the list as JSON");
+}
+
 }  // namespace
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
@@ -81,6 +143,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
       ->add_option("--profile", arguments.profiled_steps,
                    "time each operation of this many steps, from the third on, for chrome://tracing")
       ->check(CLI::PositiveNumber);
+  add_eval_command(app, arguments);
+  add_predict_command(app, arguments);
   CLI::App* plan = app.add_subcommand("plan", "show what would run: layers, work, memory; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option(
@@ -101,6 +165,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
   add_data_commands(*data, arguments);
 
+  add_watching_commands(app, arguments);
+
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
@@ -111,12 +177,19 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& wrong) {
     throw Error(ExitCode::usage, fmt::format("{}; see `trainer --help`", wrong.what()));
   }
+  if (app.got_subcommand("eval")) arguments.command = Arguments::Command::eval;
+  if (app.got_subcommand("predict")) {
+    arguments.command = Arguments::Command::predict;
+    finish_predict(*app.get_subcommand("predict"), arguments);
+  }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (data->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
+  if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;
+  if (app.got_subcommand("runs")) arguments.command = Arguments::Command::runs;
   return arguments;
 }
 

@@ -10,7 +10,19 @@ namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
-  enum class Command { train, plan, layers, schema, doctor, data_stats, data_pack };
+  enum class Command {
+    train,
+    eval,
+    predict,
+    plan,
+    layers,
+    schema,
+    doctor,
+    data_stats,
+    data_pack,
+    inspect,
+    runs
+  };
   Command command = Command::train;
   std::string config;
   std::vector<std::string> overrides;
@@ -18,10 +30,16 @@ struct Arguments {
   std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;                         ///< plan, data stats
-  std::string out;              ///< data pack: the record file; doctor: the description of the GPU
-  std::string split = "train";  ///< data pack: "train" or "val"
-  bool markdown = false;        ///< schema
+  bool json = false;                         ///< plan, eval, data stats, inspect, runs
+  /// The file to write: data pack: the record; doctor: the description of the GPU; predict: the lines, empty
+  /// for the standard output.
+  std::string out;
+  std::string split = "train";      ///< data pack, predict: "train" or "val"
+  std::vector<std::string> inputs;  ///< predict: pictures and folders; none: the split
+  int64_t top = 5;                  ///< predict: classes with their probability
+  bool all = false;                 ///< predict: the probability of every class instead
+  bool markdown = false;            ///< schema
+  std::string path;                 ///< inspect, runs
 };
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).

@@ -17,6 +17,10 @@ int run(int argc, const char* const* argv) {
   switch (arguments->command) {
     case Arguments::Command::train:
       return train_command(*arguments);
+    case Arguments::Command::eval:
+      return eval_command(*arguments);
+    case Arguments::Command::predict:
+      return predict_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::layers:
@@ -29,6 +33,10 @@ int run(int argc, const char* const* argv) {
       return schema_command(*arguments);
     case Arguments::Command::doctor:
       return doctor_command(*arguments);
+    case Arguments::Command::inspect:
+      return inspect_command(*arguments);
+    case Arguments::Command::runs:
+      return runs_command(*arguments);
   }
   return 0;
 }

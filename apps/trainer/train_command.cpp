@@ -8,6 +8,7 @@
 #include "apps/trainer/devices.h"
 #include "apps/trainer/start.h"
 #include "core/recipe/feed.h"
+#include "core/recipe/initial_weights.h"
 #include "core/recipe/job.h"
 #include "core/train/checkpoint_files.h"
 #include "core/train/device_samples.h"
@@ -88,13 +89,13 @@ Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
 }
 
 /// What the first step of this process finds.
-void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start) {
+void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start, Log& log) {
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (start.from) {
     load_checkpoint(executable, start.from->checkpoint);
     return;
   }
-  if (recipe.model.initial_weights) load_weights(executable, *recipe.model.initial_weights);
+  load_initial_weights(recipe, executable, log);
   if (job.settings.averages) start_averages(executable);
 }
 
@@ -147,7 +148,7 @@ int train(const Session& run, int64_t profiled_steps) {
   const Feed train_feed = open_feed(recipe, job, run.backend, Split::train, list);
   const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
   Executable executable = open_executable(recipe, run.backend, job);
-  fill(executable, recipe, job, run.start);
+  fill(executable, recipe, job, run.start, run.log);
   std::optional<DeviceSamples> samples;
   if (batch_form(job.program).content == Content::samples)
     samples.emplace(executable, *train_feed.source, validation_feed.source.get());
@@ -155,7 +156,7 @@ int train(const Session& run, int64_t profiled_steps) {
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce(recipe, job, run.backend, directory, run.start, run.log);
-  MetricsWriter metrics(directory.file("metrics.jsonl"));
+  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings));
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const Feed* feed : {&train_feed, &validation_feed}) {
     if (feed->source) unreadable.watch(*feed->source);
@@ -164,7 +165,7 @@ int train(const Session& run, int64_t profiled_steps) {
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints,
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
   checkpoints.set_order(job.settings.global_batch_size, job.settings.samples_per_epoch);
-  const TimeLimit limit(recipe.run.max_wall_time);
+  TimeLimit limit(recipe.run.max_wall_time, run.log);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,

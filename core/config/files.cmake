@@ -11,6 +11,7 @@ trainer_library(core/config
     messages.cpp
     nearest.cpp
     override.cpp
+    patterns.cpp
     reading.cpp
     resolved.cpp
     template_table.cpp

@@ -98,7 +98,8 @@ BatchMaker::BatchMaker(const DataSource& source, TransformChain chain, const Eva
       rows_(evaluation.batch),
       row_elements_(numel(chain_.output_shape())),
       end_((source.size() + rows_ - 1) / rows_),
-      form_(form) {}
+      form_(form),
+      unreadable_(evaluation.unreadable) {}
 
 void BatchMaker::make(int64_t number, Batch& batch, Image& image, const std::atomic<bool>& interrupt) const {
   batch.real = rows_;
@@ -196,19 +197,27 @@ void BatchMaker::write_label(Batch& batch, int64_t row, const Image& image) cons
   batch.shares[row] = 1;
 }
 
+void BatchMaker::make_empty_row(Batch& batch, int64_t row) const {
+  const int64_t count = labels_per_sample(chain_.output_shape(), form_.labels);
+  if (batch.images != nullptr) std::fill_n(batch.images + row * row_elements_, row_elements_, 0.0f);
+  if (batch.pixels != nullptr) std::fill_n(batch.pixels + row * row_elements_, row_elements_, uint8_t{0});
+  std::fill_n(batch.labels + row * count, count, 0);
+  batch.weights[row] = 0;
+  batch.other_labels[row] = 0;
+  batch.shares[row] = 1;
+}
+
 void BatchMaker::make_evaluation_row(Batch& batch, int64_t row, Image& image) const {
-  if (row >= batch.real) {
-    const int64_t count = labels_per_sample(chain_.output_shape(), form_.labels);
-    if (batch.images != nullptr) std::fill_n(batch.images + row * row_elements_, row_elements_, 0.0f);
-    if (batch.pixels != nullptr) std::fill_n(batch.pixels + row * row_elements_, row_elements_, uint8_t{0});
-    std::fill_n(batch.labels + row * count, count, 0);
-    batch.weights[row] = 0;
-    batch.other_labels[row] = 0;
-    batch.shares[row] = 1;
-    return;
-  }
+  if (row >= batch.real) return make_empty_row(batch, row);
+  const int64_t index = batch.step * rows_ + row;
   const RandomStream unused(0);  // evaluation has no random transforms
-  chain_.read(*source_, batch.step * rows_ + row, unused, image);
+  try {
+    chain_.read(*source_, index, unused, image);
+  } catch (const UnreadableSampleError& error) {
+    if (!unreadable_) throw;
+    unreadable_(index, error.sample());
+    return make_empty_row(batch, row);
+  }
   write_image(batch, row, image);
   write_label(batch, row, image);
   batch.weights[row] = 1;

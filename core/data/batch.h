@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "core/base/shape.h"
@@ -55,9 +56,14 @@ struct TrainingBatches {
   Mix mix = {};  ///< only with labels per picture
 };
 
-/// One pass in the stored order; the last batch is padded with zeros of weight 0.
+/// Told the number of a sample that cannot be read, by any of the threads that make batches.
+using UnreadableHandler = std::function<void(int64_t index, const UnreadableSample& sample)>;
+
+/// One pass in the stored order; the last batch is padded with zeros of weight 0. Where there is somebody to
+/// tell, samples that cannot be read become such rows too; otherwise they end the pass.
 struct EvaluationBatches {
   int64_t batch;
+  UnreadableHandler unreadable = nullptr;
 };
 
 /// Makes the micro-batch of a number, as a pure function of that number. Source and transforms must outlive
@@ -88,6 +94,7 @@ class BatchMaker {
   void make_evaluation_row(Batch& batch, int64_t row, Image& image) const;
   void name_sample(Batch& batch, int64_t row) const;
   void write_image(Batch& batch, int64_t row, const Image& image) const;
+  void make_empty_row(Batch& batch, int64_t row) const;
   void write_label(Batch& batch, int64_t row, const Image& image) const;
 
   const DataSource* source_;
@@ -97,6 +104,7 @@ class BatchMaker {
   int64_t rows_, row_elements_;
   int64_t first_ = 0, end_;
   BatchForm form_;
+  UnreadableHandler unreadable_;
   std::optional<MixingDraw> mixing_;
 };
 

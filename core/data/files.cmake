@@ -3,7 +3,7 @@ trainer_library(core/data
   SOURCES
     batch.cpp byte_stream.cpp cifar.cpp data_error.cpp decode.cpp decode_jpeg.cpp decode_png.cpp
     formats.cpp idx.cpp image_folder.cpp jpeg_entropy.cpp jpeg_scan.cpp mapped_file.cpp mix.cpp order.cpp
-    orientation.cpp picture_file.cpp pipeline.cpp record.cpp record_writer.cpp resample.cpp section.cpp source.cpp
+    orientation.cpp picture_file.cpp picture_files.cpp pipeline.cpp record.cpp record_writer.cpp resample.cpp section.cpp source.cpp
     statistics.cpp subset.cpp synthetic.cpp tolerant.cpp transform.cpp view.cpp
     transforms/augment_ops.cpp transforms/center_crop.cpp transforms/color_jitter.cpp transforms/colour.cpp
     transforms/cutout.cpp transforms/gaussian.cpp transforms/horizontal_flip.cpp transforms/median.cpp

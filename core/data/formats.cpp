@@ -66,7 +66,13 @@ SourceFormat image_folder_format() {
           [](const DataSection& section, const SourceRequest& request) {
             return peek_image_folder(image_folders(section, request.split));
           },
-          [](const std::string& path, Split) { return missing_image_folder(path); }};
+          [](const std::string& path, Split) { return missing_image_folder(path); },
+          false,
+          image_folder_classes};
+}
+
+std::vector<std::string> record_classes(const std::string& path) {
+  return open_record(path, kMaxPixels)->class_names();
 }
 
 SourceFormat record_format() {
@@ -79,7 +85,9 @@ SourceFormat record_format() {
           [](const DataSection& section, const SourceRequest& request) {
             return peek_record(section.path(request.split));
           },
-          [](const std::string& path, Split) { return missing_record(path); }};
+          [](const std::string& path, Split) { return missing_record(path); },
+          false,
+          record_classes};
 }
 
 SourceFormat synthetic_format() {
@@ -160,14 +168,26 @@ std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRe
   return info;
 }
 
-std::vector<std::string> missing_files(const DataSection& section) {
+std::vector<std::string> missing_files(const DataSection& section, std::optional<Split> only) {
   std::vector<std::string> missing;
   for (Split split : {Split::train, Split::val}) {
-    if (!has_split(section, split) || (split == Split::val && section.val_fraction > 0)) continue;
-    for (const std::string& file : source_format(section).missing(section.path(split), split))
+    if (!has_split(section, split) || split != only.value_or(split)) continue;
+    const Split stored = stored_in(section, split);
+    if (!only && stored != split) continue;  // its files have been looked for
+    for (const std::string& file : source_format(section).missing(section.path(split), stored))
       missing.push_back(file);
   }
   return missing;
+}
+
+std::vector<std::string> known_class_names(const DataSection& section) {
+  const SourceFormat& format = source_format(section);
+  if (!format.class_names) return {};
+  for (Split split : {Split::train, Split::val}) {
+    const std::string& path = section.path(split);
+    if (!path.empty() && format.missing(path, split).empty()) return format.class_names(path);
+  }
+  return {};
 }
 
 }  // namespace trainer

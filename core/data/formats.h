@@ -30,6 +30,8 @@ struct SourceFormat {
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
   bool gives_label_maps = false;
+  /// Of the classes of what is stored at a path; absent where a format has no names.
+  std::function<std::vector<std::string>(const std::string& path)> class_names = nullptr;
 };
 const std::vector<SourceFormat>& source_formats();
 
@@ -56,7 +58,10 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
 /// Size and shape without loading; nullopt where files are missing. Bad headers throw Error (exit 65).
 std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request);
 
-/// Every file that the section needs and that is not there.
-std::vector<std::string> missing_files(const DataSection& section);
+/// Every file that the section, or one split of it, needs and that is not there.
+std::vector<std::string> missing_files(const DataSection& section, std::optional<Split> only = std::nullopt);
+
+/// Names of the classes as far as the section's files have them: none where they are missing.
+std::vector<std::string> known_class_names(const DataSection& section);
 
 }  // namespace trainer

@@ -4,34 +4,25 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/data/decode.h"
 #include "core/data/picture_file.h"
+#include "core/data/picture_files.h"
 
 namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool is_hidden(const fs::path& path) {
-  return path.filename().string().starts_with('.');
-}
-
-bool is_picture_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
 /// The sub-folders of a folder, sorted.
 std::vector<std::string> class_names(const std::string& folder) {
   if (!fs::is_directory(folder)) throw Error(ExitCode::data, folder + ": expected a folder, found a file");
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
+    if (entry.is_directory() && !is_hidden_name(entry.path()))
+      names.push_back(entry.path().filename().string());
   }
   if (names.empty()) {
     throw Error(ExitCode::data, folder + ": expected a folder for each class, found none");
@@ -89,17 +80,7 @@ class Listing {
 
  private:
   void add_class(const fs::path& folder) {
-    std::vector<std::string> names;
-    auto entry = fs::recursive_directory_iterator(folder);
-    for (; entry != fs::recursive_directory_iterator(); ++entry) {
-      if (is_hidden(entry->path())) {
-        if (entry->is_directory()) entry.disable_recursion_pending();
-      } else if (is_picture_name(entry->path()) && !entry->is_directory()) {
-        names.push_back(entry->path().lexically_relative(folder).string());
-      }
-    }
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) {
+    for (const std::string& name : pictures_below(folder)) {
       text_ += name;
       end_.push_back(text_.size());
     }
@@ -141,6 +122,7 @@ class ImageFolderSource final : public DataSource {
   }
 
   std::vector<std::string> class_names() const override { return listing_.classes(); }
+  std::string sample_file(int64_t index) const override { return listing_.path(index); }
   bool is_encoded() const override { return true; }
 
   void read_encoded(int64_t index, Image& into) const override {
@@ -183,6 +165,10 @@ std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
   const Listing listing = list_files(folders);
   return SourceInfo{listing.size(), kPictureShape, static_cast<int64_t>(listing.classes().size()),
                     listing.bytes()};
+}
+
+std::vector<std::string> image_folder_classes(const std::string& path) {
+  return class_names(path);
 }
 
 std::vector<std::string> missing_image_folder(const std::string& path) {

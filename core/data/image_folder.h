@@ -28,6 +28,9 @@ std::unique_ptr<DataSource> open_image_folder(const ImageFolders& folders);
 /// Lists the files without opening them; nullopt where the folder is missing.
 std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders);
 
+/// Names of the classes: the folder's sub-folders, sorted.
+std::vector<std::string> image_folder_classes(const std::string& path);
+
 /// The folder, where it is missing.
 std::vector<std::string> missing_image_folder(const std::string& path);
 

@@ -66,6 +66,8 @@ class DataSource {
   virtual void check_labels(int64_t classes) const = 0;
   /// Names of the classes, as many as there are; none where the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// The path of a sample's own file; empty where it has none.
+  virtual std::string sample_file(int64_t /*index*/) const { return ""; }
   /// Whether samples are pictures in files of their own; read_encoded() then gives the bytes of one, into
   /// `encoded`, undecoded, and its label, also where it throws UnreadableSampleError.
   virtual bool is_encoded() const { return false; }

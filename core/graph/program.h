@@ -64,6 +64,7 @@ struct Tensor {
   TensorSpec spec;
   Role role = Role::activation;
   Initial initial;
+  bool frozen = false;  ///< parameters: training leaves it as it is
 };
 
 /// Ends the name of a state that averages another persistent tensor over the updates.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
 
+#include <fmt/format.h>
+
 #include "core/graph/ops/blend.h"
 #include "core/layers/table.h"
 
@@ -22,7 +24,7 @@ class BatchNormLayer final : public Layer {
     const TensorId beta = context.parameter("bias", channels, constant(0));
     const TensorId mean = state(context, "running_mean", channels, 0);
     const TensorId variance = state(context, "running_var", channels, 1);
-    if (!context.training)
+    if (!context.training || has_fixed_statistics(context))
       return context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_);
     const std::vector<TensorId> y =
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
@@ -36,6 +38,16 @@ class BatchNormLayer final : public Layer {
   }
 
  private:
+  /// Frozen statistics are what evaluation has too, so that what is frozen is the same function in both.
+  bool has_fixed_statistics(const LayerContext& context) const {
+    const bool mean = context.is_frozen("running_mean"), variance = context.is_frozen("running_var");
+    if (mean != variance) {
+      fail_at(origin, fmt::format("model.freeze names {0}.running_{1} without {0}.running_{2}; name both "
+                                  "(\"{0}.*\", \"{0}.running_*\") or neither",
+                                  context.name, mean ? "mean" : "var", mean ? "var" : "mean"));
+    }
+    return mean;
+  }
   static Initial constant(double value) {
     return {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}};
   }

@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/layers/layer.h"
 
+#include "core/config/patterns.h"
+
 namespace trainer {
+
+TensorId LayerContext::parameter(const std::string& suffix, const Shape& shape, const Initial& initial) {
+  Program& program = build.program();
+  const TensorId id = program.persistent(name + "." + suffix, {shape, DType::f32}, Role::parameter, initial);
+  program.tensors[static_cast<size_t>(id)].frozen = is_frozen(suffix);
+  return id;
+}
+
+bool LayerContext::is_frozen(const std::string& suffix) const {
+  return freeze != nullptr && matches_any(*freeze, name + "." + suffix);
+}
 
 void Layer::declare(Fields& fields) {
   declare_parameters(fields);

@@ -15,12 +15,13 @@ struct LayerContext {
   std::string name;  ///< its own, or its number: parameters are called `name.weight`
   bool training = false;
   uint64_t seed = 0;
-  TensorId sample_index = kNone;  ///< i32 (N): place of each sample in the global batch
-  TensorId step = kNone;          ///< i32 (1)
+  TensorId sample_index = kNone;                     ///< i32 (N): place of each sample in the global batch
+  TensorId step = kNone;                             ///< i32 (1)
+  const std::vector<std::string>* freeze = nullptr;  ///< patterns of names; kept by whoever made this
 
-  TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial) {
-    return build.program().persistent(name + "." + suffix, {shape, DType::f32}, Role::parameter, initial);
-  }
+  TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);
+  /// Whether training is to leave the layer's tensor `name.suffix` as it is.
+  bool is_frozen(const std::string& suffix) const;
 };
 
 /// What a network is made of: parameters out of the recipe, and a few operations.

@@ -36,7 +36,17 @@ void Network::declare(Fields& fields) {
   fields.add("input", &input, "shape of one sample: [channels, height, width]").required().at_least(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
-  fields.add("initial_weights", &initial_weights, "a .safetensors file to start from, matched by name");
+  fields.add(
+      "initial_weights", &initial_weights,
+      "weights to start from, matched by name: a .safetensors file, or the directory of a run or of one "
+      "of its checkpoints");
+  fields.add(
+      "replace", &replace,
+      "names that initial_weights does not set, such as \"head.*\": they begin as without it, whatever "
+      "the file has; * stands for any text, ? for a character");
+  fields.add("freeze", &freeze,
+             "names that training leaves as they are, such as \"layer1.*\": of parameters, and of running "
+             "statistics, with which a batch normalisation then normalises, as in evaluation");
 }
 
 void Network::write_out(Value& model, const std::string& path, Reading& reading) {
@@ -95,6 +105,7 @@ std::vector<size_t> Network::sources(size_t index) const {
 
 std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
   std::vector<TensorId> outputs;
+  context.freeze = &freeze;
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<TensorId> inputs;
     for (size_t source : sources(i)) inputs.push_back(source == kInput ? x : outputs[source]);

@@ -17,6 +17,8 @@ struct Network {
   std::vector<int64_t> input;            ///< shape of one sample, (C, H, W)
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<std::string> initial_weights;
+  std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set
+  std::vector<std::string> freeze;   ///< patterns of names that training leaves as they are
 
   /// Writes out the templates of a `model` section, or of a network's file, before its keys are read.
   static void write_out(Value& model, const std::string& path, Reading& reading);

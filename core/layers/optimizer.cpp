@@ -6,12 +6,38 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/unary.h"
+#include "core/layers/guarded_step.h"
 
 namespace trainer {
 namespace {
 
 TensorId counter(Program& program, const std::string& name) {
   return program.persistent(name, {{1}, DType::i32}, Role::state, {});
+}
+
+bool scales_loss(const Program& program) {
+  return program.find("loss_scale") != kNone;
+}
+
+/// What gradients are to be divided by; 1 is what autodiff begins with.
+TensorId scale_of_loss(Program& program) {
+  if (scales_loss(program)) return loss_scale(program);
+  return program.persistent("one", {{1}, DType::f32}, Role::constant,
+                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+}
+
+/// `held` (1) where the scale may have to stay as it is, or kNone.
+void append_scale_update(Builder& build, TensorId found, TensorId held) {
+  Program& program = build.program();
+  const std::vector<TensorId> states = {loss_scale(program), good_step_counter(program),
+                                        skipped_step_counter(program)};
+  std::vector<TensorId> read = states;
+  read.push_back(found);
+  if (held != kNone) read.push_back(held);
+  const auto next = build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
+  for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
+  build.entry().outputs.push_back({"loss_scale", next[0]});
+  build.entry().outputs.push_back({"skipped", next[2]});
 }
 
 }  // namespace
@@ -50,7 +76,8 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
   return parameter.spec.shape.size() == 1 && listed("norm");
 }
 
-void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const {
+void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
+                              const StepGuards& guards) const {
   Builder build(program, entry);
   build.set_phase(Phase::update);
   build.set_origin(origin);
@@ -60,10 +87,11 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   entry.outputs.push_back({"lr", inputs.lr});
-  if (program.find("loss_scale") == kNone) {
-    append_clipping(build, inputs);
+  if (scales_loss(program) || guards.counts) {
+    append_watch(build, inputs, guards);
   } else {
-    append_unscaling(build, inputs);
+    if (guards.loss) inputs.skip = append_guard(build, guards, kNone, false).skip;
+    append_clipping(build, inputs);
   }
   append_step(build, inputs);
   entry.gradients.clear();
@@ -74,32 +102,29 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   build.assign(steps, build.emit<Increment>({steps}));
 }
 
-/// The factor that undoes the scale goes through the step's own walk; only a limit for each element needs one
-/// before.
-void Optimizer::append_unscaling(Builder& build, StepInputs& inputs) const {
-  Program& program = build.program();
+/// Looks at all gradients. The factor that undoes the loss's scale goes through the step's own walk; only a
+/// limit for each element needs one before.
+void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards) const {
   Entry& entry = build.entry();
-  const LossScaling scaling;
-  std::vector<TensorId> read = {loss_scale(program, scaling)};
+  const bool scaled = scales_loss(build.program());
+  std::vector<TensorId> read = {scale_of_loss(build.program())};
   for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
   const auto clipped_here = clip_value ? std::nullopt : clip_norm;
   const auto found = build.emit_all(std::make_shared<Unscale>(clipped_here), read);
-  inputs.skip = found[1];
+  const bool guarded = guards.counts || guards.loss;
+  const GuardedStep step =
+      guarded ? append_guard(build, guards, found[1], scaled) : GuardedStep{.skip = found[1]};
+  inputs.skip = step.skip;
   if (clip_value) {
     for (ParameterGradient& pair : entry.gradients) {
-      pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
+      if (scaled) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
     }
     append_clipping(build, inputs);
   } else {
-    inputs.scale = found[0];
+    if (scaled || clip_norm) inputs.scale = found[0];
     if (clip_norm) entry.outputs.push_back({"grad_norm", found[2]});
   }
-  const std::vector<TensorId> states = {read[0], good_step_counter(program), skipped_step_counter(program)};
-  const auto next = build.emit_all(std::make_shared<UpdateLossScale>(scaling),
-                                   {states[0], states[1], states[2], inputs.skip});
-  for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
-  entry.outputs.push_back({"loss_scale", next[0]});
-  entry.outputs.push_back({"skipped", next[2]});
+  if (scaled) append_scale_update(build, found[1], step.held);
 }
 
 void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {

@@ -4,6 +4,7 @@
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/optimizer_steps.h"
+#include "core/graph/ops/step_guard.h"
 
 namespace trainer {
 
@@ -28,8 +29,10 @@ class Optimizer : public Component {
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
   /// "counter.step" up. Outputs "lr" and, when clipping, "grad_norm". In a program that scales its loss,
   /// gradients are unscaled, a step whose gradients are not finite changes nothing but "counter.step" and the
-  /// scale, and "loss_scale" (of the next step) and "skipped" (steps so far) are outputs.
-  void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table) const;
+  /// scale, and "loss_scale" (of the next step) and "skipped" (steps so far) are outputs. With guards a step
+  /// that they refuse changes nothing but "counter.step" and their own counters, which are outputs too.
+  void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
+                     const StepGuards& guards = {}) const;
 
  protected:
   virtual void declare_parameters(Fields& fields) = 0;
@@ -48,7 +51,7 @@ class Optimizer : public Component {
     TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
   };
 
-  void append_unscaling(Builder& build, StepInputs& inputs) const;
+  void append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards) const;
   void append_clipping(Builder& build, StepInputs& inputs) const;
   void append_step(Builder& build, const StepInputs& inputs) const;
   /// Whether no_decay lists the parameter's kind.

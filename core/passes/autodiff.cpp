@@ -5,6 +5,7 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/loss_scale.h"
+#include "core/passes/dependence.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -20,7 +21,7 @@ class ReverseWalk {
 
   /// `seed` is the gradient that the loss itself gets.
   void run(TensorId loss, TensorId seed) {
-    mark_dependent();
+    dependent_ = depends_on_trained(program_, entry_);
     gradient_.assign(program_.tensors.size(), kNone);
     set(loss, seed);
     const size_t forward_nodes = entry_.nodes.size();
@@ -32,21 +33,6 @@ class ReverseWalk {
   }
 
  private:
-  /// A tensor depends on parameters if it is one or is computed from one; no other gets a gradient.
-  void mark_dependent() {
-    dependent_.assign(program_.tensors.size(), false);
-    for (size_t i = 0; i < dependent_.size(); ++i)
-      dependent_[i] = program_.tensors[i].role == Role::parameter;
-    for (const Node& node : entry_.nodes) {
-      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
-        return id != kNone && dependent_[static_cast<size_t>(id)];
-      });
-      for (TensorId id : node.outputs) {
-        if (any && id != kNone) dependent_[static_cast<size_t>(id)] = true;
-      }
-    }
-  }
-
   void differentiate(const Node& node) {
     Backward backward{.build = build_, .node = node, .dy = {}, .wanted = {}};
     for (TensorId id : node.outputs) backward.dy.push_back(id == kNone ? kNone : get(id));

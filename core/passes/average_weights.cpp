@@ -3,6 +3,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/blend.h"
 #include "core/passes/copy_entry.h"
+#include "core/passes/guards.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -23,34 +24,45 @@ std::map<TensorId, TensorId> assigned_values(const Entry& entry) {
   return values;
 }
 
+TensorId add_average(Program& program, TensorId state) {
+  const std::string name = program.tensor(state).name + kAverageSuffix;
+  return program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
+}
+
 /// The average of each tensor that any entry changes; it begins as a copy, which whoever runs the program
 /// makes.
 std::map<TensorId, TensorId> add_averages(Program& program) {
   std::map<TensorId, TensorId> averages;
   for (const Entry& entry : program.entries) {
     for (const auto& [state, value] : assigned_values(entry)) {
-      if (!is_averaged(program.tensor(state))) continue;
-      const std::string name = program.tensor(state).name + kAverageSuffix;
-      averages[state] = program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
+      if (is_averaged(program.tensor(state))) averages[state] = add_average(program, state);
     }
   }
   return averages;
+}
+
+/// `evaluate` with the averages in the place of what they average.
+void add_evaluation(Program& program, const std::map<TensorId, TensorId>& averages) {
+  program.entries.push_back(
+      copy_entry(program, program.entry(entry_name::kEvaluate), entry_name::kEvaluateAverages, averages));
 }
 
 void average(Program& program, double decay) {
   const std::map<TensorId, TensorId> averages = add_averages(program);
   Entry& entry = program.entry(updating_entry(program));
   const std::map<TensorId, TensorId> values = assigned_values(entry);
+  const TensorId skip = skip_of(entry);
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const auto& [state, averaged] : averages) {
     const auto changed = values.find(state);
     build.set_origin({{}, program.tensor(averaged).name});
     const TensorId now = changed == values.end() ? state : changed->second;
-    build.assign(averaged, build.emit<Blend>({averaged, now}, 1 - decay));
+    std::vector<TensorId> blended = {averaged, now};
+    if (skip != kNone) blended.push_back(skip);
+    build.assign(averaged, build.emit<Blend>(blended, 1 - decay));
   }
-  program.entries.push_back(
-      copy_entry(program, program.entry(entry_name::kEvaluate), entry_name::kEvaluateAverages, averages));
+  add_evaluation(program, averages);
 }
 
 }  // namespace
@@ -59,6 +71,21 @@ Pass average_weights(double decay) {
   auto run = [decay](Program& program) { average(program, decay); };
   return {.name = "average_weights",
           .help = "keep running averages of the weights, and evaluate them too",
+          .optional = false,
+          .run = run};
+}
+
+Pass given_averages() {
+  auto run = [](Program& program) {
+    std::map<TensorId, TensorId> averages;
+    const auto count = static_cast<TensorId>(program.tensors.size());
+    for (TensorId id = 0; id < count; ++id) {
+      if (is_averaged(program.tensor(id))) averages[id] = add_average(program, id);
+    }
+    add_evaluation(program, averages);
+  };
+  return {.name = "given_averages",
+          .help = "evaluate averages of the weights that another run has kept",
           .optional = false,
           .run = run};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/passes/dependence.h"
 #include "core/passes/pass.h"
 #include "core/passes/uses.h"
 
@@ -29,7 +30,10 @@ void fold(Program& program, Entry& entry, size_t conv, size_t norm) {
   entry.nodes.insert(entry.nodes.begin() + static_cast<std::ptrdiff_t>(conv), std::move(folding));
 }
 
+/// In training a normalisation is folded only where no gradient passes: the folding has none.
 void fold_all(Program& program, Entry& entry) {
+  std::vector<bool> is_differentiated(program.tensors.size(), false);
+  if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     const auto* conv = dynamic_cast<const Conv2d*>(entry.nodes[n].op.get());
     if (conv == nullptr || conv->relu) continue;
@@ -37,6 +41,8 @@ void fold_all(Program& program, Entry& entry) {
     if (reader < 0) continue;
     const Operation& next = *entry.nodes[static_cast<size_t>(reader)].op;
     if (dynamic_cast<const BatchNormInference*>(&next) == nullptr) continue;
+    const TensorId y = entry.nodes[static_cast<size_t>(reader)].outputs[0];
+    if (is_differentiated[static_cast<size_t>(y)]) continue;
     fold(program, entry, n, static_cast<size_t>(reader));
     ++n;  // the convolution has moved by one
   }
@@ -49,7 +55,9 @@ Pass fold_batch_norm() {
     for (Entry& entry : program.entries) fold_all(program, entry);
   };
   return {.name = "fold_batch_norm",
-          .help = "in evaluation, let the convolution's weights do the batch normalisation behind it",
+          .help =
+              "in evaluation and where nothing is trained, let the convolution's weights do the batch "
+              "normalisation behind it",
           .optional = true,
           .run = run};
 }

@@ -28,6 +28,7 @@ constexpr const char* kAccumulateNext = "accumulate_next";
 constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
+constexpr const char* kPredict = "predict";
 }  // namespace entry_name
 
 /// The entry that the optimiser is in: `update` where there are micro-batches, else `train_step`.
@@ -35,7 +36,8 @@ const char* updating_entry(const Program& program);
 
 /// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
 Pass fuse_residual();
-/// In evaluation a batch normalisation behind a convolution becomes part of the convolution's weights.
+/// In evaluation, and where nothing is trained, a batch normalisation with given statistics behind a
+/// convolution becomes part of the convolution's weights.
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
@@ -60,7 +62,8 @@ struct SampleSet {
 /// Takes the place of the inputs `images` and `labels`: entries read them from samples that lie on the
 /// device, by numbers and epochs; `sets` by entry. Comes after read_pixels.
 Pass read_samples(std::map<std::string, SampleSet> sets);
-/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses; with
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
+/// not frozen; with
 /// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
 Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
@@ -80,9 +83,18 @@ Pass recompute(const Recompute& setting);
 Pass accumulate(int64_t micro_batches);
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
 Pass keep_low_weights();
-/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic;
-/// `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
+/// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
+Pass sum_losses();
+/// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without
+/// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
+/// the step is kept. Comes after the optimiser.
+Pass guard_statistics();
+/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic, but
+/// not where the step was skipped; `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
 Pass average_weights(double decay);
+/// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
+/// parameter and running statistic.
+Pass given_averages();
 /// Removes what no output and no assign needs.
 Pass dead_code();
 

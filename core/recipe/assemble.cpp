@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/config/patterns.h"
+
 namespace trainer {
 namespace {
 
@@ -64,15 +66,9 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   return scales;
 }
 
-const Shape& logits_shape(const Program& program) {
-  for (const NamedTensor& output : program.find_entry(entry_name::kEvaluate)->outputs) {
-    if (output.name == "logits") return program.spec(output.tensor).shape;
-  }
-  throw std::logic_error("the program has no logits");
-}
-
-Entry forward_entry(Program& program, const Recipe& recipe, const char* name, bool training) {
-  Entry entry{.name = name, .nodes = {}, .outputs = {}, .gradients = {}};
+Entry forward_entry(Program& program, const Recipe& recipe, std::string_view name) {
+  const bool training = name == entry_name::kTrainStep;
+  Entry entry{.name = std::string(name), .nodes = {}, .outputs = {}, .gradients = {}};
   Builder build(program, entry);
   const TensorId images = program.find(input_name::kImages);
   const LayerContext context{.build = build,
@@ -82,6 +78,10 @@ Entry forward_entry(Program& program, const Recipe& recipe, const char* name, bo
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program)};
   const TensorId logits = recipe.model.build(context, images).back();
+  if (name == entry_name::kPredict) {
+    entry.outputs.push_back({output_name::kLogits, logits});
+    return entry;
+  }
   const Targets targets = declare_targets(program, recipe, build.shape(logits), training);
   entry.outputs.push_back({"loss", recipe.loss->build(build, logits, targets)});
   if (training) return entry;
@@ -91,22 +91,75 @@ Entry forward_entry(Program& program, const Recipe& recipe, const char* name, bo
     if (std::find(wanted.begin(), wanted.end(), metric.name) == wanted.end()) continue;
     entry.outputs.push_back({metric.name, metric.build(build, logits, targets)});
   }
-  entry.outputs.push_back({"logits", logits});
+  entry.outputs.push_back({output_name::kLogits, logits});
   return entry;
+}
+
+/// Throws where model.freeze names nothing, or everything.
+void check_freeze(const Recipe& recipe, const Program& program) {
+  const std::vector<std::string>& patterns = recipe.model.freeze;
+  if (patterns.empty()) return;
+  std::vector<std::string> names;
+  bool trains = false;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role != Role::parameter && tensor.role != Role::state) continue;
+    if (tensor.spec.dtype == DType::f32) names.push_back(tensor.name);
+    trains = trains || (tensor.role == Role::parameter && !tensor.frozen);
+  }
+  Diagnostics diagnostics;
+  const Origin origin = recipe.origin_of("model.freeze");
+  check_patterns(patterns, names, "parameter or running statistic", origin, diagnostics);
+  if (!trains) diagnostics.error(origin, "leaves no parameter to train; name fewer");
+  diagnostics.throw_if_any();
+}
+
+/// Removes the passes of these names, which must be optional ones.
+void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabled) {
+  for (const std::string& name : disabled) {
+    const auto found = std::find_if(passes.begin(), passes.end(),
+                                    [&](const Pass& pass) { return pass.name == name && pass.optional; });
+    if (found == passes.end()) {
+      std::vector<std::string> optional;
+      for (const Pass& pass : passes) {
+        if (pass.optional) optional.push_back(pass.name);
+      }
+      throw Error(ExitCode::usage, fmt::format("no optional pass is named '{}'; there are: {}", name,
+                                               fmt::join(optional, ", ")));
+    }
+    passes.erase(found);
+  }
+}
+
+/// Passes over the forward part, the same whatever follows: training and evaluation compute the same bits.
+std::vector<Pass> forward_part(const Recipe& recipe) {
+  std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
+  if (const auto low = low_type(recipe.training.parsed_precision())) passes.push_back(mixed_precision(*low));
+  return passes;
 }
 
 }  // namespace
 
-Program forward_program(const Recipe& recipe) {
+Program forward_program(const Recipe& recipe, Purpose purpose) {
   Program program;
   const int64_t rows = recipe.training.micro_batch();
   Shape images{rows};
   images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
   program.input(input_name::kImages, {images, DType::f32});
   program.input(input_name::kSampleIndex, {{rows}, DType::i32});
-  program.entries.push_back(forward_entry(program, recipe, entry_name::kTrainStep, true));
-  program.entries.push_back(forward_entry(program, recipe, entry_name::kEvaluate, false));
+  auto add = [&](const char* name) { program.entries.push_back(forward_entry(program, recipe, name)); };
+  if (purpose == Purpose::train) add(entry_name::kTrainStep);
+  add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
+  check_freeze(recipe, program);
   return program;
+}
+
+const Shape& logits_shape(const Program& program) {
+  for (const Entry& entry : program.entries) {
+    for (const NamedTensor& output : entry.outputs) {
+      if (output.name == output_name::kLogits) return program.spec(output.tensor).shape;
+    }
+  }
+  throw std::logic_error("the program has no logits");
 }
 
 int64_t class_count(const Program& program) {
@@ -126,12 +179,12 @@ BatchForm batch_form(const Program& program) {
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
-  auto update = [&recipe, lr_table = setting.lr_table](Program& program) {
-    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table);
-  };
   const Precision precision = recipe.training.parsed_precision();
-  std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
-  if (const auto low = low_type(precision)) passes.push_back(mixed_precision(*low));
+  const StepGuards guards = recipe.guards.step_guards(scales_loss(precision));
+  auto update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
+    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
+  };
+  std::vector<Pass> passes = forward_part(recipe);
   if (setting.works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
   if (!setting.samples.empty()) {
     passes.back().optional = false;  // these are bytes
@@ -139,25 +192,24 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
   }
   for (Pass pass :
        {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
-        accumulate(recipe.training.micro_batches()), keep_low_weights(),
-        Pass{.name = "update", .help = "append the optimiser", .optional = false, .run = update}}) {
+        accumulate(recipe.training.micro_batches()), keep_low_weights()}) {
     passes.push_back(std::move(pass));
   }
+  if (guards.loss) passes.push_back(sum_losses());
+  passes.push_back({.name = "update", .help = "append the optimiser", .optional = false, .run = update});
+  if (guards.counts || scales_loss(precision)) passes.push_back(guard_statistics());
   if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
   passes.push_back(dead_code());
-  for (const std::string& name : setting.disabled) {
-    const auto found = std::find_if(passes.begin(), passes.end(),
-                                    [&](const Pass& pass) { return pass.name == name && pass.optional; });
-    if (found == passes.end()) {
-      std::vector<std::string> optional;
-      for (const Pass& pass : passes) {
-        if (pass.optional) optional.push_back(pass.name);
-      }
-      throw Error(ExitCode::usage, fmt::format("no optional pass is named '{}'; there are: {}", name,
-                                               fmt::join(optional, ", ")));
-    }
-    passes.erase(found);
-  }
+  leave_out(passes, setting.disabled);
+  return passes;
+}
+
+std::vector<Pass> forward_passes(const Recipe& recipe, bool averages,
+                                 const std::vector<std::string>& disabled) {
+  std::vector<Pass> passes = forward_part(recipe);
+  if (averages) passes.push_back(given_averages());
+  passes.push_back(dead_code());
+  leave_out(passes, disabled);
   return passes;
 }
 

@@ -23,10 +23,20 @@ constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only with da
 constexpr const char* kShares = "shares";             ///< f32 (N), only with data.mix
 }  // namespace input_name
 
-/// The network's forward part with loss and metrics, as entry points `train_step` and `evaluate`. Shapes that
-/// do not fit throw Error (exit 78) at their layer.
-Program forward_program(const Recipe& recipe);
+namespace output_name {
+constexpr const char* kLogits = "logits";  ///< f32 (N, classes) or (N, classes, H, W)
+}  // namespace output_name
 
+/// What a program is for: training has the entry points `train_step` and `evaluate`, evaluation `evaluate`,
+/// prediction `predict`, which gives the logits of pictures without labels.
+enum class Purpose { train, evaluate, predict };
+
+/// The network's forward part with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
+/// layer.
+Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train);
+
+/// Of the network's output, micro-batch first.
+const Shape& logits_shape(const Program& program);
 /// Classes that the network tells apart: the second extent of its output, (N, C) or (N, C, H, W).
 int64_t class_count(const Program& program);
 /// Whether that output has a class for each picture or for each pixel.
@@ -45,5 +55,8 @@ struct PassSetting {
 /// Everything between the forward program and the finished one, in order. Names in `disabled` that are those
 /// of no optional pass throw Error (exit 64).
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting);
+/// The same for a program that does not train; with `averages` it gets `evaluate_averages` too.
+std::vector<Pass> forward_passes(const Recipe& recipe, bool averages,
+                                 const std::vector<std::string>& disabled);
 
 }  // namespace trainer

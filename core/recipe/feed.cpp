@@ -4,6 +4,37 @@
 #include <fmt/format.h>
 
 namespace trainer {
+namespace {
+
+/// The transforms of a split, which must make what the network takes of the source's samples.
+TransformChain checked_chain(const Recipe& recipe, const DataSource& source, Split split) {
+  Diagnostics diagnostics;
+  TransformChain chain(recipe.data.transform_list(split), source.sample_shape(), diagnostics);
+  if (chain.output_shape() != recipe.model.input && diagnostics.ok()) {
+    diagnostics.error(recipe.origin_of("model.input"),
+                      fmt::format("the network takes samples of shape {}, the data gives {}",
+                                  to_string(recipe.model.input), to_string(chain.output_shape())));
+  }
+  diagnostics.throw_if_any();
+  return chain;
+}
+
+Loading loading_of(const Recipe& recipe, Backend& backend) {
+  return {.workers = recipe.data.workers,
+          .prefetch = recipe.data.prefetch,
+          .kept = InputFeed::kept(backend),
+          .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
+}
+
+}  // namespace
+
+std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Program& program, Backend& backend,
+                                        const DataSource& source, const UnreadableHandler& unreadable) {
+  const EvaluationBatches batches{.batch = recipe.training.micro_batch(), .unreadable = unreadable};
+  return std::make_unique<DataPipeline>(
+      BatchMaker(source, checked_chain(recipe, source, Split::val), batches, batch_form(program)),
+      loading_of(recipe, backend));
+}
 
 Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split,
                const std::filesystem::path& unreadable_list) {
@@ -12,31 +43,18 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
   SourceRequest request = source_request(recipe, job.program, split);
   request.unreadable_list = unreadable_list.string();
   feed.source = open_source(recipe.data, request);
-  Diagnostics diagnostics;
-  TransformChain chain(recipe.data.transform_list(split), feed.source->sample_shape(), diagnostics);
-  if (chain.output_shape() != recipe.model.input && diagnostics.ok()) {
-    diagnostics.error(recipe.origin_of("model.input"),
-                      fmt::format("the network takes samples of shape {}, the data gives {}",
-                                  to_string(recipe.model.input), to_string(chain.output_shape())));
-  }
-  diagnostics.throw_if_any();
-  const Loading loading{.workers = recipe.data.workers,
-                        .prefetch = recipe.data.prefetch,
-                        .kept = InputFeed::kept(backend),
-                        .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
-  const int64_t rows = recipe.training.micro_batch();
-  const BatchForm form = batch_form(job.program);
   if (split == Split::val) {
-    feed.pipeline = std::make_unique<DataPipeline>(
-        BatchMaker(*feed.source, chain, EvaluationBatches{rows}, form), loading);
-  } else {
-    const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
-    const TrainingBatches batches{.seed = static_cast<uint64_t>(recipe.run.seed),
-                                  .order = order,
-                                  .micro_batch = rows,
-                                  .mix = recipe.data.mix};
-    feed.pipeline = std::make_unique<DataPipeline>(BatchMaker(*feed.source, chain, batches, form), loading);
+    feed.pipeline = open_pass(recipe, job.program, backend, *feed.source, nullptr);
+    return feed;
   }
+  const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
+  const TrainingBatches batches{.seed = static_cast<uint64_t>(recipe.run.seed),
+                                .order = order,
+                                .micro_batch = recipe.training.micro_batch(),
+                                .mix = recipe.data.mix};
+  feed.pipeline = std::make_unique<DataPipeline>(
+      BatchMaker(*feed.source, checked_chain(recipe, *feed.source, split), batches, batch_form(job.program)),
+      loading_of(recipe, backend));
   return feed;
 }
 

@@ -20,4 +20,9 @@ struct Feed {
 Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split,
                const std::filesystem::path& unreadable_list);
 
+/// The same over samples that are given, in their order, once, as validation takes them; `unreadable` may be
+/// empty. The source must outlive it.
+std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Program& program, Backend& backend,
+                                        const DataSource& source, const UnreadableHandler& unreadable);
+
 }  // namespace trainer

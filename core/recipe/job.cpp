@@ -23,6 +23,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   settings.scales_loss = scales_loss(training.parsed_precision());
+  settings.guard = recipe.guards.settings(settings.scales_loss);
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
   if (!job.train) return settings;
@@ -81,7 +82,7 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const auto& input = recipe.model.input;
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
-  const int64_t feeds = job.validation ? 2 : 1;
+  const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.works_later() ? budget.host : budget.kinds;
@@ -110,7 +111,8 @@ int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& j
   for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
     if (recipe.training.global_batch_size % rows != 0) continue;
     recipe.training.micro_batch_size = AutoCount{rows};
-    if (planned_bytes(make_job(recipe, backend).memory) + program <= available) fits = rows;
+    const Job smaller = make_job(recipe, backend, {.purpose = job.purpose, .averages = job.averages});
+    if (planned_bytes(smaller.memory) + program <= available) fits = rows;
   }
   recipe.training.micro_batch_size = asked;
   return fits;
@@ -132,11 +134,12 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
 }
 
 Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options) {
-  Job job;
-  job.program = forward_program(recipe);
+  Job job{.purpose = options.purpose, .averages = options.averages};
+  job.program = forward_program(recipe, options.purpose);
   if (options.observe) options.observe("layers", job.program);
-  job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
-  if (has_split(recipe.data, Split::val)) {
+  const bool trains = options.purpose == Purpose::train;
+  if (trains) job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
+  if (options.purpose != Purpose::predict && has_split(recipe.data, Split::val)) {
     job.validation = peek_source(recipe.data, source_request(recipe, job.program, Split::val));
   }
   job.settings = loop_settings(recipe, job);
@@ -144,10 +147,13 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   PassSetting setting{.lr_table = lr_table(recipe, job.settings),
                       .works_later = backend.works_later(),
                       .disabled = options.disabled_passes};
-  if (recipe.data.cache == "device") {
+  if (trains && recipe.data.cache == "device") {
     setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));
   }
-  run_passes(job.program, passes_for(recipe, setting), options.observe);
+  run_passes(job.program,
+             trains ? passes_for(recipe, setting)
+                    : forward_passes(recipe, options.averages, options.disabled_passes),
+             options.observe);
   if (!options.plan) return job;
   job.plan = make_plan(job.program, backend);
   job.memory = memory_budget(recipe, job, backend);
@@ -171,8 +177,8 @@ int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
   return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
 }
 
-void require_data(const Recipe& recipe) {
-  const std::vector<std::string> missing = missing_files(recipe.data);
+void require_data(const Recipe& recipe, std::optional<Split> split) {
+  const std::vector<std::string> missing = missing_files(recipe.data, split);
   if (missing.empty()) return;
   Diagnostics diagnostics;
   for (const std::string& file : missing) {

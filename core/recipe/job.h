@@ -28,6 +28,8 @@ struct Job {
   Plan plan;
   MemoryBudget memory;
   bool found_micro_batch = false;  ///< training.micro_batch_size was auto
+  Purpose purpose = Purpose::train;
+  bool averages = false;  ///< evaluate: averages are given, which are evaluated too
 };
 
 /// What happens on the way from recipe to plan, for whoever wants to look.
@@ -35,6 +37,8 @@ struct JobOptions {
   std::vector<std::string> disabled_passes;
   PassObserver observe;
   bool plan = true;  ///< false: only the program is wanted; plan and memory stay empty
+  Purpose purpose = Purpose::train;
+  bool averages = false;  ///< as Job's
 };
 
 /// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.
@@ -47,8 +51,8 @@ Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& o
 /// What a run may take of the device: device.memory, or all there is.
 int64_t available_bytes(const Recipe& recipe, const Backend& backend);
 
-/// Throws Error (exit 78) that lists the data files that are not there.
-void require_data(const Recipe& recipe);
+/// Throws Error (exit 78) that lists the data files that are not there, of all splits or of one.
+void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
 /// The budget line by line, and the micro-batch that would fit into `available`. Plans with smaller ones to
 /// find out; leaves `recipe` as it was.

@@ -134,6 +134,7 @@ void Recipe::declare() {
   fields_.component("loss", loss, losses(), "what training makes small");
   fields_.component("optimizer", optimizer, optimizers(), "how gradients change parameters");
   fields_.component("lr_scheduler", lr_scheduler, schedules(), "how the learning rate changes");
+  fields_.section("guards", "what to do when the numbers go wrong", [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "what is written while training", [&](Fields& f) { logging.declare(f); })
       .keeps_mathematics();
@@ -145,6 +146,20 @@ std::unique_ptr<Recipe> Recipe::load(const std::string& path, const std::vector<
   Diagnostics diagnostics;
   Value root = load_yaml(path, {.file = path}, diagnostics);
   diagnostics.throw_if_any();
+  return read(std::move(root), path, overrides);
+}
+
+std::unique_ptr<Recipe> Recipe::parse(const std::string& text, const std::string& path,
+                                      const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
+  Value root = parse_yaml(text, path, diagnostics);
+  diagnostics.throw_if_any();
+  return read(std::move(root), path, overrides);
+}
+
+std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
+                                     const std::vector<std::string>& overrides) {
+  Diagnostics diagnostics;
   apply_overrides(root, overrides, true, diagnostics);
   include_network(root, path, diagnostics);
   include_model_templates(root, diagnostics);
@@ -177,6 +192,8 @@ void Recipe::check(Diagnostics& diagnostics) const {
   }
   check_batches(diagnostics);
   model.check(diagnostics);
+  if (!model.replace.empty() && !model.initial_weights)
+    diagnostics.error(origin_of("model.replace"), "has no meaning without model.initial_weights");
   data.check(origin_of("data"), diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);

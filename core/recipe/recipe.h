@@ -23,6 +23,9 @@ class Recipe {
  public:
   /// Defaults < file < overrides (`section.key=value`). Throws one Error (exit 78) with every problem.
   static std::unique_ptr<Recipe> load(const std::string& path, const std::vector<std::string>& overrides);
+  /// The same of a text that would stand in this file; other files are named relative to it.
+  static std::unique_ptr<Recipe> parse(const std::string& text, const std::string& path,
+                                       const std::vector<std::string>& overrides);
 
   /// All keys with their defaults, bounds and help, for listings.
   Recipe();
@@ -39,6 +42,7 @@ class Recipe {
   std::unique_ptr<Loss> loss;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Schedule> lr_scheduler;
+  GuardSection guards;
   ValidationSection validation;
   LoggingSection logging;
   CheckpointSection checkpoint;
@@ -54,6 +58,8 @@ class Recipe {
   Origin origin_of(const std::string& path) const;
 
  private:
+  static std::unique_ptr<Recipe> read(Value root, const std::string& path,
+                                      const std::vector<std::string>& overrides);
   void declare();
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;

@@ -4,6 +4,16 @@
 #include "core/layers/loss.h"
 
 namespace trainer {
+namespace {
+
+GuardSettings::Action action_named(const std::string& name) {
+  using Action = GuardSettings::Action;
+  if (name == "skip") return Action::skip;
+  if (name == "rollback") return Action::roll_back;
+  return name == "stop" ? Action::stop : Action::none;
+}
+
+}  // namespace
 
 void RunSection::declare(Fields& fields) {
   fields.add("name", &name, "what the run is called; default: the recipe's file name").keeps_mathematics();
@@ -20,8 +30,7 @@ void RunSection::declare(Fields& fields) {
   fields
       .add("resume", &resume,
            "where to begin: auto (at the newest checkpoint of this run), never, or the path of a checkpoint "
-           "or "
-           "of a run")
+           "or of a run; eval and predict take their weights from there, or from a .safetensors file")
       .keeps_mathematics();
   fields
       .add("allow_changes", &allow_changes,
@@ -118,6 +127,62 @@ void TrainingSection::declare(Fields& fields) {
   });
 }
 
+void GuardSection::declare(Fields& fields) {
+  fields
+      .add("nonfinite", &nonfinite,
+           "after a step whose loss or a gradient is infinite or NaN: stop; skip: the step changes nothing, "
+           "the run goes on; rollback: as skip, and after max_skips in a row back to the last checkpoint")
+      .one_of({"stop", "skip", "rollback"});
+  fields
+      .add(
+          "spike", &spike,
+          "the same after a step whose loss lies far above those before; none: such a step is like any other")
+      .one_of({"none", "skip", "rollback", "stop"});
+  fields
+      .add("spike_sigmas", &spike_sigmas,
+           "how far above their mean is far, in standard deviations of the last losses")
+      .above(0);
+  fields
+      .add("spike_window", &spike_window,
+           "how many last losses; before half of them are there, no loss is a spike")
+      .at_least(4)
+      .at_most(65536);
+  fields
+      .add("max_skips", &max_skips,
+           "steps that may be skipped in a row; after one more the run goes back (rollback) or stops (skip)")
+      .at_least(0);
+  fields
+      .add("max_rollbacks", &max_rollbacks,
+           "how often a run may go back to a checkpoint; each time it skips the steps since then")
+      .at_least(0)
+      .at_most(1000);
+  fields
+      .add("skip_steps", &skip_steps,
+           "numbers of steps, from 1, that change nothing whatever their numbers are")
+      .at_least(1)
+      .at_most(16777216);
+}
+
+StepGuards GuardSection::step_guards(bool scales_loss) const {
+  StepGuards guards;
+  guards.counts = nonfinite != "stop" || spike != "none" || !skip_steps.empty();
+  guards.loss = guards.counts || !scales_loss;  // a scaled loss has its own way to skip
+  if (spike != "none") guards.spike = SpikeLimit{.sigmas = spike_sigmas, .window = spike_window};
+  const bool rolls_back = nonfinite == "rollback" || spike == "rollback";
+  guards.skip_steps = skip_table(skip_steps, rolls_back ? max_rollbacks : 0);
+  return guards;
+}
+
+GuardSettings GuardSection::settings(bool scales_loss) const {
+  return {.nonfinite = action_named(nonfinite),
+          .spike = action_named(spike),
+          .sigmas = spike_sigmas,
+          .counts = step_guards(scales_loss).counts,
+          .scales_loss = scales_loss,
+          .max_skips = max_skips,
+          .max_rollbacks = max_rollbacks};
+}
+
 void ValidationSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end")
       .at_least(0)
@@ -129,6 +194,10 @@ void ValidationSection::declare(Fields& fields) {
 
 void LoggingSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to write a line of metrics").at_least(1);
+  fields
+      .add("formats", &formats,
+           "what to write beside metrics.jsonl: tensorboard (an event file), csv (metrics.csv)")
+      .one_of({kTensorboard, kCsv});
 }
 
 }  // namespace trainer

@@ -10,6 +10,8 @@
 #include "core/base/units.h"
 #include "core/config/fields.h"
 #include "core/passes/pass.h"
+#include "core/train/guard.h"
+#include "core/train/metrics_sinks.h"
 
 namespace trainer {
 
@@ -76,6 +78,18 @@ struct TrainingSection {
   Precision parsed_precision() const { return *precision_named(precision); }
 };
 
+struct GuardSection {
+  std::string nonfinite = "stop", spike = "none";
+  double spike_sigmas = 6;
+  int64_t spike_window = 128, max_skips = 10, max_rollbacks = 3;
+  std::vector<int64_t> skip_steps;
+  void declare(Fields& fields);
+
+  /// What the program does in each step, and what the loop does after it.
+  StepGuards step_guards(bool scales_loss) const;
+  GuardSettings settings(bool scales_loss) const;
+};
+
 struct ValidationSection {
   Duration interval{1, Duration::Unit::epochs};
   std::vector<std::string> metrics{"top1"};
@@ -84,6 +98,7 @@ struct ValidationSection {
 
 struct LoggingSection {
   Duration interval{50, Duration::Unit::batches};
+  std::vector<std::string> formats{kTensorboard, kCsv};
   void declare(Fields& fields);
 };
 

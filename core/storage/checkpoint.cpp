@@ -41,22 +41,6 @@ CheckpointFile measure(const fs::path& path) {
   return file;
 }
 
-void require_whole(const fs::path& checkpoint, const CheckpointFile& expected) {
-  const fs::path path = checkpoint / expected.name;
-  std::error_code error;
-  if (!fs::exists(path, error)) throw Error(ExitCode::data, fmt::format("{}: is missing", path.string()));
-  const CheckpointFile found = measure(path);
-  if (found.bytes != expected.bytes) {
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, its manifest says {}", path.string(),
-                                            found.bytes, expected.bytes));
-  }
-  if (found.checksum != expected.checksum) {
-    throw Error(ExitCode::data,
-                fmt::format("{}: is damaged: its checksum is {:016x}, its manifest says {:016x}",
-                            path.string(), found.checksum, expected.checksum));
-  }
-}
-
 void rename_directory(const fs::path& from, const fs::path& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(to, "rename", errno);
 }
@@ -85,6 +69,22 @@ Manifest read_manifest(const fs::path& checkpoint) {
   return parse_manifest(*text, path.string());
 }
 
+void verify_file(const fs::path& checkpoint, const CheckpointFile& expected) {
+  const fs::path path = checkpoint / expected.name;
+  std::error_code error;
+  if (!fs::exists(path, error)) throw Error(ExitCode::data, fmt::format("{}: is missing", path.string()));
+  const CheckpointFile found = measure(path);
+  if (found.bytes != expected.bytes) {
+    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, its manifest says {}", path.string(),
+                                            found.bytes, expected.bytes));
+  }
+  if (found.checksum != expected.checksum) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: is damaged: its checksum is {:016x}, its manifest says {:016x}",
+                            path.string(), found.checksum, expected.checksum));
+  }
+}
+
 Manifest verify_checkpoint(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   const int64_t named = checkpoint_step(checkpoint);
@@ -92,7 +92,7 @@ Manifest verify_checkpoint(const fs::path& checkpoint) {
     throw Error(ExitCode::data, fmt::format("{}: is of step {}, its directory's name says {}",
                                             (checkpoint / kManifestFile).string(), manifest.step, named));
   }
-  for (const CheckpointFile& file : manifest.files) require_whole(checkpoint, file);
+  for (const CheckpointFile& file : manifest.files) verify_file(checkpoint, file);
   return manifest;
 }
 
@@ -160,7 +160,7 @@ void CheckpointWriter::add(const std::string& name, const std::function<void(con
 }
 
 fs::path CheckpointWriter::commit() {
-  for (const CheckpointFile& file : manifest_.files) require_whole(temporary_, file);
+  for (const CheckpointFile& file : manifest_.files) verify_file(temporary_, file);
   const std::string text = to_text(manifest_);
   NewFile file(temporary_ / kManifestFile);
   file.write(std::as_bytes(std::span(text)));

@@ -42,7 +42,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file);
 
 /// Throws Error (exit 65) where there is none or it is damaged.
 Manifest read_manifest(const std::filesystem::path& checkpoint);
-/// Reads every byte. Throws Error (exit 65) naming the file that is missing or damaged.
+/// Reads every byte of one of a checkpoint's files. Throws Error (exit 65) naming it where it is missing or
+/// damaged.
+void verify_file(const std::filesystem::path& checkpoint, const CheckpointFile& expected);
+/// The same for all files and the directory's name.
 Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
 
 /// The checkpoints in a directory by their names, the newest first; not looked into.

@@ -25,20 +25,23 @@ bool BatchFeed::await(const std::function<bool()>& give_up) {
   return true;
 }
 
-void BatchFeed::next() {
+const Batch& BatchFeed::next() {
   feed_.make_room();
   const Batch& batch = pipeline_.next();
-  void* images = batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels;
-  inputs_.assign({{images_, images},
-                  {labels_, batch.labels},
-                  {weights_, batch.weights},
-                  {sample_index_, batch.sample_index},
-                  {other_labels_, batch.other_labels},
-                  {shares_, batch.shares},
-                  {sample_numbers_, batch.sample_numbers},
-                  {sample_epochs_, batch.sample_epochs}});
-  std::erase_if(inputs_, [](const InputData& input) { return input.input == kNone; });
+  inputs_.clear();
+  auto give = [&](TensorId input, void* data) {
+    if (input != kNone) inputs_.push_back({input, data});
+  };
+  give(images_, batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels);
+  give(labels_, batch.labels);
+  give(weights_, batch.weights);
+  give(sample_index_, batch.sample_index);
+  give(other_labels_, batch.other_labels);
+  give(shares_, batch.shares);
+  give(sample_numbers_, batch.sample_numbers);
+  give(sample_epochs_, batch.sample_epochs);
   feed_.give(inputs_);
+  return batch;
 }
 
 }  // namespace trainer

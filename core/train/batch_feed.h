@@ -16,8 +16,8 @@ class BatchFeed {
 
   /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
-  /// Binds the next batch.
-  void next();
+  /// Binds the next batch to those inputs that the program has.
+  const Batch& next();
   /// After the last run that reads it.
   void done() { feed_.done(); }
 
@@ -27,7 +27,7 @@ class BatchFeed {
   DataPipeline& pipeline_;
   InputFeed feed_;
   TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_, sample_numbers_,
-      sample_epochs_;  ///< kNone: not in this program
+      sample_epochs_;  ///< or kNone
   std::vector<InputData> inputs_;
 };
 

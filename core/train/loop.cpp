@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 
 namespace trainer {
 namespace {
@@ -23,6 +22,7 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
       out_(output),
       runner_(executable, train, settings.micro_batches),
       recorder_(executable.backend(), settings, output),
+      guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
@@ -31,6 +31,7 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
 
 std::string TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
+  guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
   if (!train())
     out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
@@ -102,22 +103,37 @@ void TrainingLoop::follow(int64_t step) {
 void TrainingLoop::collect(bool all) {
   while (runner_.under_way() > 0 && (all || runner_.is_full() || runner_.ready())) {
     const StepResult result = runner_.take();
-    require_finite(result);
     recorder_.add(result, runner_);
+    judge(result);
   }
 }
 
-/// Nothing good can come of a loss that is not finite. A scaled one may have been skipped, as any step whose
-/// gradients are too large for the scale; many in a row have another cause.
-void TrainingLoop::require_finite(const StepResult& result) const {
-  constexpr double kSmallestScale = 1;
-  if (std::isfinite(result.loss)) return;
-  if (settings_.scales_loss && runner_.value("loss_scale") >= kSmallestScale) return;
-  throw Error(
-      ExitCode::internal,
-      fmt::format("the loss became {} at step {}; lower optimizer.lr, lengthen lr_scheduler.warmup or "
-                  "set optimizer.clip_norm",
-                  result.loss, result.step));
+/// What became of the step taken last, as the guard wants to know it.
+StepOutcome TrainingLoop::outcome_of(const StepResult& result) const {
+  StepOutcome outcome{.step = result.step, .loss = result.loss};
+  if (settings_.guard.counts) {
+    outcome.reason = static_cast<SkipReason>(runner_.value("guard_reason"));
+    outcome.in_a_row = static_cast<int64_t>(runner_.value("guard_in_a_row"));
+  }
+  if (settings_.scales_loss) {
+    outcome.loss_scale = runner_.value("loss_scale");
+    outcome.overflows = static_cast<int64_t>(runner_.value("skipped"));
+  }
+  return outcome;
+}
+
+/// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
+/// where it goes on.
+void TrainingLoop::judge(const StepResult& result) {
+  const StepOutcome outcome = outcome_of(result);
+  GuardDecision decision = guard_.judge(outcome);
+  const bool stops = decision.what != GuardDecision::What::go_on;
+  if (decision.nonfinite && (stops || !(searched_ || following_))) {
+    decision.text += "; the first such value: " + runner_.find_non_finite(result.step);
+    searched_ = true;
+  }
+  recorder_.add_decision(decision, outcome, guard_.state());
+  if (stops) throw Error(ExitCode::internal, decision.text);
 }
 
 /// False where the run is to stop before the end.

@@ -7,6 +7,7 @@
 
 #include "core/train/checkpoints.h"
 #include "core/train/evaluation.h"
+#include "core/train/guard.h"
 #include "core/train/recorder.h"
 #include "core/train/step_runner.h"
 #include "core/train/trace.h"
@@ -14,9 +15,8 @@
 namespace trainer {
 
 /// Batches through the executable's entry points, until the steps are done or the run is to stop. On a device
-/// that works later the results of a step come some steps after it. Throws Error (exit 70) when the loss is
-/// no longer finite; with a scaled loss such steps are skipped, and it throws once the scale has come to
-/// nothing.
+/// that works later the results of a step come some steps after it. Throws Error (exit 70) where the guard
+/// says stop.
 class TrainingLoop {
  public:
   /// A reason to save and stop, or "": asked several times a second.
@@ -39,7 +39,8 @@ class TrainingLoop {
   void put(int64_t step);
   void follow(int64_t step);
   void collect(bool all);
-  void require_finite(const StepResult& result) const;
+  StepOutcome outcome_of(const StepResult& result) const;
+  void judge(const StepResult& result);
   bool is_validation_due(int64_t step) const;
   bool evaluate();
   bool must_stop();
@@ -49,11 +50,13 @@ class TrainingLoop {
   LoopOutput out_;
   StepRunner runner_;
   Recorder recorder_;
+  Guard guard_;
   std::optional<Evaluation> validation_;
   Checkpoints* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;
   bool following_ = false;  ///< this step goes into the trace
+  bool searched_ = false;   ///< for a value that is not finite
 };
 
 }  // namespace trainer

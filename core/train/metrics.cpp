@@ -2,12 +2,17 @@
 #include "core/train/metrics.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
+#include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <type_traits>
 
 #include "core/base/error.h"
 #include "core/storage/atomic_file.h"
@@ -59,6 +64,63 @@ class ObjectBuilder {
   std::vector<std::string> non_finite_;
 };
 
+/// Calls `field(key, member)` for all that a line holds, in its order; the metrics have keys of their own.
+template <class Record, class Field>
+void visit(Record& record, const Field& field) {
+  field("step", record.step);
+  field("updates", record.updates);
+  field("epoch", record.epoch);
+  field("split", record.split);
+  field("loss", record.loss);
+  field("", record.metrics);
+  field("lr", record.lr);
+  field("samples_per_s", record.samples_per_s);
+  field("data_wait_ms", record.data_wait_ms);
+  field("forward_ms", record.forward_ms);
+  field("backward_ms", record.backward_ms);
+  field("update_ms", record.update_ms);
+  field("memory_bytes", record.memory_bytes);
+  field("loss_scale", record.loss_scale);
+  field("skipped", record.skipped);
+  field("event", record.event);
+  field("reason", record.reason);
+  field("in_a_row", record.in_a_row);
+  field("time", record.time);
+}
+
+template <class Value>
+constexpr bool is_metrics = std::is_same_v<std::decay_t<Value>, decltype(MetricsRecord::metrics)>;
+
+// Each takes a value out of a line; false where it is of another kind. Null stands for what is not finite.
+bool take(const Json& json, std::string& value) {
+  if (json.is_string()) value = json.get<std::string>();
+  return json.is_string();
+}
+bool take(const Json& json, int64_t& value) {
+  const bool fits =
+      json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
+  if (fits) value = json.get<int64_t>();
+  return fits;
+}
+bool take(const Json& json, double& value) {
+  if (json.is_number()) value = json.get<double>();
+  if (json.is_null()) value = std::numeric_limits<double>::quiet_NaN();
+  return json.is_number() || json.is_null();
+}
+template <class T>
+bool take(const Json& json, std::optional<T>& value) {
+  return take(json, value.emplace());
+}
+
+template <class T>
+bool may_be_absent(const T&) {
+  return false;
+}
+template <class T>
+bool may_be_absent(const std::optional<T>&) {
+  return true;
+}
+
 /// Bytes that are not UTF-8 are replaced: a name must not cost a run its record.
 std::string text_of(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
@@ -68,22 +130,87 @@ std::string text_of(const Json& json, int indent) {
 
 std::string to_json(const MetricsRecord& record) {
   ObjectBuilder line;
-  line.add("step", Json(record.step));
-  line.add("updates", Json(record.updates));
-  line.add("epoch", Json(record.epoch));
-  line.add("split", Json(record.split));
-  line.add("loss", Json(record.loss));
-  for (const auto& [name, value] : record.metrics) line.add(name, Json(value));
-  line.add("lr", record.lr);
-  line.add("samples_per_s", record.samples_per_s);
-  line.add("data_wait_ms", record.data_wait_ms);
-  line.add("forward_ms", record.forward_ms);
-  line.add("backward_ms", record.backward_ms);
-  line.add("update_ms", record.update_ms);
-  line.add("memory_bytes", record.memory_bytes);
-  line.add("loss_scale", record.loss_scale);
-  line.add("skipped", record.skipped);
+  visit(record, [&](const char* key, const auto& value) {
+    if constexpr (is_metrics<decltype(value)>) {
+      for (const auto& [name, number] : value) line.add(name, Json(number));
+    } else {
+      line.add(key, value);
+    }
+  });
   return text_of(line.take(), -1);
+}
+
+std::optional<MetricsRecord> parse_record(std::string_view line) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  MetricsRecord record;
+  std::set<std::string> known = {kNonFinite};
+  bool valid = true;
+  visit(record, [&](const char* key, auto& value) {
+    if constexpr (!is_metrics<decltype(value)>) {
+      known.insert(key);
+      const auto found = object.find(key);
+      valid = valid && (found == object.end() ? may_be_absent(value) : take(*found, value));
+    }
+  });
+  for (auto entry = object.begin(); valid && entry != object.end(); ++entry) {
+    if (known.contains(entry.key())) continue;
+    double number = 0;
+    valid = take(*entry, number);
+    record.metrics.emplace_back(entry.key(), number);
+  }
+  return valid ? std::optional(record) : std::nullopt;
+}
+
+void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take) {
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream lines(path, std::ios::binary);
+  if (!lines) throw io_error(path, "open", errno);
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::optional<MetricsRecord> record = parse_record(line);
+    if (!record || lines.eof()) {
+      throw Error(ExitCode::data,
+                  fmt::format("{}:{}: expected a line of metrics, found {}; remove the line", path.string(),
+                              number, record ? "one without its end" : "another text"));
+    }
+    take(*record);
+  }
+  if (lines.bad()) throw io_error(path, "read", errno);
+}
+
+NamedNumbers numbers_of(const MetricsRecord& record) {
+  NamedNumbers numbers;
+  const auto add = [&](const std::string& key, auto value) {
+    const bool finite = std::isfinite(static_cast<double>(value));
+    if (finite) numbers.emplace_back(key, value);
+    if (!finite) numbers.emplace_back(key, std::numeric_limits<double>::quiet_NaN());
+  };
+  visit(record, [&](const char* key, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (is_metrics<Value>) {
+      for (const auto& [name, number] : value) add(name, number);
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      add(key, value);
+    } else if constexpr (requires { std::isfinite(static_cast<double>(*value)); }) {
+      if (value) add(key, *value);
+    }
+  });
+  return numbers;
+}
+
+std::vector<std::string> record_keys(const std::vector<std::string>& metrics) {
+  std::vector<std::string> keys;
+  const MetricsRecord record;
+  visit(record, [&](const char* key, const auto& value) {
+    if constexpr (is_metrics<decltype(value)>) {
+      keys.insert(keys.end(), metrics.begin(), metrics.end());
+    } else {
+      keys.emplace_back(key);
+    }
+  });
+  return keys;
 }
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path)

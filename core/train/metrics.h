@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,12 +25,32 @@ struct MetricsRecord {
   std::optional<double> lr, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
   std::optional<int64_t> memory_bytes;
   std::optional<double> loss_scale;
-  std::optional<int64_t> skipped;  ///< steps so far whose gradients were not finite
+  std::optional<int64_t> skipped;  ///< steps so far that changed nothing
+  /// Of a guard's decision: "skip", "roll_back" or "stop", why, and how many steps in a row were skipped for
+  /// such reasons.
+  std::optional<std::string> event, reason;
+  std::optional<int64_t> in_a_row;
+  std::optional<double> time;  ///< when it was written, in Unix seconds
 };
 
 /// The record as one JSON object without line breaks, its keys in the order above. JSON has no infinities and
 /// no NaN: they become null, and `non_finite` lists their keys.
 std::string to_json(const MetricsRecord& record);
+
+/// The record of such a line, null as NaN; nothing where it is another text.
+std::optional<MetricsRecord> parse_record(std::string_view line);
+
+/// Calls `take` for each line of the file, or never where there is none. Throws Error: exit 65 naming a line
+/// that holds no record, 74 where the file cannot be read.
+void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take);
+
+using NamedNumbers = std::vector<std::pair<std::string, std::variant<int64_t, double>>>;
+/// The numbers of a record under their keys, in the order of the line. What is not finite is NaN, as it is
+/// when it comes back from a line.
+NamedNumbers numbers_of(const MetricsRecord& record);
+
+/// The keys of every line that there may be whose metrics have these names, in order.
+std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 
 /// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. Throws Error
 /// (exit 74).

@@ -25,6 +25,15 @@ bool better(const std::string& name, double a, double b) {
 
 }  // namespace
 
+std::vector<std::string> validation_metrics(const LoopSettings& settings) {
+  std::vector<std::string> names = settings.metrics;
+  if (settings.averages) {
+    names.push_back(std::string(kAveraged) + "loss");
+    for (const std::string& name : settings.metrics) names.push_back(kAveraged + name);
+  }
+  return names;
+}
+
 Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
     : backend_(backend), settings_(std::move(settings)), out_(output) {}
 
@@ -46,9 +55,19 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
     state_.loss_scale = runner.value("loss_scale");
     state_.updates -= static_cast<int64_t>(runner.value("skipped"));
   }
-  ++state_.interval_steps;
-  state_.interval_loss += result.loss;
+  bool skipped = false;
+  if (settings_.guard.counts) {
+    skipped = runner.value("guard_reason") != 0;
+    state_.updates -= static_cast<int64_t>(runner.value("guard_skipped"));
+  } else if (!settings_.scales_loss && !std::isfinite(result.loss)) {
+    --state_.updates;  // the guard has refused it, and the run ends
+  }
+  if (!skipped) {
+    ++state_.interval_steps;
+    state_.interval_loss += result.loss;
+  }
   if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
+  if (out_.status != nullptr) out_.status->running(state_.step);
   out_.unreadable.report();
   const double until = now();
   ++interval_.steps;
@@ -101,10 +120,8 @@ void Recorder::write_interval(double lr) {
   record.memory_bytes = resident_bytes();
   if (backend_.works_later()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
-  if (settings_.scales_loss) {
-    record.loss_scale = state_.loss_scale;
-    record.skipped = state_.step - state_.updates;
-  }
+  if (settings_.scales_loss) record.loss_scale = state_.loss_scale;
+  if (settings_.scales_loss || settings_.guard.counts) record.skipped = state_.step - state_.updates;
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
@@ -122,6 +139,19 @@ void Recorder::warn_if_input_bound() {
       100 * share, settings_.data_workers));
 }
 
+void Recorder::add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard) {
+  state_.guard = guard;
+  if (decision.event.empty()) return;
+  MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "guard"};
+  record.loss = step.loss;
+  record.skipped = state_.step - state_.updates;
+  record.event = decision.event;
+  record.reason = decision.reason;
+  record.in_a_row = step.in_a_row;
+  out_.metrics.append(record);
+  if (decision.what != GuardDecision::What::stop) out_.log.warn(decision.text);
+}
+
 void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   state_.last = means;
   state_.validated = state_.step;
@@ -131,12 +161,7 @@ void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   record.loss = means.at("loss");
   std::string text =
       fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", state_.step, epoch(), record.loss);
-  std::vector<std::string> names = settings_.metrics;
-  if (settings_.averages) {
-    names.push_back(std::string(kAveraged) + "loss");
-    for (const std::string& name : settings_.metrics) names.push_back(kAveraged + name);
-  }
-  for (const std::string& name : names) {
+  for (const std::string& name : validation_metrics(settings_)) {
     record.metrics.emplace_back(name, means.at(name));
     text += fmt::format(" {} {:.4f}", name, means.at(name));
   }

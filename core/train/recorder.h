@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "core/train/device_watch.h"
+#include "core/train/guard.h"
 #include "core/train/log.h"
-#include "core/train/metrics.h"
+#include "core/train/metrics_sinks.h"
 #include "core/train/progress.h"
+#include "core/train/status.h"
 #include "core/train/step_runner.h"
 #include "core/train/unreadable_list.h"
 
@@ -28,17 +30,22 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
   bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
-  bool averages = false;             ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
+  GuardSettings guard;
+  bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
+
+/// What lines of the validation split hold beside the loss.
+std::vector<std::string> validation_metrics(const LoopSettings& settings);
 
 /// What a run has come to, tensors left out: with them all that it needs to go on as if it had never stopped.
 struct LoopState {
-  int64_t step = 0, updates = 0;             ///< done so far
-  int64_t validated = 0;                     ///< the step of the last evaluation
-  int64_t interval_steps = 0;                ///< since the last line of metrics
-  double interval_loss = 0;                  ///< their sum
-  double train_loss = 0;                     ///< mean of the last interval
-  std::optional<double> loss_scale;          ///< where there is one
+  int64_t step = 0, updates = 0;     ///< done so far
+  int64_t validated = 0;             ///< the step of the last evaluation
+  int64_t interval_steps = 0;        ///< since the last line of metrics, those skipped left out
+  double interval_loss = 0;          ///< their sum
+  double train_loss = 0;             ///< mean of the last interval
+  std::optional<double> loss_scale;  ///< where there is one
+  GuardState guard;
   std::map<std::string, double> last, best;  ///< loss and metrics of the validation split
   bool operator==(const LoopState&) const = default;
 };
@@ -54,10 +61,11 @@ struct LoopResult {
 
 /// Where results go while they come in.
 struct LoopOutput {
-  MetricsWriter& metrics;
+  MetricsSinks& metrics;
   Progress& progress;
   Log& log;
   UnreadableList& unreadable;
+  StatusKeeper* status = nullptr;
   Trace* trace = nullptr;  ///< where a few steps are to be followed
 };
 
@@ -72,6 +80,8 @@ class Recorder {
   void resume_clock();
   /// The step that `runner` has taken last.
   void add(const StepResult& result, const StepRunner& runner);
+  /// What its guard said of it, and has come to.
+  void add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& means);
   LoopResult finish();
 

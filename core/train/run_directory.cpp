@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "core/storage/atomic_file.h"
@@ -22,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIdentityFile = "identity.json";
 constexpr const char* kLockFile = "lock";
+constexpr int kLockAttempts = 20;
 
 [[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
   throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
@@ -97,9 +100,14 @@ bool RunDirectory::require_same(const std::string& text) const {
 void RunDirectory::lock() {
   const fs::path name = file(kLockFile);
   FileDescriptor descriptor = open_file(name, O_RDWR | O_CREAT);
-  while (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
+  for (int attempt = 1; ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) throw io_error(name, "flock", errno);
+    // Whoever asks whether the run is held (run_list.cpp) has the lock for some microseconds.
+    if (attempt < kLockAttempts) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
     // The file is empty for the moment between the holder's lock and its note.
     std::string holder = read_text(name).value_or("");
     while (holder.ends_with('\n')) holder.pop_back();

@@ -39,7 +39,9 @@ class Reader {
   Reader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
   int64_t count(const char* name) const {
     const Json& value = member(name);
-    if (!value.is_number_integer() || value < 0) fail(path_ + name, "a whole number, 0 or more");
+    // What is not negative is parsed as unsigned.
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
+      fail(path_ + name, "a whole number, 0 or more");
     return value.get<int64_t>();
   }
   double number(const char* name) const { return number(member(name), name); }
@@ -99,6 +101,10 @@ LoopState parse_loop(const Reader& reader) {
                  .loss_scale = std::nullopt,
                  .last = reader.numbers("last"),
                  .best = reader.numbers("best")};
+  const Reader guard = reader.object("guard");
+  loop.guard = {.rollbacks = guard.count("rollbacks"),
+                .overflows = guard.count("overflows"),
+                .at_smallest = guard.count("at_smallest")};
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
   return loop;
 }
@@ -114,6 +120,9 @@ std::string to_json(const RunState& state) {
                    {"interval_loss", to_json(loop.interval_loss)},
                    {"train_loss", to_json(loop.train_loss)}};
   if (loop.loss_scale) progress["loss_scale"] = to_json(*loop.loss_scale);
+  progress["guard"] = {{"rollbacks", loop.guard.rollbacks},
+                       {"overflows", loop.guard.overflows},
+                       {"at_smallest", loop.guard.at_smallest}};
   progress["last"] = to_json(loop.last);
   progress["best"] = to_json(loop.best);
   const Json json = {{"format", kFormat},

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/train/non_finite.h"
+
 namespace trainer {
 namespace {
 
@@ -29,6 +31,23 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
 
 void StepRunner::start_at(int64_t step) {
   feed_.pipeline().restart((step - 1) * micro_batches_);
+  last_put_ = step - 1;
+}
+
+std::string StepRunner::find_non_finite(int64_t step) {
+  Backend& backend = executable_.backend();
+  backend.wait(backend.point());  // batches on their way must not be made anew
+  const int64_t next = last_put_ + 1;
+  start_at(step);
+  bool is_bound = false;
+  std::string found = trainer::find_non_finite(executable_, micro_batches_, [&] {
+    if (is_bound) feed_.done();
+    feed_.next();
+    is_bound = true;
+  });
+  feed_.done();
+  start_at(next);
+  return found;
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
@@ -39,6 +58,7 @@ bool StepRunner::await_data(const std::function<bool()>& give_up) {
 }
 
 void StepRunner::put(int64_t step, bool timed) {
+  last_put_ = step;
   UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
   const double began = now(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {

@@ -44,6 +44,10 @@ class StepRunner {
   /// Numbers that the update of the step taken last put out: "lr", "grad_norm", …
   double value(const std::string& name) const;
 
+  /// Computes a step again to find its first value that is infinite or NaN, and says where that is. Steps
+  /// under way are done before, and can be taken after it.
+  std::string find_non_finite(int64_t step);
+
   /// Notes waits for data, until it is null.
   void follow(Trace* trace) { trace_ = trace; }
 
@@ -66,6 +70,7 @@ class StepRunner {
   Executable& executable_;
   BatchFeed feed_;
   int64_t micro_batches_;
+  int64_t last_put_ = 0;                  ///< step
   size_t first_, next_ = 0, update_ = 0;  ///< entry points
   Outputs first_outputs_;
   std::optional<Outputs> next_outputs_, update_outputs_;

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "core/train/process.h"
+#include "core/train/slurm.h"
 
 namespace trainer {
 namespace {
@@ -21,15 +22,28 @@ double now() {
 
 }  // namespace
 
-TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time)
-    : wall_time_(wall_time), began_(now() - seconds_since_process_start()) {}
+TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
+  if (wall_time) {
+    name_ = fmt::format("run.max_wall_time of {}", to_string(*wall_time));
+    began_ = now() - seconds_since_process_start();
+  } else if ((wall_time = slurm_time_left(log))) {
+    name_ = "the time of the Slurm job";
+    began_ = now();
+  } else {
+    return;
+  }
+  seconds_ = static_cast<double>(wall_time->seconds);
+  asked_ = now();
+}
 
-std::string TimeLimit::reason(double save_seconds) const {
-  if (!wall_time_) return "";
-  const auto all = static_cast<double>(wall_time_->seconds);
-  const double kept = std::min(kShare * all, kLeastSeconds) + kSaves * save_seconds;
-  if (now() - began_ + kept < all) return "";
-  return fmt::format("run.max_wall_time of {} is nearly over", to_string(*wall_time_));
+std::string TimeLimit::reason(double save_seconds) {
+  if (name_.empty()) return "";
+  const double time = now();
+  longest_step_ = std::max(longest_step_, time - asked_);
+  asked_ = time;
+  const double kept = std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
+  if (time - began_ + kept < seconds_) return "";
+  return name_ + " is nearly over";
 }
 
 }  // namespace trainer

@@ -5,22 +5,28 @@
 #include <string>
 
 #include "core/base/units.h"
+#include "core/train/log.h"
 
 namespace trainer {
 
 /// When this process must have saved and ended.
 class TimeLimit {
  public:
-  /// Counted from the start of the process; absent: no limit.
-  explicit TimeLimit(std::optional<TimeSpan> wall_time);
+  /// `wall_time` counts from the start of the process. Where it is absent, the limit is that of the Slurm job
+  /// which this process is part of, if any; the log is told.
+  TimeLimit(std::optional<TimeSpan> wall_time, Log& log);
 
   /// Why the run is to stop now, so that a save which takes `save_seconds` still ends in time; "" while there
-  /// is more time than that.
-  std::string reason(double save_seconds) const;
+  /// is more time than that. To be asked between steps: the longest time between two questions is what the
+  /// next step may take.
+  std::string reason(double save_seconds);
 
  private:
-  std::optional<TimeSpan> wall_time_;
-  double began_ = 0;  ///< when the process started, by the steady clock
+  std::string name_;  ///< of the limit; "" where there is none
+  double seconds_ = 0;
+  double began_ = 0;  ///< when they began, by the steady clock
+  double asked_ = 0;  ///< the latest question
+  double longest_step_ = 0;
 };
 
 }  // namespace trainer

@@ -7,6 +7,7 @@
 
 #include "core/base/version.h"
 #include "core/config/fields.h"
+#include "core/config/patterns.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
@@ -24,15 +25,34 @@ const Tensor& tensor(const Executable& executable, TensorId id) {
   return executable.plan().tensors[static_cast<size_t>(id)];
 }
 
+std::vector<std::string> names_of(const SafetensorsFile& file) {
+  std::vector<std::string> names;
+  for (const StoredTensor& stored : file.tensors()) names.push_back(stored.name);
+  return names;
+}
+
+/// Throws where a pattern matches nothing that the network or the file has.
+void check_replaced(const Executable& executable, const SafetensorsFile& file, const Replaced& replaced) {
+  std::vector<std::string> names;
+  for (TensorId id : weights(executable)) names.push_back(tensor(executable, id).name);
+  for (const std::string& name : names_of(file)) names.push_back(name);
+  Diagnostics diagnostics;
+  check_patterns(replaced.patterns, names, "tensor of the network or the file", replaced.origin, diagnostics);
+  diagnostics.throw_if_any();
+}
+
 /// One line for each tensor that the file lacks or has in another shape, and for each it has too many.
-std::vector<std::string> problems(const Executable& executable, const SafetensorsFile& file) {
-  std::vector<std::string> lines, unused;
-  for (const StoredTensor& stored : file.tensors()) unused.push_back(stored.name);
-  const std::vector<std::string> stored_names = unused;
+std::vector<std::string> problems(const Executable& executable, const SafetensorsFile& file,
+                                  const std::vector<std::string>& replaced, bool may_lack) {
+  std::vector<std::string> lines;
+  const std::vector<std::string> stored_names = names_of(file);
+  std::vector<std::string> unused = stored_names;
   for (TensorId id : weights(executable)) {
     const Tensor& wanted = tensor(executable, id);
     std::erase(unused, wanted.name);
+    if (matches_any(replaced, wanted.name)) continue;
     const StoredTensor* stored = file.find(wanted.name);
+    if (stored == nullptr && may_lack) continue;
     if (stored == nullptr) {
       const auto near = nearest(wanted.name, stored_names);
       lines.push_back(fmt::format("it has no '{}' of shape {}{}", wanted.name, to_string(wanted.spec.shape),
@@ -43,7 +63,9 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
     }
   }
   // PyTorch's batch normalisation counts batches, which nothing here reads.
-  std::erase_if(unused, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
+  std::erase_if(unused, [&](const std::string& name) {
+    return name.ends_with(".num_batches_tracked") || matches_any(replaced, name);
+  });
   for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
   return lines;
 }
@@ -62,6 +84,29 @@ void save(const Executable& executable, const std::filesystem::path& path, bool 
                       const std::vector<float> values = executable.read(averaged ? average : ids[i]);
                       sink(std::as_bytes(std::span(values)));
                     });
+}
+
+/// Into the tensors whose names are the weights' with `suffix` behind them.
+void load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
+          const std::string& suffix) {
+  const SafetensorsFile file(path);
+  check_replaced(executable, file, replaced);
+  const bool may_lack = suffix == kAverageSuffix;
+  const std::vector<std::string> wrong = problems(executable, file, replaced.patterns, may_lack);
+  if (!wrong.empty()) {
+    const bool can_replace = !replaced.origin.path.empty();
+    throw Error(ExitCode::data,
+                fmt::format("{} does not fit the network{}:\n  {}", path.string(),
+                            can_replace ? "; what is to begin anew can be named in model.replace" : "",
+                            fmt::join(wrong, "\n  ")));
+  }
+  for (TensorId id : weights(executable)) {
+    const std::string& name = tensor(executable, id).name;
+    if (matches_any(replaced.patterns, name)) continue;
+    const TensorId into = executable.tensor(name + suffix);
+    const StoredTensor* stored = file.find(name);
+    if (into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
+  }
 }
 
 }  // namespace
@@ -87,16 +132,13 @@ void start_averages(Executable& executable) {
   }
 }
 
-void load_weights(Executable& executable, const std::filesystem::path& path) {
-  const SafetensorsFile file(path);
-  const std::vector<std::string> wrong = problems(executable, file);
-  if (!wrong.empty()) {
-    throw Error(ExitCode::data,
-                fmt::format("{} does not fit the network:\n  {}", path.string(), fmt::join(wrong, "\n  ")));
-  }
-  for (TensorId id : weights(executable)) {
-    executable.write(id, file.read_floats(*file.find(tensor(executable, id).name)));
-  }
+void load_weights(Executable& executable, const std::filesystem::path& path, const Replaced& replaced) {
+  load(executable, path, replaced, "");
+}
+
+void load_averages(Executable& executable, const std::filesystem::path& path) {
+  start_averages(executable);
+  load(executable, path, {}, kAverageSuffix);
 }
 
 }  // namespace trainer

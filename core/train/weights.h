@@ -17,8 +17,18 @@ void save_averages(const Executable& executable, const std::filesystem::path& pa
 /// Lets every average begin at the value that its tensor has now.
 void start_averages(Executable& executable);
 
+/// Names that keep their first values whatever a file has under them, as patterns, and where they are given.
+struct Replaced {
+  std::vector<std::string> patterns;
+  Origin origin;
+};
+
 /// Gives every parameter and running statistic the value that the file has under its name. Throws Error (exit
-/// 65) naming whatever is missing, does not fit or is left over; nothing is changed then.
-void load_weights(Executable& executable, const std::filesystem::path& path);
+/// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
+/// nothing is changed then.
+void load_weights(Executable& executable, const std::filesystem::path& path, const Replaced& replaced = {});
+/// The same of their averages, once the weights are there: what the file lacks has not been trained, and its
+/// average is its value.
+void load_averages(Executable& executable, const std::filesystem::path& path);
 
 }  // namespace trainer

@@ -102,6 +102,64 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
   }
 }
 
+TEST_CASE(
+    "pictures are told apart with their classes' names, whatever order, however many, some unreadable") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kRecipe);
+  fill(workspace, "train", 50);
+  fill(workspace, "val", 10);
+  REQUIRE(run_trainer({"--config", "r.yaml"}, workspace.path()).code == 0);
+  const auto predict = [&](const std::vector<std::string>& more, int code) {
+    std::vector<std::string> arguments = {"predict", "--config", "r.yaml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_trainer(arguments, workspace.path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == code);
+    std::vector<nlohmann::json> lines;
+    std::istringstream stream(outcome.output);
+    for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  };
+  const auto check_named = [](const nlohmann::json& line) {
+    const std::string file = line["file"], name = line["name"];
+    CHECK(file.find("/" + name + "/") != std::string::npos);
+    CHECK(line["class"] == (name == "dark" ? 1 : 0));
+  };
+  for (const auto& line : predict({}, 0)) {
+    check_named(line);
+    CHECK(line["label"] == line["class"]);
+  }
+  CHECK(predict({"train"}, 0).size() == 100);
+  fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
+  const Outcome evaluated = run_trainer({"eval", "--config", "r.yaml", "--json"}, workspace.path());
+  CHECK(evaluated.code == 0);  // without the training pictures
+  CHECK(nlohmann::json::parse(evaluated.output)["top1"] == 1.0);
+  fs::rename(workspace.path() / "elsewhere", workspace.path() / "train");
+  workspace.write("val/dark/103.png", "once upon a time");
+  for (const char* workers : {"data.workers=0", "data.workers=3"}) {
+    const auto lines = predict({"val/dark/109.png", workers, "gone.png", "val", "--top", "1"}, 65);
+    REQUIRE(lines.size() == 22);
+    CHECK(lines[0]["file"] == "val/dark/109.png");
+    CHECK_THAT(lines[1]["error"], Contains("No such file"));
+    for (size_t i = 0; i < lines.size(); ++i) {
+      CHECK(lines[i].contains("error") == (i == 1 || lines[i]["file"] == "val/dark/103.png"));
+      if (!lines[i].contains("error")) check_named(lines[i]);
+    }
+    CHECK(lines[2]["file"] == "val/bright/100.png");
+    CHECK(lines[21]["file"] == "val/dark/109.png");
+    CHECK(lines[21] == lines[0]);
+  }
+  // Names come from the data's folders; without these the classes have numbers.
+  fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
+  fs::rename(workspace.path() / "val", workspace.path() / "pictures");
+  const auto unnamed = predict({"pictures/bright"}, 0);
+  CHECK(unnamed.size() == 10);
+  for (const auto& line : unnamed) {
+    CHECK(line["class"] == 0);
+    CHECK_FALSE(line.contains("name"));
+  }
+}
+
 TEST_CASE("a share of the training pictures validates, and missing folders are named") {
   const Workspace workspace;
   workspace.write("r.yaml", kRecipe);

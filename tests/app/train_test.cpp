@@ -2,8 +2,11 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "core/storage/safetensors.h"
 #include "tests/app/command.h"
+#include "tests/train/tensorboard.h"
 
 namespace trainer {
 namespace {
@@ -233,6 +236,57 @@ TEST_CASE("first weights come from a file by name, and what does not fit is name
   CHECK_FALSE(fs::exists(workspace.path() / "runs/c/metrics.jsonl"));
 }
 
+TEST_CASE("a network is fine-tuned: its body frozen, its head replaced") {
+  const Workspace workspace;
+  train(workspace, "a");
+  const std::vector<std::string> head = {
+      "model.initial_weights=runs/a", "model.layers[7].linear.out_features=4", "validation.metrics=[top1]"};
+  const auto refused = [&](const std::string& key) {
+    std::vector<std::string> arguments = {"--config", "small.yaml", "run.output_dir=runs/no", key};
+    arguments.insert(arguments.end(), head.begin(), head.end());
+    const Outcome outcome = run_trainer(arguments, workspace.path());
+    CHECK(outcome.code != 0);
+    return outcome.errors;
+  };
+  const std::string text = refused("run.name=x");
+  CHECK(text.find("runs/a/model.safetensors does not fit the network; what is to begin anew can be named in "
+                  "model.replace") != std::string::npos);
+  CHECK(text.find("'fc2.weight' has shape 5x32, the network needs 4x32") != std::string::npos);
+  CHECK(refused("model.replace=[\"fc2.weight\"]").find("'fc2.bias' has shape 5") != std::string::npos);
+  CHECK(refused("model.replace=[\"fc2.*\", \"cf1.*\"]").find("matches 'cf1.*'; did you mean 'fc1.*'?") !=
+        std::string::npos);
+
+  const auto tuned = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), head.begin(), head.end());
+    more.emplace_back("model.replace=[\"fc2.*\"]");
+    train(workspace, name, more);
+    return SafetensorsFile(workspace.path() / "runs" / name / "model.safetensors");
+  };
+  const SafetensorsFile body(workspace.path() / "runs/a/model.safetensors");
+  const SafetensorsFile all = tuned("all", {}),
+                        frozen = tuned("frozen", {"model.freeze=[\"conv1.*\", \"fc1.*\"]"});
+  const auto values = [](const SafetensorsFile& file, const std::string& name) {
+    return file.read_floats(*file.find(name));
+  };
+  for (const char* name : {"conv1.weight", "conv1.bias", "fc1.weight", "fc1.bias"}) {
+    INFO(name);
+    CHECK(values(frozen, name) == values(body, name));
+    CHECK(values(all, name) != values(body, name));
+  }
+  CHECK(train_losses(workspace, "frozen").front() == train_losses(workspace, "all").front());
+  CHECK(train_losses(workspace, "frozen").back() < 0.8 * train_losses(workspace, "frozen").front());
+
+  const auto memory = [&](const std::string& freeze) {
+    const Outcome plan =
+        run_trainer({"plan", "--config", "small.yaml", "--json", "model.freeze=" + freeze}, workspace.path());
+    return nlohmann::json::parse(plan.output)["memory"];
+  };
+  const auto whole = memory("[]"), part = memory("[\"conv1.*\", \"fc1.*\"]");
+  CHECK(part["parameters_bytes"] == whole["parameters_bytes"]);
+  CHECK(part["optimizer_bytes"].get<int64_t>() < whole["optimizer_bytes"].get<int64_t>() / 4);
+  CHECK(part["gradients_bytes"].get<int64_t>() < whole["gradients_bytes"].get<int64_t>() / 4);
+}
+
 TEST_CASE("a loss that is no longer finite ends the run with its step and a remedy") {
   const Workspace workspace;
   workspace.write("small.yaml", kSmallRecipe);
@@ -243,6 +297,28 @@ TEST_CASE("a loss that is no longer finite ends the run with its step and a reme
   CHECK(outcome.errors.find("at step") != std::string::npos);
   CHECK(outcome.errors.find("optimizer.lr") != std::string::npos);
   CHECK_FALSE(fs::exists(workspace.path() / "runs/a/summary.json"));
+}
+
+TEST_CASE("TensorBoard and the table show what metrics.jsonl holds") {
+  const Workspace workspace;
+  train(workspace, "a", {"training.ema.decay=0.9"});
+  test::compare_with_tensorboard(workspace.path() / "runs/a");
+  std::istringstream table(workspace.read("runs/a/metrics.csv")),
+      lines(workspace.read("runs/a/metrics.jsonl"));
+  std::string head, row;
+  std::getline(table, head);
+  CHECK(head.starts_with("step,updates,epoch,split,loss,top1,top5,ema_loss,ema_top1,ema_top5,lr,"));
+  int64_t rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    REQUIRE(std::getline(table, row));
+    CHECK(row.starts_with(nlohmann::json::parse(line).at("step").dump() + ","));
+  }
+  CHECK(rows == 22);
+  CHECK_FALSE(std::getline(table, row));
+  train(workspace, "b", {"logging.formats=[]"});
+  CHECK_FALSE(fs::exists(workspace.path() / "runs/b/metrics.csv"));
+  for (const auto& entry : fs::directory_iterator(workspace.path() / "runs/b"))
+    CHECK(entry.path().string().find("tfevents") == std::string::npos);
 }
 
 }  // namespace trainer

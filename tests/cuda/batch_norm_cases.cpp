@@ -56,6 +56,14 @@ void draft_inference(Sketch& sketch, const Shape& shape) {
   sketch.loss(sketch.parameter("p", {3, 2}));
 }
 
+void draft_inference_gradient(Sketch& sketch, const Shape& shape) {
+  const Shape channels{shape[1]};
+  const std::vector<TensorId> inputs{sketch.parameter("x", shape), sketch.parameter("gamma", channels),
+                                     sketch.parameter("beta", channels), sketch.input("mean", channels),
+                                     sketch.input("variance", channels, Values::positive)};
+  sketch.loss(sketch.build().emit<BatchNormInference>(inputs, 1e-3));
+}
+
 void draft_fold(Sketch& sketch, int64_t channels) {
   const std::vector<TensorId> statistics = given(sketch, channels);
   const TensorId w = sketch.input("w", {channels, 5, 3, 2}), bias = sketch.input("bias", {channels});
@@ -86,6 +94,8 @@ void add_batch_norm_cases(std::vector<KernelCase>& cases) {
                      [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});
     cases.push_back({fmt::format("batch_norm_inference {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_inference(sketch, shape); }});
+    cases.push_back({fmt::format("batch_norm_inference, its gradient, {}", to_string(shape)),
+                     [=](Sketch& sketch) { draft_inference_gradient(sketch, shape); }, false});
     cases.push_back({fmt::format("fold_batch_norm {}", shape[1]),
                      [=](Sketch& sketch) { draft_fold(sketch, shape[1]); }, false});
   }

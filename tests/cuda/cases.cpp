@@ -115,7 +115,7 @@ const std::vector<CaseFamily>& case_families() {
       {"element by element", add_elementwise_cases}, {"losses and metrics", add_loss_cases},
       {"batch normalisation", add_batch_norm_cases}, {"other operations on images", add_image_cases},
       {"moving and joining", add_movement_cases},    {"random factors", add_random_cases},
-      {"optimisers", add_optimizer_cases},
+      {"optimisers", add_optimizer_cases},           {"guards", add_guard_cases},
   };
   return all;
 }

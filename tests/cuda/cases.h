@@ -28,6 +28,7 @@ const std::vector<CaseFamily>& case_families();
 
 void add_batch_norm_cases(std::vector<KernelCase>& cases);
 void add_elementwise_cases(std::vector<KernelCase>& cases);
+void add_guard_cases(std::vector<KernelCase>& cases);
 void add_image_cases(std::vector<KernelCase>& cases);
 void add_loss_cases(std::vector<KernelCase>& cases);
 void add_movement_cases(std::vector<KernelCase>& cases);

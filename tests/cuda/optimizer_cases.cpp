@@ -81,21 +81,34 @@ void add_loss_scaling(std::vector<KernelCase>& cases) {
          sketch.loss(sketch.parameter("p", {3}));
        },
        false});
-  for (const float found : {0.0f, 1.0f}) {
-    cases.push_back(
-        {fmt::format("update_loss_scale {}", found),
-         [=](Sketch& sketch) {
-           const TensorId scale = sketch.input("scale", {1}, Values::positive);
-           const TensorId good = sketch.integers("good", 1, 1), skipped = sketch.integers("skipped", 1, 9);
-           sketch.values["good"][0] = 1;
-           const TensorId seen = sketch.input("found", {1});
-           sketch.values["found"][0] = found;
-           const auto y = sketch.build().emit_all(
-               std::make_shared<UpdateLossScale>(LossScaling{.interval = 2}), {scale, good, skipped, seen});
-           for (size_t i = 0; i < 3; ++i) sketch.output(fmt::format("next {}", i), y[i]);
-           sketch.loss(sketch.parameter("p", {3}));
-         },
-         false});
+  struct Update {
+    float found = 0, held = 0, scale = 0;  // a scale of 0: drawn
+    bool may_hold = false;
+  };
+  for (const Update& now : {Update{}, Update{.found = 1}, Update{.found = 1, .scale = 1.5f},
+                            Update{.found = 1, .held = 1, .may_hold = true},
+                            Update{.held = 1, .may_hold = true}, Update{.found = 1, .may_hold = true}}) {
+    cases.push_back({fmt::format("update_loss_scale {} {} {}", now.found, now.held, now.scale),
+                     [=](Sketch& sketch) {
+                       const TensorId scale = sketch.input("scale", {1}, Values::positive);
+                       const TensorId good = sketch.integers("good", 1, 1),
+                                      skipped = sketch.integers("skipped", 1, 9);
+                       sketch.values["good"][0] = 1;
+                       if (now.scale > 0) sketch.values["scale"][0] = now.scale;
+                       const TensorId seen = sketch.input("found", {1});
+                       sketch.values["found"][0] = now.found;
+                       std::vector<TensorId> inputs{scale, good, skipped, seen};
+                       if (now.may_hold) {
+                         inputs.push_back(sketch.input("held", {1}));
+                         sketch.values["held"][0] = now.held;
+                       }
+                       const LossScaling scaling{.smallest = 0.7, .interval = 2};
+                       const auto y =
+                           sketch.build().emit_all(std::make_shared<UpdateLossScale>(scaling), inputs);
+                       for (size_t i = 0; i < 3; ++i) sketch.output(fmt::format("next {}", i), y[i]);
+                       sketch.loss(sketch.parameter("p", {3}));
+                     },
+                     false});
   }
 }
 

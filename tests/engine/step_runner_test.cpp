@@ -70,8 +70,10 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-/// Ten steps with as many under way as the runner takes, and an evaluation after the fifth.
-Run train(Backend& backend, int64_t micro_batches, bool replay = true, Content content = Content::numbers) {
+/// Ten steps with as many under way as the runner takes, and an evaluation after the fifth; with `searches`
+/// an earlier step is computed again while others are under way.
+Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
+          Content content = Content::numbers) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
              held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
@@ -106,6 +108,9 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, Content c
   };
   for (int64_t step = 1; step <= 10; ++step) {
     runner.put(step, step % 3 == 0);
+    if (searches && (step == 4 || step == 7)) {
+      CHECK(runner.find_non_finite(step - 2) == "not seen again when the step was computed a second time");
+    }
     while (runner.ready() || runner.is_full() || (step == 5 && runner.under_way() > 0)) take();
     if (step == 5) run.evaluation = *evaluation.run([] { return false; });
   }
@@ -139,11 +144,23 @@ TEST_CASE(
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
   const Run expected = train(*cpu, micro_batches);
-  CHECK(train(*cpu, micro_batches, true, Content::bytes) == expected);
+  CHECK(train(*cpu, micro_batches, true, false, Content::bytes) == expected);
   for (const Content content : {Content::bytes, Content::samples}) {
     LateBackend late(*cpu), recording(*cpu, true, LateBackend::Copies::early);
-    CHECK(train(late, micro_batches, true, content) == expected);
-    CHECK(train(recording, micro_batches, true, content) == expected);
+    CHECK(train(late, micro_batches, true, true, content) == expected);
+    CHECK(train(recording, micro_batches, true, true, content) == expected);
+  }
+}
+
+TEST_CASE("a step that is computed again leaves the bits of the run") {
+  const int64_t micro_batches = GENERATE(1, 3);
+  const auto cpu = make_cpu_backend(1);
+  const Run expected = train(*cpu, micro_batches);
+  CHECK(train(*cpu, micro_batches, true, true) == expected);
+  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
+    LateBackend late(*cpu, false, copies), replaying(*cpu, true, copies);
+    CHECK(train(late, micro_batches, true, true) == expected);
+    CHECK(train(replaying, micro_batches, true, true) == expected);
   }
 }
 

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what the fuzzers begin with into FOLDER/NAME for each fuzz_NAME.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
 
 #include "core/data/decode.h"
 #include "core/data/image_folder.h"
 #include "core/data/record.h"
 #include "core/data/synthetic.h"
+#include "core/recipe/recipe.h"
+#include "core/storage/checkpoint.h"
+#include "core/storage/safetensors_header.h"
+#include "core/train/metrics.h"
+#include "core/train/run_state.h"
 #include "tests/data/pictures.h"
 
 namespace trainer {
@@ -87,6 +95,81 @@ void put_records(const std::filesystem::path& folder) {
   put_record(folder, *open_image_folder({pictures.string(), "", kMaxPixels}));
 }
 
+/// Every recipe and network of the repository, good or bad.
+void put_recipes(const std::filesystem::path& folder) {
+  for (const char* from : {"configs", "configs/models", "tests/recipe/bad"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(TRAINER_SOURCE_DIR) / from)) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      if (entry.path().extension() == ".yaml") put(folder, {std::istreambuf_iterator<char>(file), {}});
+    }
+  }
+}
+
+/// Every key, and every name that a component may have.
+void add_words(const Fields& fields, std::set<std::string>& words) {
+  for (const Fields::Key& key : fields.keys()) {
+    words.insert(key.field != nullptr ? key.field->name : key.group->name);
+    if (key.group == nullptr) continue;
+    if (key.group->section) add_words(*key.group->section, words);
+    for (const auto& choice : key.group->choices) {
+      if (!words.insert(choice.name).second) continue;
+      Fields parameters;
+      const std::unique_ptr<Component> component = choice.make();
+      component->declare(parameters);
+      add_words(parameters, words);
+    }
+  }
+}
+
+/// What libFuzzer puts in: the bytes of a mutation seldom make a word.
+void put_words(const std::filesystem::path& file) {
+  std::set<std::string> words = {"templates", "arguments", "repeat", "when", "${index}", "${env:HOME}"};
+  add_words(Recipe().fields(), words);
+  std::ofstream dictionary(file);
+  for (const std::string& word : words) dictionary << '"' << word << "\"\n";
+}
+
+/// Headers behind the number of bytes of their data, as fuzz_safetensors takes them, and a whole file.
+void put_safetensors(const std::filesystem::path& folder) {
+  std::vector<StoredTensor> tensors = {{.name = "a.weight", .shape = {2, 3}}, {.name = "n", .dtype = "I64"}};
+  tensors.push_back({.name = "h", .dtype = "BF16", .shape = {4}});
+  tensors.push_back({.name = "none", .dtype = "F16", .shape = {0, 7}});
+  tensors.push_back({.name = "nibbles", .dtype = "F4", .shape = {2, 2}});
+  for (const StoredMetadata& metadata : {StoredMetadata{}, StoredMetadata{{"format", "pt"}}}) {
+    const std::string header = compose_header(tensors, metadata);
+    const auto bytes = static_cast<size_t>(tensors.back().end);
+    put(folder, std::string{static_cast<char>(bytes), 0} + header);
+    const uint64_t length = header.size();
+    put(folder, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
+                    std::string(bytes, 'x'));
+  }
+}
+
+void put_manifests(const std::filesystem::path& folder) {
+  Manifest manifest{.step = 100, .files = {}};
+  for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
+    put(folder, to_text(manifest));
+    manifest.files.push_back({.name = name, .bytes = 12345, .checksum = 0xfedcba9876543210});
+    const std::string text = to_text(manifest);
+    put(folder, text.substr(0, text.rfind("whole")));  // fuzz_manifest adds the last line
+  }
+}
+
+void put_states(const std::filesystem::path& folder) {
+  MetricsRecord record{.step = 1, .updates = 1, .epoch = 0.5, .split = "train", .loss = 0.1};
+  put(folder, to_json(record));
+  record.metrics = {{"top1", 0.5}}, record.lr = 0.1, record.memory_bytes = 1, record.skipped = 0,
+  record.time = 1e9;
+  put(folder, to_json(record));
+  RunState state{.epoch = 0.5, .samples = 64, .mathematics = "seed: 1\n", .recipe = "version: 1\n"};
+  state.loop = {.step = 1, .loss_scale = 65536, .last = {{"loss", 0.5}}, .best = {{"loss", HUGE_VAL}}};
+  state.facts = state.algorithms = state.wall = {{"name", "text"}};
+  put(folder, to_json(state));
+  put(folder,
+      R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -98,5 +181,10 @@ int main(int count, char** arguments) {
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");
   trainer::put_records(folder / "record");
+  trainer::put_recipes(folder / "recipe");
+  trainer::put_words(folder / "recipe.dict");
+  trainer::put_safetensors(folder / "safetensors");
+  trainer::put_manifests(folder / "manifest");
+  trainer::put_states(folder / "state");
   return 0;
 }

@@ -112,6 +112,9 @@ TEST_CASE("with statistics that are given it is a scale and a shift, alone or in
         const TensorId x = sketch.input("x", {2, 34, 5, 6});
         const TensorId w = sketch.parameter("w", {channels, 34 / groups, 3, 3});
         const TensorId b = bias ? sketch.parameter("b", {channels}) : kNone;
+        for (const TensorId id : {w, b}) {  // what gets a gradient is not folded
+          if (id != kNone) sketch.program.tensors[static_cast<size_t>(id)].frozen = true;
+        }
         TensorId y =
             sketch.build().emit<Conv2d>({x, w, b}, Conv2dGeometry{.kernel = {3, 3}, .groups = groups});
         const std::vector<TensorId> given{y, sketch.input("gamma", {channels}),
@@ -122,6 +125,23 @@ TEST_CASE("with statistics that are given it is a scale and a shift, alone or in
         sketch.loss(sketch.parameter("p", {3}));
       };
       for (uint64_t seed : {1, 2}) check_cpu(draft, seed);
+    }
+  }
+}
+
+TEST_CASE("with statistics that are given it has gradients too, folded away nowhere") {
+  for (const Shape& shape : kShapes) {
+    for (const bool blocks : {false, true}) {
+      check_program(fmt::format("{} blocks {}", to_string(shape), blocks), [&](Sketch& sketch) {
+        const Shape channels{shape[1]};
+        const TensorId x = blocks ? blocked(sketch, "x", shape) : sketch.parameter("x", shape);
+        const std::vector<TensorId> given{x, sketch.parameter("gamma", channels, Values::positive),
+                                          sketch.parameter("beta", channels), sketch.input("mean", channels),
+                                          sketch.input("variance", channels, Values::positive)};
+        const TensorId y = sketch.build().emit<BatchNormInference>(given, 1e-3);
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
     }
   }
 }

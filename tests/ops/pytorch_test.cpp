@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/channels.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
@@ -58,11 +59,13 @@ struct FixtureProgram {
     for (const std::string& name : names) inputs.push_back(input(name));
     output("y", build.emit_all(op, inputs).front());
     const Node node = program.entries[0].nodes.back();
-    Backward backward{
-        .build = build, .node = node, .dy = {input("dy")}, .wanted = std::vector<bool>(names.size(), true)};
+    Backward backward{.build = build, .node = node, .dy = {input("dy")}, .wanted = {}};
+    for (const std::string& name : names) backward.wanted.push_back(fixture.has(prefix + "d" + name));
     backward.dy.resize(node.outputs.size(), kNone);
     const std::vector<TensorId> gradients = op->gradient(backward);
-    for (size_t i = 0; i < names.size(); ++i) output("d" + names[i], gradients[i]);
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (backward.wanted[i]) output("d" + names[i], gradients[i]);
+    }
   }
 
   void check() {
@@ -123,6 +126,16 @@ TEST_CASE("convolutions, linear layers and pools compute what PyTorch computes")
   for_each_case(fixture, "avg_pool2d", "x", [&](const std::string& name) {
     FixtureProgram p(fixture, name);
     p.operation(std::make_shared<AvgPool2d>(geometry_of(fixture, name)), {"x"});
+    p.check();
+  });
+}
+
+TEST_CASE("batch normalisation with given statistics computes what PyTorch computes, gradients too") {
+  const Fixture fixture("given_statistics");
+  for_each_case(fixture, "batch_norm_given", "x", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    p.operation(std::make_shared<BatchNormInference>(1e-3), {"x", "gamma", "beta", "mean", "variance"});
+    CHECK(p.program.entries[0].outputs.size() == 4);
     p.check();
   });
 }

@@ -152,6 +152,10 @@ TEST_CASE("fold_batch_norm gives the convolution other weights") {
   std::vector<TensorId> given{draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{})};
   for (const char* name : {"gamma", "beta", "mean", "variance"}) given.push_back(draft.parameter(name, {5}));
   draft.output("y", draft.build.emit<BatchNormInference>(given, 1e-5));
+  const std::string before = to_text(draft.program);
+  run_passes(draft.program, {fold_batch_norm()});
+  CHECK(to_text(draft.program) == before);  // it has yet to be differentiated
+  for (Tensor& tensor : draft.program.tensors) tensor.frozen = tensor.role == Role::parameter;
   CHECK(draft.after(fold_batch_norm()) == R"(
 entry train_step
  forward:
@@ -159,6 +163,41 @@ entry train_step
   %7: f32[2,5,4,4] = conv2d(@x, %8, %9) {kernel=1x1 stride=1x1 padding=0x0}
   output y = %7
 )");
+}
+
+TEST_CASE("what is frozen gets no gradient, and what only leads there computes none") {
+  Draft draft;
+  const TensorId labels = draft.input("labels", {2}, DType::i32), weights = draft.input("weights", {2});
+  TensorId y = draft.input("x", {2, 3, 4, 4});
+  const TensorId w = draft.parameter("w", {3, 3, 1, 1}), b = draft.parameter("b", {3});
+  const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
+  const TensorId v = draft.parameter("v", {5, 48}), c = draft.parameter("c", {5});
+  y = draft.build.emit<Conv2d>({y, w, b}, Conv2dGeometry{});
+  y = draft.relu(draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {y, gamma, beta, kNone})[0]);
+  y = draft.build.emit<Linear>({draft.flatten(y), v, c});
+  draft.output("loss", draft.build.emit<CrossEntropy>({y, labels, weights}, 0.0));
+  auto backward = [&](const std::vector<TensorId>& frozen) {
+    Program program = draft.program;
+    for (TensorId id : frozen) program.tensors[static_cast<size_t>(id)].frozen = true;
+    run_passes(program, {autodiff()});
+    std::vector<std::string> names;
+    for (const Node& node : program.entries[0].nodes) {
+      if (node.phase == Phase::backward) names.emplace_back(node.op->name());
+    }
+    CHECK(program.entries[0].gradients.size() == 6 - frozen.size());
+    return names;
+  };
+  const std::vector<std::string> head{"cross_entropy_backward", "linear_backward_weights"};
+  CHECK(backward({w, b, gamma, beta}) == head);
+  CHECK(backward({w, b, gamma, beta, c}) == head);
+  CHECK(backward({w, b, gamma, beta, v}) == head);
+  CHECK(backward({w, b}) == std::vector<std::string>{"cross_entropy_backward", "linear_backward_data",
+                                                     "linear_backward_weights", "reshape", "relu_backward",
+                                                     "batch_norm_backward"});
+  CHECK(backward({v, c}) == std::vector<std::string>{"cross_entropy_backward", "linear_backward_data",
+                                                     "reshape", "relu_backward", "batch_norm_backward",
+                                                     "conv2d_backward_weights"});
+  CHECK(backward({}).size() == 7);
 }
 
 TEST_CASE("fuse_relu computes a relu with the layer before it") {

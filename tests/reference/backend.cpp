@@ -18,6 +18,7 @@ const reference::Loops& loops() {
     reference::add_channels(all);
     reference::add_convolution(all);
     reference::add_elementwise(all);
+    reference::add_guards(all);
     reference::add_linear(all);
     reference::add_loss(all);
     reference::add_loss_scale(all);

@@ -43,6 +43,7 @@ void add_batch_norm(Loops& loops);
 void add_channels(Loops& loops);
 void add_convolution(Loops& loops);
 void add_elementwise(Loops& loops);
+void add_guards(Loops& loops);
 void add_linear(Loops& loops);
 void add_loss(Loops& loops);
 void add_loss_scale(Loops& loops);

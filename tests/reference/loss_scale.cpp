@@ -36,9 +36,17 @@ void update_loss_scale(const Call& call) {
   const LossScaling& how = call.as<UpdateLossScale>().scaling;
   const double scale = call.in(0)[0], grown = scale * how.growth;
   const int32_t good = call.in<int32_t>(1)[0] + 1, skipped = call.in<int32_t>(2)[0];
+  const bool held = call.inputs.size() > 4 && call.in(4)[0] != 0;
+  if (held) {
+    const int32_t before = call.in<int32_t>(1)[0];
+    call.out(0)[0] = scale;
+    if (call.has_output(1)) call.out<int32_t>(1)[0] = before;
+    if (call.has_output(2)) call.out<int32_t>(2)[0] = skipped;
+    return;
+  }
   const bool found = call.in(3)[0] != 0, grows = !found && good == how.interval;
   const bool fits = grown <= std::numeric_limits<float>::max();
-  call.out(0)[0] = found ? scale * how.backoff : grows && fits ? grown : scale;
+  call.out(0)[0] = found ? std::max(scale * how.backoff, how.smallest) : grows && fits ? grown : scale;
   if (call.has_output(1)) call.out<int32_t>(1)[0] = found || grows ? 0 : good;
   if (call.has_output(2)) call.out<int32_t>(2)[0] = skipped + (found ? 1 : 0);
 }

@@ -32,6 +32,10 @@ MetricsRecord full_record() {
   record.memory_bytes = int64_t{1} << 40;
   record.loss_scale = 65536;
   record.skipped = 3;
+  record.event = "skip";
+  record.reason = "spike";
+  record.in_a_row = 2;
+  record.time = 1.7e9 + 0.125;
   return record;
 }
 
@@ -40,7 +44,8 @@ TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
         R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
         R"("top1":0.25,"lr":0.125,"samples_per_s":1000.0,"data_wait_ms":1.0,"forward_ms":2.0,)"
         R"("backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
-        R"("loss_scale":65536.0,"skipped":3})");
+        R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
+        R"("time":1700000000.125})");
 }
 
 TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
@@ -57,6 +62,64 @@ TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
   CHECK(json["norm"].is_null());
   CHECK(json["non_finite"] == std::vector<std::string>{"loss", "norm"});
   CHECK_FALSE(nlohmann::json::parse(to_json(full_record())).contains("non_finite"));
+}
+
+TEST_CASE("metrics: a line gives its record back") {
+  const std::string line = to_json(full_record());
+  REQUIRE(parse_record(line));
+  CHECK(to_json(*parse_record(line)) == line);
+  const auto record = parse_record(
+      R"({"step":1,"updates":1,"epoch":1,"split":"a","loss":null,"norm":null,"non_finite":["loss","norm"]})");
+  REQUIRE(record);
+  CHECK(std::isnan(record->loss));
+  REQUIRE(record->metrics.size() == 1);
+  CHECK(record->metrics[0].first == "norm");
+  CHECK(std::isnan(record->metrics[0].second));
+  CHECK_FALSE(record->lr);
+}
+
+TEST_CASE("metrics: another text gives no record") {
+  const std::string line = to_json(full_record());
+  const std::pair<const char*, const char*> changes[] = {
+      {"\"step\":12,", ""},   {"12", "12.5"},   {"12", "9223372036854775808"}, {"\"train\"", "1"},
+      {"0.125", "\"0.125\""}, {"0.25", "true"}, {"\"loss\"", "\"l\""},         {"}", "}}"},
+  };
+  for (const auto& [from, to] : changes) {
+    std::string bad = line;
+    bad.replace(bad.find(from), std::string(from).size(), to);
+    INFO(bad);
+    CHECK_FALSE(parse_record(bad));
+  }
+  for (const char* text : {"", "1", "[]", "null"}) CHECK_FALSE(parse_record(text));
+}
+
+TEST_CASE("metrics: a line that is none is named, and one without its end") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "m.jsonl";
+  int64_t count = 0;
+  const auto read = [&] { read_records(path, [&](const MetricsRecord&) { ++count; }); };
+  read();
+  const std::string line = to_json(full_record());
+  put(path, line + "\n" + line + "\n");
+  read();
+  CHECK(count == 2);
+  put(path, line + "\n\n" + line + "\n");
+  CHECK(error_text(ExitCode::data, read) ==
+        path.string() + ":2: expected a line of metrics, found another text; remove the line");
+  put(path, line + "\n" + line);
+  CHECK(error_text(ExitCode::data, read) ==
+        path.string() + ":2: expected a line of metrics, found one without its end; remove the line");
+}
+
+TEST_CASE("metrics: the keys of all lines are those of a full one") {
+  std::vector<std::string> keys;
+  const auto line = nlohmann::ordered_json::parse(to_json(full_record()));
+  for (const auto& item : line.items()) keys.push_back(item.key());
+  CHECK(record_keys({"top5", "top1"}) == keys);
+  std::erase(keys, "split");
+  std::vector<std::string> named;
+  for (const auto& [name, value] : numbers_of(full_record())) named.push_back(name);
+  CHECK(named == keys);
 }
 
 TEST_CASE("metrics: records are appended, a line each") {

@@ -21,6 +21,7 @@ RunState sample() {
                 .interval_loss = 0.1 + 0.2,
                 .train_loss = 1.0 / 3,
                 .loss_scale = 65536,
+                .guard = {.rollbacks = 2, .overflows = 7, .at_smallest = 3},
                 .last = {{"loss", 0.1}, {"top1", 0.9}},
                 .best = {{"loss", 1e-300}, {"top1", 0.95}}};
   state.epoch = 1.0 / 7;

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/channels.h"
+
 namespace trainer {
 namespace {
 
@@ -92,6 +95,30 @@ std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> in
   expect_channels(inputs, 1, 5);
   expect_type(inputs, {1, 2, 3, 4}, DType::f32);
   return {inputs[0]};
+}
+
+/// With s = 1 / sqrt(variance + eps): dx = dy * gamma * s, dgamma = sum of dy * (x - mean) * s, dbeta = sum
+/// of dy. Both products with s are normalisations again, with a mean, shift or factor of 0 or 1.
+std::vector<TensorId> BatchNormInference::gradient(const Backward& backward) const {
+  const TensorId dy = backward.dy[0], gamma = backward.x(1), mean = backward.x(3), variance = backward.x(4);
+  const Shape channels = backward.shape(1);
+  auto filled = [&](const char* name, double value) {
+    return backward.build.program().persistent(
+        fmt::format("{}.{}", name, channels[0]), {channels, DType::f32}, Role::constant,
+        {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}});
+  };
+  const TensorId zeros = filled("zeros", 0);
+  std::vector<TensorId> gradients(5, kNone);
+  if (backward.wanted[0])
+    gradients[0] = backward.build.emit<BatchNormInference>({dy, gamma, zeros, zeros, variance}, eps);
+  if (backward.wanted[1]) {
+    const TensorId x = backward.build.emit<BatchNormInference>(
+        {backward.x(0), filled("ones", 1), zeros, mean, variance}, eps);
+    const TensorId products = backward.build.emit<Binary>({dy, x}, Binary::Kind::mul);
+    gradients[1] = backward.build.emit<AddChannelsBackward>({products});
+  }
+  if (backward.wanted[2]) gradients[2] = backward.build.emit<AddChannelsBackward>({dy});
+  return gradients;
 }
 
 double BatchNormInference::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {

@@ -43,13 +43,14 @@ class BatchNormBackward final : public Operation {
   const bool relu, residual;
 };
 
-/// The same with statistics that are given: x, gamma, beta, mean, variance -> y. No gradient.
+/// The same with statistics that are given, which get no gradient: x, gamma, beta, mean, variance -> y.
 class BatchNormInference final : public Operation {
  public:
   explicit BatchNormInference(double epsilon) : eps(epsilon) {}
   std::string_view name() const override { return "batch_norm_inference"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
   InputType input_type(size_t input) const override {
     return input == 0 ? InputType::widest : InputType::f32;
   }

@@ -12,6 +12,8 @@ std::string Blend::attributes() const {
 std::vector<TensorSpec> Blend::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs[0] == inputs[1], fmt::format("expected two tensors of one shape, got {} and {}",
                                              to_string(inputs[0].shape), to_string(inputs[1].shape)));
+  expect(inputs.size() == 2 || inputs[2] == TensorSpec{{1}, DType::f32},
+         "needs one number that says whether to skip");
   return {inputs[0]};
 }
 

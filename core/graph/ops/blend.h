@@ -5,7 +5,8 @@
 
 namespace trainer {
 
-/// old, fresh of one shape -> old + share * (scale * fresh - old): a running average.
+/// old, fresh of one shape, skip (1) or absent -> old + share * (scale * fresh - old): a running average.
+/// Where skip is not 0 it is old, whatever fresh holds.
 class Blend final : public Operation {
  public:
   explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}
@@ -13,7 +14,7 @@ class Blend final : public Operation {
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t, size_t) const override { return true; }
+  bool in_place(size_t input, size_t) const override { return input < 2; }
 
   const double share, scale;
 };

@@ -60,7 +60,8 @@ std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   if (backward.wanted[0]) {
     gradients[0] = backward.build.emit<Conv2dBackwardData>({dy, backward.x(1)}, geometry, backward.shape(0));
   }
-  const bool bias = backward.x(2) != kNone;
+  const bool bias = backward.wanted[2];
+  if (!backward.wanted[1] && !bias) return gradients;
   const auto op = std::make_shared<Conv2dBackwardWeights>(geometry, backward.shape(1), bias);
   const std::vector<TensorId> dw = backward.build.emit_all(op, {backward.x(0), dy});
   gradients[1] = dw[0];

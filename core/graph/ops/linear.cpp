@@ -35,7 +35,8 @@ std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   if (backward.wanted[0]) {
     gradients[0] = backward.build.emit<LinearBackwardData>({dy, backward.x(1)}, backward.shape(0));
   }
-  const bool bias = backward.x(2) != kNone;
+  const bool bias = backward.wanted[2];
+  if (!backward.wanted[1] && !bias) return gradients;
   const std::vector<TensorId> dw =
       backward.build.emit_all(std::make_shared<LinearBackwardWeights>(bias), {backward.x(0), dy});
   gradients[1] = dw[0];

@@ -46,12 +46,13 @@ std::vector<TensorSpec> MultiplyBy::infer(std::span<const TensorSpec> inputs) co
 }
 
 std::string UpdateLossScale::attributes() const {
-  return fmt::format("growth={} backoff={} interval={}", scaling.growth, scaling.backoff, scaling.interval);
+  return fmt::format("growth={} backoff={} interval={} smallest={}", scaling.growth, scaling.backoff,
+                     scaling.interval, scaling.smallest);
 }
 
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 4 && inputs[0] == kScalar && inputs[1] == kCounter && inputs[2] == kCounter &&
-             inputs[3] == kScalar,
+  expect(inputs.size() >= 4 && inputs[0] == kScalar && inputs[1] == kCounter && inputs[2] == kCounter &&
+             inputs[3] == kScalar && (inputs.size() == 4 || inputs[4] == kScalar),
          "takes a scale, two counters and what was found");
   return {kScalar, kCounter, kCounter};
 }

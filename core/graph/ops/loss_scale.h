@@ -9,9 +9,9 @@ namespace trainer {
 
 /// How the factor of the loss changes, as PyTorch's GradScaler (Micikevicius et al., "Mixed Precision
 /// Training", ICLR 2018): times `growth` after `interval` good steps in a row, times `backoff` after a step
-/// that was skipped.
+/// that was skipped, but not below `smallest`: a gradient that overflows there has another cause.
 struct LossScaling {
-  double initial = 65536, growth = 2, backoff = 0.5;
+  double initial = 65536, growth = 2, backoff = 0.5, smallest = 1;
   int64_t interval = 2000;
 };
 
@@ -43,8 +43,9 @@ class MultiplyBy final : public Operation {
   bool in_place(size_t input, size_t) const override { return input == 0; }
 };
 
-/// scale (1), good steps i32 (1), skipped steps i32 (1), found (1) -> the first three after this step. The
-/// scale grows no further than f32 reaches.
+/// scale (1), good steps i32 (1), skipped steps i32 (1), found (1), held (1) or absent -> the first three
+/// after this step. The scale grows no further than f32 reaches. Where held is not 0 all three stay: the step
+/// was skipped for a reason that no scale would mend.
 class UpdateLossScale final : public Operation {
  public:
   explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/trained_network.h"
+#include "core/recipe/feed.h"
+#include "core/train/evaluation.h"
+
+namespace trainer {
+namespace {
+
+/// Names in the order in which training reports them.
+std::vector<std::string> names_of(const Job& job) {
+  std::vector<std::string> names{"loss"};
+  names.insert(names.end(), job.settings.metrics.begin(), job.settings.metrics.end());
+  const size_t count = names.size();
+  for (size_t i = 0; job.averages && i < count; ++i) names.push_back("ema_" + names[i]);
+  return names;
+}
+
+void print_json(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
+  nlohmann::ordered_json report;
+  for (const std::string& name : names_of(job)) report[name] = found[name];
+  report["samples"] = job.settings.validation_samples;
+  report["weights"] = weights;
+  fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void print_line(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
+  std::string text = "validation";
+  for (const std::string& name : names_of(job)) text += fmt::format(" {} {:.4f}", name, found[name]);
+  fmt::print("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, weights);
+}
+
+}  // namespace
+
+int eval_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  if (!has_split(recipe->data, Split::val)) {
+    fail_at(recipe->origin_of("data.val"),
+            "names no samples to evaluate on; set it, or data.val_fraction to set some of data.train aside");
+  }
+  require_data(*recipe, Split::val);
+  TrainedNetwork network(*recipe, Purpose::evaluate);
+  const Job& job = network.job();
+  const Feed feed = open_feed(*recipe, job, network.backend(), Split::val, "");
+  Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples, job.averages);
+  std::map<std::string, double> found = *evaluation.run([] { return false; });
+  for (const UnreadableSample& sample : feed.source->take_unreadable())
+    fmt::print(stderr, "warning: {}: {}; the next readable sample took its place\n", sample.name,
+               sample.reason);
+  (arguments.json ? print_json : print_line)(job, found, network.files().model.string());
+  return 0;
+}
+
+}  // namespace trainer

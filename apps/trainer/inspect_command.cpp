@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/inspection.h"
+#include "core/base/units.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+int64_t elements(const FileInspection& file) {
+  int64_t count = 0;
+  for (const StoredTensor& tensor : file.tensors) count += numel(tensor.shape);
+  return count;
+}
+
+const char* verdict(const std::string& problem) {
+  return problem.empty() ? "whole" : "NOT WHOLE";
+}
+
+Json& add_verdict(Json& json, const std::string& problem) {
+  json["whole"] = problem.empty();
+  if (!problem.empty()) json["problem"] = problem;
+  return json;
+}
+
+Json json_of(const FileInspection& file) {
+  Json json = {{"kind", "safetensors"}, {"path", file.path.string()}, {"bytes", file.bytes}};
+  add_verdict(json, file.problem);
+  if (!file.metadata.empty()) json["metadata"] = file.metadata;
+  json["tensors"] = Json::array();
+  for (const StoredTensor& tensor : file.tensors) {
+    json["tensors"].push_back({{"name", tensor.name},
+                               {"dtype", tensor.dtype},
+                               {"shape", tensor.shape},
+                               {"bytes", tensor.end - tensor.begin}});
+  }
+  return json;
+}
+
+Json json_of(const CheckpointInspection& checkpoint) {
+  Json json = {{"kind", "checkpoint"}, {"path", checkpoint.path.string()}};
+  if (checkpoint.manifest) json["step"] = checkpoint.manifest->step;
+  add_verdict(json, checkpoint.problem);
+  json["files"] = Json::array();
+  for (const auto& [expected, problem] : checkpoint.files) {
+    Json file = {{"name", expected.name},
+                 {"bytes", expected.bytes},
+                 {"xxh3", fmt::format("{:016x}", expected.checksum)}};
+    json["files"].push_back(add_verdict(file, problem));
+  }
+  const Json state = Json::parse(checkpoint.state, nullptr, false);
+  if (!state.is_discarded()) json["state"] = state;
+  return json;
+}
+
+Json json_of(const RunInspection& run) {
+  Json json = {{"kind", "run"}, {"path", run.path.string()}};
+  if (run.overview) {
+    json["state"] = to_string(run.overview->state);
+    json["step"] = run.overview->step;
+    if (run.overview->steps) json["steps"] = *run.overview->steps;
+  }
+  json["checkpoints"] = json["weights"] = Json::array();
+  for (const CheckpointInspection& checkpoint : run.checkpoints)
+    json["checkpoints"].push_back(json_of(checkpoint));
+  for (const FileInspection& file : run.weights) json["weights"].push_back(json_of(file));
+  return json;
+}
+
+void print(const FileInspection& file) {
+  fmt::print("{}: safetensors, {} tensors, {} elements, {}, {}\n", file.path.string(), file.tensors.size(),
+             elements(file), human_bytes(file.bytes), verdict(file.problem));
+  for (const auto& [key, text] : file.metadata) fmt::print("  {}: {}\n", key, text);
+  if (file.tensors.empty()) return;  // as one that is not whole
+  size_t name_width = 6, shape_width = 5;
+  for (const StoredTensor& tensor : file.tensors) {
+    name_width = std::max(name_width, tensor.name.size());
+    shape_width = std::max(shape_width, shape_text(tensor.shape).size());
+  }
+  fmt::print("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", "tensor", name_width, "type", "shape", shape_width,
+             "bytes");
+  for (const StoredTensor& tensor : file.tensors) {
+    fmt::print("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", tensor.name, name_width, tensor.dtype,
+               shape_text(tensor.shape), shape_width, tensor.end - tensor.begin);
+  }
+}
+
+/// Every single value under its dotted path; long lists and texts only by their size.
+void print_values(const Json& json, const std::string& path) {
+  constexpr size_t kMostItems = 16, kMostCharacters = 80;
+  if (json.is_object() && json.size() <= kMostItems) {
+    for (const auto& [key, value] : json.items()) print_values(value, path.empty() ? key : path + "." + key);
+    return;
+  }
+  std::string text = json.is_string() ? json.get<std::string>() : json.dump();
+  if (json.is_structured() && (json.size() > kMostItems || text.size() > kMostCharacters))
+    text = fmt::format("({} entries)", json.size());
+  if (text.size() > kMostCharacters || text.find('\n') != std::string::npos)
+    text = fmt::format("({} lines)", 1 + std::ranges::count(text, '\n'));
+  fmt::print("    {}: {}\n", path, text);
+}
+
+void print(const CheckpointInspection& checkpoint) {
+  fmt::print("{}: checkpoint, ", checkpoint.path.string());
+  if (checkpoint.manifest) {
+    fmt::print("step {}, {} files, {}, ", checkpoint.manifest->step, checkpoint.files.size(),
+               human_bytes(checkpoint.manifest->bytes()));
+  }
+  fmt::print("{}\n", verdict(checkpoint.problem));
+  for (const auto& [expected, problem] : checkpoint.files) {
+    fmt::print("  {:<22} {:>14}  {:016x}  {}\n", expected.name, expected.bytes, expected.checksum,
+               verdict(problem));
+  }
+  const Json state = Json::parse(checkpoint.state, nullptr, false);
+  if (state.is_discarded()) return;
+  fmt::print("  {}\n", kStateFile);
+  print_values(state, "");
+}
+
+void print(const RunInspection& run) {
+  fmt::print("{}: ", run.path.string());
+  if (run.overview) {
+    fmt::print("run, {}, step {}", to_string(run.overview->state), run.overview->step);
+    if (run.overview->steps) fmt::print("/{}", *run.overview->steps);
+    fmt::print(", ");
+  }
+  fmt::print("{} checkpoints\n", run.checkpoints.size());
+  for (const CheckpointInspection& checkpoint : run.checkpoints) {
+    const int64_t bytes = checkpoint.manifest ? checkpoint.manifest->bytes() : 0;
+    fmt::print("  {}  {:>10}  {}\n", checkpoint.path.filename().string(), human_bytes(bytes),
+               verdict(checkpoint.problem));
+  }
+  for (const FileInspection& file : run.weights) {
+    fmt::print("  {}  {} tensors, {} elements, {}, {}\n", file.path.filename().string(), file.tensors.size(),
+               elements(file), human_bytes(file.bytes), verdict(file.problem));
+  }
+}
+
+/// The first, or empty.
+std::string problem_of(const FileInspection& file) {
+  return file.problem;
+}
+std::string problem_of(const CheckpointInspection& checkpoint) {
+  return checkpoint.problem;
+}
+std::string problem_of(const RunInspection& run) {
+  for (const CheckpointInspection& checkpoint : run.checkpoints)
+    if (!checkpoint.problem.empty()) return checkpoint.problem;
+  for (const FileInspection& file : run.weights)
+    if (!file.problem.empty()) return file.problem;
+  return "";
+}
+
+/// Exit 65 where something is not whole, which the report as JSON says itself.
+template <class Inspection>
+int report(const Inspection& inspection, bool as_json) {
+  const std::string problem = problem_of(inspection);
+  if (as_json) {
+    // A path need not be UTF-8, JSON must.
+    fmt::print("{}\n", json_of(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
+    return static_cast<int>(problem.empty() ? ExitCode::done : ExitCode::data);
+  }
+  print(inspection);
+  if (!problem.empty()) throw Error(ExitCode::data, problem);
+  return 0;
+}
+
+}  // namespace
+
+int inspect_command(const Arguments& arguments) {
+  const std::filesystem::path path = arguments.path;
+  if (!std::filesystem::is_directory(path)) return report(inspect_file(path), arguments.json);
+  if (is_checkpoint(path)) return report(inspect_checkpoint(path), arguments.json);
+  return report(inspect_run(path), arguments.json);
+}
+
+}  // namespace trainer

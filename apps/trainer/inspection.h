@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/storage/checkpoint.h"
+#include "core/storage/safetensors.h"
+#include "core/train/run_list.h"
+
+namespace trainer {
+
+/// A safetensors file. `problem` is why it is not whole, and empty where it is.
+struct FileInspection {
+  std::filesystem::path path;
+  int64_t bytes = 0;
+  std::vector<StoredTensor> tensors;  ///< in the order of their data
+  StoredMetadata metadata;
+  std::string problem;
+};
+
+/// A checkpoint with all its bytes read.
+struct CheckpointInspection {
+  struct File {
+    CheckpointFile expected;
+    std::string problem;
+  };
+  std::filesystem::path path;
+  std::optional<Manifest> manifest;
+  std::vector<File> files;  ///< those of the manifest
+  std::string state;        ///< the text of state.json, where that is whole
+  std::string problem;      ///< the first
+};
+
+/// A run's directory, or one of checkpoints alone.
+struct RunInspection {
+  std::filesystem::path path;
+  std::optional<RunOverview> overview;
+  std::vector<CheckpointInspection> checkpoints;  ///< the newest first
+  std::vector<FileInspection> weights;            ///< those that the run leaves in the end
+};
+
+/// A file beside a manifest is compared with that too. Throws Error (exit 74) where it cannot be read.
+FileInspection inspect_file(const std::filesystem::path& path);
+CheckpointInspection inspect_checkpoint(const std::filesystem::path& path);
+RunInspection inspect_run(const std::filesystem::path& path);
+
+/// Whether a directory is taken for a checkpoint, damaged or not; else for a run. Throws Error (exit 65)
+/// where it is neither.
+bool is_checkpoint(const std::filesystem::path& directory);
+
+}  // namespace trainer

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/trained_network.h"
+#include "core/data/picture_files.h"
+#include "core/recipe/feed.h"
+#include "core/storage/atomic_file.h"
+#include "core/train/prediction.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What to predict, and what is known of its classes.
+struct Samples {
+  std::unique_ptr<DataSource> source;
+  std::vector<std::string> class_names;  ///< may be empty, or shorter than the network's classes
+  bool is_labelled = false;
+};
+
+/// Whoever reads the standard output has gone.
+struct ReaderGone {};
+
+/// Samples that cannot be read, by number. Filled while batches are made.
+class Unreadable {
+ public:
+  void add(int64_t index, const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    reasons_[index] = reason;
+  }
+  std::string reason(int64_t index) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = reasons_.find(index);
+    return found == reasons_.end() ? "" : found->second;
+  }
+  size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return reasons_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<int64_t, std::string> reasons_;
+};
+
+void require_classes(const Recipe& recipe, const Program& program) {
+  const Shape& output = logits_shape(program);
+  if (output.size() == 2) return;
+  fail_at(recipe.origin_of("model"),
+          fmt::format("predict gives one class for each picture; the network's output {} has {}",
+                      to_string(output), output.size() == 4 ? "one for each pixel" : "another form"));
+}
+
+/// Pictures in files, of any size where the transforms make them the network's; otherwise of its own.
+std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
+  Shape shape = recipe.model.input;
+  if (shape[0] != 1 && shape[0] != 3) {
+    fail_at(
+        recipe.origin_of("model.input"),
+        fmt::format("pictures have 1 or 3 channels, the network takes {}; predict a split of the recipe's "
+                    "data (--split)",
+                    shape[0]));
+  }
+  Diagnostics ignored;
+  const Shape any{shape[0], -1, -1};
+  if (TransformChain(recipe.data.eval_transform, any, ignored).output_shape() == shape && ignored.ok())
+    shape = any;
+  return open_picture_files(picture_files(words), shape, recipe.data.max_pixels);
+}
+
+Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
+  const Program program = forward_program(recipe, Purpose::predict);
+  require_classes(recipe, program);
+  if (!arguments.inputs.empty())
+    return {open_files(recipe, arguments.inputs), known_class_names(recipe.data), false};
+  const Split split = arguments.split == "train" ? Split::train : Split::val;
+  if (!has_split(recipe.data, split)) {
+    throw Error(ExitCode::usage,
+                fmt::format("the recipe has no data.{}: name pictures or folders, or --split {}",
+                            split == Split::val ? "val" : "train", split == Split::val ? "train" : "val"));
+  }
+  require_data(recipe, split);
+  Samples samples{open_stored(recipe.data, source_request(recipe, program, split)), {}, true};
+  samples.class_names = samples.source->class_names();
+  return samples;
+}
+
+/// Writes the objects of a pass, one line each.
+class Report {
+ public:
+  Report(const Samples& samples, const Arguments& arguments, const Unreadable& unreadable)
+      : samples_(samples), arguments_(arguments), unreadable_(unreadable) {}
+
+  std::string batch_lines(const Batch& batch, const Prediction& prediction, int64_t rows) {
+    std::string text;
+    for (int64_t row = 0; row < batch.real; ++row) {
+      Json line = sample(batch.step * rows + row, batch.labels[row], prediction.logits(row));
+      text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
+    return text;
+  }
+
+  int64_t not_finite() const { return not_finite_; }
+
+ private:
+  Json sample(int64_t index, int32_t label, std::span<const float> logits) {
+    Json line;
+    const std::string file = samples_.source->sample_file(index);
+    if (file.empty()) {
+      line["sample"] = index;
+    } else {
+      line["file"] = file;
+    }
+    if (const std::string reason = unreadable_.reason(index); !reason.empty()) {
+      line["error"] = reason;
+      return line;
+    }
+    if (samples_.is_labelled) line["label"] = label;
+    const bool is_finite =
+        std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
+    if (is_finite) {
+      add_classes(line, logits);
+    } else {
+      line["error"] = "the network's output is not finite";
+      ++not_finite_;
+    }
+    return line;
+  }
+
+  void add_classes(Json& line, std::span<const float> logits) const {
+    const std::vector<size_t> classes = largest(logits, static_cast<size_t>(arguments_.top));
+    const std::vector<double> shares = probabilities(logits);
+    line["class"] = classes[0];
+    if (classes[0] < samples_.class_names.size()) line["name"] = samples_.class_names[classes[0]];
+    if (arguments_.all) {
+      line["probabilities"] = shares;
+      return;
+    }
+    line["probabilities"] = Json::array();
+    for (const size_t c : classes) line["probabilities"].push_back(Json::array({c, shares[c]}));
+  }
+
+  const Samples& samples_;
+  const Arguments& arguments_;
+  const Unreadable& unreadable_;
+  int64_t not_finite_ = 0;
+};
+
+void write_to_output(std::span<const std::byte> bytes) {
+  const int error = write_all(STDOUT_FILENO, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (error == EPIPE) throw ReaderGone{};
+  if (error != 0) throw io_error("the standard output", "write", error);
+}
+
+}  // namespace
+
+int predict_command(const Arguments& arguments) {
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const Samples samples = open_samples(*recipe, arguments);
+  TrainedNetwork network(*recipe, Purpose::predict, samples.source->size());
+  Unreadable unreadable;
+  const auto pipeline =
+      open_pass(*recipe, network.job().program, network.backend(), *samples.source,
+                [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
+  Prediction prediction(network.executable(), *pipeline);
+  Report report(samples, arguments, unreadable);
+  const auto write_all_lines = [&](const ByteSink& sink) {
+    while (const Batch* batch = prediction.next()) {
+      const std::string text = report.batch_lines(*batch, prediction, recipe->training.micro_batch());
+      sink(std::as_bytes(std::span(text)));
+    }
+  };
+  try {
+    if (arguments.out.empty()) {
+      write_all_lines(write_to_output);
+    } else {
+      write_atomically(arguments.out, write_all_lines);
+    }
+  } catch (const ReaderGone&) {
+    return 0;
+  }
+  const auto failed = [&](ExitCode code, size_t count, const std::string& what) {
+    fmt::print(stderr, "trainer: error: {} of {} samples {}; their lines say why\n", count,
+               samples.source->size(), what);
+    return static_cast<int>(code);
+  };
+  if (report.not_finite() > 0)
+    return failed(ExitCode::internal, static_cast<size_t>(report.not_finite()), "have no finite output");
+  if (unreadable.count() > 0) return failed(ExitCode::data, unreadable.count(), "could not be read");
+  return 0;
+}
+
+}  // namespace trainer

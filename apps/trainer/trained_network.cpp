@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/trained_network.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "apps/trainer/devices.h"
+#include "apps/trainer/start.h"
+#include "core/train/tuning_file.h"
+#include "core/train/weights.h"
+
+namespace trainer {
+namespace {
+
+TrainedFiles weights_of(const Recipe& recipe) {
+  if (recipe.run.resume == "never") {
+    fail_at(recipe.origin_of("run.resume"),
+            "never leaves no weights to use; leave it at auto, or name a run's directory, one of its "
+            "checkpoints or a .safetensors file");
+  }
+  if (const auto path = recipe.run.resume_path()) return find_trained(*path);
+  const std::string directory = recipe.output_directory();
+  if (!std::filesystem::exists(directory)) {
+    throw Error(
+        ExitCode::data,
+        fmt::format("{}: the recipe has not been trained here, its run's directory is not there; train "
+                    "it, or name trained weights: run.resume=PATH",
+                    directory));
+  }
+  return find_trained(directory);
+}
+
+/// What the run that the weights are from was saved with: its threads, micro-batch and algorithms make the
+/// same bits again.
+Start start_of(const TrainedFiles& files) {
+  Start start;
+  if (!files.run.empty()) start.from = newest_checkpoint(checkpoint_root(files.run), [](const auto&) {});
+  return start;
+}
+
+/// The algorithms that a run has kept.
+Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& start) {
+  if (!recipe.runtime.autotune || files.run.empty()) return {};
+  if (start.from) return {.fastest = start.from->state.algorithms};
+  return load_tuning(files.run / kTuningFile);
+}
+
+}  // namespace
+
+TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows)
+    : files_(weights_of(recipe)) {
+  const Start start = start_of(files_);
+  tuning_ = tuning_of(recipe, files_, start);
+  backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
+  for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: passed over: {}\n", text);
+  set_precision(recipe, *backend_);
+  keep_micro_batch(recipe, start);
+  std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
+  // What fits into memory is what training takes: over batches of another size sums have other last bits.
+  if (rows && !rows->count) make_fitting_job(recipe, *backend_);
+  if (most_rows && *most_rows < recipe.training.micro_batch()) rows = AutoCount{*most_rows};
+  const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
+  job_ = make_job(recipe, *backend_, {.purpose = purpose, .averages = averages});
+  require_memory(recipe, *backend_, job_);
+  executable_ = std::make_unique<Executable>(job_.plan, *backend_, recipe.runtime.cuda_graph);
+  initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
+  load_weights(*executable_, files_.model);
+  if (averages) load_averages(*executable_, files_.averages);
+}
+
+}  // namespace trainer

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/engine/tuning.h"
+#include "core/recipe/job.h"
+#include "core/train/trained_files.h"
+
+namespace trainer {
+
+/// A recipe's network with the weights that run.resume means, on its device, ready to be run forward.
+class TrainedNetwork {
+ public:
+  /// With `most_rows` the micro-batch, which is set in `recipe`, is no larger than that. Throws Error.
+  TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
+  TrainedNetwork(const TrainedNetwork&) = delete;
+  TrainedNetwork& operator=(const TrainedNetwork&) = delete;
+
+  const TrainedFiles& files() const { return files_; }
+  Backend& backend() { return *backend_; }
+  const Job& job() const { return job_; }
+  Executable& executable() { return *executable_; }
+
+ private:
+  TrainedFiles files_;
+  Tuning tuning_;
+  std::unique_ptr<Backend> backend_;
+  Job job_;
+  std::unique_ptr<Executable> executable_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// old, fresh of one shape, skip (1) -> fresh, or old where skip is not 0; no number of the other is looked
+/// at. It has no gradient rule: it stands only in updates.
+class Keep final : public Operation {
+ public:
+  std::string_view name() const override { return "keep"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t) const override { return input < 2; }
+};
+
+}  // namespace trainer

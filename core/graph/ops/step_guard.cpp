@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/step_guard.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+const TensorSpec kScalar{{1}, DType::f32}, kCounter{{1}, DType::i32};
+
+bool absent_or(const TensorSpec& spec, const TensorSpec& expected) {
+  return spec.shape.empty() || spec == expected;
+}
+
+}  // namespace
+
+TensorId guard_skipped(Program& program) {
+  return program.persistent("guard.skipped", kCounter, Role::optimizer, {});
+}
+TensorId guard_in_a_row(Program& program) {
+  return program.persistent("guard.in_a_row", kCounter, Role::optimizer, {});
+}
+TensorId guard_window(Program& program, const SpikeLimit& limit) {
+  return program.persistent("guard.window", {{limit.window}, DType::f32}, Role::optimizer, {});
+}
+TensorId guard_accepted(Program& program) {
+  return program.persistent("guard.accepted", kCounter, Role::optimizer, {});
+}
+TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
+  return program.persistent(kGuardSkipSteps, {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32},
+                            Role::optimizer,
+                            {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = guards.skip_steps});
+}
+
+std::string StepGuard::attributes() const {
+  std::string text = sigmas > 0 ? fmt::format("sigmas={}", sigmas) : "";
+  if (scaled) text += text.empty() ? "scaled" : " scaled";
+  return text;
+}
+
+std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == kInputs, "takes a loss, what was found, and what guards keep");
+  expect(inputs[kLoss] == kScalar && absent_or(inputs[kFound], kScalar), "needs numbers of one element");
+  const TensorSpec& pairs = inputs[kSkipSteps];
+  expect(pairs.shape.empty() || (pairs.dtype == DType::i32 && pairs.shape.size() == 1 &&
+                                 pairs.shape[0] % 2 == 0 && !inputs[kSteps].shape.empty()),
+         "needs pairs of steps, and the steps so far");
+  const TensorSpec& window = inputs[kWindow];
+  expect(window.shape.empty() || (window.dtype == DType::f32 && window.shape.size() == 1 && sigmas > 0 &&
+                                  !inputs[kAccepted].shape.empty()),
+         "needs a window of losses, their number, and a limit");
+  for (const size_t i : {size_t{kSteps}, size_t{kAccepted}, size_t{kSkipped}, size_t{kInARow}}) {
+    expect(absent_or(inputs[i], kCounter), "needs counters");
+  }
+  return {kScalar, kScalar, kCounter, window.shape.empty() ? kScalar : window, kCounter, kCounter, kCounter};
+}
+
+}  // namespace trainer

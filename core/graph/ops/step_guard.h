@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "core/base/host_device.h"
+#include "core/base/math.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// Why a step changes nothing: it was on the list of such steps; its loss or a gradient is not finite; its
+/// loss lies far above those before. Programs put the number out, so it stays what it is.
+enum class SkipReason : int32_t { none = 0, told = 1, loss = 2, gradients = 3, spike = 4 };
+
+/// A loss is a spike where it lies more than `sigmas` standard deviations above the mean of the last `window`
+/// losses of steps that were not skipped. Before half of them are there, none is.
+struct SpikeLimit {
+  double sigmas = 6;
+  int64_t window = 128;
+
+  static TRAINER_HD int64_t fewest(int64_t window) { return window / 2 > 2 ? window / 2 : 2; }
+
+  /// `squares` is the sum of the squared distances of `count` losses from their mean. A deviation counts as
+  /// no smaller than what rounding to f32 leaves of equal losses.
+  static TRAINER_HD bool is_spike(double sigmas, double loss, double mean, double squares, int64_t count) {
+    constexpr double kRounding = 1e-6;
+    const double least = kRounding * (mean < 0 ? -mean : mean);
+    const double deviation = math::sqrt(squares / static_cast<double>(count - 1));
+    return loss - mean > sigmas * (deviation > least ? deviation : least);
+  }
+};
+
+/// What a training step is guarded against.
+struct StepGuards {
+  bool loss = false;  ///< a step whose loss is not finite changes nothing
+  bool counts =
+      false;  ///< nor one whose gradients are not; the run goes on, and its skipped steps are counted
+  std::optional<SpikeLimit> spike;  ///< only where it counts
+  std::vector<float> skip_steps;    ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
+};
+
+/// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that
+/// were not told, i32 (1); the last losses f32 (window) and how many losses there have been i32 (1); the
+/// pairs of steps to skip, i32. They are no weights, and are not averaged.
+TensorId guard_skipped(Program& program);
+TensorId guard_in_a_row(Program& program);
+TensorId guard_window(Program& program, const SpikeLimit& limit);
+TensorId guard_accepted(Program& program);
+TensorId guard_skip_steps(Program& program, const StepGuards& guards);
+constexpr const char* kGuardSkipSteps = "guard.skip_steps";
+
+/// The loss of a step of micro-batches, f32 (1), summed over its runs.
+constexpr const char* kStepLoss = "guard.loss";
+
+/// Decides whether a step changes anything. Inputs: loss (1), found (1) (not 0: a gradient is not finite),
+/// steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses (window), losses so far,
+/// skipped steps and skipped steps in a row i32 (1); all but the loss may be absent. Outputs: skip (1), held
+/// (1) (skip, but for gradients that a smaller scale of the loss would mend), SkipReason i32 (1), and the
+/// last four inputs after this step.
+class StepGuard final : public Operation {
+ public:
+  enum Input : size_t { kLoss, kFound, kSteps, kSkipSteps, kWindow, kAccepted, kSkipped, kInARow, kInputs };
+  enum Output : size_t { kSkip, kHeld, kReason, kFirstState };
+  static constexpr size_t kStates = 4;  ///< from kWindow on, and from kFirstState on
+
+  /// With `scaled` a gradient that is not finite is the business of the loss's scale.
+  StepGuard(double many_sigmas, bool scales_loss) : sigmas(many_sigmas), scaled(scales_loss) {}
+  std::string_view name() const override { return "step_guard"; }
+  std::string attributes() const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t input, size_t output) const override {
+    return input >= kWindow && input - kWindow + kFirstState == output;
+  }
+
+  const double sigmas;
+  const bool scaled;
+};
+
+/// What a StepGuard says of a step, and how its counters go on.
+struct StepVerdict {
+  SkipReason reason = SkipReason::none;
+  bool skip = false;
+
+  TRAINER_HD bool held() const { return reason != SkipReason::none; }
+  TRAINER_HD int32_t skipped(int32_t before) const { return before + (held() ? 1 : 0); }
+  /// A step that was told says nothing about the run.
+  TRAINER_HD int32_t in_a_row(int32_t before) const {
+    if (reason == SkipReason::told) return before;
+    if (reason == SkipReason::none) return skip ? before : 0;
+    return before + 1;
+  }
+
+  static TRAINER_HD StepVerdict of(bool told, bool finite_loss, bool found, bool spike, bool scaled) {
+    if (told) return {SkipReason::told, true};
+    if (!finite_loss) return {SkipReason::loss, true};
+    if (found && !scaled) return {SkipReason::gradients, true};
+    if (spike) return {SkipReason::spike, true};
+    return {SkipReason::none, found};
+  }
+};
+
+}  // namespace trainer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// Whether each tensor is a parameter that training changes, or is computed from one within the entry: no
+/// other gets a gradient.
+std::vector<bool> depends_on_trained(const Program& program, const Entry& entry);
+
+}  // namespace trainer

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/guards.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/keep.h"
+#include "core/graph/ops/optimizer_steps.h"
+#include "core/graph/ops/step_guard.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// guard.loss := loss on the first run, guard.loss + loss on the others.
+void sum_loss(Program& program, Entry& entry, bool first) {
+  const TensorId sum = program.persistent(kStepLoss, {{1}, DType::f32}, Role::gradient_sum, {});
+  const auto loss = std::find_if(entry.outputs.begin(), entry.outputs.end(),
+                                 [](const NamedTensor& output) { return output.name == "loss"; });
+  if (loss == entry.outputs.end()) throw std::logic_error("entry " + entry.name + " has no loss");
+  const TensorId value = loss->tensor;
+  Builder build(program, entry);
+  build.set_phase(Phase::backward);
+  build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
+}
+
+/// A running statistic as the entry's forward part moves it.
+struct Statistic {
+  TensorId state = kNone;
+  Node blend;
+};
+
+bool assigns(const Node& node) {
+  return dynamic_cast<const Assign*>(node.op.get()) != nullptr;
+}
+
+/// Those of the entry, in order.
+std::vector<Statistic> statistics_of(const Program& program, const Entry& entry) {
+  std::vector<Statistic> found;
+  for (const Node& node : entry.nodes) {
+    if (!assigns(node) || node.phase != Phase::forward) continue;
+    if (program.tensor(node.inputs[0]).role != Role::state) continue;
+    const auto made = std::find_if(entry.nodes.begin(), entry.nodes.end(), [&](const Node& candidate) {
+      return !candidate.outputs.empty() && candidate.outputs[0] == node.inputs[1];
+    });
+    if (made == entry.nodes.end() || dynamic_cast<const Blend*>(made->op.get()) == nullptr)
+      throw std::logic_error("the forward part changes " + program.tensor(node.inputs[0]).name +
+                             " in a way that cannot be put off");
+    found.push_back({node.inputs[0], *made});
+  }
+  return found;
+}
+
+/// Where one entry does everything, statistics move at its end, by what the forward part has found.
+void put_off(Program& program, Entry& entry, TensorId skip) {
+  const std::vector<Statistic> statistics = statistics_of(program, entry);
+  for (const Statistic& each : statistics) {
+    std::erase_if(entry.nodes, [&](const Node& node) {
+      const bool blends = !node.outputs.empty() && node.outputs[0] == each.blend.outputs[0];
+      return blends || (assigns(node) && node.inputs[0] == each.state && node.phase == Phase::forward);
+    });
+  }
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  for (const Statistic& each : statistics) {
+    build.set_origin(each.blend.origin);
+    const auto value = build.emit_all(each.blend.op, {each.blend.inputs[0], each.blend.inputs[1], skip});
+    build.assign(each.state, value[0]);
+  }
+}
+
+/// With micro-batches each moves the statistics that the one before has left. What they were before the step
+/// is kept, and comes back where the step is skipped.
+void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
+  Entry copies{.name = "", .nodes = {}, .outputs = {}, .gradients = {}};
+  Builder keep(program, copies), build(program, update);
+  build.set_phase(Phase::update);
+  for (const Statistic& each : statistics_of(program, first)) {
+    const Tensor statistic = program.tensor(each.state);
+    const TensorId before =
+        program.persistent(statistic.name + ".before", statistic.spec, Role::gradient_sum, {});
+    keep.set_origin(each.blend.origin);
+    keep.assign(before, each.state);
+    build.set_origin(each.blend.origin);
+    build.assign(each.state, build.emit<Keep>({before, each.state, skip}));
+  }
+  first.nodes.insert(first.nodes.begin(), copies.nodes.begin(), copies.nodes.end());
+}
+
+}  // namespace
+
+TensorId skip_of(const Entry& entry) {
+  for (const Node& node : entry.nodes) {
+    if (dynamic_cast<const OptimizerStep*>(node.op.get()) != nullptr)
+      return node.inputs[OptimizerStep::kSkip];
+  }
+  return kNone;
+}
+
+Pass sum_losses() {
+  auto run = [](Program& program) {
+    if (program.find_entry(entry_name::kUpdate) == nullptr) return;
+    sum_loss(program, program.entry(entry_name::kAccumulateFirst), true);
+    sum_loss(program, program.entry(entry_name::kAccumulateNext), false);
+  };
+  return {.name = "sum_losses",
+          .help = "sum the loss over the micro-batches of a step, for its guard",
+          .optional = false,
+          .run = run};
+}
+
+Pass guard_statistics() {
+  auto run = [](Program& program) {
+    Entry& updating = program.entry(updating_entry(program));
+    const TensorId skip = skip_of(updating);
+    if (skip == kNone) return;
+    if (updating.name == entry_name::kUpdate) {
+      restore(program, program.entry(entry_name::kAccumulateFirst), updating, skip);
+    } else {
+      put_off(program, updating, skip);
+    }
+  };
+  return {.name = "guard_statistics",
+          .help = "leave running statistics as they were in a step that is skipped",
+          .optional = false,
+          .run = run};
+}
+
+}  // namespace trainer

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/non_finite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "core/graph/ops/assign.h"
+
+namespace trainer {
+namespace {
+
+/// Ends a walk over an entry's nodes.
+struct WalkEnds {};
+
+template <class Word>
+int64_t first_with_all(const std::byte* bytes, int64_t count, Word exponent) {
+  for (int64_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, bytes + i * static_cast<int64_t>(sizeof word), sizeof word);
+    if ((word & exponent) == exponent) return i;
+  }
+  return -1;
+}
+
+/// The first element that is infinite or NaN, whose exponent has all bits set; -1: there is none.
+int64_t first_bad(const std::byte* bytes, int64_t count, DType dtype, int64_t element_bytes) {
+  if (element_bytes == sizeof(double)) return first_with_all(bytes, count, uint64_t{0x7FF0000000000000});
+  if (dtype == DType::f16) return first_with_all(bytes, count, uint16_t{0x7C00});
+  if (dtype == DType::bf16) return first_with_all(bytes, count, uint16_t{0x7F80});
+  return first_with_all(bytes, count, uint32_t{0x7F800000});
+}
+
+/// What the forward and backward parts change, put back at the end.
+class KeptStates {
+ public:
+  KeptStates(Executable& executable, const std::vector<size_t>& entries) : executable_(executable) {
+    const Plan& plan = executable.plan();
+    for (const size_t entry : entries) {
+      for (const PlannedNode& planned : plan.entries[entry].nodes) {
+        const Node& node = planned.node;
+        if (node.phase == Phase::update || dynamic_cast<const Assign*>(node.op.get()) == nullptr) continue;
+        const Tensor& state = plan.tensors[static_cast<size_t>(node.inputs[0])];
+        if (state.role == Role::state) values_.emplace(node.inputs[0], executable.read(node.inputs[0]));
+      }
+    }
+  }
+  ~KeptStates() {
+    for (const auto& [state, values] : values_) executable_.write(state, values);
+  }
+  KeptStates(const KeptStates&) = delete;
+  KeptStates& operator=(const KeptStates&) = delete;
+
+ private:
+  Executable& executable_;
+  std::map<TensorId, std::vector<float>> values_;
+};
+
+class Search {
+ public:
+  explicit Search(Executable& executable) : executable_(executable), plan_(executable.plan()) {
+    int64_t largest = 0;
+    for (const Placement& at : plan_.placements) largest = std::max(largest, at.bytes);
+    host_ = executable.backend().allocate_batch(largest);
+  }
+
+  /// Walks until something is found or the update begins.
+  bool walk(size_t entry) {
+    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      const auto id = static_cast<TensorId>(i);
+      if (plan_.tensors[i].role != Role::input || !reads(entry, id) || bad(id) < 0) continue;
+      const int64_t row = bad(id) / std::max<int64_t>(1, numel(spec(id).shape) / spec(id).shape[0]);
+      found_ = fmt::format("the input {}, in row {} of the batch", plan_.tensors[i].name, row + 1);
+      return true;
+    }
+    executable_.observe([this](const PlannedNode& planned, double, double) { look(planned); });
+    try {
+      executable_.run(entry);
+    } catch (const WalkEnds&) {
+    } catch (...) {
+      executable_.observe({});
+      throw;
+    }
+    executable_.observe({});
+    return found_.has_value();
+  }
+
+  const std::optional<std::string>& found() const { return found_; }
+
+ private:
+  bool reads(size_t entry, TensorId id) const {
+    for (const PlannedNode& planned : plan_.entries[entry].nodes) {
+      for (const TensorId input : planned.node.inputs) {
+        if (input == id) return true;
+      }
+    }
+    return false;
+  }
+
+  /// Throws WalkEnds where nothing more is to be seen.
+  void look(const PlannedNode& planned) {
+    const Node& node = planned.node;
+    if (node.phase == Phase::update) throw WalkEnds{};
+    for (const TensorId id : node.outputs) {
+      if (bad(id) < 0) continue;
+      found_ = culprit(node);
+      throw WalkEnds{};
+    }
+  }
+
+  /// A node whose own parameters are bad is not to blame.
+  std::string culprit(const Node& node) {
+    for (const TensorId id : node.inputs) {
+      if (id != kNone && is_persistent(tensor(id).role) && bad(id) >= 0) return tensor(id).name + " itself";
+    }
+    const std::string place = node.origin.path.empty() ? std::string(node.op->name()) : node.origin.path;
+    const std::string where = node.origin.where.line > 0 ? " (" + to_string(node.origin.where) + ")" : "";
+    if (node.phase == Phase::backward)
+      return fmt::format("the gradient of {}{}, in {}", place, where, node.op->name());
+    return fmt::format("the output of {}{}, {}", place, where, node.op->name());
+  }
+
+  int64_t bad(TensorId id) {
+    if (id == kNone || !is_floating(spec(id).dtype)) return -1;
+    Backend& backend = executable_.backend();
+    const int64_t element = backend.element_bytes(spec(id).dtype);
+    const int64_t bytes = plan_.placements[static_cast<size_t>(id)].bytes;
+    backend.fetch(host_.data(), executable_.address(id), bytes);
+    backend.wait(backend.point());
+    return first_bad(host_.data(), bytes / element, spec(id).dtype, element);
+  }
+
+  const Tensor& tensor(TensorId id) const { return plan_.tensors[static_cast<size_t>(id)]; }
+  const TensorSpec& spec(TensorId id) const { return tensor(id).spec; }
+
+  Executable& executable_;
+  const Plan& plan_;
+  Buffer host_;
+  std::optional<std::string> found_;
+};
+
+}  // namespace
+
+std::string find_non_finite(Executable& executable, int64_t micro_batches,
+                            const std::function<void()>& bind) {
+  const bool one = micro_batches == 1;
+  const size_t first = executable.entry(one ? "train_step" : "accumulate_first");
+  const size_t next = one ? first : executable.entry("accumulate_next");
+  const KeptStates kept(executable, {first, next});
+  Search search(executable);
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    bind();
+    if (!search.walk(i == 0 ? first : next)) continue;
+    return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
+  }
+  return "not seen again when the step was computed a second time";
+}
+
+}  // namespace trainer

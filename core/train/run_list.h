@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainer {
+
+/// How a run is seen from outside.
+enum class RunState {
+  finished,
+  saved,    ///< stopped with a checkpoint; the same command line goes on
+  failed,   ///< ended with an error
+  running,  ///< a process holds the directory
+  lost,     ///< neither ended nor held: killed
+};
+std::string_view to_string(RunState state);
+
+/// What the files of a run's directory tell; what they do not is absent.
+struct RunOverview {
+  std::filesystem::path directory;
+  RunState state = RunState::lost;
+  int64_t step = 0;
+  std::optional<int64_t> steps;         ///< all that there will be
+  std::string metric;                   ///< the first of the validation split, `loss` where there is no other
+  std::optional<double> best;           ///< of `metric`
+  std::optional<double> loss;           ///< of the last interval of training
+  std::optional<double> samples_per_s;  ///< median of the last intervals
+  int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds
+  std::optional<int64_t> exit_code;
+  std::string message;  ///< why it ended
+};
+
+/// Directories are searched this far below the first.
+constexpr int kRunSearchDepth = 4;
+
+/// The runs in and below a directory by their paths, those within runs left out; links are not followed.
+/// Nothing is written. Throws Error (exit 74) where the directory cannot be read.
+std::vector<RunOverview> list_runs(const std::filesystem::path& root);
+
+/// The run in this directory, or nothing where there is none.
+std::optional<RunOverview> look_at_run(const std::filesystem::path& directory);
+
+}  // namespace trainer

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// The name of the file in a run's directory.
+constexpr const char* kStatusFile = "status.json";
+
+/// What a run says of itself.
+struct RunStatus {
+  enum class State {
+    running,
+    saved,  ///< stopped with a checkpoint; the same command line goes on
+    failed,
+    finished,
+  };
+  State state = State::running;
+  int64_t step = 0, steps = 0;       ///< batches consumed, and all there will be
+  std::optional<int64_t> exit_code;  ///< of a process that has ended
+  std::string message;               ///< why it ended; empty where there is nothing to say
+  int64_t pid = 0;                   ///< of the writer
+  std::string host;                  ///< of the writer
+  int64_t updated = 0;               ///< when it was written, in Unix seconds
+};
+
+/// "running", "saved", "failed" or "finished".
+std::string_view to_string(RunStatus::State state);
+
+/// Replaces the file atomically; `pid`, `host` and `updated` are filled in here. Throws Error (exit 74).
+void write_status(const std::filesystem::path& path, RunStatus status);
+
+/// Nothing where it is another text.
+std::optional<RunStatus> parse_status(std::string_view text);
+/// The same of a file, which need not be there.
+std::optional<RunStatus> read_status(const std::filesystem::path& path);
+
+/// Keeps the status of a run that this process works on. A disk that takes no more costs the status, not the
+/// run.
+class StatusKeeper {
+ public:
+  StatusKeeper(std::filesystem::path path, int64_t steps) : path_(std::move(path)) { now_.steps = steps; }
+
+  /// Writes now and then.
+  void running(int64_t step);
+  void end(RunStatus::State state, int64_t exit_code, const std::string& message);
+
+ private:
+  void write();
+
+  std::filesystem::path path_;
+  RunStatus now_;
+  double next_ = 0;  ///< when it is due
+};
+
+}  // namespace trainer

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// The files that hold a trained network.
+struct TrainedFiles {
+  std::filesystem::path model;
+  std::filesystem::path averages;    ///< of the weights; empty where there are none
+  std::filesystem::path run;         ///< the run's directory; empty where it is not known
+  std::vector<std::string> damaged;  ///< newer checkpoints that were passed over, and why
+};
+
+/// `path` is a .safetensors file, or the directory of a checkpoint or of a run: the run's final weights are
+/// taken, else those of its newest checkpoint that is whole. Throws Error (exit 65) where there are none.
+TrainedFiles find_trained(const std::filesystem::path& path);
+
+}  // namespace trainer

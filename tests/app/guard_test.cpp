@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+const char* const kRecipe = R"(version: 1
+run: {name: guarded}
+model:
+  input: [1, 12, 12]
+  layers:
+    - conv2d: {out_channels: 8, kernel_size: 3, name: conv, bias: false}
+    - batch_norm: {name: norm}
+    - relu
+    - max_pool2d: 2
+    - flatten
+    - dropout: 0.25
+    - linear: {out_features: 5, name: fc}
+data: {format: synthetic, synthetic: {train_samples: 640, val_samples: 130}}
+training: {max_duration: 3ep, global_batch_size: 32, ema: {decay: 0.9}}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
+validation: {interval: 1ep}
+logging: {interval: 7ba}
+)";
+
+Outcome train(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides) {
+  workspace.write("guarded.yaml", kRecipe);
+  overrides.insert(overrides.begin(), {"--config", "guarded.yaml", "run.output_dir=runs/" + name});
+  return run_trainer(overrides, workspace.path());
+}
+
+/// The lines of metrics.jsonl of this split.
+std::vector<nlohmann::json> lines_of(const Workspace& workspace, const std::string& name, const char* split) {
+  std::vector<nlohmann::json> found;
+  std::istringstream lines(workspace.read("runs/" + name + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record["split"] == split) found.push_back(record);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a loss that is no number ends the run, and the first layer whose output is none is named") {
+  const Workspace workspace;
+  for (const char* rows : {"32", "8"}) {
+    const Outcome outcome = train(workspace, fmt::format("of {}", rows),
+                                  {"optimizer.lr=1e38", std::string("training.micro_batch_size=") + rows});
+    INFO(outcome.errors);
+    CHECK(outcome.code == 70);
+    CHECK(outcome.errors.find("trainer: error: the loss became ") != std::string::npos);
+    CHECK(outcome.errors.find(" at step 2; lower optimizer.lr") != std::string::npos);
+    CHECK(outcome.errors.find("; the first such value: the output of model.layers[") != std::string::npos);
+    const auto events = lines_of(workspace, fmt::format("of {}", rows), "guard");
+    REQUIRE(events.size() == 1);
+    CHECK(events[0]["event"] == "stop");
+    CHECK(events[0]["reason"] == "loss");
+    CHECK(events[0]["step"] == 2);
+    CHECK(events[0]["loss"].is_null());
+  }
+}
+
+TEST_CASE("steps are skipped up to guards.max_skips in a row, each with a line of metrics") {
+  const Workspace workspace;
+  const Outcome outcome =
+      train(workspace, "a", {"optimizer.lr=1e38", "guards.nonfinite=skip", "guards.max_skips=3"});
+  INFO(outcome.errors);
+  CHECK(outcome.code == 70);
+  CHECK(outcome.errors.find("with 3 skipped steps before, of which guards.max_skips allows 3") !=
+        std::string::npos);
+  const auto events = lines_of(workspace, "a", "guard");
+  REQUIRE(events.size() == 4);
+  for (size_t i = 0; i < events.size(); ++i) {
+    CHECK(events[i]["event"] == (i == 3 ? "stop" : "skip"));
+    CHECK(events[i]["in_a_row"] == i + 1);
+    CHECK(events[i]["updates"] == 1);
+    CHECK(events[i]["step"] == i + 2);
+    CHECK(events[i]["skipped"] == i + 1);
+  }
+}
+
+TEST_CASE("a run that skips its spikes has the bits of one that is told to skip these steps") {
+  const Workspace workspace;
+  for (const char* seed : {"1", "2"}) {
+    for (const char* rows : {"32", "16"}) {
+      const std::vector<std::string> common = {std::string("run.seed=") + seed,
+                                               std::string("training.micro_batch_size=") + rows};
+      const std::string name = fmt::format("{}-{}", seed, rows);
+      auto with = [&](std::vector<std::string> more) {
+        more.insert(more.end(), common.begin(), common.end());
+        return more;
+      };
+      const Outcome met =
+          train(workspace, "met" + name,
+                with({"guards.spike=skip", "guards.spike_sigmas=1", "guards.spike_window=8"}));
+      INFO(met.errors);
+      REQUIRE(met.code == 0);
+      std::string steps;
+      for (const auto& event : lines_of(workspace, "met" + name, "guard")) {
+        CHECK(event["reason"] == "spike");
+        steps += fmt::format("{}{}", steps.empty() ? "" : ", ", event["step"].get<int>());
+      }
+      REQUIRE(!steps.empty());
+      INFO(steps);
+      const Outcome told = train(workspace, "told" + name, with({"guards.skip_steps=[" + steps + "]"}));
+      REQUIRE(told.code == 0);
+      const Outcome plain = train(workspace, "plain" + name, with({}));
+      REQUIRE(plain.code == 0);
+      for (const char* file : {"model.safetensors", "model_ema.safetensors"}) {
+        const std::string met_file = workspace.read("runs/met" + name + "/" + file);
+        CHECK(met_file == workspace.read("runs/told" + name + "/" + file));
+        CHECK(met_file != workspace.read("runs/plain" + name + "/" + file));
+      }
+      const auto of_met = lines_of(workspace, "met" + name, "train"),
+                 of_told = lines_of(workspace, "told" + name, "train");
+      REQUIRE(of_met.size() == of_told.size());
+      for (size_t i = 0; i < of_met.size(); ++i) {
+        for (const char* key : {"step", "updates", "loss", "lr", "skipped"})
+          CHECK(of_met[i][key] == of_told[i][key]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a guard that meets nothing leaves the run's bits") {
+  const Workspace workspace;
+  REQUIRE(train(workspace, "plain", {}).code == 0);
+  REQUIRE(train(workspace, "guarded", {"guards={nonfinite: skip, spike: skip, spike_sigmas: 1000}"}).code ==
+          0);
+  for (const char* file : {"model.safetensors", "model_ema.safetensors"})
+    CHECK(workspace.read(std::string("runs/plain/") + file) ==
+          workspace.read(std::string("runs/guarded/") + file));
+  CHECK(lines_of(workspace, "guarded", "guard").empty());
+}
+
+TEST_CASE("a spike ends the run where the recipe says so") {
+  const Workspace workspace;
+  const Outcome outcome =
+      train(workspace, "a",
+            {"guards.spike=stop", "guards.spike_sigmas=0.01", "guards.spike_window=4", "run.seed=1"});
+  INFO(outcome.errors);
+  CHECK(outcome.code == 70);
+  CHECK(outcome.errors.find("the loss jumped to ") != std::string::npos);
+  CHECK(lines_of(workspace, "a", "guard").back()["event"] == "stop");
+}
+
+TEST_CASE(
+    "with guards the statistics wait for their verdict, and by default the program is as ever but for one "
+    "node") {
+  const Workspace workspace;
+  workspace.write("guarded.yaml", kRecipe);
+  auto program = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> line = {"plan", "--config", "guarded.yaml", "--dump", "program"};
+    line.insert(line.end(), overrides.begin(), overrides.end());
+    const Outcome outcome = run_trainer(line, workspace.path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == 0);
+    return outcome.output;
+  };
+  const std::string plain = program({}), guarded = program({"guards.nonfinite=skip"});
+  CHECK(plain.find("step_guard(") != std::string::npos);
+  CHECK(plain.find("unscale(") == std::string::npos);
+  CHECK(plain.find("@guard.") == std::string::npos);
+  CHECK(guarded.find("unscale(@one, ") != std::string::npos);
+  CHECK(guarded.find("output guard_reason = ") != std::string::npos);
+  // The statistic is blended before the update in the one, behind the guard in the other.
+  CHECK(plain.find("blend(@norm.running_mean") < plain.find("step_guard("));
+  CHECK(guarded.find("blend(@norm.running_mean") > guarded.find("step_guard("));
+  const std::string split = program({"guards.nonfinite=skip", "training.micro_batch_size=8"});
+  CHECK(split.find("keep(@norm.running_mean.before, @norm.running_mean, ") != std::string::npos);
+  CHECK(split.find("assign(@norm.running_mean.before, @norm.running_mean)") != std::string::npos);
+  CHECK(split.find("assign(@guard.loss, ") != std::string::npos);
+}
+
+}  // namespace trainer

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/non_finite.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "core/base/rng.h"
+#include "core/engine/input_feed.h"
+#include "core/graph/ops/step_guard.h"
+#include "cpu/backend.h"
+#include "tests/engine/late_backend.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/reference/session.h"
+
+using namespace trainer;
+
+namespace {
+
+constexpr int64_t kRows = 4;
+const char* const kNetwork = R"(input: [1, 6, 6]
+layers:
+  - conv2d: {out_channels: 5, kernel_size: 3, name: conv}
+  - batch_norm: {name: norm}
+  - tanh
+  - flatten
+  - linear: {out_features: 7, name: fc1}
+  - tanh
+  - linear: {out_features: 3, name: fc2}
+)";
+
+Program program_of(int64_t micro_batches) {
+  const StepGuards guards{.loss = true, .counts = true, .skip_steps = {}};
+  Program program = forward_program(network_from(kNetwork), kRows);
+  run_passes(program, {fuse_relu(), autodiff(), accumulate(micro_batches), sum_losses()});
+  optimizer_from("{name: sgd, momentum: 0.9}")
+      ->append_update(program, program.entry(updating_entry(program)), {0.1f}, guards);
+  run_passes(program, {guard_statistics(), dead_code()});
+  return program;
+}
+
+using Values = std::map<std::string, std::vector<float>>;
+
+Values batch(uint64_t number) {
+  RandomStream random(random_key(number, "batch"));
+  Values values{{"sample_index", {0, 1, 2, 3}}, {"weights", std::vector<float>(kRows, 0.25f)}};
+  for (int64_t i = 0; i < kRows * 36; ++i) values["images"].push_back(random.next_uniform());
+  for (int64_t i = 0; i < kRows; ++i) values["labels"].push_back(static_cast<float>(random.next_below(3)));
+  return values;
+}
+
+/// What is said of a step whose micro-batches are these, after some change of the parameters; and that it
+/// leaves everything as it was.
+std::string search(Backend& backend, const std::vector<Values>& batches, const Values& parameters = {}) {
+  Session session(program_of(static_cast<int64_t>(batches.size())), backend);
+  session.set(parameters);
+  Executable& executable = session.executable();
+  auto states = [&] {
+    std::map<std::string, std::vector<float>> all;
+    const std::vector<Tensor>& tensors = executable.plan().tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (!is_persistent(tensors[i].role) || tensors[i].role == Role::gradient_sum) continue;
+      for (float value : executable.read(static_cast<TensorId>(i)))
+        all[tensors[i].name].push_back(std::isnan(value) ? -12345 : value);
+    }
+    return all;
+  };
+  const auto before = states();
+  size_t bound = 0;
+  const std::string text = find_non_finite(executable, static_cast<int64_t>(batches.size()),
+                                           [&] { session.set(batches.at(bound++)); });
+  CHECK(states() == before);
+  return text;
+}
+
+void with_backends(const std::function<void(Backend&)>& check) {
+  const auto cpu = make_cpu_backend(2);
+  ReferenceBackend reference;
+  LateBackend late(*cpu, true);
+  for (Backend* backend :
+       {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference), static_cast<Backend*>(&late)}) {
+    INFO(backend->name() << (backend->works_later() ? ", later" : ""));
+    check(*backend);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the first value that is not finite is named: an input and its row") {
+  with_backends([](Backend& backend) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      Values planted = batch(1);
+      planted["images"][2 * 36 + 7] = bad;
+      CHECK(search(backend, {planted}) == "the input images, in row 3 of the batch");
+      CHECK(search(backend, {batch(2), planted, batch(3)}) ==
+            "the input images, in row 3 of the batch, micro-batch 2 of 3");
+    }
+  });
+}
+
+TEST_CASE("the first value that is not finite is named: an operation with its place in the recipe") {
+  with_backends([](Backend& backend) {
+    // Finite weights whose products are not.
+    const Values huge{{"fc1.weight", std::vector<float>(7 * 5 * 4 * 4, 3e38f)}};
+    if (backend.name() != "reference") {
+      CHECK(search(backend, {batch(1)}, huge) == "the output of layers[4].linear (test.yaml:7:5), linear");
+      CHECK(search(backend, {batch(1), batch(2)}, huge) ==
+            "the output of layers[4].linear (test.yaml:7:5), linear, micro-batch 1 of 2");
+    }
+    std::vector<float> bias(5, 0.0f);
+    bias[3] = std::numeric_limits<float>::infinity();
+    CHECK(search(backend, {batch(1)}, {{"conv.bias", bias}}) == "conv.bias itself");
+  });
+}
+
+TEST_CASE("the first value that is not finite is named: a gradient") {
+  with_backends([](Backend& backend) {
+    if (backend.name() == "reference") return;  // its numbers reach further
+    // All classes are equally likely; the loss is finite, its gradient times the weights is not.
+    Values heavy = batch(1);
+    heavy["weights"] = {1e37f, 0, 0, 0};
+    CHECK(search(backend, {heavy}, {{"fc2.weight", std::vector<float>(3 * 7, 1e4f)}}) ==
+          "the gradient of layers[6].linear (test.yaml:9:5), in linear_backward_data");
+  });
+}
+
+TEST_CASE("where the second time everything is finite, that is said") {
+  with_backends([](Backend& backend) {
+    CHECK(search(backend, {batch(1)}) == "not seen again when the step was computed a second time");
+    CHECK(search(backend, {batch(1), batch(2), batch(3)}) ==
+          "not seen again when the step was computed a second time");
+  });
+}

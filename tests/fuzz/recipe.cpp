@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/recipe.h"
+
+#include <cstdlib>
+
+#include "core/recipe/assemble.h"
+
+namespace trainer {
+namespace {
+
+/// The recipe of a text, or nothing where it is refused as one (exit 78).
+std::unique_ptr<Recipe> read(const std::string& text) {
+  try {
+    return Recipe::parse(text, "recipe.yaml", {});
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::recipe) std::abort();
+  }
+  return nullptr;
+}
+
+/// Layers that do not fit together are found only where they are built.
+void build(const Recipe& recipe) {
+  try {
+    forward_program(recipe);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::recipe) std::abort();
+  }
+}
+
+void try_recipe(const std::string& text) {
+  const std::unique_ptr<Recipe> recipe = read(text);
+  if (!recipe) return;
+  build(*recipe);
+  // What is written out makes the same run again.
+  const std::unique_ptr<Recipe> again = read(recipe->to_yaml(false));
+  if (!again || again->identity().mathematics != recipe->identity().mathematics) std::abort();
+}
+
+}  // namespace
+}  // namespace trainer
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  trainer::try_recipe({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

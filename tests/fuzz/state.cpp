@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "core/train/metrics.h"
+#include "core/train/run_state.h"
+#include "core/train/status.h"
+
+namespace trainer {
+namespace {
+
+/// A line of metrics that is taken must come back from what is written of it.
+void try_record(std::string_view text) {
+  const std::optional<MetricsRecord> record = parse_record(text);
+  if (!record) return;
+  const std::string line = to_json(*record);
+  const std::optional<MetricsRecord> again = parse_record(line);
+  if (!again || to_json(*again) != line) std::abort();
+  numbers_of(*record);
+}
+
+/// A state that is taken must come back from what is written of it, and its counts are none below 0.
+void try_state(std::string_view text) {
+  try {
+    const RunState state = parse_run_state(text, "state.json");
+    if (state.loop.step < 0 || state.loop.updates < 0 || state.samples < 0) std::abort();
+    if (!std::isfinite(state.epoch)) return;
+    const std::string written = to_json(state);
+    if (to_json(parse_run_state(written, "state.json")) != written) std::abort();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace trainer
+
+/// What is read of a run's directory when it goes on or is looked at.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  trainer::try_record(text);
+  trainer::parse_status(text);
+  trainer::try_state(text);
+  return 0;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "core/graph/operation.h"
+#include "core/recipe/job.h"
+#include "cpu/backend.h"
+
+namespace trainer {
+namespace {
+
+const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
+
+std::vector<std::string> shipped_recipes() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(kConfigs)) {
+    if (file.path().extension() == ".yaml") names.push_back(file.path().string());
+  }
+  return names;
+}
+
+std::unique_ptr<Recipe> load(const std::string& path, const std::string& precision) {
+  return Recipe::load(
+      path, {"data.format=synthetic", "data.val_fraction=0", "training.global_batch_size=8",
+             "training.micro_batch_size=4", "training.precision=" + precision, "training.ema.decay=0.9"});
+}
+
+/// What computes: reorders and casts only move numbers into other layouts and types.
+std::vector<std::string> computations(const PlannedEntry& entry) {
+  std::vector<std::string> all;
+  for (const PlannedNode& planned : entry.nodes) {
+    const std::string name(planned.node.op->name());
+    if (!planned.runs || name == "reorder" || name == "cast") continue;
+    all.push_back(name + " " + planned.choice.implementation + " " + planned.choice.algorithm);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("evaluation alone computes as beside training, without what only training needs") {
+  for (const char* precision : {"fp32", "amp_bf16"}) {
+    const auto cpu = make_cpu_backend(2, nullptr, true);
+    if (cpu->set_precision(*precision_named(precision))) continue;
+    for (const std::string& path : shipped_recipes()) {
+      INFO(path << " " << precision);
+      const auto recipe = load(path, precision);
+      const Job trains = make_job(*recipe, *cpu);
+      const Job evaluates = make_job(*recipe, *cpu, {.purpose = Purpose::evaluate, .averages = true});
+      for (const char* entry : {entry_name::kEvaluate, entry_name::kEvaluateAverages})
+        CHECK(computations(evaluates.plan.entry(entry)) == computations(trains.plan.entry(entry)));
+      CHECK(evaluates.plan.entries.size() == 2);
+      CHECK(evaluates.plan.persistent_by_kind.count("optimizer") == 0);
+      CHECK(evaluates.plan.persistent_by_kind.count("gradients") == 0);
+      CHECK(evaluates.plan.persistent_by_kind.at("parameters") <=
+            trains.plan.persistent_by_kind.at("parameters"));
+      CHECK(evaluates.plan.scratch_bytes < trains.plan.scratch_bytes);
+      for (const PlannedEntry& entry : evaluates.plan.entries)
+        CHECK(entry.peak_by_kind.count("gradients") == 0);
+
+      const Job predicts = make_job(*recipe, *cpu, {.purpose = Purpose::predict});
+      CHECK(predicts.plan.entries.size() == 1);
+      CHECK(predicts.plan.find(input_name::kLabels) == kNone);
+      CHECK(predicts.plan.persistent_bytes < evaluates.plan.persistent_bytes);
+    }
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may happen to a run, and what must come of it. `uncut`: the bits of a run that nothing has happened to."""
+
+import time
+
+from jobs import Job, run_uncut
+
+SOME = (1, 2, 3)  # restarts where a slow machine may need another
+
+
+def signal_before_the_end(site, uncut):
+    job = site.train("before", "--time=1", "--signal=B:USR1@10")
+    job.expect_uncut_bits(uncut, SOME)
+    job.expect("^SIGUSR1: stopping after step")
+
+
+def limit_that_the_program_asks_for(site, uncut):
+    job = site.train("asked", "--time=1", "--signal=B:USR1@0")
+    job.expect_uncut_bits(uncut, SOME)
+    job.expect(f"^Slurm ends job {job.number} in 0:[345][0-9]; the run is saved before that")
+    job.expect("^the time of the Slurm job is nearly over: stopping after step")
+
+
+def time_limit_without_warning(site, uncut):
+    """Slurm does not queue such a job again, but TERM comes first."""
+    job = site.train("timeout", "--time=1", "--signal=B:USR1@0", overrides=["run.max_wall_time=1h"])
+    job.expect_end("TIMEOUT", None, (0,))
+    job.expect("^saved after step [1-9]")
+    site.train("timeout-again", run=job.run, paced=0, overrides=["run.max_wall_time=1h"]).expect_rest_of_run(uncut)
+
+
+def preemption(site, uncut):
+    job = site.train("preempted", "--nodelist=node2", "--partition=low")
+    job.await_training()
+    site.cluster.call("sbatch", "--partition=high", "--nodelist=node2", "--exclusive", "--output=/dev/null",
+                      "--wrap=sleep 1", cwd=site.home)
+    job.expect_uncut_bits(uncut)
+    job.expect("^SIG(TERM|USR1): stopping after step")
+
+
+def term_of_the_step(site, uncut):
+    job = site.train("term")
+    job.await_training()
+    site.cluster.call("scancel", "--signal=TERM", job.number)
+    job.expect_uncut_bits(uncut)
+    job.expect("^SIGTERM: stopping after step")
+
+
+def requeue_by_hand(site, uncut):
+    job = site.train("requeued")
+    job.await_training()
+    site.cluster.call("scontrol", "requeue", job.number)
+    job.expect_uncut_bits(uncut)
+    job.expect("^SIG(TERM|USR1): stopping after step")
+
+
+def cancelled(site, uncut):
+    """It is saved, and does not come back by itself."""
+    job = site.train("cancelled")
+    job.await_training()
+    site.cluster.call("scancel", job.number)
+    job.expect_end("CANCELLED", None, (0,))
+    job.expect("^saved after step [1-9]")
+    site.train("cancelled-again", run=job.run, paced=0).expect_rest_of_run(uncut)
+
+
+def signals_while_it_starts(site, uncut):
+    """Whatever the launcher makes of an early signal: the run is neither lost nor taken for finished."""
+    jobs = []
+    for i, delay in enumerate((0, 0.03, 0.1, 0.2)):
+        job = site.train(f"early{i}", paced=0)
+        job.await_log("start on")
+        time.sleep(delay)
+        site.cluster.call("scancel", "--batch", "--signal=USR1", job.number)
+        jobs.append(job)
+    for job in jobs:
+        job.expect_end("COMPLETED", "0:0", (0, 1, 2))
+        job.expect_bits(uncut)
+
+
+def restart_limit(site, uncut):
+    job = site.train("limited", paced=2, MAX_RESTARTS="1")
+    for restart in (0, 1):
+        job.await_log(rf"(?s)restart {restart} of at most 1: start on.*step \d+/")
+        site.cluster.call("scancel", "--signal=TERM", job.number)
+    job.expect_end("FAILED", "1:0", (1,))
+    job.expect("restart 1 of at most 1: not queued again; the last checkpoint stands: raise MAX_RESTARTS")
+    site.train("limited-again", run=job.run, paced=0).expect_rest_of_run(uncut)
+
+
+def wrong_recipe(site, uncut):
+    job = site.train("wrong", overrides=["optimizer.lr=-1"])
+    job.expect_end("FAILED", "78:0", (0,))
+
+
+def sweep(site, uncut):
+    """Four tasks, two at a time; the last, whose plain number is the array's, is cut."""
+    rates = ("0.01", "0.02", "0.05", "0.1")
+    expected = [run_uncut(site.trainer, site.home / f"uncut-{rate}", f"optimizer.lr={rate}") for rate in rates]
+    array, log = site.submit("sweep", "--output=sweep-%a.log", script="sweep.sbatch", PACED_TASK="3",
+                             VALUES=" ".join(rates), OUTPUT="sweep")
+    tasks = [Job(site.cluster, f"{array}_{i}", log.with_name(f"sweep-{i}.log"),
+                 site.home / "sweep" / f"optimizer.lr={rate}") for i, rate in enumerate(rates)]
+    tasks[3].await_training()
+    site.cluster.call("scancel", "--batch", "--signal=USR1", tasks[3].number)
+    for i, task in enumerate(tasks):
+        task.expect_uncut_bits(expected[i], (1,) if i == 3 else (0,))
+
+
+# By what a site does with exit code 75.
+SITES = {
+    "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
+         term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep),
+    "RequeueExit=75": (signal_before_the_end, preemption, term_of_the_step, requeue_by_hand, cancelled,
+                       restart_limit, sweep),
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace trainer::test {
+
+/// Has TensorBoard read a run's event file and compares every value with metrics.jsonl.
+inline void compare_with_tensorboard(const std::filesystem::path& directory) {
+  const std::string source = TRAINER_SOURCE_DIR;
+  const std::string python = source + "/build/tensorboard/bin/python";
+  INFO("TensorBoard is installed by scripts/setup.sh --test");
+  REQUIRE(std::filesystem::exists(python));
+  const std::string line =
+      "'" + python + "' '" + source + "/tests/train/compare_events.py' '" + directory.string() + "'";
+  CHECK(std::system(line.c_str()) == 0);
+}
+
+}  // namespace trainer::test
