@@ -24,6 +24,7 @@ class CpuBackend final : public Backend {
     cpu::add_convolution(handlers_, tuning);
     cpu::add_guards(handlers_);
     cpu::add_inner_product(handlers_);
+    cpu::add_pixels(handlers_);
     cpu::add_pooling(handlers_);
     cpu::add_elementwise(handlers_);
     cpu::add_movement(handlers_);
@@ -95,6 +96,9 @@ class CpuBackend final : public Backend {
     if (dtype == DType::i32) {
       std::transform(host, host + elements, static_cast<int32_t*>(device),
                      [](float value) { return static_cast<int32_t>(value); });
+    } else if (dtype == DType::u8) {
+      std::transform(host, host + elements, static_cast<uint8_t*>(device),
+                     [](float value) { return static_cast<uint8_t>(value); });
     } else if (dtype == DType::bf16) {
       std::transform(host, host + elements, static_cast<BFloat16*>(device),
                      [](float value) { return BFloat16(value); });

@@ -27,6 +27,7 @@ using Handlers = std::unordered_map<std::type_index, Handler>;
 void add_convolution(Handlers& handlers, Tuning* tuning);
 void add_guards(Handlers& handlers);
 void add_inner_product(Handlers& handlers);
+void add_pixels(Handlers& handlers);
 void add_pooling(Handlers& handlers);
 void add_elementwise(Handlers& handlers);
 void add_movement(Handlers& handlers);

@@ -230,7 +230,9 @@ std::unique_ptr<Kernel> compile_cast(const std::shared_ptr<OneDnn>& onednn, cons
 
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
   Choice choice{.inputs = {from}, .outputs = {to}, .implementation = "loop", .algorithm = ""};
+  choice.inputs.resize(context.inputs.size());
   const bool f32 = context.inputs[0].dtype == DType::f32 && context.outputs[0].dtype == DType::f32;
+  if (context.inputs[0].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
   if (transposes_tiles(choice) && f32) {
     choice.implementation = kTransposedTiles;
   } else if (!needs_moving_one_by_one(choice)) {

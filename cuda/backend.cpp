@@ -13,6 +13,7 @@
 #include "cuda/cudnn/library.h"
 #include "cuda/monitor.h"
 #include "cuda/planning_backend.h"
+#include "cuda/ranges.h"
 #include "cuda/timeline.h"
 
 namespace trainer::cuda {
@@ -86,7 +87,7 @@ class CudaBackend final : public PlanningBackend {
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
-    return find(handlers_, context.op)->compile(device_, context, choice, slots);
+    return in_range(context.label, find(handlers_, context.op)->compile(device_, context, choice, slots));
   }
 
   int64_t point() override { return timeline_->point(); }

@@ -61,7 +61,7 @@ struct Affine {
   float *mean, *scale;
 };
 
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
+__global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
     settle_moments(RowWalk walk, const float* part_means, const float* part_squares, double eps,
                    const float* gamma, float* mean_of, float* variance_of, Affine affine) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;

@@ -91,6 +91,7 @@ void add_own_kernels(Handlers& handlers) {
   add_loss_scale(handlers);
   add_movement(handlers);
   add_optimizer(handlers);
+  add_pixels(handlers);
   add_pooling(handlers);
   add_resample(handlers);
 }

@@ -54,6 +54,7 @@ void add_guards(Handlers& handlers);
 void add_loss_scale(Handlers& handlers);
 void add_movement(Handlers& handlers);
 void add_optimizer(Handlers& handlers);
+void add_pixels(Handlers& handlers);
 void add_pooling(Handlers& handlers);
 void add_resample(Handlers& handlers);
 void add_linear(Handlers& handlers, const Device& device);

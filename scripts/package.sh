@@ -25,7 +25,7 @@ done
 
 if [ -z "$build" ]; then
   build=build/release
-  cmake --preset release -DTRAINER_TESTS="$([ $tests = yes ] && echo ON || echo OFF)"
+  cmake --preset release -DTRAINER_TESTS="$([ $tests = yes ] && echo ON || echo OFF)" -DCMAKE_CUDA_ARCHITECTURES=shipped
   cmake --build --preset release
 fi
 

@@ -11,6 +11,7 @@
 #include "core/recipe/initial_weights.h"
 #include "core/recipe/job.h"
 #include "core/train/checkpoint_files.h"
+#include "core/train/device_samples.h"
 #include "core/train/loop.h"
 #include "core/train/process.h"
 #include "core/train/run_directory.h"
@@ -148,6 +149,9 @@ int train(const Session& run, int64_t profiled_steps) {
   const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
   Executable executable = open_executable(recipe, run.backend, job);
   fill(executable, recipe, job, run.start, run.log);
+  std::optional<DeviceSamples> samples;
+  if (batch_form(job.program).content == Content::samples)
+    samples.emplace(executable, *train_feed.source, validation_feed.source.get());
 
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));

@@ -45,13 +45,13 @@ constexpr uint64_t random_key(uint64_t seed, std::string_view name) {
   return hash;
 }
 
-/// A sequence of draws for host code that needs "the next number": augmentation of one sample, a shuffle.
+/// A sequence of draws for code that needs "the next number": augmentation of one sample, a shuffle.
 class RandomStream {
  public:
-  explicit RandomStream(uint64_t key, uint32_t high = 0, uint32_t higher = 0)
+  TRAINER_HD explicit RandomStream(uint64_t key, uint32_t high = 0, uint32_t higher = 0)
       : key_(key), counter_{{0, 0, high, higher}} {}
 
-  uint32_t next_word() {
+  TRAINER_HD uint32_t next_word() {
     if (used_ == 4) {
       block_ = philox(key_, counter_);
       ++counter_.v[0];
@@ -59,9 +59,9 @@ class RandomStream {
     }
     return block_.v[used_++];
   }
-  float next_uniform() { return uniform(next_word()); }
+  TRAINER_HD float next_uniform() { return uniform(next_word()); }
   /// Whole number in [0, bound), bound >= 1; the bias of at most bound / 2^32 is below what anyone can see.
-  int64_t next_below(int64_t bound) {
+  TRAINER_HD int64_t next_below(int64_t bound) {
     return static_cast<int64_t>((static_cast<uint64_t>(next_word()) * static_cast<uint64_t>(bound)) >> 32);
   }
 

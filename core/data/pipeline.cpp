@@ -12,8 +12,9 @@ int64_t DataPipeline::slot_count(const Loading& loading) {
   return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers, loading.prefetch));
 }
 
-int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, const Loading& loading, Labels labels) {
-  return slot_count(loading) * batch_bytes(sample, rows, labels);
+int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,
+                                 const BatchForm& form) {
+  return slot_count(loading) * batch_bytes(sample, rows, form);
 }
 
 DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
@@ -25,8 +26,8 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
   const Shape& shape = maker_.chain().output_shape();
   slots_.resize(static_cast<size_t>(slot_count(loading)));
   for (Slot& slot : slots_) {
-    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows(), maker_.labels()));
-    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows(), maker_.labels());
+    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows(), maker_.form()));
+    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows(), maker_.form());
   }
   const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
   for (size_t i = 0; i < makers; ++i) images_.push_back(maker_.chain().make_image());

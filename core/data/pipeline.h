@@ -48,7 +48,7 @@ class DataPipeline {
 
   /// Bytes that the ring asks its allocator for, one buffer per slot.
   static int64_t ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,
-                            Labels labels = Labels::per_picture);
+                            const BatchForm& form = {});
 
  private:
   struct Slot {

@@ -40,6 +40,12 @@ void DataSection::declare(Fields& fields) {
   fields.add(
       "drop_last", &drop_last,
       "true: drop the samples of an epoch that fill no whole batch; false: the next epoch begins with them");
+  fields
+      .add("cache", &cache,
+           "device: a GPU has all samples in its memory, crops and mirrors them there; none: workers send "
+           "batches")
+      .one_of({"none", "device"})
+      .keeps_mathematics();
   fields.components("augment", augment, transforms(), "what is done to training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
                     "what is done to validation samples, in order");

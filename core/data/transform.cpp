@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/base/multiversion.h"
 #include "core/data/resample.h"
@@ -47,9 +48,14 @@ void ViewTransform::apply(Image& image, RandomStream& random) const {
   resample(image, view(image.height, image.width, random));
 }
 
+PixelMap pixel_map(const TransformList& list, int64_t channels) {
+  if (!list.empty() && list.back()->is_terminal()) return list.back()->pixel_map(channels);
+  const auto count = static_cast<size_t>(channels);
+  return {std::vector<float>(count, 1.0f / 255), std::vector<float>(count, 0.0f)};
+}
+
 TransformChain::TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics)
     : input_(input), output_(input) {
-  const Transform* terminal = nullptr;
   if (is_fixed(input)) most_bytes_ = numel(input);
   for (const auto& step : list) {
     if (!is_fixed(output_) && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
@@ -61,16 +67,9 @@ TransformChain::TransformChain(const TransformList& list, const Shape& input, Di
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, step->most_bytes(output_));
     output_ = step->output_shape(output_, diagnostics);
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, numel(output_));
-    if (step->is_terminal()) {
-      terminal = step.get();
-    } else {
-      add(step.get());
-    }
+    if (!step->is_terminal()) add(step.get());
   }
-  if (!diagnostics.ok()) return;
-  const auto channels = static_cast<size_t>(output_[0]);
-  const PixelMap unit_range{std::vector<float>(channels, 1.0f / 255), std::vector<float>(channels, 0.0f)};
-  map_ = terminal != nullptr ? terminal->pixel_map(output_[0]) : unit_range;
+  if (diagnostics.ok()) map_ = pixel_map(list, output_[0]);
 }
 
 Image TransformChain::make_image() const {
@@ -117,6 +116,11 @@ void TransformChain::write(const Image& image, float* row) const {
   }
 }
 
+void TransformChain::write(const Image& image, uint8_t* row) const {
+  check_shape(image);
+  std::copy(image.pixels.begin(), image.pixels.end(), row);
+}
+
 void TransformChain::mix_into(const Image& image, const Mixing& mixing, float* row) const {
   check_shape(image);
   const float kept = mixing.kept, added = 1 - mixing.kept;
@@ -129,6 +133,17 @@ void TransformChain::mix_into(const Image& image, const Mixing& mixing, float* r
       for (int64_t x = 0; x < mixing.width; ++x)
         dst[x] = kept * dst[x] + added * (scale * static_cast<float>(src[x]) + offset);
     }
+  }
+}
+
+void TransformChain::mix_into(const Image& image, const Mixing& mixing, uint8_t* row) const {
+  check_shape(image);
+  if (mixing.kept != 0) throw std::logic_error("bytes are not blended");
+  for (int64_t line = 0; line < image.channels * image.height; ++line) {
+    const int64_t y = line % image.height - mixing.top;
+    if (y < 0 || y >= mixing.height) continue;
+    const int64_t first = line * image.width + mixing.left;
+    std::copy_n(image.pixels.data() + first, mixing.width, row + first);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/rng.h"
+#include "core/base/sample_steps.h"
 #include "core/base/shape.h"
 #include "core/config/fields.h"
 #include "core/data/mix.h"
@@ -32,6 +33,9 @@ class Transform : public Component {
   /// Bytes of the largest picture that it makes on the way.
   virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
 
+  /// The same step for a device that takes (C, H, W), drawn from the same words; nothing where none can.
+  virtual std::optional<SampleStep> device_step(const Shape& /*input*/) const { return std::nullopt; }
+
   /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
   virtual bool is_terminal() const { return false; }
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
@@ -47,6 +51,9 @@ class ViewTransform : public Transform {
 };
 
 using TransformList = std::vector<std::unique_ptr<Transform>>;
+
+/// What a list makes of bytes: as its last step says, else the unit range.
+PixelMap pixel_map(const TransformList& list, int64_t channels);
 
 /// A checked list made ready for one shape of samples. The list must outlive it.
 class TransformChain {
@@ -64,8 +71,12 @@ class TransformChain {
   void read(const DataSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
-  /// Puts the image into the mixing's window of a row that holds another already.
+  /// As many bytes, as they are.
+  void write(const Image& image, uint8_t* row) const;
+  /// Puts the image into the mixing's window of a row that holds another already; of bytes only where nothing
+  /// of the other is kept there.
   void mix_into(const Image& image, const Mixing& mixing, float* row) const;
+  void mix_into(const Image& image, const Mixing& mixing, uint8_t* row) const;
 
  private:
   void add(const Transform* step);

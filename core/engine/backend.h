@@ -23,6 +23,8 @@ struct OpContext {
   const Operation& op;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  std::string label =
+      {};  ///< "conv2d model.layers[4]", for whoever watches; only where it is compiled to run
 };
 
 /// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much
@@ -133,7 +135,7 @@ class Backend {
   /// What a reader of a plan should know about it, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }
 
-  /// Stored f32 or i32 elements from and to host floats, in storage order.
+  /// Stored elements from and to host floats, in storage order; of u8 only to the device.
   virtual void upload(void* device, const float* host, int64_t elements, DType dtype) = 0;
   virtual void download(float* host, const void* device, int64_t elements, DType dtype) = 0;
 };

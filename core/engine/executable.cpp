@@ -60,7 +60,7 @@ Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t works
 }
 
 std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t workspace_slot) const {
-  OpContext context{.op = *planned.node.op, .inputs = {}, .outputs = {}};
+  OpContext context{.op = *planned.node.op, .inputs = {}, .outputs = {}, .label = label_of(planned.node)};
   Slots slots;
   auto describe = [&](TensorId id, std::vector<TensorSpec>& specs, std::vector<void* const*>& addresses) {
     specs.push_back(id == kNone ? TensorSpec{} : plan_.tensors[static_cast<size_t>(id)].spec);

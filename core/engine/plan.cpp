@@ -33,6 +33,10 @@ TensorId Plan::find(std::string_view name) const {
   return kNone;
 }
 
+std::string label_of(const Node& node) {
+  return fmt::format("{}{}{}", node.op->name(), node.origin.path.empty() ? "" : " ", node.origin.path);
+}
+
 bool has_bounds(const Plan& plan) {
   return std::any_of(plan.entries.begin(), plan.entries.end(), [](const PlannedEntry& entry) {
     return std::any_of(entry.nodes.begin(), entry.nodes.end(),

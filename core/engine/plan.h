@@ -37,6 +37,9 @@ struct PlannedEntry {
   std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
 };
 
+/// What a person who watches a run sees of a node: "conv2d model.layers[4].conv2d".
+std::string label_of(const Node& node);
+
 /// A program with everything decided: implementations, layouts, reorders, addresses. Immutable once made;
 /// memory is exact: these bytes are what an Executable allocates.
 struct Plan {

@@ -6,6 +6,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
+#include "core/graph/ops/scale_pixels.h"
 
 namespace trainer {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 /// Chooses an implementation for each node in order; a tensor wanted in another layout than it has is
 /// reordered once per entry and layout. A cast waits for its first reader and writes the layout that this one
 /// wants; of what persists, it is made again for a reader that wants another. It fixes no layout of what it
-/// reads: so weights in f32 lie as their gradient does.
+/// reads: so weights in f32 lie as their gradient does. Reading pixels is such a cast.
 class LayoutChooser {
  public:
   LayoutChooser(Plan& plan, const Backend& backend)
@@ -56,7 +57,10 @@ class LayoutChooser {
     bool is_placed = false;
   };
 
-  static bool is_cast(const Node& node) { return dynamic_cast<const Cast*>(node.op.get()) != nullptr; }
+  static bool is_cast(const Node& node) {
+    return dynamic_cast<const Cast*>(node.op.get()) != nullptr ||
+           dynamic_cast<const ScalePixels*>(node.op.get()) != nullptr;
+  }
 
   void choose(Node node) {
     phase_ = node.phase;
@@ -118,6 +122,9 @@ class LayoutChooser {
       const TensorId source = cast->second.node.inputs[0];
       if (casts_.contains(source)) in_layout(source, layout_so_far(source).value_or(Layout{}), origin);
       cast->second.is_placed = true;
+      for (size_t i = 1; i < cast->second.node.inputs.size(); ++i) {
+        in_layout(cast->second.node.inputs[i], Layout{}, origin);
+      }
       layout(id) = wanted;
       place(Node(cast->second.node), {});
     }

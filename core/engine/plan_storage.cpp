@@ -205,7 +205,7 @@ class StoragePlanner {
 
   Region region(TensorId owner) const {
     const Role role = plan_.tensors[index(owner)].role;
-    if (role == Role::input) return Region::input;
+    if (is_from_outside(role)) return Region::input;
     return is_persistent(role) ? Region::persistent : Region::scratch;
   }
 
@@ -233,6 +233,7 @@ class StoragePlanner {
 std::string kind_of(Role role) {
   switch (role) {
     case Role::parameter:
+    case Role::low_copy:
       return "parameters";
     case Role::optimizer:
       return "optimizer";
@@ -247,9 +248,9 @@ void place_persistent(const Backend& backend, Plan& plan) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     Placement& at = plan.placements[i];
-    if (tensor.role != Role::input && !is_persistent(tensor.role)) continue;
+    if (!is_from_outside(tensor.role) && !is_persistent(tensor.role)) continue;
     at.bytes = stored_elements(at.layout, tensor.spec.shape) * backend.element_bytes(tensor.spec.dtype);
-    at.region = tensor.role == Role::input ? Region::input : Region::persistent;
+    at.region = is_from_outside(tensor.role) ? Region::input : Region::persistent;
     if (at.region == Region::input) continue;
     at.offset = plan.persistent_bytes;
     plan.persistent_bytes += align_up(at.bytes);

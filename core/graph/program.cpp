@@ -13,12 +13,16 @@ std::string_view to_string(Role role) {
   switch (role) {
     case Role::input:
       return "input";
+    case Role::samples:
+      return "samples";
     case Role::parameter:
       return "parameter";
     case Role::optimizer:
       return "optimizer";
     case Role::gradient_sum:
       return "gradient_sum";
+    case Role::low_copy:
+      return "low_copy";
     case Role::state:
       return "state";
     case Role::constant:

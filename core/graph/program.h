@@ -25,13 +25,29 @@ struct TensorSpec {
 };
 
 /// What a tensor is for. Parameters, optimizer (moments, the scale of the loss), gradient sums (of
-/// micro-batches), state (counters, statistics) and constants persist across entry points; inputs come from
-/// outside; activations and gradients live within one run of an entry.
-enum class Role { input, parameter, optimizer, gradient_sum, state, constant, activation, gradient };
+/// micro-batches), low copies (of parameters, made anew in each step), state (counters, statistics) and
+/// constants persist across entry points; inputs come from outside, and so do samples, once for all runs;
+/// activations and gradients live within one run of an entry.
+enum class Role {
+  input,
+  samples,
+  parameter,
+  optimizer,
+  gradient_sum,
+  low_copy,
+  state,
+  constant,
+  activation,
+  gradient
+};
 std::string_view to_string(Role role);
 constexpr bool is_persistent(Role role) {
   return role == Role::parameter || role == Role::optimizer || role == Role::gradient_sum ||
-         role == Role::state || role == Role::constant;
+         role == Role::low_copy || role == Role::state || role == Role::constant;
+}
+
+constexpr bool is_from_outside(Role role) {
+  return role == Role::input || role == Role::samples;
 }
 
 /// The first value of a persistent tensor: `fill` everywhere; uniform in [low, high); normal; or the table.

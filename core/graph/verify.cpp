@@ -22,7 +22,7 @@ class EntryCheck {
     std::iota(viewed_.begin(), viewed_.end(), TensorId{0});
     for (size_t i = 0; i < program.tensors.size(); ++i) {
       const Role role = program.tensors[i].role;
-      defined_[i] = role == Role::input || is_persistent(role);
+      defined_[i] = is_from_outside(role) || is_persistent(role);
     }
   }
 

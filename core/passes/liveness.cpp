@@ -48,7 +48,7 @@ class Liveness {
   }
   bool is_scratch(size_t id) const {
     const Role role = program_.tensors[id].role;
-    return role != Role::input && !is_persistent(role);
+    return !is_from_outside(role) && !is_persistent(role);
   }
 
   void find_last_uses() {

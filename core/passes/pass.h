@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "core/base/sample_steps.h"
 #include "core/graph/program.h"
 
 namespace trainer {
@@ -43,6 +45,23 @@ Pass fuse_relu();
 /// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
 /// gradients in both types.
 Pass mixed_precision(DType low);
+/// What the bytes of each channel become: scale * byte + offset.
+struct PixelScales {
+  std::vector<float> scale, offset;
+};
+/// Makes the input `images` one of bytes, which each entry turns into numbers itself; `scales` by entry.
+/// Comes after mixed_precision, so that a cast of the pictures is part of that.
+Pass read_pixels(std::map<std::string, PixelScales> scales);
+/// A split's samples on the device, and what is done to each.
+struct SampleSet {
+  std::string name;  ///< "train", "val"
+  int64_t size = 0;
+  Shape shape;  ///< as stored, (C, H, W)
+  SampleSteps steps;
+};
+/// Takes the place of the inputs `images` and `labels`: entries read them from samples that lie on the
+/// device, by numbers and epochs; `sets` by entry. Comes after read_pixels.
+Pass read_samples(std::map<std::string, SampleSet> sets);
 /// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
 /// not frozen; with
 /// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
@@ -62,6 +81,8 @@ Pass recompute(const Recompute& setting);
 /// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);
+/// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
+Pass keep_low_weights();
 /// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
 Pass sum_losses();
 /// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without

@@ -55,6 +55,17 @@ Targets declare_targets(Program& program, const Recipe& recipe, const Shape& log
   return targets;
 }
 
+/// What each entry makes of the bytes of its split's pictures. Mixup blends them as numbers, on the host.
+std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
+  std::map<std::string, PixelScales> scales;
+  for (const auto& [entry, split] :
+       {std::pair{entry_name::kTrainStep, Split::train}, std::pair{entry_name::kEvaluate, Split::val}}) {
+    const PixelMap map = pixel_map(recipe.data.transform_list(split), recipe.model.input[0]);
+    scales[entry] = {.scale = map.scale, .offset = map.offset};
+  }
+  return scales;
+}
+
 Entry forward_entry(Program& program, const Recipe& recipe, std::string_view name) {
   const bool training = name == entry_name::kTrainStep;
   Entry entry{.name = std::string(name), .nodes = {}, .outputs = {}, .gradients = {}};
@@ -159,17 +170,29 @@ Labels label_kind(const Program& program) {
   return logits_shape(program).size() == kPerPixelRank ? Labels::per_pixel : Labels::per_picture;
 }
 
-std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
-                             const std::vector<std::string>& disabled) {
+BatchForm batch_form(const Program& program) {
+  BatchForm form{.labels = label_kind(program), .content = Content::samples};
+  const TensorId images = program.find(input_name::kImages);
+  if (images == kNone) return form;
+  form.content = program.spec(images).dtype == DType::u8 ? Content::bytes : Content::numbers;
+  return form;
+}
+
+std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
   const Precision precision = recipe.training.parsed_precision();
   const StepGuards guards = recipe.guards.step_guards(scales_loss(precision));
-  auto update = [&recipe, lr_table, guards](Program& program) {
+  auto update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
     recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
   };
   std::vector<Pass> passes = forward_part(recipe);
+  if (setting.works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
+  if (!setting.samples.empty()) {
+    passes.back().optional = false;  // these are bytes
+    passes.push_back(read_samples(setting.samples));
+  }
   for (Pass pass :
        {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
-        accumulate(recipe.training.micro_batches())}) {
+        accumulate(recipe.training.micro_batches()), keep_low_weights()}) {
     passes.push_back(std::move(pass));
   }
   if (guards.loss) passes.push_back(sum_losses());
@@ -177,7 +200,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_
   if (guards.counts || scales_loss(precision)) passes.push_back(guard_statistics());
   if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
   passes.push_back(dead_code());
-  leave_out(passes, disabled);
+  leave_out(passes, setting.disabled);
   return passes;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "core/data/batch.h"
 #include "core/data/formats.h"
 #include "core/passes/pass.h"
 #include "core/recipe/recipe.h"
@@ -12,9 +15,9 @@ namespace trainer {
 
 /// Inputs of every entry point that sees samples, in a batch's order.
 namespace input_name {
-constexpr const char* kImages = "images";             ///< f32 (N, C, H, W)
-constexpr const char* kLabels = "labels";             ///< i32 (N) or (N, H, W)
-constexpr const char* kWeights = "weights";           ///< f32 (N)
+constexpr const char* kImages = "images";    ///< f32 (N, C, H, W), or u8 where the device scales them
+constexpr const char* kLabels = "labels";    ///< i32 (N) or (N, H, W)
+constexpr const char* kWeights = "weights";  ///< f32 (N)
 constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N)
 constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only with data.mix
 constexpr const char* kShares = "shares";             ///< f32 (N), only with data.mix
@@ -38,11 +41,20 @@ const Shape& logits_shape(const Program& program);
 int64_t class_count(const Program& program);
 /// Whether that output has a class for each picture or for each pixel.
 Labels label_kind(const Program& program);
+/// What batches for a finished program hold.
+BatchForm batch_form(const Program& program);
 
-/// Everything between the forward program and the finished one, in order. `disabled` names optional passes to
-/// leave out; other names throw Error (exit 64). `lr_table` has one learning rate per update.
-std::vector<Pass> passes_for(const Recipe& recipe, const std::vector<float>& lr_table,
-                             const std::vector<std::string>& disabled);
+/// What passes depend on beside the recipe.
+struct PassSetting {
+  std::vector<float> lr_table;               ///< one learning rate per update
+  bool works_later = false;                  ///< such a device gets pictures as bytes: a quarter of the way
+  std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
+  std::vector<std::string> disabled;         ///< optional passes to leave out
+};
+
+/// Everything between the forward program and the finished one, in order. Names in `disabled` that are those
+/// of no optional pass throw Error (exit 64).
+std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting);
 /// The same for a program that does not train; with `averages` it gets `evaluate_averages` too.
 std::vector<Pass> forward_passes(const Recipe& recipe, bool averages,
                                  const std::vector<std::string>& disabled);

@@ -32,7 +32,7 @@ std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Program& pro
                                         const DataSource& source, const UnreadableHandler& unreadable) {
   const EvaluationBatches batches{.batch = recipe.training.micro_batch(), .unreadable = unreadable};
   return std::make_unique<DataPipeline>(
-      BatchMaker(source, checked_chain(recipe, source, Split::val), batches, label_kind(program)),
+      BatchMaker(source, checked_chain(recipe, source, Split::val), batches, batch_form(program)),
       loading_of(recipe, backend));
 }
 
@@ -53,7 +53,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                                 .micro_batch = recipe.training.micro_batch(),
                                 .mix = recipe.data.mix};
   feed.pipeline = std::make_unique<DataPipeline>(
-      BatchMaker(*feed.source, checked_chain(recipe, *feed.source, split), batches, label_kind(job.program)),
+      BatchMaker(*feed.source, checked_chain(recipe, *feed.source, split), batches, batch_form(job.program)),
       loading_of(recipe, backend));
   return feed;
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/recipe/cache.h"
+#include "core/train/device_samples.h"
 #include "core/train/process.h"
 
 namespace trainer {
@@ -81,9 +83,10 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
+  add("samples", DeviceSamples::device_bytes(job.plan));
   if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.works_later() ? budget.host : budget.kinds;
-  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, label_kind(job.program)));
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
@@ -141,8 +144,14 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   }
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
+  PassSetting setting{.lr_table = lr_table(recipe, job.settings),
+                      .works_later = backend.works_later(),
+                      .disabled = options.disabled_passes};
+  if (trains && recipe.data.cache == "device") {
+    setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));
+  }
   run_passes(job.program,
-             trains ? passes_for(recipe, lr_table(recipe, job.settings), options.disabled_passes)
+             trains ? passes_for(recipe, setting)
                     : forward_passes(recipe, options.averages, options.disabled_passes),
              options.observe);
   if (!options.plan) return job;
@@ -186,6 +195,9 @@ std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }
+  if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
+    text +=
+        fmt::format("\ntry data.cache=none, which leaves {} of samples on the host", human_bytes(samples));
   const int64_t rows = fitting_micro_batch(recipe, backend, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");

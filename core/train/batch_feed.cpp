@@ -11,8 +11,10 @@ BatchFeed::BatchFeed(Executable& executable, DataPipeline& pipeline)
       weights_(executable.tensor("weights")),
       sample_index_(executable.tensor("sample_index")),
       other_labels_(executable.tensor("other_labels")),
-      shares_(executable.tensor("shares")) {
-  inputs_.reserve(6);
+      shares_(executable.tensor("shares")),
+      sample_numbers_(executable.tensor("sample_numbers")),
+      sample_epochs_(executable.tensor("sample_epochs")) {
+  inputs_.reserve(8);
 }
 
 bool BatchFeed::await(const std::function<bool()>& give_up) {
@@ -30,12 +32,14 @@ const Batch& BatchFeed::next() {
   auto give = [&](TensorId input, void* data) {
     if (input != kNone) inputs_.push_back({input, data});
   };
-  give(images_, batch.images);
+  give(images_, batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels);
   give(labels_, batch.labels);
   give(weights_, batch.weights);
   give(sample_index_, batch.sample_index);
   give(other_labels_, batch.other_labels);
   give(shares_, batch.shares);
+  give(sample_numbers_, batch.sample_numbers);
+  give(sample_epochs_, batch.sample_epochs);
   feed_.give(inputs_);
   return batch;
 }

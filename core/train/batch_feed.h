@@ -26,7 +26,8 @@ class BatchFeed {
  private:
   DataPipeline& pipeline_;
   InputFeed feed_;
-  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_;  ///< or kNone
+  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_, sample_numbers_,
+      sample_epochs_;  ///< or kNone
   std::vector<InputData> inputs_;
 };
 

@@ -42,7 +42,8 @@ struct Contents {
 
 /// What a step writes before it reads it need not be kept, nor what never changes.
 bool changes(Role role) {
-  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum;
+  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum &&
+         role != Role::low_copy;
 }
 
 std::vector<Contents> contents_of(const Plan& plan) {

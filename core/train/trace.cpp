@@ -25,10 +25,8 @@ void Trace::add_data_wait(double begin, double end) {
 }
 
 void Trace::add_node(const PlannedNode& planned, double begin, double end) {
-  const std::string& path = planned.node.origin.path;
-  events_.push_back({fmt::format("{}{}{}", planned.node.op->name(), path.empty() ? "" : " ", path),
-                     std::string(to_string(planned.node.phase)), planned.choice.implementation,
-                     Row::operations, begin, end});
+  events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)),
+                     planned.choice.implementation, Row::operations, begin, end});
 }
 
 void Trace::write() const {

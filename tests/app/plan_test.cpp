@@ -292,4 +292,14 @@ TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, an
   CHECK(plan["host_memory"].contains("program_bytes"));
 }
 
+TEST_CASE("samples are kept on a GPU only: a processor reads them where they lie") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const Outcome outcome =
+      run_trainer({"plan", "--config", "small.yaml", "data.cache=device"}, workspace.path());
+  CHECK(outcome.code == 78);
+  CHECK(outcome.errors.find("data.cache: device is for a GPU: the cpu reads samples where they lie; write "
+                            "none, or device.type: cuda") != std::string::npos);
+}
+
 }  // namespace trainer

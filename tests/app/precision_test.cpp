@@ -44,6 +44,19 @@ TEST_CASE("in bf16 a run learns as in fp32, and twice the same") {
   CHECK(low.back() < 0.7 * low.front());
 }
 
+TEST_CASE("weights that are cast once a step give the bits of those cast for each micro-batch") {
+  if (!has_avx512()) return;
+  const Workspace workspace;
+  const std::string once = "once", each = "each";
+  const std::vector<std::string> common = {"training.precision=amp_bf16", "training.micro_batch_size=8"};
+  CHECK(train_small(workspace, once, common).code == 0);
+  std::vector<std::string> without = common;
+  without.insert(without.end(), {"--disable-pass", "keep_low_weights"});
+  CHECK(train_small(workspace, each, without).code == 0);
+  CHECK(losses_in(workspace.read("runs/once/metrics.jsonl"), "train") ==
+        losses_in(workspace.read("runs/each/metrics.jsonl"), "train"));
+}
+
 TEST_CASE("Fashion-MNIST is learnt in bf16 as in fp32, where Debian's package is installed") {
   const std::filesystem::path data = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz";
   if (!has_avx512() || !std::filesystem::exists(data)) return;

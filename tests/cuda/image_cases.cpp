@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/channels.h"
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/resample2d.h"
+#include "core/graph/ops/scale_pixels.h"
 #include "core/graph/ops/stochastic_depth.h"
 #include "tests/cuda/cases.h"
 
@@ -76,9 +79,67 @@ void add_resampling(std::vector<KernelCase>& cases) {
   }
 }
 
+/// In the layout of an operation on images, and in rows for one that sees features.
+void add_pixels(std::vector<KernelCase>& cases) {
+  for (const Shape& shape : {kImages[0], kImages[1], Shape{3, 1, 19, 17}, Shape{2, 3, 33, 31}}) {
+    for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
+      for (const bool features : {false, true}) {
+        cases.push_back(differentiable(
+            fmt::format("scale_pixels {} {}{}", to_string(to), to_string(shape), features ? " flat" : ""),
+            [=](Sketch& sketch) {
+              const TensorId x = sketch.pixels("x", shape), scale = sketch.input("scale", {shape[1]}),
+                             offset = sketch.input("offset", {shape[1]});
+              for (float& value : sketch.values["scale"]) value /= 128;
+              Builder& build = sketch.build();
+              TensorId y = build.emit<ScalePixels>({x, scale, offset}, to);
+              sketch.output("plain", features ? y : build.emit<Cast>({y}, DType::f32));
+              if (to != DType::f32) y = build.emit<Cast>({y}, DType::f32);
+              return build.emit<ScaleChannels>({y, sketch.parameter("s", {shape[0], shape[1], 1, 1})});
+            }));
+        cases.back().narrow = false;
+        if (to != DType::f32) cases.back().tolerances = narrow_tolerances(to);
+      }
+    }
+  }
+}
+
+/// Rows of samples on the device, one of them padding; more pixels than a block has threads.
+void add_sample_rows(std::vector<KernelCase>& cases) {
+  const SampleStep mirror{.mirrors = true, .p = 0.5}, cut{.padding = 2, .height = 19, .width = 17},
+      wide{.padding = 8, .height = 9, .width = 31};
+  std::vector<SampleSteps> all(1);
+  for (const std::vector<SampleStep>& list :
+       {std::vector{cut, mirror}, std::vector{mirror, cut, wide, mirror}}) {
+    SampleSteps steps;
+    for (const SampleStep& step : list) steps.steps[steps.count++] = step;
+    steps.key = 9;
+    all.push_back(steps);
+  }
+  for (const SampleSteps& steps : all) {
+    for (const int64_t channels : {1, 3}) {
+      cases.push_back(differentiable(fmt::format("read_samples {} steps", steps.count), [=](Sketch& sketch) {
+        constexpr int64_t kSamples = 5, kRows = 4;
+        const std::vector<TensorId> inputs{
+            sketch.pixels("samples", {kSamples, channels, 19, 21}), sketch.integers("answers", kSamples, 10),
+            sketch.integers("numbers", kRows, kSamples), sketch.integers("epochs", kRows, 100)};
+        sketch.values["numbers"][1] = -1;
+        Builder& build = sketch.build();
+        const auto read = build.emit_all(std::make_shared<ReadSamples>(steps), inputs);
+        sketch.output("labels", read[1]);
+        const TensorId scale = sketch.input("scale", {channels}), offset = sketch.input("offset", {channels});
+        const TensorId y = build.emit<ScalePixels>({read[0], scale, offset}, DType::f32);
+        return build.emit<ScaleChannels>({y, sketch.parameter("s", {kRows, channels, 1, 1})});
+      }));
+      cases.back().narrow = false;
+    }
+  }
+}
+
 }  // namespace
 
 void add_image_cases(std::vector<KernelCase>& cases) {
+  add_sample_rows(cases);
+  add_pixels(cases);
   add_pools(cases);
   add_factors(cases);
   add_resampling(cases);

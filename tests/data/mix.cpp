@@ -173,8 +173,8 @@ TEST_CASE("label maps follow the augmented picture, and padding has none") {
   list.push_back(make_transform("horizontal_flip"));
   set(*list[0], "p", 1.0);
   const TransformList none;
-  DataPipeline plain({*source, make_chain(none, shape), EvaluationBatches{4}, Labels::per_pixel}, {});
-  DataPipeline flipped({*source, make_chain(list, shape), EvaluationBatches{4}, Labels::per_pixel}, {});
+  DataPipeline plain({*source, make_chain(none, shape), EvaluationBatches{4}, {Labels::per_pixel}}, {});
+  DataPipeline flipped({*source, make_chain(list, shape), EvaluationBatches{4}, {Labels::per_pixel}}, {});
   std::set<int32_t> found;
   for (int number = 0; number < 3; ++number) {
     const Batch &a = plain.next(), &b = flipped.next();

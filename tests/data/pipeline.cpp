@@ -57,6 +57,59 @@ std::vector<std::string> training_bits(const DataSource& source, const Transform
   return all;
 }
 
+TEST_CASE("bytes are what becomes the numbers of the same batch") {
+  const CountingSource source(50, kShape);
+  const TransformList list = augmentation();
+  const PixelMap map = pixel_map(list, kShape[0]);
+  const Mix mix = GENERATE(Mix{}, Mix{.cutmix = 1.0});
+  auto make = [&](Content content) {
+    const TrainingOrder order(source.size(), 12, true);
+    return BatchMaker(source, make_chain(list, kShape),
+                      TrainingBatches{.seed = 5, .order = order, .micro_batch = 6, .mix = mix},
+                      BatchForm{.content = content});
+  };
+  DataPipeline numbers(make(Content::numbers), {}), bytes(make(Content::bytes), {});
+  for (int number = 0; number < 8; ++number) {
+    const Batch &a = numbers.next(), &b = bytes.next();
+    REQUIRE((a.pixels == nullptr && b.images == nullptr));
+    int64_t differing = 0;
+    for (int64_t i = 0; i < 6 * kPixels; ++i) {
+      const auto channel = static_cast<size_t>(i / (kShape[1] * kShape[2]) % kShape[0]);
+      const float scaled = map.scale[channel] * static_cast<float>(b.pixels[i]) + map.offset[channel];
+      differing += std::memcmp(&scaled, a.images + i, sizeof scaled) != 0;
+    }
+    CHECK(differing == 0);
+    CHECK(std::equal(a.labels, a.labels + 6, b.labels));
+    CHECK(std::equal(a.shares, a.shares + 6, b.shares));
+  }
+}
+
+TEST_CASE("mixup has no bytes") {
+  const CountingSource source(50, kShape);
+  const TransformList none;
+  const TrainingOrder order(source.size(), 12, true);
+  const TrainingBatches mixed{.seed = 5, .order = order, .micro_batch = 6, .mix = {.mixup = 1}};
+  CHECK_THROWS_AS(BatchMaker(source, make_chain(none, kShape), mixed, {.content = Content::bytes}),
+                  std::logic_error);
+}
+
+TEST_CASE("a padded batch of bytes is a quarter as large and ends in zeros") {
+  const CountingSource source(5, kShape);
+  const TransformList none;
+  DataPipeline pipeline(BatchMaker(source, make_chain(none, kShape), EvaluationBatches{4},
+                                   BatchForm{.content = Content::bytes}),
+                        {});
+  pipeline.next();
+  const Batch& last = pipeline.next();
+  CHECK(last.real == 1);
+  CHECK(last.pixels[0] == 4);
+  CHECK(
+      std::all_of(last.pixels + kPixels, last.pixels + 4 * kPixels, [](uint8_t byte) { return byte == 0; }));
+  const Shape large{3, 64, 64};
+  const int64_t numbers = batch_bytes(large, 32), bytes = batch_bytes(large, 32, {.content = Content::bytes});
+  CHECK(numbers - bytes == int64_t{3} * numel({32, 3, 64, 64}));
+}
+
 TEST_CASE("training batches follow the order, with labels, weights and numbers") {
   const bool drop_last = GENERATE(true, false);
   const CountingSource source(50, kShape);

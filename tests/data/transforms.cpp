@@ -189,5 +189,45 @@ TEST_CASE("a chain passes shapes on and refuses a sample of another shape") {
   CHECK_THAT(data_error([&] { chain.write(image, row.data()); }), Contains("1x8x8") && Contains("1x6x6"));
 }
 
+TEST_CASE("a device cuts and mirrors as the host does, from the same draws") {
+  const Shape shape{2, 9, 7};
+  const CountingSource source(20, shape);
+  TransformList list;
+  for (const char* name : {"random_crop", "horizontal_flip", "random_crop", "horizontal_flip"})
+    list.push_back(make_transform(name));
+  set(*list[0], "padding", int64_t{3});
+  set(*list[1], "p", 0.7);
+  set(*list[2], "size", int64_t{5});
+  const TransformChain chain = make_chain(list, shape);
+  SampleSteps steps{.count = 4, .key = random_key(3, "augment")};
+  Shape at = shape;
+  Diagnostics diagnostics;
+  for (size_t i = 0; i < 4; ++i) {
+    steps.steps[i] = *list[i]->device_step(at);
+    at = list[i]->output_shape(at, diagnostics);
+  }
+  Image image = chain.make_image(), whole;
+  int64_t differing = 0, padding = 0;
+  for (int32_t epoch = 0; epoch < 5; ++epoch) {
+    for (int32_t sample = 0; sample < 20; ++sample) {
+      const RandomStream random(steps.key, static_cast<uint32_t>(epoch), static_cast<uint32_t>(sample));
+      chain.read(source, sample, random, image);
+      source.read(sample, whole);
+      const DrawnSteps drawn = draw_steps(steps, epoch, sample, shape[1], shape[2]);
+      for (int64_t i = 0; i < 2 * 25; ++i) {
+        int64_t y = i / 5 % 5, x = i % 5;
+        const bool inside = source_place(steps, drawn, shape[1], shape[2], y, x);
+        const uint8_t found =
+            inside ? whole.pixels[static_cast<size_t>((i / 25 * 9 + y) * 7 + x)] : uint8_t{0};
+        differing += found != image.pixels[static_cast<size_t>(i)];
+        padding += inside ? 0 : 1;
+      }
+    }
+  }
+  CHECK(differing == 0);
+  CHECK(padding > 0);
+  CHECK_FALSE(make_transform("cutout")->device_step(shape));
+}
+
 }  // namespace
 }  // namespace trainer

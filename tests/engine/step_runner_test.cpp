@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "core/data/synthetic.h"
+#include "core/data/transforms/table.h"
+#include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
@@ -12,8 +14,11 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kRows = 4, kSamples = 24;
+constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
 const Shape kSample = {1, 8, 8};
+
+/// What the transforms of these tests make of a byte: the unit range.
+const PixelScales kScales = {.scale = {1.0f / 255}, .offset = {0.0f}};
 
 Network small_network() {
   return network_from(
@@ -22,11 +27,36 @@ Network small_network() {
       "10}]}");
 }
 
-Program program_of(int64_t micro_batches) {
+/// A random window, perhaps mirrored.
+TransformList augmentation() {
+  TransformList list;
+  list.push_back(make_random_crop());
+  list.push_back(make_horizontal_flip());
+  return list;
+}
+
+/// The same for a device, of a run with seed 1.
+SampleSteps device_augmentation() {
+  SampleSteps steps{.key = random_key(1, "augment")};
+  for (const auto& transform : augmentation()) steps.steps[steps.count++] = *transform->device_step(kSample);
+  return steps;
+}
+
+Program program_of(int64_t micro_batches, Content content) {
   const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9, clip_norm: 1}");
   const std::vector<float> rates = {0.1f, 0.05f, 0.2f};
   Program program = forward_program(small_network(), kRows);
-  run_passes(program, {fuse_relu(), autodiff(), accumulate(micro_batches)});
+  std::vector<Pass> passes = {fuse_relu()};
+  if (content != Content::numbers)
+    passes.push_back(read_pixels({{"train_step", kScales}, {"evaluate", kScales}}));
+  if (content == Content::samples) {
+    const SampleSet training{
+        .name = "train", .size = kSamples, .shape = kSample, .steps = device_augmentation()},
+        held_out{.name = "val", .size = kValidation, .shape = kSample, .steps = {}};
+    passes.push_back(read_samples({{"train_step", training}, {"evaluate", held_out}}));
+  }
+  for (const Pass& pass : {autodiff(), accumulate(micro_batches)}) passes.push_back(pass);
+  run_passes(program, passes);
   optimizer->append_update(program, program.entry(updating_entry(program)), rates);
   run_passes(program, {dead_code()});
   return program;
@@ -42,25 +72,31 @@ struct Run {
 
 /// Ten steps with as many under way as the runner takes, and an evaluation after the fifth; with `searches`
 /// an earlier step is computed again while others are under way.
-Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false) {
-  const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10);
+Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
+          Content content = Content::numbers) {
+  const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
+             held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
-  const TransformList none;
-  const TransformChain chain(none, kSample, diagnostics);
+  const TransformList list = augmentation(), none;
+  const TransformChain chain(list, kSample, diagnostics), plain(none, kSample, diagnostics);
   const Loading loading{
       .workers = 2, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
         return backend.allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
+  const BatchForm form{.content = content};
   DataPipeline batches(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
-  DataPipeline validation(BatchMaker(*source, chain, EvaluationBatches{kRows}), loading);
-  Executable executable(make_plan(program_of(micro_batches), backend), backend, replay);
+      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}, form),
+      loading);
+  DataPipeline validation(BatchMaker(*held_out, plain, EvaluationBatches{kRows}, form), loading);
+  Executable executable(make_plan(program_of(micro_batches, content), backend), backend, replay);
   initialize(executable, 1);
+  std::optional<DeviceSamples> samples;
+  if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
 
   Run run;
   StepRunner runner(executable, batches, micro_batches);
-  Evaluation evaluation(executable, validation, kSamples, false);
+  Evaluation evaluation(executable, validation, kValidation, false);
   auto take = [&] {
     const StepResult result = runner.take();
     CHECK(result.step == static_cast<int64_t>(run.losses.size()) + 1);
@@ -80,7 +116,8 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
   }
   while (runner.under_way() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
-    if (is_persistent(executable.plan().tensors[i].role))
+    const Role role = executable.plan().tensors[i].role;
+    if (is_persistent(role) && role != Role::constant)
       run.parameters.push_back(executable.read(static_cast<TensorId>(i)));
   }
   return run;
@@ -99,6 +136,19 @@ TEST_CASE("a device that works later trains the same bits, with several steps un
   for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
     LateBackend late(*cpu, false, copies);
     CHECK(train(late, micro_batches) == expected);
+  }
+}
+
+TEST_CASE(
+    "pictures that travel as bytes, or lie on the device, give the bits of those that travel as numbers") {
+  const int64_t micro_batches = GENERATE(1, 3);
+  const auto cpu = make_cpu_backend(1);
+  const Run expected = train(*cpu, micro_batches);
+  CHECK(train(*cpu, micro_batches, true, false, Content::bytes) == expected);
+  for (const Content content : {Content::bytes, Content::samples}) {
+    LateBackend late(*cpu), recording(*cpu, true, LateBackend::Copies::early);
+    CHECK(train(late, micro_batches, true, true, content) == expected);
+    CHECK(train(recording, micro_batches, true, true, content) == expected);
   }
 }
 

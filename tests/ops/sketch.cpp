@@ -77,6 +77,12 @@ TensorId Sketch::integers(const std::string& name, const Shape& shape, int64_t b
   return program.input(name, {shape, DType::i32});
 }
 
+TensorId Sketch::pixels(const std::string& name, const Shape& shape) {
+  const TensorId id = integers(name, shape, 256);
+  program.tensors[static_cast<size_t>(id)].spec.dtype = DType::u8;
+  return id;
+}
+
 void Sketch::output(const std::string& name, TensorId x) {
   program.entries[0].outputs.push_back({name, x});
 }

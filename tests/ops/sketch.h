@@ -31,6 +31,9 @@ class Sketch {
   TensorId integers(const std::string& name, int64_t count, int64_t below);
   TensorId integers(const std::string& name, const Shape& shape, int64_t below);
 
+  /// Pictures of u8.
+  TensorId pixels(const std::string& name, const Shape& shape);
+
   /// Makes x an output that is compared under this name.
   void output(const std::string& name, TensorId x);
   /// Ends the program with a loss in whose gradient every element of x has a share of its own.

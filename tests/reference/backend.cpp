@@ -97,6 +97,9 @@ void ReferenceBackend::upload(void* device, const float* host, int64_t elements,
   if (dtype == DType::i32) {
     std::transform(host, host + elements, static_cast<int32_t*>(device),
                    [](float value) { return static_cast<int32_t>(value); });
+  } else if (dtype == DType::u8) {
+    std::transform(host, host + elements, static_cast<uint8_t*>(device),
+                   [](float value) { return static_cast<uint8_t>(value); });
   } else {
     std::copy(host, host + elements, static_cast<double*>(device));
   }

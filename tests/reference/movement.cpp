@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/reorder.h"
+#include "core/graph/ops/scale_pixels.h"
 #include "tests/reference/loop.h"
 
 namespace trainer::reference {
@@ -65,6 +68,70 @@ void cast(const Call& call) {
   std::copy_n(call.in(0), call.count_in(0), call.out(0));
 }
 
+void scale_pixels(const Call& call) {
+  const Shape& shape = call.shape_in(0);
+  const int64_t area = shape[2] * shape[3];
+  for (int64_t i = 0; i < call.count_in(0); ++i) {
+    const int64_t channel = i / area % shape[1];
+    call.out(0)[i] = call.in(1)[channel] * call.in<uint8_t>(0)[i] + call.in(2)[channel];
+  }
+}
+
+/// One picture of one channel and what each step makes of it, as the host's transforms go about it.
+struct Plane {
+  int64_t height, width;
+  std::vector<uint8_t> pixels;
+
+  void mirror() {
+    for (int64_t y = 0; y < height; ++y) {
+      std::reverse(pixels.begin() + y * width, pixels.begin() + (y + 1) * width);
+    }
+  }
+  void cut(const SampleStep& step, int64_t top, int64_t left) {
+    std::vector<uint8_t> window;
+    for (int64_t y = top; y < top + step.height; ++y) {
+      for (int64_t x = left; x < left + step.width; ++x) {
+        const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+        window.push_back(inside ? pixels[static_cast<size_t>(y * width + x)] : uint8_t{0});
+      }
+    }
+    pixels = window, height = step.height, width = step.width;
+  }
+};
+
+Plane changed(Plane plane, const SampleSteps& steps, int32_t epoch, int32_t number) {
+  RandomStream random(steps.key, static_cast<uint32_t>(epoch), static_cast<uint32_t>(number));
+  for (int i = 0; i < steps.count; ++i) {
+    const SampleStep& step = steps.steps[i];
+    if (step.mirrors) {
+      if (static_cast<double>(random.next_uniform()) < step.p) plane.mirror();
+      continue;
+    }
+    const int64_t top = random.next_below(plane.height + 2 * step.padding - step.height + 1) - step.padding;
+    const int64_t left = random.next_below(plane.width + 2 * step.padding - step.width + 1) - step.padding;
+    plane.cut(step, top, left);
+  }
+  return plane;
+}
+
+void read_samples(const Call& call) {
+  const Shape &all = call.shape_in(0), &rows = call.shape_out(0);
+  const int64_t area = all[2] * all[3], made = rows[2] * rows[3];
+  for (int64_t n = 0; n < rows[0]; ++n) {
+    const int32_t number = call.in<int32_t>(2)[n];
+    if (call.has_output(1)) call.out<int32_t>(1)[n] = number < 0 ? 0 : call.in<int32_t>(1)[number];
+    for (int64_t c = 0; c < rows[1]; ++c) {
+      uint8_t* to = call.out<uint8_t>(0) + (n * rows[1] + c) * made;
+      std::fill_n(to, made, uint8_t{0});
+      if (number < 0) continue;
+      const uint8_t* from = call.in<uint8_t>(0) + (number * all[1] + c) * area;
+      const Plane plane = changed({all[2], all[3], {from, from + area}}, call.as<ReadSamples>().steps,
+                                  call.in<int32_t>(3)[n], number);
+      std::copy(plane.pixels.begin(), plane.pixels.end(), to);
+    }
+  }
+}
+
 }  // namespace
 
 void add_movement(Loops& loops) {
@@ -73,6 +140,8 @@ void add_movement(Loops& loops) {
   loops[typeid(Slice)] = slice;
   loops[typeid(Reorder)] = reorder;
   loops[typeid(Assign)] = assign;
+  loops[typeid(ReadSamples)] = read_samples;
+  loops[typeid(ScalePixels)] = scale_pixels;
 }
 
 }  // namespace trainer::reference

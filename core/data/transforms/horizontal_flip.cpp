@@ -13,6 +13,10 @@ class HorizontalFlip : public Transform {
   }
   bool is_random() const override { return true; }
 
+  std::optional<SampleStep> device_step(const Shape&) const override {
+    return SampleStep{.mirrors = true, .p = p_};
+  }
+
   void apply(Image& image, RandomStream& random) const override {
     if (static_cast<double>(random.next_uniform()) >= p_) return;
     uint8_t* row = image.pixels.data();

@@ -27,6 +27,11 @@ class RandomCrop : public Transform {
     return {input[0], *size_, *size_};
   }
 
+  std::optional<SampleStep> device_step(const Shape& input) const override {
+    return SampleStep{
+        .padding = padding_, .height = size_.value_or(input[1]), .width = size_.value_or(input[2])};
+  }
+
   void apply(Image& image, RandomStream& random) const override {
     const int64_t height = size_.value_or(image.height), width = size_.value_or(image.width);
     // Place of the window in the picture without its padding; negative inside the padding.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/read_samples.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+
+std::string ReadSamples::attributes() const {
+  std::string text;
+  for (int i = 0; i < steps.count; ++i) {
+    const SampleStep& step = steps.steps[i];
+    if (i > 0) text += ' ';
+    text += step.mirrors ? fmt::format("mirror={}", step.p)
+                         : fmt::format("window={}x{} padding={}", step.height, step.width, step.padding);
+  }
+  return text;
+}
+
+std::vector<TensorSpec> ReadSamples::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& samples = inputs[0].shape;
+  expect(samples.size() == 4 && inputs[0].dtype == DType::u8,
+         "expected samples (S, C, H, W) of u8, got " + to_string(samples));
+  expect(inputs[1] == TensorSpec{{samples[0]}, DType::i32}, "needs a label for each sample");
+  expect(inputs[2].dtype == DType::i32 && inputs[2].shape.size() == 1 && inputs[2] == inputs[3],
+         "needs a number and an epoch for each row");
+  Shape row{inputs[2].shape[0], samples[1], samples[2], samples[3]};
+  for (int i = 0; i < steps.count; ++i) {
+    const SampleStep& step = steps.steps[i];
+    if (step.mirrors) continue;
+    expect(step.height <= row[2] + 2 * step.padding && step.width <= row[3] + 2 * step.padding,
+           "a window is larger than its padded picture " + to_string(row));
+    row[2] = step.height, row[3] = step.width;
+  }
+  return {{.shape = row, .dtype = DType::u8}, {.shape = inputs[2].shape, .dtype = DType::i32}};
+}
+
+}  // namespace trainer

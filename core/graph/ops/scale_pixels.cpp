@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/scale_pixels.h"
+
+namespace trainer {
+
+std::vector<TensorSpec> ScalePixels::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  expect(x.size() == 4 && inputs[0].dtype == DType::u8, "expected pictures (N, C, H, W) of u8, got " +
+                                                            to_string(x) + " of " +
+                                                            std::string(to_string(inputs[0].dtype)));
+  const TensorSpec factor{{x[1]}, DType::f32};
+  expect(inputs[1] == factor && inputs[2] == factor, "expected a scale and an offset for each channel");
+  expect(is_floating(to), "numbers are of a floating point type");
+  return {{.shape = x, .dtype = to}};
+}
+
+}  // namespace trainer

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// The bytes of pictures as numbers: y = scale * x + offset, x (N, C, H, W) u8, scale and offset (C) f32; in
+/// f32, then rounded to the type of y. Inputs have no gradient. As with a cast, planning lets it write
+/// whatever layout the first reader wants.
+class ScalePixels final : public Operation {
+ public:
+  explicit ScalePixels(DType dtype) : to(dtype) {}
+  std::string_view name() const override { return "scale_pixels"; }
+  std::string attributes() const override { return "to=" + std::string(to_string(to)); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+
+  const DType to;
+};
+
+}  // namespace trainer

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/builder.h"
+#include "core/graph/operation.h"
+#include "core/graph/ops/cast.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// The parameter that a node casts, or kNone.
+TensorId cast_parameter(const Program& program, const Node& node) {
+  const bool casts = dynamic_cast<const Cast*>(node.op.get()) != nullptr;
+  return casts && program.tensor(node.inputs[0]).role == Role::parameter ? node.inputs[0] : kNone;
+}
+
+void rename(Entry& entry, const std::map<TensorId, TensorId>& renamed) {
+  for (Node& node : entry.nodes) {
+    for (TensorId& id : node.inputs) {
+      if (const auto found = renamed.find(id); found != renamed.end()) id = found->second;
+    }
+  }
+  for (NamedTensor& output : entry.outputs) {
+    if (const auto found = renamed.find(output.tensor); found != renamed.end()) output.tensor = found->second;
+  }
+}
+
+/// Leaves the first cast of each parameter and makes its readers those of all others, which only memory was
+/// saved by. What each parameter became.
+std::map<TensorId, TensorId> cast_once(const Program& program, Entry& entry) {
+  std::map<TensorId, TensorId> first, renamed;
+  std::erase_if(entry.nodes, [&](const Node& node) {
+    const TensorId parameter = cast_parameter(program, node);
+    if (parameter == kNone) return false;
+    const auto [known, fresh] = first.try_emplace(parameter, node.outputs[0]);
+    if (!fresh) renamed[node.outputs[0]] = known->second;
+    return !fresh;
+  });
+  rename(entry, renamed);
+  return first;
+}
+
+/// The first run of a step casts and keeps the result in a persistent tensor, which the others read.
+void keep(Program& program) {
+  Entry& first = program.entry(entry_name::kAccumulateFirst);
+  const std::map<TensorId, TensorId> values = cast_once(program, first);
+  std::map<TensorId, TensorId> kept;
+  Builder build(program, first);
+  for (const auto& [parameter, value] : values) {
+    const Tensor copy{
+        .name = program.tensor(parameter).name + ".low", .spec = program.spec(value), .role = Role::low_copy};
+    kept[parameter] = program.persistent(copy.name, copy.spec, copy.role, {});
+    build.set_origin({{}, copy.name});
+    build.assign(kept[parameter], value);
+  }
+  Entry& next = program.entry(entry_name::kAccumulateNext);
+  std::map<TensorId, TensorId> renamed;
+  std::erase_if(next.nodes, [&](const Node& node) {
+    const auto found = kept.find(cast_parameter(program, node));
+    if (found == kept.end()) return false;
+    renamed[node.outputs[0]] = found->second;
+    return true;
+  });
+  rename(next, renamed);
+}
+
+}  // namespace
+
+Pass keep_low_weights() {
+  auto run = [](Program& program) {
+    if (program.find_entry(entry_name::kAccumulateNext) != nullptr) keep(program);
+  };
+  return {.name = "keep_low_weights",
+          .help = "cast weights once a step, not once for each micro-batch",
+          .optional = true,
+          .run = run};
+}
+
+}  // namespace trainer

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/cast.h"
+#include "core/graph/ops/scale_pixels.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+TensorId constant(Program& program, const std::string& name, const std::vector<float>& values) {
+  return program.persistent(name, {{static_cast<int64_t>(values.size())}, DType::f32}, Role::constant,
+                            {.kind = Initial::Kind::table, .table = values});
+}
+
+/// Puts the reading of bytes before an entry. Where the pictures are only wanted in a low type, that is what
+/// is made of them.
+void read_pixels_of(Program& program, Entry& entry, TensorId images, const PixelScales& scales) {
+  const TensorId scale = constant(program, entry.name + ".pixel_scale", scales.scale),
+                 offset = constant(program, entry.name + ".pixel_offset", scales.offset);
+  std::vector<Node> nodes;
+  nodes.swap(entry.nodes);
+  Builder build(program, entry);
+  build.set_origin({{}, program.tensor(images).name});
+  TensorId wide = kNone;
+  for (Node& node : nodes) {
+    if (const auto* cast = dynamic_cast<const Cast*>(node.op.get());
+        cast != nullptr && node.inputs[0] == images) {
+      node.op = std::make_shared<ScalePixels>(cast->to);
+      node.inputs = {images, scale, offset};
+    } else {
+      for (TensorId& id : node.inputs) {
+        if (id != images) continue;
+        if (wide == kNone) wide = build.emit<ScalePixels>({images, scale, offset}, DType::f32);
+        id = wide;
+      }
+    }
+    entry.nodes.push_back(std::move(node));
+  }
+}
+
+}  // namespace
+
+Pass read_pixels(std::map<std::string, PixelScales> scales) {
+  auto run = [scales](Program& program) {
+    const TensorId images = program.find("images");
+    if (images == kNone) throw std::logic_error("the program has no pictures");
+    program.tensors[static_cast<size_t>(images)].spec.dtype = DType::u8;
+    for (Entry& entry : program.entries) {
+      read_pixels_of(program, entry, images, scales.at(entry.name));
+    }
+  };
+  return {.name = "read_pixels",
+          .help = "take pictures as bytes and scale them on the device",
+          .optional = true,
+          .run = run};
+}
+
+}  // namespace trainer

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/read_samples.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+namespace {
+
+/// Begins an entry with the reading of its split's samples.
+void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId labels, const SampleSet& set) {
+  const int64_t rows = program.spec(labels).shape[0];
+  Shape all = set.shape;
+  all.insert(all.begin(), set.size);
+  const TensorId samples = program.persistent("samples." + set.name, {all, DType::u8}, Role::samples, {});
+  const TensorId answers =
+      program.persistent("sample_labels." + set.name, {{set.size}, DType::i32}, Role::samples, {});
+  const TensorId numbers = program.input("sample_numbers", {{rows}, DType::i32});
+  const TensorId epochs = program.input("sample_epochs", {{rows}, DType::i32});
+  std::vector<Node> nodes;
+  nodes.swap(entry.nodes);
+  Builder build(program, entry);
+  build.set_origin({{}, "data"});
+  const std::vector<TensorId> read =
+      build.emit_all(std::make_shared<ReadSamples>(set.steps), {samples, answers, numbers, epochs});
+  if (program.spec(read[0]) != program.spec(images) || program.spec(read[1]) != program.spec(labels))
+    throw std::logic_error("samples are not what the program reads");
+  for (Node& node : nodes) {
+    for (TensorId& id : node.inputs) {
+      if (id == images) id = read[0];
+      if (id == labels) id = read[1];
+    }
+    entry.nodes.push_back(std::move(node));
+  }
+}
+
+}  // namespace
+
+Pass read_samples(std::map<std::string, SampleSet> sets) {
+  auto run = [sets](Program& program) {
+    const TensorId images = program.find("images"), labels = program.find("labels");
+    for (Entry& entry : program.entries) {
+      read_samples_of(program, entry, images, labels, sets.at(entry.name));
+    }
+    for (const TensorId id : {images, labels}) {  // no inputs any longer
+      program.tensors[static_cast<size_t>(id)].name.clear();
+      program.tensors[static_cast<size_t>(id)].role = Role::activation;
+    }
+  };
+  return {.name = "read_samples",
+          .help = "take samples from the device's memory and augment them there (data.cache)",
+          .optional = false,
+          .run = run};
+}
+
+}  // namespace trainer

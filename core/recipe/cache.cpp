@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/cache.h"
+
+#include <fmt/format.h>
+
+#include "core/recipe/job.h"
+
+namespace trainer {
+namespace {
+
+/// A list of transforms as the device takes it.
+SampleSteps device_steps(const Recipe& recipe, const TransformList& list, Shape shape) {
+  SampleSteps steps{.key = random_key(static_cast<uint64_t>(recipe.run.seed), "augment")};
+  Diagnostics diagnostics;
+  for (const auto& transform : list) {
+    if (transform->is_terminal()) continue;
+    const std::optional<SampleStep> step = transform->device_step(shape);
+    if (!step) {
+      fail_at(transform->origin,
+              "runs on the host only, and data.cache: device augments on the GPU, with random_crop, "
+              "horizontal_flip and normalize; write data.cache: none");
+    }
+    if (steps.count == SampleSteps::kMost) {
+      fail_at(transform->origin,
+              fmt::format("a GPU takes at most {} random steps; write data.cache: none", SampleSteps::kMost));
+    }
+    steps.steps[steps.count++] = *step;
+    shape = transform->output_shape(shape, diagnostics);
+  }
+  diagnostics.throw_if_any();
+  return steps;
+}
+
+SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) {
+  return {.name = split == Split::train ? "train" : "val",
+          .size = info.size,
+          .shape = info.shape,
+          .steps = device_steps(recipe, recipe.data.transform_list(split), info.shape)};
+}
+
+/// Whatever has no sense on a device, whichever the samples.
+void check_cache(const Recipe& recipe, const Backend& backend, Labels labels) {
+  const Origin origin = recipe.origin_of("data.cache");
+  if (!backend.works_later()) {
+    fail_at(origin, fmt::format("device is for a GPU: the {} reads samples where they lie; write none, or "
+                                "device.type: cuda",
+                                backend.name()));
+  }
+  if (recipe.data.mix.any())
+    fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
+  if (labels == Labels::per_pixel)
+    fail_at(origin, "device has no label for every pixel, which the network's output needs; write none");
+}
+
+}  // namespace
+
+std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Backend& backend,
+                                                const SplitInfos& infos, Labels labels) {
+  check_cache(recipe, backend, labels);
+  const bool validates = has_split(recipe.data, Split::val);
+  if (!infos.train || (validates && !infos.validation)) require_data(recipe);
+  for (const std::optional<SourceInfo>* info : {&infos.train, &infos.validation}) {
+    if (*info && !is_fixed((*info)->shape)) {
+      fail_at(recipe.origin_of("data.cache"), "device wants pictures of one size, and those of format " +
+                                                  recipe.data.format + " differ; write none");
+    }
+  }
+  std::map<std::string, SampleSet> sets;
+  sets[entry_name::kTrainStep] = sample_set(recipe, *infos.train, Split::train);
+  sets[entry_name::kEvaluate] = validates ? sample_set(recipe, *infos.validation, Split::val)
+                                          : sets[entry_name::kTrainStep];  // planned, never run
+  return sets;
+}
+
+}  // namespace trainer

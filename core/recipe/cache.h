@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/data/source.h"
+#include "core/engine/backend.h"
+#include "core/passes/pass.h"
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+
+/// What is known of both splits' samples; nothing where files are missing.
+struct SplitInfos {
+  const std::optional<SourceInfo>& train;
+  const std::optional<SourceInfo>& validation;
+};
+
+/// The samples that data.cache: device puts into the device's memory, by the entry that reads them. Throws
+/// Error (exit 78) at what the device cannot do, and where files are missing whose size must be known.
+std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Backend& backend,
+                                                const SplitInfos& infos, Labels labels);
+
+}  // namespace trainer

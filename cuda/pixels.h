@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/base/sample_steps.h"
+
+namespace trainer::cuda {
+
+/// Pictures of (channels, area) bytes, and how far apart channels and pixels lie in what is made of them.
+struct PixelPlaces {
+  int64_t pictures, channels, area, channel_step, pixel_step;
+};
+
+/// y = scale * x + offset, x of u8, scale and offset for each channel.
+cudaError_t launch_scale_pixels(DType to, const PixelPlaces& places, const void* x, const float* scale,
+                                const float* offset, void* y, cudaStream_t stream);
+
+/// Rows out of all samples: (channels, height, width) becomes (channels, to_height, to_width).
+struct SampleExtents {
+  int64_t rows, channels, height, width, to_height, to_width;
+};
+
+/// pixels and labels of samples by number; `labels` may be null. A number below 0 makes zeros.
+struct SampleRows {
+  const uint8_t* samples;
+  const int32_t* answers;
+  const int32_t* numbers;
+  const int32_t* epochs;
+  uint8_t* pixels;
+  int32_t* labels;
+};
+cudaError_t launch_read_samples(const SampleSteps& steps, const SampleExtents& extents,
+                                const SampleRows& rows, cudaStream_t stream);
+
+}  // namespace trainer::cuda
