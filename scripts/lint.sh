@@ -29,7 +29,7 @@ tool() {
 }
 
 sources=('*.h' '*.cpp' '*.cu' '*.cuh')
-scripts=('*.sh' '*.py' '*.cmake' '*CMakeLists.txt' '*.yaml' '*.yml' .ci/run .clang-tidy)
+scripts=('*.sh' '*.sbatch' '*.py' '*.cmake' '*CMakeLists.txt' '*.yaml' '*.yml' .ci/run .clang-tidy)
 text=("${sources[@]}" "${scripts[@]}" '*.json' '*.md' '*.txt' .clang-format .gitignore LICENSE)
 
 check_format() {

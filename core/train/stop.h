@@ -19,7 +19,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
 
-  void set_grace(TimeSpan grace);
+  void set_grace(TimeSpan span);
   /// From here on there is something to save.
   void watch_loop();
   /// Whether one has come.

@@ -5,17 +5,19 @@ import time
 
 from jobs import Job, run_uncut
 
+# Until a limit of a minute ends a run of a second or two, which it may do half a minute late.
+LONG = {"PAUSE": "2"}
 SOME = (1, 2, 3)  # restarts where a slow machine may need another
 
 
 def signal_before_the_end(site, uncut):
-    job = site.train("before", "--time=1", "--signal=B:USR1@10")
+    job = site.train("before", "--time=1", "--signal=B:USR1@10", **LONG)
     job.expect_uncut_bits(uncut, SOME)
     job.expect("^SIGUSR1: stopping after step")
 
 
 def limit_that_the_program_asks_for(site, uncut):
-    job = site.train("asked", "--time=1", "--signal=B:USR1@0")
+    job = site.train("asked", "--time=1", "--signal=B:USR1@0", **LONG)
     job.expect_uncut_bits(uncut, SOME)
     job.expect(f"^Slurm ends job {job.number} in 0:[345][0-9]; the run is saved before that")
     job.expect("^the time of the Slurm job is nearly over: stopping after step")
@@ -23,7 +25,7 @@ def limit_that_the_program_asks_for(site, uncut):
 
 def time_limit_without_warning(site, uncut):
     """Slurm does not queue such a job again, but TERM comes first."""
-    job = site.train("timeout", "--time=1", "--signal=B:USR1@0", overrides=["run.max_wall_time=1h"])
+    job = site.train("timeout", "--time=1", "--signal=B:USR1@0", overrides=["run.max_wall_time=1h"], **LONG)
     job.expect_end("TIMEOUT", None, (0,))
     job.expect("^saved after step [1-9]")
     site.train("timeout-again", run=job.run, paced=0, overrides=["run.max_wall_time=1h"]).expect_rest_of_run(uncut)

@@ -70,8 +70,8 @@ def _prctl(option, value):
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _die_with_parent():
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent(number=signal.SIGKILL):
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _free_ports(count):
@@ -98,7 +98,7 @@ def find_programs():
     os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
-        raise CannotStart(f"not found: {', '.join(missing)} (scripts/setup.sh --tests installs them)")
+        raise CannotStart(f"not found: {', '.join(missing)}")
 
 
 def adopt_orphans():
@@ -158,7 +158,7 @@ class Cluster:
         with open(self.root / f"{name}.out", "wb") as out:
             self.daemons[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.environment,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def _await(self, ready):

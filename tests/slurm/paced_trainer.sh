@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The real program as process of the step, stopped most of the time, so that a short run lasts until something happens
-# to it: in the first PACED starts of a job, and of an array in its task PACED_TASK only.
+# to it: in the first PACED starts of a job, and of an array in its task PACED_TASK only. PAUSE: seconds of each stop.
 set -euo pipefail
 if [ "${SLURM_RESTART_COUNT:-0}" -lt "${PACED:-0}" ] && [ "${SLURM_ARRAY_TASK_ID:-}" = "${PACED_TASK:-}" ]; then
   (
     trap '' TERM USR1 INT
     while kill -STOP $$; do
-      sleep 0.8
+      sleep "${PAUSE:-0.8}"
       kill -CONT $$
       sleep 0.01
     done

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True  # into the sources
 import cases
 import cluster
 import jobs
@@ -57,30 +58,47 @@ def run(trainer, workspace, chosen):
     return 1 if problems or not results else 0
 
 
-def main():
-    trainer = pathlib.Path(sys.argv[1]).resolve()
-    # An end by signal goes the way of all others, so that nothing stays behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    cluster.adopt_orphans()
+def test(trainer, chosen):
     # Short, since the names of sockets in it must be.
     workspace = pathlib.Path(tempfile.mkdtemp(prefix="trainer-slurm-"))
+
+    def take_down(*_):
+        cluster.end_children()
+        shutil.rmtree(workspace, ignore_errors=True)
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, take_down)
+    cluster.adopt_orphans()
     code = None
     try:
-        code = run(trainer, workspace, sys.argv[2:])
-        return code
+        code = run(trainer, workspace, chosen)
     except cluster.CannotStart as reason:
         print(f"slurm: no Slurm can be started here: {reason}", file=sys.stderr)
         if os.environ.get("ALLOW_NO_SLURM") == "1":
-            return SKIPPED
-        print("slurm: install munge and slurm-wlm (scripts/setup.sh --tests), or leave this out with ALLOW_NO_SLURM=1",
-              file=sys.stderr)
-        return UNAVAILABLE
+            print("slurm: left out, since ALLOW_NO_SLURM=1", file=sys.stderr)
+            code = SKIPPED
+        else:
+            print("slurm: scripts/setup.sh --tests installs it; ALLOW_NO_SLURM=1 leaves this test out", file=sys.stderr)
+            code = UNAVAILABLE
     finally:
         cluster.end_children()
         if code == 1:
             print(f"slurm: what the daemons and jobs wrote is in {workspace}")
         else:
             shutil.rmtree(workspace)
+    return code
+
+
+def main():
+    """Works in a second process, which takes all down whatever becomes of this one."""
+    worker = os.fork()
+    if worker == 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cluster.die_with_parent(signal.SIGTERM)
+        return test(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os.kill(worker, signal.SIGTERM))
+    return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ struct FakeSlurm {
 /// Whether a process of this group is there that is not just waiting to be reaped.
 bool has_living(int wanted) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "stat");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     std::istringstream fields(text.substr(text.rfind(')') + 1));
