@@ -63,6 +63,7 @@ Start choose_start(const Recipe& recipe) {
     return start;
   }
   start.from = checkpoint_at(*path, warn);
+  start.is_own = false;
   require_same_run(recipe, *start.from);
   return start;
 }
@@ -78,6 +79,13 @@ int64_t earlier_threads(const Start& start) {
   int64_t threads = 0;
   std::from_chars(text.data(), text.data() + text.size(), threads);
   return threads;
+}
+
+void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {
+  if (start.step() <= steps) return;
+  fail_at(recipe.origin_of("training.max_duration"),
+          fmt::format("ends after step {}, but {} is of step {}: a longer duration is needed to go on from it",
+                      steps, start.from->checkpoint.string(), start.step()));
 }
 
 void require_unchanged(const Recipe& recipe, const Start& start) {

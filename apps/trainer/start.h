@@ -14,10 +14,12 @@ namespace trainer {
 /// Where a run begins.
 struct Start {
   std::optional<ResumePoint> from;  ///< nothing: at step 0
+  bool is_own = true;               ///< of the run's own directory
   std::string newest;               ///< checkpoint in the run's directory when that was chosen
   std::vector<std::string> notes;   ///< what somebody should know about the choice
 
   int64_t step() const { return from ? from->state.loop.step : 0; }
+  int64_t validated() const { return from ? from->state.loop.validated : 0; }
 };
 
 /// By run.resume and what the run's directory holds, which is only read. Throws Error: exit 78 where
@@ -30,6 +32,9 @@ void keep_micro_batch(Recipe& recipe, const Start& start);
 
 /// The threads that the checkpoint was made with, on a CPU; 0: not said.
 int64_t earlier_threads(const Start& start);
+
+/// Throws Error (exit 78) where the checkpoint is later than the end of a run of so many steps.
+void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps);
 
 /// Once the run's directory is held: throws Error (exit 74) where another process has saved in it since the
 /// choice.

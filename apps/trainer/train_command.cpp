@@ -153,7 +153,7 @@ int train(const Session& run, int64_t profiled_steps) {
   if (batch_form(job.program).content == Content::samples)
     samples.emplace(executable, *train_feed.source, validation_feed.source.get());
 
-  run.directory.begin(recipe.to_yaml(false), run.start.step(), run.log);
+  run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce(recipe, job, run.backend, directory, run.start, run.log);
   MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings));
@@ -164,6 +164,7 @@ int train(const Session& run, int64_t profiled_steps) {
   Trace trace(directory.file("trace.json"), profiled_steps);
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints,
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
+  if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   checkpoints.set_order(job.settings.global_batch_size, job.settings.samples_per_epoch);
   TimeLimit limit(recipe.run.max_wall_time, run.log);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
@@ -176,7 +177,7 @@ int train(const Session& run, int64_t profiled_steps) {
                       if (run.signals.asked()) return run.signals.name();
                       return limit.reason(checkpoints.longest_seconds());
                     });
-  run.signals.watch_loop();
+  run.signals.watch_loop(limit.seconds_left());
   const std::string stopped_for =
       run_loop(loop, run.start.from ? run.start.from->state.loop : LoopState{}, unreadable);
   const LoopResult result = loop.result();
@@ -206,6 +207,7 @@ int train_command(const Arguments& arguments) {
   const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train, earlier_threads(start));
   set_precision(*recipe, *backend);
   const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
+  require_steps_left(*recipe, start, job.settings.steps);
   require_memory(*recipe, *backend, job);
 
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});

@@ -12,10 +12,6 @@
 namespace trainer {
 namespace {
 
-std::filesystem::path directory_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
 /// A name beside `destination` (a rename is atomic only within a file system) that nothing has yet: one may
 /// be taken where a process of the same number was killed before it could tidy up.
 std::filesystem::path free_name(const std::filesystem::path& destination) {

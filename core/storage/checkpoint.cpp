@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,10 +55,12 @@ fs::path free_path(const fs::path& root, std::string_view prefix, const std::str
   }
 }
 
-void make_directory(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw io_error(path, "mkdir", error.value());
+/// `path` becomes what `with` was, and the reverse: at no moment is nothing there. False where the file
+/// system cannot do that.
+bool exchange_directories(const fs::path& path, const fs::path& with) {
+  if (::renameat2(AT_FDCWD, with.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) throw io_error(path, "rename", errno);
+  return false;
 }
 
 }  // namespace
@@ -135,9 +138,9 @@ void remove_leftovers(const fs::path& root) {
 
 CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(root) {
   manifest_.step = step;
-  make_directory(root_);
+  make_directories(root_);
   const fs::path path = free_path(root_, kUnfinished, name_of(step));
-  make_directory(path);
+  if (::mkdir(path.c_str(), 0777) != 0) throw io_error(path, "mkdir", errno);
   temporary_ = path;
 }
 
@@ -167,8 +170,13 @@ fs::path CheckpointWriter::commit() {
   file.close();
   sync_directory(temporary_);
   const fs::path path = root_ / name_of(manifest_.step);
+  // One of the same step is there where it turned out to be damaged and training has come here again, or
+  // where the step has been evaluated since.
   std::error_code ignored;
-  // One of the same step is there where it turned out to be damaged, and training has come here again.
+  if (fs::exists(path, ignored) && exchange_directories(path, temporary_)) {
+    sync_directory(root_);
+    return path;  // the other one is removed with the temporary name
+  }
   if (fs::exists(path, ignored)) remove_checkpoint(path);
   rename_directory(temporary_, path);
   temporary_.clear();

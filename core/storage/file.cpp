@@ -99,6 +99,19 @@ void sync_directory(const std::filesystem::path& directory) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) throw io_error(directory, "fsync", errno);
 }
 
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return;
+  make_directories(directory_of(path));
+  std::filesystem::create_directory(path, error);
+  if (error) throw io_error(path, "mkdir", error.value());
+  sync_directory(directory_of(path));
+}
+
 std::optional<std::string> read_text(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return std::nullopt;

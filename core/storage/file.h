@@ -66,6 +66,12 @@ class NewFile {
 /// Makes durable which files a directory holds. Throws Error (exit 74).
 void sync_directory(const std::filesystem::path& directory);
 
+/// The directory that a file lies in, or is to lie in.
+std::filesystem::path directory_of(const std::filesystem::path& path);
+
+/// Makes a directory and those above it where they are missing, durably. Throws Error (exit 74).
+void make_directories(const std::filesystem::path& path);
+
 /// The whole of a small file, or nothing where there is none or it cannot be read.
 std::optional<std::string> read_text(const std::filesystem::path& path);
 

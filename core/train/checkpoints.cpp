@@ -60,6 +60,12 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy
   remove_leftovers(root_);
 }
 
+void Checkpoints::go_on_from(const RunState& state) {
+  saved_ = {state.loop.step, state.loop.validated};
+  from_ = state.loop.step;
+  facts_.best_step = state.best_step;
+}
+
 void Checkpoints::set_order(int64_t global_batch_size, int64_t samples_per_epoch) {
   global_batch_size_ = global_batch_size;
   samples_per_epoch_ = samples_per_epoch;
@@ -72,7 +78,7 @@ bool Checkpoints::is_due(int64_t step) const {
   return policy_.every_seconds > 0 && since >= policy_.every_seconds;
 }
 
-RunState Checkpoints::full_state(const LoopState& loop) {
+RunState Checkpoints::full_state(const LoopState& loop) const {
   RunState state = facts_;
   state.loop = loop;
   state.samples = loop.step * global_batch_size_;
@@ -80,8 +86,7 @@ RunState Checkpoints::full_state(const LoopState& loop) {
   state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
   const auto best = policy_.keep_best ? loop.best.find(*policy_.keep_best) : loop.best.end();
   if (best != loop.best.end() && loop.validated == loop.step && loop.last.at(best->first) == best->second)
-    facts_.best_step = loop.step;
-  state.best_step = facts_.best_step;
+    state.best_step = loop.step;
   return state;
 }
 
@@ -90,11 +95,13 @@ void Checkpoints::save(const LoopState& loop) {
   report();
   warn_if_disk_is_full();
   image_.take();
-  saving_ = loop.step;
+  RunState state = full_state(loop);
+  saving_ = {loop.step, loop.validated};
+  saving_best_ = state.best_step;
   last_begin_ = now();
   is_told_ = false;
   is_done_ = false;
-  writer_ = std::thread([this, state = full_state(loop)] {
+  writer_ = std::thread([this, state = std::move(state)] {
     write(state);
     is_done_ = true;
   });
@@ -112,6 +119,7 @@ void Checkpoints::write(const RunState& state) {
     writer.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
     writer.commit();
     bytes_ = writer.manifest().bytes();
+    written_.push_back(state.loop.step);
     remove_old(state.loop.step, state.best_step);
   } catch (const std::exception& error) {
     problem_ = error.what();
@@ -119,13 +127,15 @@ void Checkpoints::write(const RunState& state) {
   seconds_ = now() - began;
 }
 
-/// Those before `newest` that nothing asks for; later ones are of a run that has been gone back on. What
-/// cannot be removed now may be after the next save.
+/// Those before `newest` that nothing asks for, and those that this run was not continued from though they
+/// were later: they are damaged. What cannot be removed now may be after the next save.
 void Checkpoints::remove_old(int64_t newest, int64_t best) const try {
   int64_t kept = 0;
   for (const fs::path& path : list_checkpoints(root_)) {
     const int64_t step = checkpoint_step(path);
-    if (step > newest || (++kept > policy_.keep_latest && step != best)) remove_checkpoint(path);
+    const bool passed_over = step > from_ && std::ranges::find(written_, step) == written_.end();
+    if (passed_over || step > newest || (++kept > policy_.keep_latest && step != best))
+      remove_checkpoint(path);
   }
 } catch (const Error&) {
 }
@@ -142,11 +152,12 @@ void Checkpoints::report() {
   if (problem_.empty()) {
     in_a_row_ = 0;
     saved_ = saving_;
+    facts_.best_step = saving_best_;
     return;
   }
   ++failures_;
   ++in_a_row_;
-  log_.warn(fmt::format("step {} could not be saved ({} in a row): {}", saving_, in_a_row_, problem_));
+  log_.warn(fmt::format("step {} could not be saved ({} in a row): {}", saving_.step, in_a_row_, problem_));
   if (in_a_row_ >= kMostFailures) {
     throw Error(ExitCode::io, fmt::format("{} saves in a row have failed: {}; the run can be continued from "
                                           "the last checkpoint once that is mended",
@@ -157,7 +168,7 @@ void Checkpoints::report() {
 void Checkpoints::save_now(const LoopState& state) {
   wait();
   report();
-  while (saved_ != state.step) {
+  while (saved_ != Moment{state.step, state.validated}) {
     save(state);
     wait();
     report();

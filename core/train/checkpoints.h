@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/units.h"
 #include "core/engine/state_image.h"
@@ -40,6 +41,9 @@ class Checkpoints {
   /// Host memory that a run with this policy takes for it.
   static int64_t memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy);
 
+  /// The run goes on from a checkpoint of its own: that one need not be saved again, and later ones that were
+  /// passed over are no longer of use.
+  void go_on_from(const RunState& state);
   /// For what the state does not know by itself.
   void set_order(int64_t global_batch_size, int64_t samples_per_epoch);
   bool is_due(int64_t step) const;
@@ -52,7 +56,7 @@ class Checkpoints {
   void save(const LoopState& state);
   /// Tells what has become of the last save. Throws Error (exit 74) after three failures in a row.
   void report();
-  /// Saves unless that step is saved already, and waits for it. Throws Error (exit 74) where three attempts
+  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where three attempts
   /// fail.
   void save_now(const LoopState& state);
 
@@ -64,10 +68,16 @@ class Checkpoints {
   double longest_seconds() const { return longest_seconds_; }
 
  private:
+  /// What tells a state from others of its run.
+  struct Moment {
+    int64_t step = -1, validated = -1;
+    bool operator==(const Moment&) const = default;
+  };
+
   void write(const RunState& state);
   void wait();
   void remove_old(int64_t newest, int64_t best) const;
-  RunState full_state(const LoopState& loop);
+  RunState full_state(const LoopState& loop) const;
   void warn_if_disk_is_full();
 
   Executable& executable_;
@@ -84,9 +94,12 @@ class Checkpoints {
   std::string problem_;               ///< of the last save; empty where it went well
   int64_t bytes_ = 0;                 ///< of the last save
   double seconds_ = 0;
+  std::vector<int64_t> written_;  ///< steps, by this process
 
   bool is_told_ = true;
-  int64_t saving_ = -1, saved_ = -1;  ///< steps
+  Moment saving_, saved_;
+  int64_t from_ = 0;         ///< the step that this process went on from
+  int64_t saving_best_ = 0;  ///< the best step once what is being saved is
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
   bool warned_ = false;

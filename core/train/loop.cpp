@@ -36,17 +36,21 @@ std::string TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
-  if (!train())
-    out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
+  const bool done = train();
+  if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
   if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
   follow(settings_.steps + 1);
-  return stopped_for_;
+  return done ? "" : stopped_for_;
 }
 
 /// Whether it came to the end.
 bool TrainingLoop::train() {
-  // A run may have been stopped between a step and its evaluation.
-  if (is_validation_due(state().step) && state().validated < state().step && !evaluate()) return false;
+  // A run may have been stopped between a step and its evaluation; what it went on from lacks that.
+  if (is_validation_due(state().step) && state().validated < state().step) {
+    if (!evaluate()) return false;
+    if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
+    recorder_.resume_clock();
+  }
   // After a return to a checkpoint the next step is another one.
   for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_put() + 1) {
     if (must_stop() || !runner_.await_data([this] { return must_stop(); })) {

@@ -214,26 +214,45 @@ std::vector<std::string> record_keys(const std::vector<std::string>& metrics) {
 }
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path)
-    : path_(path), file_(open_file(path, O_WRONLY | O_CREAT | O_APPEND)) {}
-
-void MetricsWriter::append(const MetricsRecord& record) {
-  const int error = write_all(file_.get(), to_json(record) + "\n");
-  if (error != 0) throw io_error(path_, "write", error);
+    : path_(path), file_(open_file(path, O_WRONLY | O_CREAT | O_APPEND)) {
+  sync_directory(directory_of(path));
 }
 
-void MetricsWriter::sync() const {
+void MetricsWriter::append(const MetricsRecord& record) {
+  const std::lock_guard lock(mutex_);
+  waiting_ += to_json(record) + "\n";
+  write_waiting();
+}
+
+/// Returns the errno of a call that failed; what was not written then waits.
+int MetricsWriter::write_waiting() {
+  while (!waiting_.empty()) {
+    const ssize_t count = ::write(file_.get(), waiting_.data(), waiting_.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 ? errno : EIO;
+    waiting_.erase(0, static_cast<size_t>(count));
+  }
+  return 0;
+}
+
+void MetricsWriter::sync() {
+  const std::lock_guard lock(mutex_);
+  const int error = write_waiting();
+  if (error != 0) throw io_error(path_, "write", error);
   if (::fsync(file_.get()) != 0) throw io_error(path_, "fsync", errno);
 }
 
-void cut_metrics(const std::filesystem::path& path, int64_t step) {
+void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated) {
   const std::optional<std::string> text = read_text(path);
   if (!text) return;
   std::string kept;
   std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line) && !lines.eof();) {
     const Json record = Json::parse(line, nullptr, false);
-    const auto found = record.is_object() ? record.find("step") : record.end();
-    if (found != record.end() && found->is_number_integer() && *found <= step) kept += line + "\n";
+    if (!record.is_object()) continue;
+    const bool validation = record.value("split", Json()) == "validation";
+    const Json found = record.value("step", Json());
+    if (found.is_number_integer() && found <= (validation ? validated : step)) kept += line + "\n";
   }
   if (kept != *text) write_atomically(path, kept);
 }

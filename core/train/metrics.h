@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,23 +53,29 @@ NamedNumbers numbers_of(const MetricsRecord& record);
 /// The keys of every line that there may be whose metrics have these names, in order.
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 
-/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. Throws Error
-/// (exit 74).
+/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. What cannot
+/// be written, on a full disk, waits for the next call: a run does not end for that.
 class MetricsWriter {
  public:
+  /// Throws Error (exit 74).
   explicit MetricsWriter(const std::filesystem::path& path);
   void append(const MetricsRecord& record);
-  /// Returns when all that was appended is on the disk. May be called from another thread.
-  void sync() const;
+  /// Returns when all that was appended is on the disk. May be called from another thread. Throws Error
+  /// (exit 74) where something still cannot be written.
+  void sync();
 
  private:
+  int write_waiting();
+
   std::filesystem::path path_;
   FileDescriptor file_;
+  std::mutex mutex_;     ///< for what follows
+  std::string waiting_;  ///< lines, or what is left of them
 };
 
-/// Leaves the lines of steps up to `step`: what a run that goes on from there has come to. A line that was
-/// cut short goes as well. Throws Error (exit 74).
-void cut_metrics(const std::filesystem::path& path, int64_t step);
+/// Leaves the lines of steps up to `step`, those of the validation split up to `validated`: what a run that
+/// goes on from there has come to. A line that was cut short goes as well. Throws Error (exit 74).
+void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated);
 
 using SummaryValue = std::variant<int64_t, double, std::string, bool>;
 /// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.

@@ -52,7 +52,7 @@ RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
     : path_(path), identity_(identity), allowed_(std::move(allowed)) {
   try {
     if (fs::exists(path_) && !fs::is_directory(path_)) throw_foreign(path_, "is not a directory");
-    if (!fs::exists(path_)) fs::create_directories(path_);
+    make_directories(path_);
     state_ = inspect();
     if (state_ == State::finished) return;
     lock();
@@ -120,7 +120,22 @@ void RunDirectory::lock() {
   lock_ = std::move(descriptor);
 }
 
-void RunDirectory::begin(const std::string& recipe, int64_t step, Log& log) {
+/// Removes what write_atomically was not to finish, and the summary of a finished run that this one extends:
+/// with the new identity it would say that this one is finished.
+void RunDirectory::tidy() const {
+  std::vector<fs::path> left = {file("summary.json")};
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.find(".tmp-") != std::string::npos) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw io_error(path, "unlink", errno);
+  }
+  sync_directory(path_);
+}
+
+void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t validated, Log& log) {
+  tidy();
   const nlohmann::ordered_json identity = {{"hash", text_hash(identity_.mathematics)},
                                            {"mathematics", identity_.mathematics},
                                            {"program_version", identity_.program_version}};
@@ -128,7 +143,7 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, Log& log) {
   write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
   write_atomically(file("recipe.yaml"), recipe);
   log.attach(file("log.txt"));
-  cut_metrics(file("metrics.jsonl"), step);
+  cut_metrics(file("metrics.jsonl"), step, validated);
 }
 
 }  // namespace trainer

@@ -37,15 +37,16 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  /// Makes the directory that of a run which goes on after `step` (0: starts): writes its identity and
-  /// `recipe` (the resolved recipe as YAML), attaches the log, and drops the metrics of later steps. Not for
-  /// a finished run.
-  void begin(const std::string& recipe, int64_t step, Log& log);
+  /// Makes the directory that of a run which goes on after `step` (0: starts), evaluated last at `validated`:
+  /// writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops later
+  /// metrics, and what a process that was killed has left half written. Not for a finished run.
+  void begin(const std::string& recipe, int64_t step, int64_t validated, Log& log);
 
  private:
   State inspect() const;
   bool require_same(const std::string& text) const;
   void lock();
+  void tidy() const;
 
   std::filesystem::path path_;
   RunIdentity identity_;

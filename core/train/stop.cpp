@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::array<int, 4> kSignals = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
 constexpr int kInterrupted = 128 + SIGINT;
+constexpr int64_t kLongestAlarm = 1'000'000'000;
 
 // All that a handler may touch.
 std::atomic<int> received = 0;
@@ -43,12 +44,15 @@ void note(int number) {
     leave("\nstopped before training went on: nothing is lost; start the same command again\n",
           static_cast<int>(ExitCode::requeue));
   }
-  ::alarm(grace);
+  const unsigned span = grace, left = ::alarm(span);
+  if (left > 0 && left < span) ::alarm(left);
   errno = saved;
 }
 
 void give_up(int /*number*/) {
-  leave("\nthe grace period is over: the last checkpoint stands; start the same command again\n",
+  leave(received != 0
+            ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
+            : "\nrun.max_wall_time is over: the last checkpoint stands; start the same command again\n",
         static_cast<int>(ExitCode::requeue));
 }
 
@@ -75,22 +79,23 @@ StopSignals::StopSignals() {
     if (number != SIGHUP || !is_ignored(SIGHUP)) handle(number, note);
   }
   handle(SIGALRM, give_up);
-  handle(SIGPIPE, SIG_IGN);
+  for (int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
 }
 
 StopSignals::~StopSignals() {
-  for (int number : kSignals) handle(number, SIG_DFL);
-  handle(SIGALRM, SIG_DFL);
-  handle(SIGPIPE, SIG_DFL);
   ::alarm(0);
+  handle(SIGALRM, SIG_DFL);
+  // The result is decided: a signal that comes now must not turn it into another one.
+  for (int number : kSignals) handle(number, SIG_IGN);
 }
 
 void StopSignals::set_grace(TimeSpan span) {
-  grace = static_cast<unsigned>(std::min<int64_t>(span.seconds, 1'000'000'000));
+  grace = static_cast<unsigned>(std::min(span.seconds, kLongestAlarm));
 }
 
-void StopSignals::watch_loop() {
+void StopSignals::watch_loop(int64_t seconds) {
   is_looping = true;
+  if (seconds > 0) ::alarm(static_cast<unsigned>(std::min(seconds, kLongestAlarm)));
 }
 
 bool StopSignals::asked() const {

@@ -11,7 +11,8 @@ namespace trainer {
 /// ignored. Until watch_loop() nothing can be lost, and they end the process at once with exit code 75. From
 /// then on they are noted, to be asked for between steps; where the process has not ended when the grace
 /// period is over, it does so with 75: its last checkpoint stands. A second INT ends it at once with 130.
-/// PIPE is ignored: a run outlives the readers of its output. There is at most one object of it.
+/// PIPE is ignored, a run outlives the readers of its output, and XFSZ: a limit of file sizes makes writing
+/// fail. There is at most one object of it; after it nothing is left to be stopped, and signals are ignored.
 class StopSignals {
  public:
   StopSignals();
@@ -20,8 +21,9 @@ class StopSignals {
   ~StopSignals();
 
   void set_grace(TimeSpan span);
-  /// From here on there is something to save.
-  void watch_loop();
+  /// From here on there is something to save. After `seconds` (0: never) the process ends with 75 even where
+  /// no signal has come.
+  void watch_loop(int64_t seconds = 0);
   /// Whether one has come.
   bool asked() const;
   /// "SIGTERM"

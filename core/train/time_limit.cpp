@@ -46,4 +46,9 @@ std::string TimeLimit::reason(double save_seconds) {
   return name_ + " is nearly over";
 }
 
+int64_t TimeLimit::seconds_left() const {
+  if (name_.empty()) return 0;
+  return std::max<int64_t>(1, static_cast<int64_t>(seconds_ - (now() - began_)));
+}
+
 }  // namespace trainer

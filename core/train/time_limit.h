@@ -20,6 +20,8 @@ class TimeLimit {
   /// is more time than that. To be asked between steps: the longest time between two questions is what the
   /// next step may take.
   std::string reason(double save_seconds);
+  /// Seconds until it has passed, at least 1; 0: no limit.
+  int64_t seconds_left() const;
 
  private:
   std::string name_;  ///< of the limit; "" where there is none

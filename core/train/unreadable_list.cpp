@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/unreadable_list.h"
 
+#include <fmt/core.h>
+
 #include <sstream>
 
 #include "core/storage/atomic_file.h"
@@ -26,10 +28,16 @@ void UnreadableList::report() {
       is_longer = is_longer || is_new;
     }
   }
-  if (!is_longer) return;
+  if (!is_longer && !is_behind_) return;
   std::string text;
   for (const std::string& line : lines_) text += line + "\n";
-  write_atomically(file_, text);
+  try {
+    write_atomically(file_, text);
+    is_behind_ = false;
+  } catch (const Error& problem) {
+    if (!is_behind_) log_.warn(fmt::format("{}; it will be tried again", problem.what()));
+    is_behind_ = true;
+  }
 }
 
 }  // namespace trainer

@@ -21,7 +21,7 @@ class UnreadableList {
   /// Whose unreadable samples to list from now on.
   void watch(const DataSource& source) { sources_.push_back(&source); }
 
-  /// Lists what was found since the last call. Throws Error (exit 74) where the file cannot be written.
+  /// Lists what was found since the last call. A file that cannot be written is tried again next time.
   void report();
 
   int64_t size() const { return static_cast<int64_t>(lines_.size()); }
@@ -31,6 +31,7 @@ class UnreadableList {
   Log& log_;
   std::vector<const DataSource*> sources_;
   std::set<std::string> lines_;
+  bool is_behind_ = false;  ///< the file is, and that was told
 };
 
 }  // namespace trainer

@@ -43,7 +43,7 @@ struct QuietLog {
 void begin(const std::filesystem::path& path, const RunIdentity& identity = kIdentity) {
   QuietLog quiet;
   RunDirectory run(path, identity);
-  run.begin("recipe: text\n", 0, quiet.log);
+  run.begin("recipe: text\n", 0, 0, quiet.log);
 }
 
 /// Every file's name and contents.
@@ -62,7 +62,7 @@ TEST_CASE("run directory: a new one is made, with its parents, and identified") 
   RunDirectory run(path, kIdentity);
   CHECK(run.state() == State::fresh);
   CHECK(run.file("metrics.jsonl") == path / "metrics.jsonl");
-  run.begin("recipe: text\n", 0, quiet.log);
+  run.begin("recipe: text\n", 0, 0, quiet.log);
   CHECK(contents(path / "recipe.yaml") == "recipe: text\n");
   const auto identity = nlohmann::json::parse(contents(path / "identity.json"));
   CHECK(identity["hash"] == text_hash(kIdentity.mathematics));
@@ -91,11 +91,11 @@ TEST_CASE("run directory: an unfinished run starts over, or goes on with the met
   RunDirectory run(path, kIdentity);
   CHECK(run.state() == State::unfinished);
   CHECK(contents(path / "metrics.jsonl") == lines);
-  run.begin("recipe: newer\n", 4, quiet.log);
+  run.begin("recipe: newer\n", 4, 4, quiet.log);
   CHECK(contents(path / "metrics.jsonl") == lines.substr(0, lines.size() - 4));
-  run.begin("recipe: newer\n", 3, quiet.log);
+  run.begin("recipe: newer\n", 3, 3, quiet.log);
   CHECK(contents(path / "metrics.jsonl") == "{\"step\":1}\n{\"step\":3,\"loss\":null}\n");
-  run.begin("recipe: newer\n", 0, quiet.log);
+  run.begin("recipe: newer\n", 0, 0, quiet.log);
   CHECK(contents(path / "metrics.jsonl").empty());
   CHECK(contents(path / "recipe.yaml") == "recipe: newer\n");
   CHECK(contents(path / "notes.txt") == "mine");

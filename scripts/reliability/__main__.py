@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves on the program itself that a run cannot be lost: kills, disturbs and stops it, and compares bits."""
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import asked
+import damage
+import networks
+import power
+import saves
+import stops
+from runs import Failure
+
+PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'damage': damage.all_of,
+         'power': power.all_of}
+
+
+class Context:
+    """What all parts share."""
+
+    def __init__(self, options, work):
+        self.trainer, self.faults, self.work = options.trainer.resolve(), options.faults.resolve(), work
+        self.thorough, self.kills, self.signals = options.thorough, options.kills, options.signals
+        self.random = random.Random(options.seed)
+        self.recipes = networks.write_recipes(work)
+        self.references, self.lines = {}, []
+
+    def report(self, what, outcome):
+        self.lines.append(f'| {what} | {outcome} |')
+        print(f'{what}: {outcome}', flush=True)
+
+    @staticmethod
+    def remove(run):
+        shutil.rmtree(run.directory)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--trainer', type=Path, required=True)
+    parser.add_argument('--faults', type=Path, required=True, help='libfaults.so of the tests')
+    parser.add_argument('--thorough', action='store_true', help='200 kills, 100 signals, every error number')
+    parser.add_argument('--kills', type=int)
+    parser.add_argument('--signals', type=int)
+    parser.add_argument('--seed', type=int, default=int(time.time()))
+    parser.add_argument('--only', choices=PARTS, action='append')
+    parser.add_argument('--work', type=Path, help='where runs are made; default: the temporary directory')
+    options = parser.parse_args()
+    options.kills = options.kills or (200 if options.thorough else 20)
+    options.signals = options.signals or (100 if options.thorough else 10)
+    return options
+
+
+def main():
+    options = arguments()
+    print(f'seed {options.seed}', flush=True)
+    work = Path(tempfile.mkdtemp(prefix='reliability-', dir=options.work))
+    try:
+        context = Context(options, work)
+        for name in options.only or PARTS:
+            began = time.monotonic()
+            PARTS[name](context)
+            print(f'-- {name}: {time.monotonic() - began:.0f} s', flush=True)
+    except Failure as failure:
+        print(f'FAILED (seed {options.seed}, runs are kept in {work}): {failure}', file=sys.stderr)
+        return 1
+    shutil.rmtree(work)
+    print('\n'.join(context.lines))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops at the worst moments: in a long step, while data stalls, twice, at the end of the time allowed."""
+import os
+import signal
+import struct
+import time
+import zlib
+
+from runs import SAVED, Run, require
+
+# Steps of several seconds.
+SLOW = ['data.synthetic.train_samples=16000', 'training.global_batch_size=16000', 'training.max_duration=50ba',
+        'data.synthetic.val_samples=8', 'lr_scheduler.warmup=1ba']
+PICTURES = '''version: 1
+run: {name: pictures, seed: 1, output_dir: run}
+model: {input: [3, 4, 4], layers: [flatten, linear: 2]}
+data: {format: image_folder, train: pictures, augment: [random_resized_crop: 4], workers: 1}
+training: {max_duration: 100ep, global_batch_size: 10}
+optimizer: {name: sgd, lr: 0.5}
+logging: {interval: 1ba}
+'''
+
+
+def wait_for(condition, process, what):
+    for _ in range(6000):
+        require(process.poll() is None, f'{what}: the process has ended with {process.returncode}')
+        if condition():
+            return
+        time.sleep(0.02)
+    require(False, f'{what}: nothing happened')
+
+
+def cnn(context, name, more):
+    return Run(context.trainer, context.work / name, ['--config', str(context.recipes['cnn']), *more])
+
+
+def in_loop(run):
+    log = run.output / 'log.txt'
+    return log.exists() and 'parameters' in log.read_text()
+
+
+def long_step(context):
+    run = cnn(context, 'grace', [*SLOW, 'run.grace_period=1s'])
+    process = run.start()
+    wait_for(lambda: in_loop(run), process, 'grace')
+    time.sleep(0.5)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    code, seconds = process.wait(60), time.monotonic() - began
+    require(code == SAVED, f'a long step: exit {code}: {run.errors}')
+    require('grace period is over' in run.errors, f'the step was not long enough: {run.errors}')
+    require(seconds < 3, f'a grace period of 1 s took {seconds:.1f} s')
+    context.remove(run)
+    context.report('a step longer than run.grace_period=1s', f'75 after {seconds:.1f} s, the last checkpoint stands')
+
+
+def interrupted_twice(context):
+    run = cnn(context, 'twice', SLOW)
+    process = run.start()
+    wait_for(lambda: in_loop(run), process, 'twice')
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, seconds = process.wait(60), time.monotonic() - began
+    require(code == 130 and seconds < 1, f'INT twice: exit {code} after {seconds:.1f} s: {run.errors}')
+    context.remove(run)
+    context.report('INT twice', f'130 after {seconds * 1000:.0f} ms')
+
+
+def wall_time(context):
+    run = Run(context.trainer, context.work / 'wall', ['--config', str(context.recipes['mlp']),
+                                                       'training.max_duration=10000000ba', 'run.max_wall_time=8s'])
+    began = time.monotonic()
+    code, seconds = run.finish(), time.monotonic() - began
+    require(code == SAVED and seconds < 8.5, f'wall time: exit {code} after {seconds:.1f} s: {run.errors}')
+    require(f'saved after step {run.newest()} of' in run.errors, run.errors)
+    context.remove(run)
+    slow = cnn(context, 'wall-slow', [*SLOW, 'run.max_wall_time=3s'])
+    began = time.monotonic()
+    code, late = slow.finish(), time.monotonic() - began
+    require(code == SAVED and late < 4, f'wall time in a long step: exit {code} after {late:.1f} s: {slow.errors}')
+    context.remove(slow)
+    context.report('run.max_wall_time', f'8s: saved, 75 after {seconds:.1f} s; 3s with longer steps: {late:.1f} s')
+
+
+def png(grey):
+    """A picture of one pixel."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 1, 1, 8, 0, 0, 0, 0)) +
+            chunk(b'IDAT', zlib.compress(bytes([0, grey]))) + chunk(b'IEND', b''))
+
+
+def pictures(context, name, more):
+    run = Run(context.trainer, context.work / name, ['--config', 'pictures.yaml', *more])
+    (run.directory / 'pictures.yaml').write_text(PICTURES)
+    for folder, grey in (('bright', 200), ('dark', 20)):
+        (run.directory / 'pictures' / folder).mkdir(parents=True)
+        for i in range(20):
+            (run.directory / 'pictures' / folder / f'{i}.png').write_bytes(png(grey + i))
+    return run
+
+
+def stalled_reader(context):
+    """The 200th picture that is opened never answers."""
+    run = pictures(context, 'stall', ['run.grace_period=3s'])
+    process = run.start({'LD_PRELOAD': str(context.faults), 'FAULT_PATH': '.png', 'FAULT_CALLS': 'open',
+                         'FAULT_ACTION': 'stall', 'FAULT_AT': '200'})
+    wait_for(lambda: run.last_line() > 0, process, 'stall')
+    time.sleep(1)
+    reached, began = run.last_line(), time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    code, seconds = process.wait(60), time.monotonic() - began
+    require(code == SAVED and seconds < 5, f'stalled data: exit {code} after {seconds:.1f} s: {run.errors}')
+    require(run.newest() >= reached > 0, f'stalled data: at {reached}, saved {run.newest()}: {run.errors}')
+    context.remove(run)
+    context.report('TERM while data stalls', f'step {reached} saved, 75 after {seconds:.1f} s (grace 3s)')
+
+
+def fifo(context):
+    """A data file that nobody writes to: reading its head, before training, has no end."""
+    run = Run(context.trainer, context.work / 'fifo', ['--config', str(context.recipes['mlp']), 'data.format=idx',
+                                                       'data.train=fashion', 'run.grace_period=2s'])
+    os.mkfifo(run.directory / 'fashion-images-idx3-ubyte')
+    os.mkfifo(run.directory / 'fashion-labels-idx1-ubyte')
+    process = run.start_and_wait_for_handlers()
+    time.sleep(1)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    code = process.wait(60)
+    require(code in (SAVED, 65), f'a FIFO: exit {code}: {run.errors}')
+    context.remove(run)
+    context.report('TERM while a FIFO is awaited', '75 at once' if code == SAVED else 'a FIFO is refused, exit 65')
+
+
+def all_of(context):
+    for check in (long_step, interrupted_twice, wall_time, stalled_reader, fifo):
+        check(context)
