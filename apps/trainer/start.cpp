@@ -83,9 +83,10 @@ int64_t earlier_threads(const Start& start) {
 
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {
   if (start.step() <= steps) return;
-  fail_at(recipe.origin_of("training.max_duration"),
-          fmt::format("ends after step {}, but {} is of step {}: a longer duration is needed to go on from it",
-                      steps, start.from->checkpoint.string(), start.step()));
+  fail_at(
+      recipe.origin_of("training.max_duration"),
+      fmt::format("ends after step {}, but {} is of step {}: a longer duration is needed to go on from it",
+                  steps, start.from->checkpoint.string(), start.step()));
 }
 
 void require_unchanged(const Recipe& recipe, const Start& start) {

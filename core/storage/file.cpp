@@ -105,7 +105,9 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 void make_directories(const std::filesystem::path& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) return;
+  if (std::filesystem::exists(status)) throw io_error(path, "mkdir", ENOTDIR);
   make_directories(directory_of(path));
   std::filesystem::create_directory(path, error);
   if (error) throw io_error(path, "mkdir", error.value());

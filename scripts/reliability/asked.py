@@ -9,7 +9,8 @@ import zlib
 from runs import SAVED, Run, require
 
 # Steps of several seconds.
-SLOW = ['data.synthetic.train_samples=16000', 'training.global_batch_size=16000', 'training.max_duration=50ba',
+SLOW = ['data.synthetic.train_samples=8000', 'training.global_batch_size=8000', 'training.max_duration=50ba',
+        'model.layers[0].conv2d.out_channels=64', 'model.layers[4].conv2d.out_channels=96',
         'data.synthetic.val_samples=8', 'lr_scheduler.warmup=1ba']
 PICTURES = '''version: 1
 run: {name: pictures, seed: 1, output_dir: run}
@@ -34,16 +35,16 @@ def cnn(context, name, more):
     return Run(context.trainer, context.work / name, ['--config', str(context.recipes['cnn']), *more])
 
 
-def in_loop(run):
-    log = run.output / 'log.txt'
-    return log.exists() and 'parameters' in log.read_text()
+def is_in_second_step(run, process, what):
+    """Its data was made during the first."""
+    wait_for(lambda: run.last_line() > 0, process, what)
+    time.sleep(0.2)
 
 
 def long_step(context):
     run = cnn(context, 'grace', [*SLOW, 'run.grace_period=1s'])
     process = run.start()
-    wait_for(lambda: in_loop(run), process, 'grace')
-    time.sleep(0.5)
+    is_in_second_step(run, process, 'grace')
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     code, seconds = process.wait(60), time.monotonic() - began
@@ -57,8 +58,7 @@ def long_step(context):
 def interrupted_twice(context):
     run = cnn(context, 'twice', SLOW)
     process = run.start()
-    wait_for(lambda: in_loop(run), process, 'twice')
-    time.sleep(0.5)
+    is_in_second_step(run, process, 'twice')
     process.send_signal(signal.SIGINT)
     time.sleep(0.1)
     began = time.monotonic()
@@ -77,12 +77,12 @@ def wall_time(context):
     require(code == SAVED and seconds < 8.5, f'wall time: exit {code} after {seconds:.1f} s: {run.errors}')
     require(f'saved after step {run.newest()} of' in run.errors, run.errors)
     context.remove(run)
-    slow = cnn(context, 'wall-slow', [*SLOW, 'run.max_wall_time=3s'])
+    slow = cnn(context, 'wall-slow', [*SLOW, 'run.max_wall_time=12s'])
     began = time.monotonic()
     code, late = slow.finish(), time.monotonic() - began
-    require(code == SAVED and late < 4, f'wall time in a long step: exit {code} after {late:.1f} s: {slow.errors}')
+    require(code == SAVED and late < 12.5, f'long steps: exit {code} after {late:.1f} s: {slow.errors}')
     context.remove(slow)
-    context.report('run.max_wall_time', f'8s: saved, 75 after {seconds:.1f} s; 3s with longer steps: {late:.1f} s')
+    context.report('run.max_wall_time', f'8s: saved, 75 after {seconds:.1f} s; 12s with long steps: {late:.1f} s')
 
 
 def png(grey):
@@ -122,7 +122,7 @@ def stalled_reader(context):
 def fifo(context):
     """A data file that nobody writes to: reading its head, before training, has no end."""
     run = Run(context.trainer, context.work / 'fifo', ['--config', str(context.recipes['mlp']), 'data.format=idx',
-                                                       'data.train=fashion', 'run.grace_period=2s'])
+                                                       'data.train=fashion', 'data.val=fashion', 'run.grace_period=2s'])
     os.mkfifo(run.directory / 'fashion-images-idx3-ubyte')
     os.mkfifo(run.directory / 'fashion-labels-idx1-ubyte')
     process = run.start_and_wait_for_handlers()

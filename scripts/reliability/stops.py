@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that are killed or asked to stop at random moments, and started again with the same command line."""
-import random
 import re
 import signal
 import time
@@ -33,7 +32,8 @@ def stop_at_random(context, name, count, choose, wait_for_handlers, judge):
             process = run.start_and_wait_for_handlers() if wait_for_handlers else run.start()
             number = choose(context.random) if stops < count else None
             if number is not None:
-                time.sleep(context.random.uniform(0, 0.8 * seconds))
+                # Signals rather early, for start-up is short; kills late enough to get on.
+                time.sleep(context.random.random() ** (3 if wait_for_handlers else 1) * 0.8 * seconds)
                 process.send_signal(number)
                 stops += 1
             code = process.wait(600)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaded before a program (LD_PRELOAD): counts its calls that concern files whose path holds FAULT_PATH, and at
-// call FAULT_AT does as FAULT_ACTION says: kill (before the call), stall (for ever), short (half of a write), or an
-// errno's number.
-// FAULT_CALLS: names of the calls to count; FAULT_ALWAYS: the later ones too; FAULT_LOG: a line for each call,
-// and FAULT_LOG.data what was written.
+// Loaded before a program (LD_PRELOAD): counts its calls that concern files whose path holds FAULT_PATH, and
+// at call FAULT_AT does as FAULT_ACTION says: kill (before the call), stall (for ever), short (half of a
+// write), or an errno's number. FAULT_CALLS: names of the calls to count; FAULT_ALWAYS: the later ones too;
+// FAULT_LOG: a line for each call, and FAULT_LOG.data what was written.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -52,15 +51,16 @@ class Faults {
   }
 
   /// 0: go on; > 0: fail with this errno; -1: write half.
-  int before(const char* call, const std::string& path, const std::string& detail,
-             const void* data = nullptr, size_t bytes = 0) {
+  int before(const char* call, const std::string& path, const std::string& detail, const void* data = nullptr,
+             size_t bytes = 0) {
     std::unique_lock lock(mutex_);
     if (path_.empty() || path.find(path_) == std::string::npos) return 0;
     if (!calls_.empty() && ("," + calls_ + ",").find("," + std::string(call) + ",") == std::string::npos)
       return 0;
     ++count_;
     const bool hit = at_ > 0 && (count_ == at_ || (always_ && count_ > at_));
-    log(std::to_string(count_) + "\t" + call + "\t" + path + "\t" + detail + "\t" + (hit ? action_ : "") + "\n");
+    log(std::to_string(count_) + "\t" + call + "\t" + path + "\t" + detail + "\t" + (hit ? action_ : "") +
+        "\n");
     if (data_ >= 0 && bytes > 0) static_cast<void>(!write_(data_, data, bytes));
     if (!hit) return 0;
     if (action_ == "kill") ::kill(::getpid(), SIGKILL);
@@ -76,7 +76,8 @@ class Faults {
     data_ = append_to(setting("FAULT_LOG") + ".data");
   }
   static int append_to(const std::string& path) {
-    return next<int(const char*, int, ...)>("open")(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return next<int(const char*, int, ...)>("open")(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                                                    0666);
   }
   void log(const std::string& line) const {
     if (log_ >= 0) static_cast<void>(!write_(log_, line.data(), line.size()));
@@ -85,7 +86,8 @@ class Faults {
   ssize_t (*write_)(int, const void*, size_t) = next<ssize_t(int, const void*, size_t)>("write");
   std::mutex mutex_;
   std::array<std::string, kMostFiles> paths_;
-  std::string path_ = setting("FAULT_PATH"), calls_ = setting("FAULT_CALLS"), action_ = setting("FAULT_ACTION");
+  std::string path_ = setting("FAULT_PATH"), calls_ = setting("FAULT_CALLS"),
+              action_ = setting("FAULT_ACTION");
   bool always_ = !setting("FAULT_ALWAYS").empty();
   long at_ = std::atol(setting("FAULT_AT").c_str()), count_ = 0;
   int log_ = -1, data_ = -1;
@@ -127,8 +129,9 @@ int open_by_name(const char* symbol, const char* path, int flags, mode_t mode) {
 }
 
 int open_below(const char* symbol, int directory, const char* path, int flags, mode_t mode) {
-  return open_with(full_path(directory, path), flags,
-                   [&] { return next<int(int, const char*, int, ...)>(symbol)(directory, path, flags, mode); });
+  return open_with(full_path(directory, path), flags, [&] {
+    return next<int(int, const char*, int, ...)>(symbol)(directory, path, flags, mode);
+  });
 }
 
 }  // namespace
@@ -231,9 +234,9 @@ int unlink(const char* path) noexcept {
 }
 
 int unlinkat(int directory, const char* path, int flags) noexcept {
-  return call_unless_failed((flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", full_path(directory, path), "", [&] {
-    return next<int(int, const char*, int)>("unlinkat")(directory, path, flags);
-  });
+  return call_unless_failed(
+      (flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", full_path(directory, path), "",
+      [&] { return next<int(int, const char*, int)>("unlinkat")(directory, path, flags); });
 }
 
 int rmdir(const char* path) noexcept {

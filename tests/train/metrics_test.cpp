@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/metrics.h"
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -142,13 +145,43 @@ TEST_CASE("metrics: records are appended, a line each") {
   CHECK(expected == 3);
 }
 
+TEST_CASE("metrics: lines that cannot be written wait until they can be") {
+  const ScratchDirectory scratch;
+  struct rlimit before = {};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto earlier = std::signal(SIGXFSZ, SIG_IGN);
+  MetricsWriter writer(scratch / "m.jsonl");
+  const std::string line = to_json(full_record()) + "\n";
+  const struct rlimit little = {line.size() + 10, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &little);
+  for (int i = 0; i < 3; ++i) writer.append(full_record());
+  const std::string text = error_text(ExitCode::io, [&] { writer.sync(); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, earlier);
+  CHECK(text.ends_with("m.jsonl: write: File too large"));
+  CHECK(contents(scratch / "m.jsonl") == line + line.substr(0, 10));
+  writer.append(full_record());
+  writer.sync();
+  CHECK(contents(scratch / "m.jsonl") == line + line + line + line);
+}
+
+TEST_CASE("metrics: an evaluation that is done again is not there twice") {
+  const ScratchDirectory scratch;
+  const std::string before = "{\"step\":2,\"split\":\"validation\"}\n{\"step\":4,\"split\":\"train\"}\n";
+  put(scratch / "m.jsonl", before + "{\"step\":4,\"split\":\"validation\"}\n");
+  cut_metrics(scratch / "m.jsonl", 4, 4);
+  CHECK(contents(scratch / "m.jsonl") == before + "{\"step\":4,\"split\":\"validation\"}\n");
+  cut_metrics(scratch / "m.jsonl", 4, 2);
+  CHECK(contents(scratch / "m.jsonl") == before);
+}
+
 TEST_CASE("metrics: a file that cannot be opened or a full disk is an I/O error") {
   const ScratchDirectory scratch;
   CHECK(error_text(ExitCode::io, [&] { MetricsWriter writer(scratch / "no/m.jsonl"); }) ==
         (scratch / "no/m.jsonl").string() + ": open: No such file or directory");
   MetricsWriter full("/dev/full");
-  CHECK(error_text(ExitCode::io, [&] { full.append(full_record()); }) ==
-        "/dev/full: write: No space left on device");
+  full.append(full_record());
+  CHECK(error_text(ExitCode::io, [&] { full.sync(); }) == "/dev/full: write: No space left on device");
 }
 
 TEST_CASE("summary: dotted names nest, in the order given") {

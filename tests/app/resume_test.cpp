@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/storage/checkpoint.h"
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+/// The small recipe, saved every three steps.
+class Small {
+ public:
+  Small() { workspace.write("small.yaml", kSmallRecipe); }
+
+  Outcome run(const std::string& name, const std::string& more, const std::string& before = "") const {
+    return run_shell(before +
+                         " \"$TRAINER\" --config small.yaml checkpoint.interval=3ba run.output_dir=runs/" +
+                         name + " " + more,
+                     workspace.path());
+  }
+  std::string read(const std::string& name) const { return workspace.read("runs/" + name); }
+  fs::path path(const std::string& name) const { return workspace.path() / "runs" / name; }
+
+  Workspace workspace;
+};
+
+#ifdef TRAINER_FAULTS
+/// The process is killed when its `save`th save gets its name.
+std::string killed_in(int save) {
+  return "LD_PRELOAD=" TRAINER_FAULTS
+         " FAULT_PATH=checkpoints/.saving FAULT_CALLS=rename FAULT_ACTION=kill FAULT_AT=" +
+         std::to_string(save);
+}
+#endif
+
+}  // namespace
+
+#ifdef TRAINER_FAULTS
+TEST_CASE("a finished run that is extended can be killed on its way") {
+  const Small small;
+  REQUIRE(small.run("a", "training.max_duration=30ba").code == 0);
+  REQUIRE(small.run("b", "training.max_duration=10ba").code == 0);
+  const std::string longer = "training.max_duration=30ba 'run.allow_changes=[training.max_duration]'";
+  REQUIRE(small.run("b", longer, killed_in(3)).code != 0);
+  const Outcome again = small.run("b", longer);
+  CHECK(again.code == 0);
+  CHECK_THAT(again.errors, Contains("goes on after step 15"));
+  CHECK(nlohmann::json::parse(small.read("b/summary.json"))["steps"] == 30);
+  CHECK(fs::exists(small.path("b/checkpoints/step-00000030")));
+  CHECK_THAT(small.run("b", longer).errors, Contains("this run is finished"));
+}
+
+TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothing half written") {
+  const Small small;
+  REQUIRE(small.run("a", "validation.interval=4ba checkpoint.keep_best=top1").code == 0);
+  const std::string same = "validation.interval=4ba checkpoint.keep_best=top1";
+  CHECK(small.run("b", same, killed_in(1)).code != 0);
+  CHECK(small.run("b", same, killed_in(3)).code != 0);
+  small.workspace.write("runs/b/.metrics.jsonl.tmp-1-0", "left by a killed process");
+  REQUIRE(small.run("b", same).code == 0);
+  CHECK(small.read("a/model.safetensors") == small.read("b/model.safetensors"));
+  CHECK_FALSE(fs::exists(small.path("b/.metrics.jsonl.tmp-1-0")));
+  for (const fs::path& saved : list_checkpoints(small.path("a/checkpoints"))) {
+    const std::string name = saved.filename().string();
+    INFO(name);
+    CHECK(small.read("a/checkpoints/" + name + "/optimizer.safetensors") ==
+          small.read("b/checkpoints/" + name + "/optimizer.safetensors"));
+    const auto state = [&](const std::string& run) {
+      auto json = nlohmann::json::parse(small.read(run + "/checkpoints/" + name + "/state.json"));
+      return json["progress"].dump() + json["best_step"].dump();
+    };
+    CHECK(state("a") == state("b"));
+  }
+}
+#endif
+
+TEST_CASE("a run is not continued to an end that it has passed") {
+  const Small small;
+  REQUIRE(small.run("a", "training.max_duration=12ba").code == 0);
+  const Outcome shorter =
+      small.run("a", "training.max_duration=5ba 'run.allow_changes=[training.max_duration]'");
+  CHECK(shorter.code == 78);
+  CHECK_THAT(shorter.errors,
+             Contains("training.max_duration: ends after step 5, but ") && Contains("of step 12"));
+}
+
+TEST_CASE("run.resume: never loses no checkpoint, and a path begins where another run is") {
+  const Small small;
+  REQUIRE(small.run("a", "training.max_duration=6ba run.resume=never").code == 0);
+  fs::remove(small.path("a/summary.json"));
+  const Outcome never = small.run("a", "training.max_duration=6ba run.resume=never");
+  CHECK(never.code == 78);
+  CHECK_THAT(never.errors, Contains("up to step 6"));
+  const std::string longer = "training.max_duration=12ba 'run.allow_changes=[training.max_duration]'";
+  REQUIRE(small.run("b", longer + " run.resume=runs/a").code == 0);
+  CHECK_THAT(small.read("b/log.txt"), Contains("goes on after step 6"));
+  REQUIRE(small.run("c", "training.max_duration=12ba").code == 0);
+  CHECK(fs::exists(small.path("b/checkpoints/step-00000012")));
+  CHECK(small.run("d", "run.resume=runs/none").code == 65);
+}
+
+TEST_CASE("a reader of the messages that goes away does not end the run") {
+  const Small small;
+  run_shell("\"$TRAINER\" --config small.yaml run.output_dir=runs/a 2>&1 | head -n 1",
+            small.workspace.path());
+  CHECK(fs::exists(small.path("a/summary.json")));
+}
+
+TEST_CASE("a limit of the size of files is an error of saving, not the process's end") {
+  const Small small;
+  const Outcome limited = small.run("a", "", "ulimit -f 16;");
+  CHECK(limited.code == 74);
+  CHECK_THAT(limited.errors, Contains("File too large") && Contains("saves in a row have failed"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The saver in the background of training; also run under TSan.
+#include <fcntl.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/base/rng.h"
+#include "core/storage/checkpoint.h"
+#include "core/train/checkpoints.h"
+#include "core/train/resume.h"
+#include "cpu/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contents;
+using test::error_text;
+using test::ScratchDirectory;
+
+constexpr int64_t kRows = 4;
+
+/// A small network whose training needs no more than a call for each step.
+struct Training {
+  Training() : executable(plan(), *backend) {
+    initialize(executable, 3);
+    for (const char* name : {"images", "labels", "weights", "sample_index"}) {
+      const TensorId id = executable.tensor(name);
+      const TensorSpec& spec = executable.plan().tensors[static_cast<size_t>(id)].spec;
+      memory.push_back(backend->allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype)));
+      std::fill_n(memory.back().data(), memory.back().bytes(), std::byte{0});
+      if (spec.dtype == DType::f32) fill(memory.back(), numel(spec.shape));
+      executable.bind(id, memory.back().data());
+    }
+  }
+
+  Plan plan() {
+    const Network network =
+        network_from("{input: [1, 9, 9], layers: [flatten, {linear: 30}, relu, {linear: 3}]}");
+    Program program =
+        training_program(network, kRows, *optimizer_from("{name: adamw}"), {0.01f, 0.02f}, {fuse_relu()});
+    return make_plan(std::move(program), *backend);
+  }
+  static void fill(Buffer& buffer, int64_t count) {
+    RandomStream random(random_key(9, "batch"), 1);
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<float*>(buffer.data())[i] = random.next_uniform();
+  }
+  void step() { executable.run(executable.entry("train_step")); }
+
+  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Executable executable;
+  std::vector<Buffer> memory;
+};
+
+/// A training with what it saves to; its log goes nowhere.
+struct Saving {
+  explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
+      : null(::open("/dev/null", O_WRONLY)),
+        screen([this] {
+          Progress::Options options;
+          options.fd = null.get();
+          return options;
+        }()),
+        log(screen),
+        checkpoints(training.executable, root, policy, RunState{}, log, [] {}) {}
+
+  /// The state after a step, evaluated there where `loss` is given.
+  LoopState at(int64_t step, std::optional<double> loss = std::nullopt) {
+    state.step = step;
+    if (loss) {
+      state.validated = step;
+      state.last["loss"] = *loss;
+      state.best["loss"] = std::min(*loss, state.best.contains("loss") ? state.best["loss"] : *loss);
+    }
+    return state;
+  }
+
+  Training training;
+  FileDescriptor null;
+  Progress screen;
+  Log log;
+  LoopState state;
+  Checkpoints checkpoints;
+};
+
+std::vector<int64_t> steps_in(const fs::path& root) {
+  std::vector<int64_t> steps;
+  for (const fs::path& path : list_checkpoints(root)) steps.push_back(checkpoint_step(path));
+  return steps;
+}
+
+fs::path checkpoint(const fs::path& root, int64_t step) {
+  for (const fs::path& path : list_checkpoints(root)) {
+    if (checkpoint_step(path) == step) return path;
+  }
+  FAIL("no checkpoint of step " << step);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("what is written while training goes on is the state of its step, bit for bit") {
+  const ScratchDirectory scratch;
+  constexpr int64_t kSteps = 12;
+  Saving background(scratch / "a", {.every_steps = 1, .keep_latest = kSteps});
+  Saving waiting(scratch / "b", {.every_steps = 1, .keep_latest = kSteps});
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    background.training.step();
+    background.checkpoints.save(background.at(step));
+    waiting.training.step();
+    waiting.checkpoints.save_now(waiting.at(step));
+  }
+  background.checkpoints.save_now(background.at(kSteps));
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    CHECK(verify_checkpoint(checkpoint(scratch / "a", step)).step == step);
+    for (const char* file : {kModelFile, kOptimizerFile}) {
+      CHECK(contents(checkpoint(scratch / "a", step) / file) ==
+            contents(checkpoint(scratch / "b", step) / file));
+    }
+  }
+  CHECK(contents(checkpoint(scratch / "a", 1) / kModelFile) !=
+        contents(checkpoint(scratch / "a", 2) / kModelFile));
+}
+
+TEST_CASE("failed saves are counted and tried again, and three in a row end the run") {
+  const ScratchDirectory scratch;
+  Saving run(scratch / "c");
+  run.checkpoints.save_now(run.at(1));
+  fs::rename(scratch / "c", scratch / "aside");
+  std::ofstream(scratch / "c") << "in the way";
+  run.checkpoints.save(run.at(2));
+  while (run.checkpoints.failures() == 0) run.checkpoints.report();
+  fs::remove(scratch / "c");
+  fs::rename(scratch / "aside", scratch / "c");
+  run.checkpoints.save_now(run.at(3));
+  CHECK(run.checkpoints.failures() == 1);
+  CHECK(steps_in(scratch / "c") == std::vector<int64_t>{3, 1});
+  fs::rename(scratch / "c", scratch / "aside");
+  std::ofstream(scratch / "c") << "in the way";
+  const std::string text = error_text(ExitCode::io, [&] { run.checkpoints.save_now(run.at(5)); });
+  CHECK(text.starts_with("3 saves in a row have failed"));
+  CHECK(run.checkpoints.failures() == 4);
+}
+
+TEST_CASE("the best checkpoint stays, also in a run that goes on and where a better one could not be saved") {
+  const ScratchDirectory scratch;
+  const CheckpointPolicy policy{.every_steps = 1, .keep_latest = 2, .keep_best = "loss"};
+  {
+    Saving run(scratch / "c", policy);
+    run.checkpoints.save_now(run.at(1, 0.5));
+    for (int64_t step = 2; step <= 4; ++step) run.checkpoints.save_now(run.at(step, 0.6));
+    CHECK(steps_in(scratch / "c") == std::vector<int64_t>{4, 3, 1});
+  }
+  const auto warn = [](const std::string& text) { FAIL(text); };
+  Saving run(scratch / "c", policy);
+  const ResumePoint from = *newest_checkpoint(scratch / "c", warn);
+  run.state = from.state.loop;
+  run.checkpoints.go_on_from(from.state);
+  run.checkpoints.save_now(run.at(5, 0.7));
+  CHECK(steps_in(scratch / "c") == std::vector<int64_t>{5, 4, 1});
+  fs::rename(scratch / "c", scratch / "aside");
+  std::ofstream(scratch / "c") << "in the way";
+  run.checkpoints.save(run.at(6, 0.1));
+  CHECK_THROWS(run.checkpoints.save_now(run.at(6)));
+  fs::remove(scratch / "c");
+  fs::rename(scratch / "aside", scratch / "c");
+  run.checkpoints.save(run.at(7, 0.2));
+  run.checkpoints.save_now(run.at(8, 0.3));
+  CHECK(steps_in(scratch / "c") == std::vector<int64_t>{8, 7, 1});
+}
+
+TEST_CASE("a state that is saved is not saved again until it is evaluated") {
+  const ScratchDirectory scratch;
+  { Saving(scratch / "c").checkpoints.save_now({.step = 3}); }
+  const std::string before = contents(checkpoint(scratch / "c", 3) / kStateFile);
+  Saving run(scratch / "c");
+  run.checkpoints.go_on_from(newest_checkpoint(scratch / "c", [](const std::string&) {})->state);
+  run.training.step();
+  run.checkpoints.save_now(run.at(3));
+  CHECK(contents(checkpoint(scratch / "c", 3) / kStateFile) == before);
+  run.checkpoints.save_now(run.at(3, 0.5));
+  CHECK(contents(checkpoint(scratch / "c", 3) / kStateFile) != before);
+  CHECK(verify_checkpoint(checkpoint(scratch / "c", 3)).step == 3);
+  CHECK(std::distance(fs::directory_iterator(scratch / "c"), {}) == 1);
+}
+
+TEST_CASE("checkpoints that were passed over do not count as kept ones") {
+  const ScratchDirectory scratch;
+  {
+    Saving run(scratch / "c");
+    run.checkpoints.save_now(run.at(10));
+    run.checkpoints.save_now(run.at(20));
+  }
+  fs::resize_file(checkpoint(scratch / "c", 20) / kModelFile, 7);
+  Saving run(scratch / "c");
+  run.checkpoints.go_on_from(newest_checkpoint(scratch / "c", [](const std::string&) {})->state);
+  run.checkpoints.save_now(run.at(30));
+  CHECK(steps_in(scratch / "c") == std::vector<int64_t>{30, 10});
+}
+
+}  // namespace trainer
