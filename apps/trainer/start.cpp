@@ -33,6 +33,10 @@ void require_same_run(const Recipe& recipe, const ResumePoint& point) {
                       point.checkpoint.string(), difference_text(different)));
 }
 
+std::map<std::string, std::string> algorithms(const Recipe& recipe, const Tuning& tuning) {
+  return recipe.runtime.autotune ? tuning.fastest : std::map<std::string, std::string>();
+}
+
 /// Of the newest checkpoint in the run's directory, whole or not.
 std::string newest_name(const Recipe& recipe) {
   const auto saved = list_checkpoints(checkpoint_root(recipe.output_directory()));
@@ -96,7 +100,8 @@ void require_unchanged(const Recipe& recipe, const Start& start) {
                           recipe.output_directory()));
 }
 
-std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend) {
+std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend,
+                                    const Tuning& tuning) {
   if (!start.from) return {};
   const RunState& there = start.from->state;
   std::vector<std::string> sentences = changed_facts(there.facts, facts_of(backend));
@@ -104,6 +109,8 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
     sentences.push_back(fmt::format("training.micro_batch_size was {} and is {} here", there.micro_batch_size,
                                     recipe.training.micro_batch()));
   }
+  if (there.algorithms != algorithms(recipe, tuning))
+    sentences.emplace_back("the algorithms that runtime.autotune chooses were others");
   for (std::string& sentence : sentences)
     sentence += ": the last bits of this run may differ from those of a run that was never stopped";
   return sentences;
@@ -115,7 +122,7 @@ RunState lasting_state(const Recipe& recipe, const Backend& backend, const Tunin
   state.recipe = recipe.to_yaml(false);
   state.micro_batch_size = recipe.training.micro_batch();
   state.facts = facts_of(backend);
-  if (recipe.runtime.autotune) state.algorithms = tuning.fastest;
+  state.algorithms = algorithms(recipe, tuning);
   return state;
 }
 

@@ -32,7 +32,7 @@ int64_t parameter_count(const Program& program) {
 }
 
 void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
-              const Start& start, Log& log) {
+              const Start& start, const Tuning& tuning, Log& log) {
   const TrainingSection& training = recipe.training;
   log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
@@ -48,7 +48,7 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
     log.info(fmt::format("goes on after step {}, from {}", start.step(), start.from->checkpoint.string()));
-    for (const std::string& departure : departures(recipe, start, backend)) log.warn(departure);
+    for (const std::string& departure : departures(recipe, start, backend, tuning)) log.warn(departure);
   } else if (directory.state() == RunDirectory::State::unfinished) {
     log.warn(
         "an earlier run of this recipe was stopped before its first checkpoint; it starts again from step 0");
@@ -155,7 +155,7 @@ int train(const Session& run, int64_t profiled_steps) {
 
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
-  announce(recipe, job, run.backend, directory, run.start, run.log);
+  announce(recipe, job, run.backend, directory, run.start, run.tuning, run.log);
   MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings));
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const Feed* feed : {&train_feed, &validation_feed}) {

@@ -31,7 +31,7 @@ data:
   drop_last: false
   augment: [random_crop: {size: 16, padding: 2}, horizontal_flip]
   workers: 2
-training: {max_duration: 3ep, global_batch_size: 48}
+training: {max_duration: 2ep, global_batch_size: 48}
 optimizer: {name: sgd, lr: 0.05, momentum: 0.9, clip_norm: 5.0}
 lr_scheduler: {name: cosine, warmup: 7ba}
 validation: {interval: 10ba, metrics: [top1]}

@@ -67,7 +67,7 @@ class Run:
     def start(self, environment=None, more=(), prefix=()):
         log = open(self.directory / 'stderr.txt', 'w+')
         process = subprocess.Popen([*prefix, str(self.trainer), *self.arguments, *more], cwd=self.directory,
-                                   stdout=subprocess.DEVNULL, stderr=log, env={**os.environ, **(environment or {})})
+                                   stdout=subprocess.DEVNULL, stderr=log, env={'OMP_WAIT_POLICY': 'passive', **os.environ, **(environment or {})})
         log.close()
         return process
 
