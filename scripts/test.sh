@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, builds and runs every test: the release, then all under ASan and UBSan, then the loader under TSan.
+# Sets up, builds and runs every test: the release, then all under ASan and UBSan, then loader and saver under TSan.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/stage.sh
@@ -63,11 +63,11 @@ stage "test release" run_tests release || true
 if [ "$quick" = no ]; then
   stage "build with ASan and UBSan" build debug
   stage "test with ASan and UBSan" run_tests debug || true
-  stage "build the loader's test with TSan" build tsan
+  stage "build the tests of loader and saver with TSan" build tsan
   # TSan maps fixed addresses; some kernels randomise over more bits than it can move away from.
   still=()
   ! setarch -R true 2>/dev/null || still=(setarch -R)
-  stage "test the loader with TSan" run_tests tsan "${still[@]}" || true
+  stage "test loader and saver with TSan" run_tests tsan "${still[@]}" || true
 fi
 
 echo

@@ -207,7 +207,6 @@ int train_command(const Arguments& arguments) {
   const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::train, earlier_threads(start));
   set_precision(*recipe, *backend);
   const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
-  require_steps_left(*recipe, start, job.settings.steps);
   require_memory(*recipe, *backend, job);
 
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
@@ -218,6 +217,7 @@ int train_command(const Arguments& arguments) {
     return 0;
   }
   require_unchanged(*recipe, start);
+  require_steps_left(*recipe, start, job.settings.steps);
   return train({*recipe, *backend, job, tuning, start, directory, signals, progress, log},
                arguments.profiled_steps);
 }

@@ -30,9 +30,9 @@ void MetricsSinks::open() {
   if (wanted(kTensorboard)) events_.emplace(directory_, directory_ / kLines);
 }
 
-void MetricsSinks::cut(int64_t step) {
+void MetricsSinks::cut(int64_t step, int64_t validated) {
   lines_.reset();
-  cut_metrics(directory_ / kLines, step);
+  cut_metrics(directory_ / kLines, step, validated);
   open();
 }
 

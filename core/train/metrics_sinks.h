@@ -27,10 +27,11 @@ class MetricsSinks {
   /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
   /// time gets the present one.
   void append(MetricsRecord record);
-  /// Drops the records of steps after this one from every file. Not while another thread is in sync().
-  void cut(int64_t step);
+  /// Drops the records of steps after this one from every file, and of evaluations after `validated`. Not
+  /// while another thread is in sync().
+  void cut(int64_t step, int64_t validated);
   /// Returns when metrics.jsonl is on the disk; the rest follows from it. May be called from another thread.
-  void sync() const { lines_->sync(); }
+  void sync() { lines_->sync(); }
 
  private:
   void open();

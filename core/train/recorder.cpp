@@ -159,7 +159,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   state_ = state;
   state_.guard = guard;
   interval_ = {};
-  out_.metrics.cut(state.step);
+  out_.metrics.cut(state.step, state.validated);
   MetricsRecord record{.step = state.step + 1, .updates = state.updates, .epoch = epoch(), .split = "guard"};
   record.loss = state.train_loss;
   record.metrics = {{"failed_step", static_cast<double>(failed)}};

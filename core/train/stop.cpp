@@ -52,7 +52,7 @@ void note(int number) {
 void give_up(int /*number*/) {
   leave(received != 0
             ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
-            : "\nrun.max_wall_time is over: the last checkpoint stands; start the same command again\n",
+            : "\nthe time for this run is over: the last checkpoint stands; start the same command again\n",
         static_cast<int>(ExitCode::requeue));
 }
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +21,23 @@ from runs import Failure
 
 PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'damage': damage.all_of,
          'power': power.all_of}
+
+
+SUMMARY = '''# What was done to runs, and what came of it
+
+Written by `python3 scripts/reliability --thorough --summary docs/reliability.md`; the tests do less of the same
+(ctest `reliability`). Runs of small networks (MLP; CNN with dropout and augmentation; ResNet-18 with averaged weights
+and two micro-batches) are killed, disturbed and stopped, and started again with the same command line. In the end
+weights, optimiser, averages, state without wall-clock facts, and metrics without timings must be those of a run that
+nobody disturbed, byte for byte; every checkpoint found on the way must be whole, by a reader of its own. Signals are
+sent once the process catches them: those of its first milliseconds end it before anything is begun.
+
+{date}, commit {commit}, seed {seed}, {cores} cores.
+
+| what | outcome |
+|---|---|
+{lines}
+'''
 
 
 class Context:
@@ -58,10 +76,18 @@ def arguments():
     parser.add_argument('--seed', type=int, default=int(time.time()))
     parser.add_argument('--only', choices=PARTS, action='append')
     parser.add_argument('--work', type=Path, help='where runs are made; default: the temporary directory')
+    parser.add_argument('--summary', type=Path, help='a file for the outcome')
     options = parser.parse_args()
     options.kills = options.kills or (200 if options.thorough else 20)
     options.signals = options.signals or (100 if options.thorough else 10)
     return options
+
+
+def write_summary(options, lines):
+    commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], cwd=Path(__file__).parent, capture_output=True,
+                            text=True, check=True).stdout.strip()
+    options.summary.write_text(SUMMARY.format(date=time.strftime('%Y-%m-%d'), commit=commit, seed=options.seed,
+                                              cores=os.cpu_count(), lines='\n'.join(lines)))
 
 
 def main():
@@ -78,7 +104,8 @@ def main():
         print(f'FAILED (seed {options.seed}, runs are kept in {work}): {failure}', file=sys.stderr)
         return 1
     shutil.rmtree(work)
-    print('\n'.join(context.lines))
+    if options.summary:
+        write_summary(options, context.lines)
     return 0
 
 

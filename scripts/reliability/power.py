@@ -104,7 +104,7 @@ def record(context):
     require(code == 0, run.errors)
     data, at, calls = (context.work / 'power.txt.data').read_bytes(), 0, []
     for line in log.read_text().splitlines():
-        _, call, path, detail, _ = line.split('\t')
+        _, call, path, detail, *_ = line.split('\t')
         size = int(detail) if call == 'write' else 0
         if path.startswith('run'):
             calls.append((call, path, detail, data[at:at + size]))

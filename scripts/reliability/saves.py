@@ -24,7 +24,7 @@ class Save:
         self.all = [(int(number), call) for number, call, *_ in calls]
         self.calls, self.quiet = {}, set()
         reading = saved = False
-        for number, call, path, detail, _ in calls[begins[1]:begins[2]]:
+        for number, call, path, detail, *_ in calls[begins[1]:begins[2]]:
             self.calls[int(number)] = call
             if call == 'open':
                 reading = int(detail) & os.O_ACCMODE == os.O_RDONLY

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 #include <string>
 
@@ -30,6 +31,13 @@ Function* next(const char* name) {
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+/// In seconds.
+std::string now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::to_string(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
 }
 
 /// What the calls so far have come to. Never destroyed: threads may write until the very end.
@@ -60,7 +68,7 @@ class Faults {
     ++count_;
     const bool hit = at_ > 0 && (count_ == at_ || (always_ && count_ > at_));
     log(std::to_string(count_) + "\t" + call + "\t" + path + "\t" + detail + "\t" + (hit ? action_ : "") +
-        "\n");
+        "\t" + now() + "\n");
     if (data_ >= 0 && bytes > 0) static_cast<void>(!write_(data_, data, bytes));
     if (!hit) return 0;
     if (action_ == "kill") ::kill(::getpid(), SIGKILL);

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What saving costs: the loop of ResNet-18 with and without a save a minute, and a save beside dd of the same bytes.
+
+The loop: synthetic pictures, turn about with and without checkpoint.interval=1min; what counts is samples per second
+by the clock, from the 6th step to the last. The save: of a network whose checkpoint has about 100 MB, timed from the
+first call to the last by the library that counts calls (target faults), beside dd conv=fsync of as many bytes on the
+same disk, turn about. Wanted: at most 1 % and 1.5 times.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDE = '''version: 1
+run: {name: wide, output_dir: run}
+model: {input: [1, 28, 28], layers: [flatten, linear: 4096, relu, linear: 1280, relu, linear: 10]}
+data: {format: synthetic, synthetic: {train_samples: 640}}
+training: {max_duration: 20ba, global_batch_size: 8}
+optimizer: {name: adamw, lr: 0.001}
+checkpoint: {interval: 5ba}
+'''
+
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument('--trainer', default=str(ROOT / 'build/release/bin/trainer'))
+arguments.add_argument('--faults', default=str(ROOT / 'build/release/bin/libfaults.so'))
+arguments.add_argument('--turns', type=int, default=4)
+arguments.add_argument('--minutes', type=float, default=3, help='of each turn of the loop')
+arguments.add_argument('--work', default=None, help='a folder on the disk that is measured')
+options = arguments.parse_args()
+os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
+
+
+def train(folder, recipe, overrides, environment=None):
+    command = [options.trainer, '--config', str(recipe), *overrides]
+    result = subprocess.run(command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True)
+    if result.returncode not in (0, 75):
+        raise SystemExit(f'{command} ended with {result.returncode}: {result.stderr.decode()}')
+
+
+def samples_per_second(folder, interval):
+    seconds = int(60 * options.minutes)
+    train(folder, ROOT / 'configs/resnet18_cifar10.yaml',
+          ['data.format=synthetic', 'data.synthetic.train_samples=50000', 'data.synthetic.val_samples=128',
+           'training.max_duration=1000ep', 'validation.interval=1000ep', 'logging.interval=1ba',
+           f'checkpoint.interval={interval}', f'run.max_wall_time={seconds}s', 'run.output_dir=run'])
+    lines = [json.loads(line) for line in (folder / 'run/metrics.jsonl').read_text().splitlines()][5:]
+    # By the clock from line to line: nothing can hide between two steps.
+    return 128 * (lines[-1]['step'] - lines[0]['step']) / (lines[-1]['time'] - lines[0]['time'])
+
+
+def measure_loop(work):
+    rates = {'0s': [], '1min': []}
+    for turn in range(options.turns):
+        for interval in rates:
+            with tempfile.TemporaryDirectory(dir=work) as folder:
+                rates[interval].append(samples_per_second(Path(folder), interval))
+    plain, saving = statistics.median(rates['0s']), statistics.median(rates['1min'])
+    print(f'loop: {plain:.1f} samples/s, with a save a minute {saving:.1f}: costs '
+          f'{100 * (1 - saving / plain):.2f} %')
+
+
+def seconds_of_saves(folder):
+    """Of each save, from the directory's mkdir to its rename: the library notes when each call was made."""
+    log = folder / 'calls.txt'
+    (folder / 'wide.yaml').write_text(WIDE)
+    train(folder, 'wide.yaml', [], {'LD_PRELOAD': options.faults, 'FAULT_PATH': 'checkpoints/',
+                                    'FAULT_CALLS': 'mkdir,rename', 'FAULT_LOG': str(log)})
+    times, began = [], None
+    for line in log.read_text().splitlines():
+        _, call, path, _, _, second = line.split('\t')
+        if call == 'mkdir':
+            began = float(second)
+        elif '.saving-' in path and began is not None:
+            times.append(float(second) - began)
+    newest = max((folder / 'run/checkpoints').glob('step-*'))
+    return times, sum(path.stat().st_size for path in newest.iterdir())
+
+
+def seconds_of_dd(folder, size):
+    began = time.monotonic()
+    subprocess.run(['dd', 'if=/dev/zero', f'of={folder}/dd', 'bs=1M', f'count={size >> 20}', 'conv=fsync'], check=True,
+                   stderr=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def measure_save(work):
+    ours, theirs, size = [], [], 0
+    for turn in range(options.turns):
+        with tempfile.TemporaryDirectory(dir=work) as folder:
+            times, size = seconds_of_saves(Path(folder))
+            ours += times
+            theirs += [seconds_of_dd(folder, size) for _ in times]
+    a, b = statistics.median(ours), statistics.median(theirs)
+    print(f'save of {size / 1e6:.0f} MB: {a:.3f} s, dd conv=fsync {b:.3f} s: {a / b:.2f} times')
+
+
+measure_save(options.work)
+measure_loop(options.work)
