@@ -64,6 +64,7 @@ void Checkpoints::go_on_from(const RunState& state) {
   saved_ = {state.loop.step, state.loop.validated};
   from_ = state.loop.step;
   facts_.best_step = state.best_step;
+  remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
 }
 
 void Checkpoints::set_order(int64_t global_batch_size, int64_t samples_per_epoch) {
@@ -120,6 +121,7 @@ void Checkpoints::write(const RunState& state) {
     writer.commit();
     bytes_ = writer.manifest().bytes();
     written_.push_back(state.loop.step);
+    remove_passed_over();
     remove_old(state.loop.step, state.best_step);
   } catch (const std::exception& error) {
     problem_ = error.what();
@@ -127,17 +129,24 @@ void Checkpoints::write(const RunState& state) {
   seconds_ = now() - began;
 }
 
-/// Those before `newest` that nothing asks for, and those that this run was not continued from though they
-/// were later: they are damaged. What cannot be removed now may be after the next save.
+/// Those that this run was not continued from though they were later: they are damaged.
+void Checkpoints::remove_passed_over() const try {
+  for (const fs::path& path : list_checkpoints(root_)) {
+    const int64_t step = checkpoint_step(path);
+    const bool is_mine = std::ranges::find(written_, step) != written_.end();
+    if (step > from_ && !is_mine) remove_checkpoint(path);
+  }
+} catch (const Error&) {  // what cannot be removed now may be after the next save
+}
+
+/// Those up to `newest` that nothing asks for.
 void Checkpoints::remove_old(int64_t newest, int64_t best) const try {
   int64_t kept = 0;
   for (const fs::path& path : list_checkpoints(root_)) {
     const int64_t step = checkpoint_step(path);
-    const bool passed_over = step > from_ && std::ranges::find(written_, step) == written_.end();
-    if (passed_over || step > newest || (++kept > policy_.keep_latest && step != best))
-      remove_checkpoint(path);
+    if (step <= newest && ++kept > policy_.keep_latest && step != best) remove_checkpoint(path);
   }
-} catch (const Error&) {
+} catch (const Error&) {  // as above
 }
 
 void Checkpoints::wait() {

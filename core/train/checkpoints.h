@@ -76,6 +76,7 @@ class Checkpoints {
 
   void write(const RunState& state);
   void wait();
+  void remove_passed_over() const;
   void remove_old(int64_t newest, int64_t best) const;
   RunState full_state(const LoopState& loop) const;
   void warn_if_disk_is_full();

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stops at the worst moments: in a long step, while data stalls, twice, at the end of the time allowed."""
 import os
+import re
 import signal
 import struct
 import time
 import zlib
+from pathlib import Path
 
 from runs import SAVED, Run, require
 
@@ -41,6 +43,11 @@ def is_in_second_step(run, process, what):
     time.sleep(0.2)
 
 
+def is_pending(process, number):
+    status = Path(f'/proc/{process.pid}/status').read_text()
+    return any(int(mask, 16) & 1 << (number - 1) for mask in re.findall(r'(?:Sig|Shd)Pnd:\s*(\w+)', status))
+
+
 def long_step(context):
     run = cnn(context, 'grace', [*SLOW, 'run.grace_period=1s'])
     process = run.start()
@@ -60,7 +67,7 @@ def interrupted_twice(context):
     process = run.start()
     is_in_second_step(run, process, 'twice')
     process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    wait_for(lambda: not is_pending(process, signal.SIGINT), process, 'twice')  # two that wait become one
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     code, seconds = process.wait(60), time.monotonic() - began

@@ -68,10 +68,10 @@ def kill(context, name, count):
         if code == 0:
             resumes.expected = 0
             return
-        # The save of the last multiple may have been under way; the one before it was done.
+        # A step's line comes before its save, and a save begins when the one before it is done.
         reached, newest = run.last_line(), run.newest()
-        interval = resumes.interval
-        require(newest >= reached // interval * interval - interval, f'{name}: step {reached}, newest {newest}')
+        begun = (reached - 1) // resumes.interval * resumes.interval
+        require(newest >= begun - resumes.interval, f'{name}: step {reached}, newest {newest}')
         require(newest >= resumes.expected, f'{name}: checkpoint {resumes.expected} is gone, newest is {newest}')
         resumes.expected = newest
         resumes.most_lost = max(resumes.most_lost, reached - newest)
