@@ -187,8 +187,13 @@ void Checkpoints::save_now(const LoopState& state) {
 std::optional<ResumePoint> Checkpoints::newest(const Warn& warn) {
   wait();
   report();
-  saved_ = -1;
-  return newest_checkpoint(root_, warn);
+  std::optional<ResumePoint> point = newest_checkpoint(root_, warn);
+  if (!point) return point;
+  saved_ = {};  // where the run went back there, that is not saved
+  written_.clear();
+  from_ = point->state.loop.step;
+  facts_.best_step = point->state.best_step;
+  return point;
 }
 
 /// Says once that there is less space than a few saves need.
