@@ -49,7 +49,9 @@ def is_pending(process, number):
 
 
 def long_step(context):
-    run = cnn(context, 'grace', [*SLOW, 'run.grace_period=1s'])
+    # Several micro-batches: long on a fast machine, and no more memory.
+    longer = ['data.synthetic.train_samples=32000', 'training.global_batch_size=32000', 'training.micro_batch_size=8000']
+    run = cnn(context, 'grace', [*SLOW, *longer, 'run.grace_period=1s'])
     process = run.start()
     is_in_second_step(run, process, 'grace')
     began = time.monotonic()
