@@ -99,7 +99,8 @@ void print(const FileInspection& file) {
 void print_values(const Json& json, const std::string& path) {
   constexpr size_t kMostItems = 16, kMostCharacters = 80;
   if (json.is_object() && json.size() <= kMostItems) {
-    for (const auto& [key, value] : json.items()) print_values(value, path.empty() ? key : path + "." + key);
+    for (const auto& [key, value] : json.items())
+      print_values(value, path.empty() ? key : fmt::format("{}.{}", path, key));
     return;
   }
   std::string text = json.is_string() ? json.get<std::string>() : json.dump();

@@ -27,28 +27,28 @@ struct WithUnit;
 template <>
 struct WithUnit<Duration> {
   static constexpr const char* kExpected = "a duration such as 10ep (epochs) or 500ba (batches)";
-  static constexpr auto parse = parse_duration;
+  static std::optional<Duration> parse(std::string_view text) { return parse_duration(text); }
   static int64_t count(const Duration& duration) { return duration.count; }
 };
 
 template <>
 struct WithUnit<TimeSpan> {
   static constexpr const char* kExpected = "a time such as 90s, 30min or 12h";
-  static constexpr auto parse = parse_time_span;
+  static std::optional<TimeSpan> parse(std::string_view text) { return parse_time_span(text); }
   static int64_t count(const TimeSpan& span) { return span.seconds; }
 };
 
 template <>
 struct WithUnit<Cadence> {
   static constexpr const char* kExpected = "a time such as 10min, or a duration such as 1ep or 500ba";
-  static constexpr auto parse = parse_cadence;
+  static std::optional<Cadence> parse(std::string_view text) { return parse_cadence(text); }
   static int64_t count(const Cadence& cadence) { return cadence.count(); }
 };
 
 template <>
 struct WithUnit<ByteSize> {
   static constexpr const char* kExpected = "a size such as 512MiB or 80GiB";
-  static constexpr auto parse = parse_byte_size;
+  static std::optional<ByteSize> parse(std::string_view text) { return parse_byte_size(text); }
   static int64_t count(const ByteSize& size) { return size.bytes; }
 };
 

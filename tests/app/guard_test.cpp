@@ -130,6 +130,49 @@ TEST_CASE("a run that skips its spikes has the bits of one that is told to skip 
   }
 }
 
+TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told to skip what led there") {
+  const Workspace workspace;
+  const std::vector<std::string> spikes = {"guards.spike=rollback", "guards.spike_sigmas=1.5",
+                                           "guards.spike_window=8", "guards.max_skips=0",
+                                           "guards.max_rollbacks=50"};
+  for (const char* seed : {"run.seed=1", "run.seed=3"}) {
+    std::vector<std::string> line = spikes;
+    line.insert(line.end(), {seed, "checkpoint.interval=6ba"});
+    const std::string name = seed;
+    const Outcome back = train(workspace, "back" + name, line);
+    INFO(back.errors);
+    REQUIRE(back.code == 0);
+    std::string steps;
+    for (const auto& event : lines_of(workspace, "back" + name, "guard")) {
+      if (event["event"] != "roll_back") continue;
+      CHECK(event["reason"] == "spike");
+      CHECK(event["step"].get<int>() % 6 == 1);  // the first after a checkpoint
+      for (int step = event["step"]; step <= event["failed_step"].get<int>(); ++step)
+        steps += fmt::format("{}{}", steps.empty() ? "" : ", ", step);
+    }
+    REQUIRE(!steps.empty());
+    INFO(steps);
+    const Outcome told = train(workspace, "told" + name, {seed, "guards.skip_steps=[" + steps + "]"});
+    REQUIRE(told.code == 0);
+    for (const char* file : {"model.safetensors", "model_ema.safetensors"})
+      CHECK(workspace.read("runs/back" + name + "/" + file) ==
+            workspace.read("runs/told" + name + "/" + file));
+    const auto of_back = lines_of(workspace, "back" + name, "train"),
+               of_told = lines_of(workspace, "told" + name, "train");
+    REQUIRE(of_back.size() == of_told.size());
+    for (size_t i = 0; i < of_back.size(); ++i) {
+      for (const char* key : {"step", "updates", "loss", "lr"}) CHECK(of_back[i][key] == of_told[i][key]);
+    }
+    line.push_back("guards.max_rollbacks=0");
+    const Outcome none = train(workspace, "none" + name, line);
+    CHECK(none.code == 70);
+  }
+  const Outcome early =
+      train(workspace, "early", {"guards.nonfinite=rollback", "optimizer.lr=1e38", "guards.max_skips=0"});
+  CHECK(early.code == 70);
+  CHECK(early.errors.find("there is none to go back to") != std::string::npos);
+}
+
 TEST_CASE("a guard that meets nothing leaves the run's bits") {
   const Workspace workspace;
   REQUIRE(train(workspace, "plain", {}).code == 0);
