@@ -38,7 +38,7 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
 }  // namespace
 
 Pass read_samples(std::map<std::string, SampleSet> sets) {
-  auto run = [sets](Program& program) {
+  auto run = [sets = std::move(sets)](Program& program) {
     const TensorId images = program.find("images"), labels = program.find("labels");
     for (Entry& entry : program.entries) {
       read_samples_of(program, entry, images, labels, sets.at(entry.name));

@@ -169,7 +169,7 @@ fs::path CheckpointWriter::commit() {
   file.write(std::as_bytes(std::span(text)));
   file.close();
   sync_directory(temporary_);
-  const fs::path path = root_ / name_of(manifest_.step);
+  fs::path path = root_ / name_of(manifest_.step);
   // One of the same step is there where it turned out to be damaged and training has come here again, or
   // where the step has been evaluated since.
   std::error_code ignored;

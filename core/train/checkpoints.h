@@ -53,7 +53,7 @@ class Checkpoints {
   }
 
   /// Takes the state and begins to write it, once an earlier save is done.
-  void save(const LoopState& state);
+  void save(const LoopState& loop);
   /// Tells what has become of the last save. Throws Error (exit 74) after three failures in a row.
   void report();
   /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where three attempts

@@ -89,7 +89,7 @@ void visit(Record& record, const Field& field) {
 }
 
 template <class Value>
-constexpr bool is_metrics = std::is_same_v<std::decay_t<Value>, decltype(MetricsRecord::metrics)>;
+constexpr bool kIsMetrics = std::is_same_v<std::decay_t<Value>, decltype(MetricsRecord::metrics)>;
 
 // Each takes a value out of a line; false where it is of another kind. Null stands for what is not finite.
 bool take(const Json& json, std::string& value) {
@@ -131,7 +131,7 @@ std::string text_of(const Json& json, int indent) {
 std::string to_json(const MetricsRecord& record) {
   ObjectBuilder line;
   visit(record, [&](const char* key, const auto& value) {
-    if constexpr (is_metrics<decltype(value)>) {
+    if constexpr (kIsMetrics<decltype(value)>) {
       for (const auto& [name, number] : value) line.add(name, Json(number));
     } else {
       line.add(key, value);
@@ -147,7 +147,7 @@ std::optional<MetricsRecord> parse_record(std::string_view line) {
   std::set<std::string> known = {kNonFinite};
   bool valid = true;
   visit(record, [&](const char* key, auto& value) {
-    if constexpr (!is_metrics<decltype(value)>) {
+    if constexpr (!kIsMetrics<decltype(value)>) {
       known.insert(key);
       const auto found = object.find(key);
       valid = valid && (found == object.end() ? may_be_absent(value) : take(*found, value));
@@ -189,7 +189,7 @@ NamedNumbers numbers_of(const MetricsRecord& record) {
   };
   visit(record, [&](const char* key, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
-    if constexpr (is_metrics<Value>) {
+    if constexpr (kIsMetrics<Value>) {
       for (const auto& [name, number] : value) add(name, number);
     } else if constexpr (std::is_arithmetic_v<Value>) {
       add(key, value);
@@ -204,7 +204,7 @@ std::vector<std::string> record_keys(const std::vector<std::string>& metrics) {
   std::vector<std::string> keys;
   const MetricsRecord record;
   visit(record, [&](const char* key, const auto& value) {
-    if constexpr (is_metrics<decltype(value)>) {
+    if constexpr (kIsMetrics<decltype(value)>) {
       keys.insert(keys.end(), metrics.begin(), metrics.end());
     } else {
       keys.emplace_back(key);
