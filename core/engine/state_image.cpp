@@ -56,17 +56,15 @@ void StateImage::read(TensorId id, const std::function<void(std::span<const std:
   with_element(element, [&](auto unit) {
     using Unit = decltype(unit);
     const auto* from = reinterpret_cast<const Unit*>(stored);
-    std::vector<Unit> piece;
-    piece.reserve(kPieceBytes / sizeof(Unit));
-    auto flush = [&] {
-      sink(std::as_bytes(std::span(piece)));
-      piece.clear();
-    };
+    std::vector<Unit> piece(kPieceBytes / sizeof(Unit));
+    size_t filled = 0;
     for_each_place(layout, tensor.spec.shape, [&](int64_t place) {
-      piece.push_back(from[place]);
-      if (piece.size() == piece.capacity()) flush();
+      piece[filled++] = from[place];
+      if (filled < piece.size()) return;
+      sink(std::as_bytes(std::span(piece)));
+      filled = 0;
     });
-    flush();
+    if (filled > 0) sink(std::as_bytes(std::span(piece).first(filled)));
   });
 }
 

@@ -13,6 +13,12 @@
 
 namespace trainer {
 
+namespace {
+
+constexpr int64_t kWriteBehind = int64_t{8} << 20;
+
+}  // namespace
+
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   if (this != &other) {
     reset();
@@ -85,6 +91,12 @@ NewFile::NewFile(const std::filesystem::path& path, std::filesystem::path shown)
 void NewFile::write(std::span<const std::byte> bytes) {
   const int error = write_all(fd_.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (error != 0) throw io_error(shown_, "write", error);
+  bytes_ += static_cast<int64_t>(bytes.size());
+  if (bytes_ - on_their_way_ < kWriteBehind) return;
+  // Advice only: the disk works while the rest is made, and close() has less to wait for.
+  static_cast<void>(
+      ::sync_file_range(fd_.get(), on_their_way_, bytes_ - on_their_way_, SYNC_FILE_RANGE_WRITE));
+  on_their_way_ = bytes_;
 }
 
 void NewFile::close() {

@@ -61,6 +61,7 @@ class NewFile {
  private:
   std::filesystem::path shown_;
   FileDescriptor fd_;
+  int64_t bytes_ = 0, on_their_way_ = 0;  ///< written, and of these those that the disk was given
 };
 
 /// Makes durable which files a directory holds. Throws Error (exit 74).
