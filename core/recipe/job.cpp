@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/recipe/cache.h"
 #include "core/train/device_samples.h"
@@ -95,6 +96,16 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   return budget;
 }
 
+/// Of the process itself, on the host.
+int64_t& program_bytes(MemoryBudget& memory) {
+  for (auto* kinds : {&memory.kinds, &memory.host}) {
+    for (auto& [kind, bytes] : *kinds) {
+      if (kind == "program") return bytes;
+    }
+  }
+  throw std::logic_error("a budget without the program");
+}
+
 /// Everything but the process itself, which is measured and would count the planning as well.
 int64_t planned_bytes(const MemoryBudget& memory) {
   int64_t sum = 0;
@@ -164,11 +175,15 @@ Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& o
   TrainingSection& training = recipe.training;
   if (!training.micro_batch_size || training.micro_batch_size->count)
     return make_job(recipe, backend, options);
+  int64_t program = 0;
   for (int64_t rows = training.global_batch_size;; --rows) {
     if (training.global_batch_size % rows != 0) continue;
     training.micro_batch_size = AutoCount{rows};
     Job job = make_job(recipe, backend, options);
     job.found_micro_batch = true;
+    // What earlier plans have left with the allocator is no part of the run.
+    if (program == 0) program = program_bytes(job.memory);
+    program_bytes(job.memory) = program;
     if (rows == 1 || job.memory.total() <= available_bytes(recipe, backend)) return job;
   }
 }
