@@ -99,16 +99,6 @@ void fill(Executable& executable, const Recipe& recipe, const Job& job, const St
   if (job.settings.averages) start_averages(executable);
 }
 
-/// A run that ends early, perhaps for too many unreadable samples, still names those it found.
-std::string run_loop(TrainingLoop& loop, const LoopState& from, UnreadableList& unreadable) {
-  try {
-    return loop.run(from);
-  } catch (...) {
-    unreadable.report();
-    throw;
-  }
-}
-
 /// A run on its way: what all of its parts need.
 struct Session {
   Recipe& recipe;
@@ -139,6 +129,28 @@ void finish(const Session& run, const Executable& executable, const TrainingLoop
   run.log.info(fmt::format("results are in {}", directory.path().string()));
 }
 
+/// Runs the loop to its end, and says in the directory what has become of the run. One that ends early,
+/// perhaps for too many unreadable samples, still names those it found.
+int conclude(const Session& run, const Executable& executable, TrainingLoop& loop, UnreadableList& unreadable,
+             StatusKeeper& status) try {
+  status.running(run.start.step());
+  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
+  const LoopResult result = loop.result();
+  if (stopped_for.empty()) {
+    finish(run, executable, loop, result, unreadable);
+    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
+  }
+  run.log.info(fmt::format("saved after step {} of {}; the same command goes on from there",
+                           loop.state().step, run.job.settings.steps));
+  return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
+} catch (const std::exception& problem) {
+  const auto* error = dynamic_cast<const Error*>(&problem);
+  status.end(RunStatus::State::failed, loop.state().step, error ? error->code() : ExitCode::internal,
+             problem.what());
+  unreadable.report();
+  throw;
+}
+
 /// Trains in a directory that is this process's own now.
 int train(const Session& run, int64_t profiled_steps) {
   Recipe& recipe = run.recipe;
@@ -162,32 +174,24 @@ int train(const Session& run, int64_t profiled_steps) {
     if (feed->source) unreadable.watch(*feed->source);
   }
   Trace trace(directory.file("trace.json"), profiled_steps);
-  Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints,
+  Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
-  checkpoints.set_order(job.settings.global_batch_size, job.settings.samples_per_epoch);
+  StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
   TimeLimit limit(recipe.run.max_wall_time, run.log);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
                      .log = run.log,
                      .unreadable = unreadable,
+                     .status = &status,
                      .trace = profiled_steps > 0 ? &trace : nullptr},
                     &checkpoints, [&] {
                       if (run.signals.asked()) return run.signals.name();
                       return limit.reason(checkpoints.longest_seconds());
                     });
   run.signals.watch_loop(limit.seconds_left());
-  const std::string stopped_for =
-      run_loop(loop, run.start.from ? run.start.from->state.loop : LoopState{}, unreadable);
-  const LoopResult result = loop.result();
-  if (stopped_for.empty()) {
-    finish(run, executable, loop, result, unreadable);
-    return static_cast<int>(ExitCode::done);
-  }
-  run.log.info(fmt::format("saved after step {} of {}; the same command goes on from there",
-                           loop.state().step, job.settings.steps));
-  return static_cast<int>(ExitCode::requeue);
+  return conclude(run, executable, loop, unreadable, status);
 }
 
 }  // namespace

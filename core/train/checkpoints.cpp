@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 
 #include "core/base/error.h"
 #include "core/storage/checkpoint.h"
 #include "core/train/checkpoint_files.h"
+#include "core/train/process.h"
 
 namespace trainer {
 namespace {
@@ -20,10 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostFailures = 3;  // in a row
 constexpr double kRetrySeconds = 10;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string utc_time() {
   const std::time_t time = std::time(nullptr);
@@ -34,29 +30,26 @@ std::string utc_time() {
   return text.data();
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 }  // namespace
 
 int64_t Checkpoints::memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy) {
   return policy.in_background() || backend.works_later() ? StateImage::image_bytes(plan) : 0;
 }
 
-Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy, RunState facts,
-                         Log& log, std::function<void()> durable)
+Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
+                         const LoopSettings& settings, RunState facts, Log& log,
+                         std::function<void()> durable)
     : executable_(executable),
       root_(std::move(root)),
       policy_(std::move(policy)),
+      settings_(settings),
       facts_(std::move(facts)),
       log_(log),
       durable_(std::move(durable)),
       image_(executable, memory_bytes(executable.plan(), executable.backend(), policy_) == 0
                              ? StateImage::Memory::shared
                              : StateImage::Memory::own),
-      last_begin_(now()) {
+      last_begin_(steady_seconds()) {
   remove_leftovers(root_);
 }
 
@@ -67,13 +60,8 @@ void Checkpoints::go_on_from(const RunState& state) {
   remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
 }
 
-void Checkpoints::set_order(int64_t global_batch_size, int64_t samples_per_epoch) {
-  global_batch_size_ = global_batch_size;
-  samples_per_epoch_ = samples_per_epoch;
-}
-
 bool Checkpoints::is_due(int64_t step) const {
-  const double since = now() - last_begin_;
+  const double since = steady_seconds() - last_begin_;
   if (in_a_row_ > 0 && since >= kRetrySeconds) return true;
   if (policy_.every_steps > 0 && step % policy_.every_steps == 0) return true;
   return policy_.every_seconds > 0 && since >= policy_.every_seconds;
@@ -82,8 +70,8 @@ bool Checkpoints::is_due(int64_t step) const {
 RunState Checkpoints::full_state(const LoopState& loop) const {
   RunState state = facts_;
   state.loop = loop;
-  state.samples = loop.step * global_batch_size_;
-  state.epoch = static_cast<double>(state.samples) / static_cast<double>(samples_per_epoch_);
+  state.samples = loop.step * settings_.global_batch_size;
+  state.epoch = static_cast<double>(state.samples) / static_cast<double>(settings_.samples_per_epoch);
   state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
   const auto best = policy_.keep_best ? loop.best.find(*policy_.keep_best) : loop.best.end();
   if (best != loop.best.end() && loop.validated == loop.step && loop.last.at(best->first) == best->second)
@@ -99,7 +87,7 @@ void Checkpoints::save(const LoopState& loop) {
   RunState state = full_state(loop);
   saving_ = {loop.step, loop.validated};
   saving_best_ = state.best_step;
-  last_begin_ = now();
+  last_begin_ = steady_seconds();
   is_told_ = false;
   is_done_ = false;
   writer_ = std::thread([this, state = std::move(state)] {
@@ -110,7 +98,7 @@ void Checkpoints::save(const LoopState& loop) {
 
 /// In the background: touches only the image, the files, and what is read once it is done.
 void Checkpoints::write(const RunState& state) {
-  const double began = now();
+  const double began = steady_seconds();
   problem_.clear();
   try {
     durable_();
@@ -119,14 +107,13 @@ void Checkpoints::write(const RunState& state) {
     const std::string text = to_json(state);
     writer.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
     writer.commit();
-    bytes_ = writer.manifest().bytes();
     written_.push_back(state.loop.step);
     remove_passed_over();
     remove_old(state.loop.step, state.best_step);
   } catch (const std::exception& error) {
     problem_ = error.what();
   }
-  seconds_ = now() - began;
+  seconds_ = steady_seconds() - began;
 }
 
 /// Those that this run was not continued from though they were later: they are damaged.

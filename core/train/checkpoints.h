@@ -34,8 +34,8 @@ class Checkpoints {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
   /// before a checkpoint is.
-  Checkpoints(Executable& executable, std::filesystem::path root, CheckpointPolicy policy, RunState facts,
-              Log& log, std::function<void()> durable);
+  Checkpoints(Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
+              const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable);
   ~Checkpoints() { wait(); }
 
   /// Host memory that a run with this policy takes for it.
@@ -44,8 +44,6 @@ class Checkpoints {
   /// The run goes on from a checkpoint of its own: that one need not be saved again, and later ones that were
   /// passed over are no longer of use.
   void go_on_from(const RunState& state);
-  /// For what the state does not know by itself.
-  void set_order(int64_t global_batch_size, int64_t samples_per_epoch);
   bool is_due(int64_t step) const;
   /// Whether the last evaluation was the best so far by the metric to keep.
   bool is_best(const Recorder& recorder) const {
@@ -84,16 +82,15 @@ class Checkpoints {
   Executable& executable_;
   std::filesystem::path root_;
   CheckpointPolicy policy_;
+  LoopSettings settings_;
   RunState facts_;
   Log& log_;
   std::function<void()> durable_;
   StateImage image_;
-  int64_t global_batch_size_ = 0, samples_per_epoch_ = 1;
 
   std::thread writer_;
   std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
   std::string problem_;               ///< of the last save; empty where it went well
-  int64_t bytes_ = 0;                 ///< of the last save
   double seconds_ = 0;
   std::vector<int64_t> written_;  ///< steps, by this process
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/storage/atomic_file.h"
+#include "core/train/process.h"
 
 namespace trainer {
 namespace {
@@ -148,9 +149,7 @@ fs::path new_name(const fs::path& directory, const std::vector<fs::path>& earlie
     std::from_chars(digits.data(), digits.data() + digits.size(), other);
     seconds = std::max(seconds, other + 1);
   }
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return directory / fmt::format("{}{:010}.{}.{}", kPrefix, seconds, host.data(), ::getpid());
+  return directory / fmt::format("{}{:010}.{}.{}", kPrefix, seconds, host_name(), ::getpid());
 }
 
 }  // namespace

@@ -3,20 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "core/train/checkpoint_files.h"
+#include "core/train/process.h"
 #include "core/train/resume.h"
 
 namespace trainer {
-namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
                            const LoopSettings& settings, LoopOutput output, Checkpoints* checkpoints,
                            StopReason stop_reason)
@@ -91,9 +82,9 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
 /// A device that works later is timed only now and then.
 void TrainingLoop::put(int64_t step) {
   const bool logged = step == settings_.steps || step % settings_.logging_interval == 0;
-  const double before = now();
+  const double before = steady_seconds();
   runner_.put(step, logged || !executable_.backend().works_later());
-  if (following_) out_.trace->add_step(step, before, now());
+  if (following_) out_.trace->add_step(step, before, steady_seconds());
 }
 
 /// Begins to time each operation with the first step of the trace, and ends that after the last one.

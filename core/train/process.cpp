@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
+#include <climits>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -36,6 +39,15 @@ double seconds_since_process_start() {
   clock_gettime(CLOCK_BOOTTIME, &time);
   const double since_boot = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
   return since_boot - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace trainer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace trainer {
 
@@ -10,5 +11,9 @@ int64_t resident_bytes();
 int64_t peak_resident_bytes();
 /// From the kernel's record of when this process began, which has a resolution of 10 ms.
 double seconds_since_process_start();
+/// Of a clock that nobody sets; only differences mean something.
+double steady_seconds();
+/// "" where it cannot be told.
+std::string host_name();
 
 }  // namespace trainer

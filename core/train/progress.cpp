@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
 
 #include "core/base/units.h"
 #include "core/storage/file.h"
+#include "core/train/process.h"
 
 namespace trainer {
 namespace {
@@ -20,10 +20,6 @@ namespace {
 constexpr const char* kClearLine = "\r\x1b[K";
 constexpr int kDefaultWidth = 80;
 constexpr int kLongestBar = 30, kShortestBar = 5;
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int terminal_width(int fd) {
   winsize size = {};
@@ -79,7 +75,7 @@ bool Progress::for_terminal(int fd) {
 }
 
 Progress::Progress(Options options) : options_(std::move(options)) {
-  if (!options_.clock) options_.clock = seconds_now;
+  if (!options_.clock) options_.clock = steady_seconds;
   if (!options_.width) options_.width = [fd = options_.fd] { return terminal_width(fd); };
   next_ = options_.clock();
 }

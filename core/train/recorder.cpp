@@ -4,17 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "core/train/process.h"
 
 namespace trainer {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 constexpr const char* kAveraged = "ema_";
 
@@ -45,7 +40,7 @@ void Recorder::start(const LoopState& state) {
 }
 
 void Recorder::resume_clock() {
-  since_ = now();
+  since_ = steady_seconds();
 }
 
 void Recorder::add(const StepResult& result, const StepRunner& runner) {
@@ -69,7 +64,7 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
   if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
   if (out_.status != nullptr) out_.status->running(state_.step);
   out_.unreadable.report();
-  const double until = now();
+  const double until = steady_seconds();
   ++interval_.steps;
   interval_.seconds += until - since_;
   result_.training_seconds += until - since_;

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/status.h"
 
-#include <chrono>
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/storage/atomic_file.h"
 #include "core/storage/file.h"
+#include "core/train/process.h"
 
 namespace trainer {
 namespace {
@@ -25,11 +23,6 @@ constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::
                                                                         {State::saved, "saved"},
                                                                         {State::failed, "failed"},
                                                                         {State::finished, "finished"}}};
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 /// Takes an object apart; remembers whether every key asked for was there with the right type.
 class Reader {
@@ -100,18 +93,19 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path) {
 void StatusKeeper::running(int64_t step) {
   constexpr double kSeconds = 10;
   now_.step = step;
-  const double now =
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now = steady_seconds();
   if (now < next_) return;
   next_ = now + kSeconds;
   write();
 }
 
-void StatusKeeper::end(RunStatus::State state, int64_t exit_code, const std::string& message) {
+int StatusKeeper::end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message) {
   now_.state = state;
-  now_.exit_code = exit_code;
+  now_.step = step;
+  now_.exit_code = static_cast<int64_t>(code);
   now_.message = message;
   write();
+  return static_cast<int>(code);
 }
 
 void StatusKeeper::write() try { write_status(path_, now_); } catch (const Error&) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/error.h"
+
 namespace trainer {
 
 /// The name of the file in a run's directory.
@@ -48,7 +50,8 @@ class StatusKeeper {
 
   /// Writes now and then.
   void running(int64_t step);
-  void end(RunStatus::State state, int64_t exit_code, const std::string& message);
+  /// Returns the exit code.
+  int end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message);
 
  private:
   void write();

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/step_runner.h"
 
-#include <chrono>
 #include <utility>
 
 #include "core/train/non_finite.h"
+#include "core/train/process.h"
 
 namespace trainer {
-namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches)
     : executable_(executable),
       feed_(executable, data),
@@ -51,20 +43,20 @@ std::string StepRunner::find_non_finite(int64_t step) {
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
-  const double before = now();
+  const double before = steady_seconds();
   const bool there = feed_.await(give_up);
-  waited_ += now() - before;
+  waited_ += steady_seconds() - before;
   return there;
 }
 
 void StepRunner::put(int64_t step, bool timed) {
   last_put_ = step;
   UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
-  const double began = now(), awaited = waited_;
+  const double began = steady_seconds(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {
-    const double before = now();
+    const double before = steady_seconds();
     feed_.next();
-    const double after = now();
+    const double after = steady_seconds();
     const double waited = std::exchange(waited_, 0);
     now_put.data_wait += after - before + waited;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
@@ -76,7 +68,7 @@ void StepRunner::put(int64_t step, bool timed) {
     run(update_, now_put);
     update_outputs_->ask();
   }
-  now_put.host = now() - began - (now_put.data_wait - awaited);
+  now_put.host = steady_seconds() - began - (now_put.data_wait - awaited);
 }
 
 void StepRunner::run(size_t entry, UnderWay& step) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/train/process.h"
 #include "core/train/slurm.h"
@@ -16,29 +15,25 @@ namespace {
 constexpr double kShare = 0.1, kLeastSeconds = 10;
 constexpr double kSaves = 3;  ///< a save may take this many times as long as the longest so far
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
   if (wall_time) {
     name_ = fmt::format("run.max_wall_time of {}", to_string(*wall_time));
-    began_ = now() - seconds_since_process_start();
+    began_ = steady_seconds() - seconds_since_process_start();
   } else if ((wall_time = slurm_time_left(log))) {
     name_ = "the time of the Slurm job";
-    began_ = now();
+    began_ = steady_seconds();
   } else {
     return;
   }
   seconds_ = static_cast<double>(wall_time->seconds);
-  asked_ = now();
+  asked_ = steady_seconds();
 }
 
 std::string TimeLimit::reason(double save_seconds) {
   if (name_.empty()) return "";
-  const double time = now();
+  const double time = steady_seconds();
   longest_step_ = std::max(longest_step_, time - asked_);
   asked_ = time;
   const double kept = std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
@@ -48,7 +43,7 @@ std::string TimeLimit::reason(double save_seconds) {
 
 int64_t TimeLimit::seconds_left() const {
   if (name_.empty()) return 0;
-  return std::max<int64_t>(1, static_cast<int64_t>(seconds_ - (now() - began_)));
+  return std::max<int64_t>(1, static_cast<int64_t>(seconds_ - (steady_seconds() - began_)));
 }
 
 }  // namespace trainer

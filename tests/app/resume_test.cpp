@@ -78,6 +78,31 @@ TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothi
 }
 #endif
 
+TEST_CASE("a run says how it stands: finished, saved or failed, where and why") {
+  const Small small;
+  const auto status = [&](const std::string& run) {
+    return nlohmann::json::parse(small.read(run + "/status.json"));
+  };
+  REQUIRE(small.run("a", "").code == 0);
+  const auto finished = status("a"), summary = nlohmann::json::parse(small.read("a/summary.json"));
+  CHECK(finished["status"] == "finished");
+  CHECK(finished["step"] == summary["steps"]);
+  CHECK(finished["exit_code"] == 0);
+  REQUIRE(small.run("b", "training.max_duration=1000000ba run.max_wall_time=2s").code == 75);
+  const auto saved = status("b");
+  CHECK(saved["status"] == "saved");
+  CHECK(saved["step"] > 0);
+  CHECK(saved["steps"] == 1000000);
+  CHECK(saved["exit_code"] == 75);
+  CHECK_THAT(saved["message"].get<std::string>(), Contains("run.max_wall_time"));
+  REQUIRE(small.run("c", "optimizer.lr=1e38").code == 70);
+  const auto failed = status("c");
+  CHECK(failed["status"] == "failed");
+  CHECK(failed["step"] == 2);
+  CHECK(failed["exit_code"] == 70);
+  CHECK_THAT(failed["message"].get<std::string>(), Contains("the loss became"));
+}
+
 TEST_CASE("a run is not continued to an end that it has passed") {
   const Small small;
   REQUIRE(small.run("a", "training.max_duration=12ba").code == 0);

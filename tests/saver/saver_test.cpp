@@ -65,7 +65,8 @@ struct Saving {
           return options;
         }()),
         log(screen),
-        checkpoints(training.executable, root, policy, RunState{}, log, [] {}) {}
+        checkpoints(training.executable, root, policy,
+                    LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1}, RunState{}, log, [] {}) {}
 
   /// The state after a step, evaluated there where `loss` is given.
   LoopState at(int64_t step, std::optional<double> loss = std::nullopt) {
