@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Feeds the readers of files with damaged ones, each for SECONDS (default 60), under sanitizers, as many at a
-# time as there are processors. Fails on any crash. Prints what each has run and covers, all runs so far included.
+# time as there are processors. Fails on any crash, and on any input that alone takes more than a second. Prints what
+# each has run and covers, all runs so far included. --pack: replaces tests/fuzz/corpus by the inputs found so far that
+# cover anything of their own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1:-60} in
+  --pack) ;;
   *[!0-9]*)
-    echo "usage: scripts/fuzz.sh [SECONDS]" >&2
+    echo "usage: scripts/fuzz.sh [SECONDS | --pack]" >&2
     exit 64
     ;;
 esac
 seconds=${1:-60}
 folder=build/fuzz
+stored=tests/fuzz/corpus
+limits=(-rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536)
 names=(jpeg png record cifar idx recipe safetensors manifest state)
 command -v clang++ >/dev/null || {
   echo "fuzz: clang++ not found: run scripts/setup.sh --lint" >&2
@@ -27,21 +32,56 @@ export TMPDIR=$files
 rm -rf "$folder/seeds"
 "$folder/bin/fuzz_seeds" "$folder/seeds"
 
+# What earlier runs, here or elsewhere, have found.
+unpack() { # NAME
+  mkdir -p "$folder/corpus/$1"
+  [ ! -f "$stored/$1.tar.xz" ] || tar -xJf "$stored/$1.tar.xz" -C "$folder/corpus/$1"
+}
+
+# The same inputs give the same archive.
+pack() { # NAME
+  local fewest=$folder/fewest/$1
+  mkdir -p "$fewest" "$stored"
+  "$folder/bin/fuzz_$1" -merge=1 "${limits[@]}" "$fewest" "$folder/corpus/$1" "$folder/seeds/$1" >"$folder/$1.log" 2>&1
+  tar -C "$fewest" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cJf "$stored/$1.tar.xz" .
+  echo "$1: $(find "$fewest" -type f | wc -l) inputs, $(stat -c %s "$stored/$1.tar.xz") bytes packed"
+}
+
+for name in "${names[@]}"; do unpack "$name"; done
+if [ "${1:-}" = --pack ]; then
+  rm -rf "$folder/fewest"
+  for name in "${names[@]}"; do pack "$name"; done
+  exit
+fi
+
 # Runs one fuzzer. What it finds is kept, so that the next run goes on from there.
 fuzz() {
   local name=$1 status=0 results=$folder/results words=()
-  mkdir -p "$folder/corpus/$name"
   [ ! -f "$folder/seeds/$name.dict" ] || words=(-dict="$folder/seeds/$name.dict")
-  "$folder/bin/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536 \
-    -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
+  rm -f "$folder/$name"-slow-unit-*
+  "$folder/bin/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=20 -report_slow_units=1 \
+    "${limits[@]}" -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
     >"$folder/$name.log" 2>&1 || status=$?
   echo "$status" >"$results/$name"
 }
 
+# Whether an input that took long among others takes more than a second alone, too.
+is_slow() { # NAME FILE
+  local ms
+  ms=$("$folder/bin/fuzz_$1" "${limits[@]}" "$2" 2>&1 | sed -n 's/^Executed .* in \([0-9]*\) ms$/\1/p')
+  [ "${ms:-1001}" -gt 1000 ]
+}
+
 # Adds a fuzzer's runs to those before and prints its row.
 report() {
-  local name=$1 log=$folder/$1.log status runs total coverage kept=$folder/corpus/$1.runs
+  local name=$1 log=$folder/$1.log input status runs total coverage kept=$folder/corpus/$1.runs
   status=$(cat "$folder/results/$name" 2>/dev/null || echo "none")
+  for input in "$folder/$name"-slow-unit-*; do
+    if [ -f "$input" ] && is_slow "$name" "$input"; then
+      status=slow
+      echo "fuzz: $input takes more than a second" >&2
+    fi
+  done
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   coverage=$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
   total=$(($(cat "$kept" 2>/dev/null || echo 0) + ${runs:-0}))

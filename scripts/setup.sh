@@ -29,8 +29,8 @@ for argument in "$@"; do
       with_tensorboard=yes
       ;;
     --lint)
-      packages+=(clang-format clang-tidy clang libclang-rt-14-dev)
-      tools+=(clang-format clang-tidy clang++)
+      packages+=(clang-format clang-tidy clang libclang-rt-14-dev xz-utils)
+      tools+=(clang-format clang-tidy clang++ xz)
       ;;
     --dry-run) dry_run=yes ;;
     -h | --help)

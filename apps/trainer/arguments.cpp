@@ -17,7 +17,7 @@ constexpr const char* kFooter = R"(Without a command, `train` is meant:
   trainer --config configs/fashion_mnist_cnn.yaml optimizer.lr=0.05 training.max_duration=3ep
 
 Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or numeric, 71 out of memory,
-74 input or output, 78 recipe.)";
+74 input or output, 75 saved and to be started again, 78 recipe.)";
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {"train", "eval",   "predict", "plan",    "layers",

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/base/version.h"
@@ -59,6 +60,7 @@ Start choose_start(const Recipe& recipe) {
                     root.string(), checkpoint_step(saved.front())));
   }
   start.from = newest_checkpoint(root, warn);
+  start.unusable = start.notes;
   const auto path = recipe.run.resume_path();
   if (!path) return start;
   if (start.from) {
@@ -70,6 +72,31 @@ Start choose_start(const Recipe& recipe) {
   start.is_own = false;
   require_same_run(recipe, *start.from);
   return start;
+}
+
+void require_whole(const Recipe& recipe, const Start& start) {
+  const bool goes_on = start.from && start.is_own;
+  if (goes_on || start.newest.empty()) return;
+  throw Error(
+      ExitCode::data,
+      fmt::format("none of the checkpoints in {} can be used:\n  {}\nmend that, or bring one back from "
+                  "a copy; only where they are of no more use, remove them to begin again",
+                  checkpoint_root(recipe.output_directory()).string(), fmt::join(start.unusable, "\n  ")));
+}
+
+bool has_other_guards(const Recipe& recipe, const Start& start) {
+  if (!start.from) return false;
+  const auto all = differences(start.from->state.mathematics, recipe.identity().mathematics);
+  return std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
+}
+
+void require_rollbacks(const Recipe& recipe, const Start& start) {
+  if (!has_other_guards(recipe, start) || start.from->state.loop.guard.rollbacks == 0) return;
+  fail_at(
+      recipe.origin_of("guards"),
+      fmt::format("guards may not change any more: {} is of a run that has gone back to a checkpoint, and "
+                  "steps that it skips since then would be done; write them as they were",
+                  start.from->checkpoint.string()));
 }
 
 void keep_micro_batch(Recipe& recipe, const Start& start) {

@@ -13,10 +13,11 @@ namespace trainer {
 
 /// Where a run begins.
 struct Start {
-  std::optional<ResumePoint> from;  ///< nothing: at step 0
-  bool is_own = true;               ///< of the run's own directory
-  std::string newest;               ///< checkpoint in the run's directory when that was chosen
-  std::vector<std::string> notes;   ///< what somebody should know about the choice
+  std::optional<ResumePoint> from;    ///< nothing: at step 0
+  bool is_own = true;                 ///< of the run's own directory
+  std::string newest;                 ///< checkpoint in the run's directory when that was chosen
+  std::vector<std::string> notes;     ///< what somebody should know about the choice
+  std::vector<std::string> unusable;  ///< of these, what is wrong with the run's own checkpoints
 
   int64_t step() const { return from ? from->state.loop.step : 0; }
   int64_t validated() const { return from ? from->state.loop.validated : 0; }
@@ -26,6 +27,17 @@ struct Start {
 /// run.resume=never would lose checkpoints, or where the checkpoint is of another run; 65 where there is none
 /// at the path given.
 Start choose_start(const Recipe& recipe);
+
+/// Throws Error (exit 65) where the run has checkpoints of its own, but none can be used: it would begin
+/// again and write over what may still be saved of them.
+void require_whole(const Recipe& recipe, const Start& start);
+
+/// Whether the checkpoint is of a run with other guards.
+bool has_other_guards(const Recipe& recipe, const Start& start);
+
+/// Throws Error (exit 78) where guards differ from those of a run that has gone back to a checkpoint: the
+/// steps that it skips since then would be done.
+void require_rollbacks(const Recipe& recipe, const Start& start);
 
 /// Takes over the micro-batch that was found before, where the recipe says auto.
 void keep_micro_batch(Recipe& recipe, const Start& start);

@@ -15,6 +15,7 @@
 #include "core/train/loop.h"
 #include "core/train/process.h"
 #include "core/train/run_directory.h"
+#include "core/train/slurm.h"
 #include "core/train/stop.h"
 #include "core/train/time_limit.h"
 #include "core/train/tuning_file.h"
@@ -22,6 +23,9 @@
 
 namespace trainer {
 namespace {
+
+/// A file system that is shared may hold the lock of a node that was lost until it has missed the node.
+constexpr std::chrono::seconds kPatienceAfterRestart(120);
 
 int64_t parameter_count(const Program& program) {
   int64_t count = 0;
@@ -92,7 +96,8 @@ Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
 void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start, Log& log) {
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (start.from) {
-    load_checkpoint(executable, start.from->checkpoint);
+    load_checkpoint(executable, start.from->checkpoint,
+                    has_other_guards(recipe, start) ? Guards::other : Guards::same);
     return;
   }
   load_initial_weights(recipe, executable, log);
@@ -168,7 +173,8 @@ int train(const Session& run, int64_t profiled_steps) {
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce(recipe, job, run.backend, directory, run.start, run.tuning, run.log);
-  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings));
+  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
+                       [&](const std::string& problem) { run.log.warn(problem); });
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const Feed* feed : {&train_feed, &validation_feed}) {
     if (feed->source) unreadable.watch(*feed->source);
@@ -205,6 +211,10 @@ int train_command(const Arguments& arguments) {
   }
   signals.set_grace(recipe->run.grace_period);
   require_data(*recipe);
+  Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
+  Log log(progress);
+  // The process that was started before this one may still save.
+  if (slurm_has_restarted()) await_free(recipe->output_directory(), kPatienceAfterRestart, log);
   const Start start = choose_start(*recipe);
   keep_micro_batch(*recipe, start);
   Tuning tuning = earlier_tuning(*recipe, start.from ? &*start.from : nullptr);
@@ -213,14 +223,14 @@ int train_command(const Arguments& arguments) {
   const Job job = make_fitting_job(*recipe, *backend, {.disabled_passes = arguments.disabled_passes});
   require_memory(*recipe, *backend, job);
 
-  Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  Log log(progress);
   RunDirectory directory(recipe->output_directory(), recipe->identity(), recipe->run.allow_changes);
   if (directory.state() == RunDirectory::State::finished) {
     log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
     return 0;
   }
   require_unchanged(*recipe, start);
+  require_whole(*recipe, start);
+  require_rollbacks(*recipe, start);
   require_steps_left(*recipe, start, job.settings.steps);
   return train({*recipe, *backend, job, tuning, start, directory, signals, progress, log},
                arguments.profiled_steps);

@@ -50,6 +50,16 @@ void check_is_text(std::string_view text) {
   }
 }
 
+/// The parser makes single bytes of two escapes, which are no characters.
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = static_cast<unsigned char>(text[0]) < 0x80 ? 1 : sequence_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 /// Writes down the events of one document and expands aliases within the budget.
 class Recorder : public YAML::EventHandler {
  public:
@@ -73,6 +83,7 @@ class Recorder : public YAML::EventHandler {
                 const std::string& text) override {
     const bool is_text = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!is_text) refuse_tag(mark, tag);
+    if (!is_utf8(text)) refuse(mark, "the escapes \\N and \\_ are not supported; write \\u0085 or \\u00A0");
     leaf(Event::Kind::scalar, mark, anchor, text);
     events.back().quoted = is_text;
   }

@@ -10,6 +10,8 @@ namespace {
 // letter too many, too few or swapped wins: `l` is rather `lr` than `p`.
 constexpr size_t kEdit = 10;
 constexpr size_t kReplacement = 11;
+/// What is longer than any name is no slip of a name.
+constexpr size_t kLongestName = 256;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -37,6 +39,7 @@ size_t distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  if (name.size() > kLongestName) return std::nullopt;
   const size_t edits = std::max<size_t>(1, name.size() / 3);
   std::optional<std::string> best;
   size_t best_cost = edits * kReplacement + 1;

@@ -9,7 +9,10 @@
 namespace trainer {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{64} << 10;
+constexpr size_t kLeastPiece = size_t{64} << 10, kLargestPiece = size_t{1} << 20;  // in bytes
+/// Elements of a blocked layout that lie beside each other mostly belong to as many rows: read together, a
+/// line of the cache is used whole.
+constexpr size_t kRowsTogether = 16;
 
 /// Calls visit(Unit{}) with the unsigned number of an element's size.
 template <class Visit>
@@ -19,6 +22,48 @@ void with_element(int64_t bytes, Visit visit) {
   if (bytes == 4) return visit(uint32_t{});
   if (bytes == 8) return visit(uint64_t{});
   throw std::logic_error("an element of unknown size");
+}
+
+/// Where elements lie: each at the step of its first index and the step of all others.
+struct Rows {
+  std::vector<int64_t> first, others;
+};
+
+Rows rows_of(const Layout& layout) {
+  std::vector<std::vector<int64_t>> steps = dimension_steps(layout);
+  Rows rows{std::move(steps[0]), {0}};
+  for (size_t d = 1; d < steps.size(); ++d) {
+    std::vector<int64_t> longer;
+    for (const int64_t before : rows.others) {
+      for (const int64_t step : steps[d]) longer.push_back(before + step);
+    }
+    rows.others = std::move(longer);
+  }
+  return rows;
+}
+
+using Sink = std::function<void(std::span<const std::byte>)>;
+
+template <class Unit>
+void read_rows(const Unit* stored, const Rows& rows, const Sink& sink) {
+  constexpr size_t kColumns = 64;
+  const size_t length = rows.others.size();
+  const size_t row_bytes = length * sizeof(Unit);
+  const size_t wanted = std::min(std::max(kRowsTogether, kLeastPiece / row_bytes), rows.first.size());
+  const size_t together = std::clamp(kLargestPiece / row_bytes, size_t{1}, wanted);
+  std::vector<Unit> piece(together * length);
+  for (size_t row = 0; row < rows.first.size(); row += together) {
+    const size_t count = std::min(together, rows.first.size() - row);
+    for (size_t begin = 0; begin < length; begin += kColumns) {
+      const size_t end = std::min(begin + kColumns, length);
+      for (size_t r = 0; r < count; ++r) {
+        const Unit* from = stored + rows.first[row + r];
+        Unit* to = piece.data() + r * length;
+        for (size_t c = begin; c < end; ++c) to[c] = from[rows.others[c]];
+      }
+    }
+    sink(std::as_bytes(std::span(piece).first(count * length)));
+  }
 }
 
 }  // namespace
@@ -47,7 +92,7 @@ std::byte* StateImage::at(TensorId id) const {
   return data_ + place.offset;
 }
 
-void StateImage::read(TensorId id, const std::function<void(std::span<const std::byte>)>& sink) const {
+void StateImage::read(TensorId id, const Sink& sink) const {
   const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
   const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
   const int64_t element = executable_.backend().element_bytes(tensor.spec.dtype);
@@ -55,16 +100,7 @@ void StateImage::read(TensorId id, const std::function<void(std::span<const std:
   if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(tensor.spec.shape) * element)});
   with_element(element, [&](auto unit) {
     using Unit = decltype(unit);
-    const auto* from = reinterpret_cast<const Unit*>(stored);
-    std::vector<Unit> piece(kPieceBytes / sizeof(Unit));
-    size_t filled = 0;
-    for_each_place(layout, tensor.spec.shape, [&](int64_t place) {
-      piece[filled++] = from[place];
-      if (filled < piece.size()) return;
-      sink(std::as_bytes(std::span(piece)));
-      filled = 0;
-    });
-    if (filled > 0) sink(std::as_bytes(std::span(piece).first(filled)));
+    read_rows(reinterpret_cast<const Unit*>(stored), rows_of(layout), sink);
   });
 }
 

@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
+/// Small enough that what was read or made is still in a core's cache when it is added up.
+constexpr size_t kPieceBytes = size_t{256} << 10;
 constexpr std::string_view kUnfinished = ".saving-", kRemoved = ".removed-";
 
 std::string name_of(int64_t step) {
@@ -31,7 +33,7 @@ std::string name_of(int64_t step) {
 CheckpointFile measure(const fs::path& path) {
   const FileDescriptor fd = open_file(path, O_RDONLY);
   CheckpointFile file{.name = path.filename().string(), .bytes = file_bytes(fd.get(), path)};
-  std::vector<std::byte> piece(size_t{1} << 20);
+  std::vector<std::byte> piece(kPieceBytes);
   Checksum sum;
   for (int64_t at = 0; at < file.bytes; at += static_cast<int64_t>(piece.size())) {
     const auto count = static_cast<size_t>(std::min(file.bytes - at, static_cast<int64_t>(piece.size())));
@@ -114,6 +116,8 @@ std::vector<fs::path> list_checkpoints(const fs::path& root) {
   for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
     if (checkpoint_step(entry->path()) >= 0) found.push_back(entry->path());
   }
+  const bool is_absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !is_absent) throw io_error(root, "readdir", error.value());
   std::ranges::sort(found, std::greater<>(), checkpoint_step);
   return found;
 }
@@ -124,6 +128,7 @@ void remove_checkpoint(const fs::path& checkpoint) {
   std::error_code error;
   fs::remove_all(aside, error);
   if (error) throw io_error(aside, "remove", error.value());
+  sync_directory(checkpoint.parent_path());
 }
 
 void remove_leftovers(const fs::path& root) {
@@ -145,25 +150,29 @@ CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(r
 }
 
 CheckpointWriter::~CheckpointWriter() {
+  open_.clear();  // a network file system keeps what is open under another name
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
 void CheckpointWriter::add(const std::string& name, const std::function<void(const ByteSink&)>& produce) {
-  NewFile file(temporary_ / name);
+  NewFile& file = open_.emplace_back(temporary_ / name);
   Checksum sum;
   int64_t bytes = 0;
-  produce([&](std::span<const std::byte> piece) {
-    file.write(piece);
-    sum.add(piece);
-    bytes += static_cast<int64_t>(piece.size());
+  produce([&](std::span<const std::byte> all) {
+    while (!all.empty()) {
+      const std::span<const std::byte> piece = all.first(std::min(all.size(), kPieceBytes));
+      sum.add(piece);
+      file.write(piece);
+      bytes += static_cast<int64_t>(piece.size());
+      all = all.subspan(piece.size());
+    }
   });
-  file.close();
-  manifest_.files.push_back({name, bytes, sum.value()});
+  verify_file(temporary_, manifest_.files.emplace_back(CheckpointFile{name, bytes, sum.value()}));
 }
 
 fs::path CheckpointWriter::commit() {
-  for (const CheckpointFile& file : manifest_.files) verify_file(temporary_, file);
+  for (NewFile& file : open_) file.close();
   const std::string text = to_text(manifest_);
   NewFile file(temporary_ / kManifestFile);
   file.write(std::as_bytes(std::span(text)));

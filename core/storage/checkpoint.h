@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/storage/atomic_file.h"
+#include "core/storage/file.h"
 
 namespace trainer {
 
@@ -48,11 +49,12 @@ void verify_file(const std::filesystem::path& checkpoint, const CheckpointFile& 
 /// The same for all files and the directory's name.
 Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
 
-/// The checkpoints in a directory by their names, the newest first; not looked into.
+/// The checkpoints in a directory by their names, the newest first; not looked into. None where there is no
+/// such directory; throws Error (exit 74) where it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
 /// The step that a checkpoint's name says, or -1 for other names.
 int64_t checkpoint_step(const std::filesystem::path& checkpoint);
-/// Removes a checkpoint so that no half of it is ever under its name. Throws Error (exit 74).
+/// Removes a checkpoint, durably, and so that no half of it is ever under its name. Throws Error (exit 74).
 void remove_checkpoint(const std::filesystem::path& checkpoint);
 /// Removes what saves that were cut short have left.
 void remove_leftovers(const std::filesystem::path& root);
@@ -66,14 +68,17 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
 
+  /// Writes a file and reads it back; meanwhile the disk takes what has been written.
+  /// Throws Error (exit 65) where other bytes come back; nothing may be added or committed after a failure.
   void add(const std::string& name, const std::function<void(const ByteSink&)>& produce);
-  /// Reads back what was written, then gives the directory its name. Returns that.
+  /// Waits until all of it is on the disk, then gives the directory its name. Returns that.
   std::filesystem::path commit();
   const Manifest& manifest() const { return manifest_; }
 
  private:
   std::filesystem::path root_, temporary_;
   Manifest manifest_;
+  std::vector<NewFile> open_;
 };
 
 }  // namespace trainer

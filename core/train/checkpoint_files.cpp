@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/version.h"
+#include "core/graph/ops/step_guard.h"
 #include "core/storage/safetensors.h"
 #include "core/train/weights.h"
 
@@ -66,23 +67,34 @@ std::vector<Contents> contents_of(const Plan& plan) {
   return files;
 }
 
-void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::filesystem::path& path) {
+bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
+  return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
+}
+
+/// Whether a tensor of this name need not fit, since it is of guards that are others now.
+bool may_differ(const std::string& name, const char* file, Guards guards) {
+  const auto names = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
+  return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
+         std::ranges::find(names, std::string_view(name)) != names.end();
+}
+
+void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::filesystem::path& path,
+               Guards guards) {
   std::vector<std::string> wrong;
   for (const StoredTensor& tensor : wanted.stored) {
     const StoredTensor* stored = found.find(tensor.name);
+    if (may_differ(tensor.name, wanted.file, guards)) continue;
     if (stored == nullptr) {
       wrong.push_back(fmt::format("it has no '{}'", tensor.name));
-    } else if (stored->shape != tensor.shape || stored->dtype != tensor.dtype) {
+    } else if (!is_same(*stored, tensor)) {
       wrong.push_back(fmt::format("'{}' is {} {}, the run needs {} {}", tensor.name, stored->dtype,
                                   to_string(stored->shape), tensor.dtype, to_string(tensor.shape)));
     }
   }
-  if (found.tensors().size() > wanted.stored.size()) {
-    for (const StoredTensor& tensor : found.tensors()) {
-      const auto same = [&](const StoredTensor& other) { return other.name == tensor.name; };
-      if (std::ranges::none_of(wanted.stored, same))
-        wrong.push_back(fmt::format("the run has no '{}'", tensor.name));
-    }
+  for (const StoredTensor& tensor : found.tensors()) {
+    const auto same = [&](const StoredTensor& other) { return other.name == tensor.name; };
+    if (!may_differ(tensor.name, wanted.file, guards) && std::ranges::none_of(wanted.stored, same))
+      wrong.push_back(fmt::format("the run has no '{}'", tensor.name));
   }
   if (wrong.empty()) return;
   throw Error(ExitCode::data,
@@ -101,26 +113,30 @@ void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& i
   }
 }
 
-void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image) {
+void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
+                  Guards guards) {
   for (const Contents& wanted : contents_of(plan)) {
     const std::filesystem::path path = checkpoint / wanted.file;
     const SafetensorsFile file(path);
-    check_fit(wanted, file, path);
+    check_fit(wanted, file, path, guards);
     for (size_t i = 0; i < wanted.ids.size(); ++i) {
-      const StoredTensor& stored = *file.find(wanted.stored[i].name);
-      std::vector<std::byte> bytes(static_cast<size_t>(stored.end - stored.begin));
-      file.read_bytes(stored, bytes);
+      const std::string& name = wanted.stored[i].name;
+      const StoredTensor* stored = file.find(name);
+      const bool is_anew = may_differ(name, wanted.file, guards) && name != kGuardSkipped;
+      if (stored == nullptr || is_anew) continue;
+      std::vector<std::byte> bytes(static_cast<size_t>(stored->end - stored->begin));
+      file.read_bytes(*stored, bytes);
       image.write(wanted.ids[i], bytes);
     }
   }
 }
 
 /// What a checkpoint leaves out keeps its value.
-void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint) {
+void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
   StateImage image(executable,
                    executable.backend().works_later() ? StateImage::Memory::own : StateImage::Memory::shared);
   image.take();
-  read_tensors(checkpoint, executable.plan(), image);
+  read_tensors(checkpoint, executable.plan(), image, guards);
   image.restore();
 }
 

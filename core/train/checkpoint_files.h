@@ -12,11 +12,17 @@ namespace trainer {
 /// their averages under the same names, and whatever else changes from step to step.
 void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image);
 
+/// Whether a checkpoint is of a run with the same guards. Where it is not, their windows begin anew, and the
+/// steps to skip are those of the recipe; only the count of skipped steps goes on.
+enum class Guards { same, other };
+
 /// Fills the image from a checkpoint whose files have been verified. Throws Error (exit 65) naming each
 /// tensor that is missing, left over or of another type or shape; the image is of no use then.
-void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image);
+void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
+                  Guards guards = Guards::same);
 
 /// The executable's tensors become a checkpoint's, whose files have been verified.
-void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint);
+void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint,
+                     Guards guards = Guards::same);
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ class CsvFile {
   CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
           std::vector<std::string> metrics);
 
-  /// The record stands in `lines` already.
+  /// The record stands in `lines` already, or waits to.
   void append(const MetricsRecord& record);
 
  private:

@@ -30,6 +30,7 @@ std::string TrainingLoop::run(const LoopState& state) {
   const bool done = train();
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
   if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
+  if (done) out_.metrics.complete();
   follow(settings_.steps + 1);
   return done ? "" : stopped_for_;
 }

@@ -163,7 +163,8 @@ std::optional<MetricsRecord> parse_record(std::string_view line) {
 }
 
 void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take) {
-  if (!std::filesystem::exists(path)) return;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return;
   std::ifstream lines(path, std::ios::binary);
   if (!lines) throw io_error(path, "open", errno);
   int64_t number = 0;
@@ -222,6 +223,11 @@ void MetricsWriter::append(const MetricsRecord& record) {
   const std::lock_guard lock(mutex_);
   waiting_ += to_json(record) + "\n";
   write_waiting();
+}
+
+bool MetricsWriter::is_behind() {
+  const std::lock_guard lock(mutex_);
+  return !waiting_.empty();
 }
 
 /// Returns the errno of a call that failed; what was not written then waits.

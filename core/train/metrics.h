@@ -63,6 +63,8 @@ class MetricsWriter {
   /// Returns when all that was appended is on the disk. May be called from another thread. Throws Error
   /// (exit 74) where something still cannot be written.
   void sync();
+  /// Whether some of it has not been written yet.
+  bool is_behind();
 
  private:
   int write_waiting();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,12 +23,16 @@ constexpr const char* kCsv = "csv";
 class MetricsSinks {
  public:
   /// `metrics` are the names known beforehand, for the head of the table.
-  MetricsSinks(const std::filesystem::path& directory, const std::vector<std::string>& formats,
-               const std::vector<std::string>& metrics);
+  MetricsSinks(
+      const std::filesystem::path& directory, const std::vector<std::string>& formats,
+      const std::vector<std::string>& metrics,
+      std::function<void(const std::string&)> warn = [](const std::string&) {});
 
   /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
-  /// time gets the present one.
+  /// time gets the present one. What cannot be written now is with a later one; that is warned of.
   void append(MetricsRecord record);
+  /// Returns when every file holds all records. Throws Error (exit 74).
+  void complete();
   /// Drops the records of steps after this one from every file, and of evaluations after `validated`. Not
   /// while another thread is in sync().
   void cut(int64_t step, int64_t validated);
@@ -34,13 +40,24 @@ class MetricsSinks {
   void sync() { lines_->sync(); }
 
  private:
+  /// What is made from the lines.
+  template <class File>
+  struct Follower {
+    std::optional<File> file;  ///< nothing where it is not wanted, or could not be written
+    uint64_t missed = 0;       ///< records since then
+  };
+
   void open();
+  void open_csv();
+  void open_events();
+  bool is_wanted(const char* format) const;
 
   std::filesystem::path directory_;
   std::vector<std::string> formats_, metrics_;
+  std::function<void(const std::string&)> warn_;
   std::optional<MetricsWriter> lines_;
-  std::optional<CsvFile> csv_;
-  std::optional<EventFile> events_;
+  Follower<CsvFile> csv_;
+  Follower<EventFile> events_;
 };
 
 }  // namespace trainer

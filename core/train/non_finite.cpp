@@ -63,7 +63,9 @@ class Search {
  public:
   explicit Search(Executable& executable) : executable_(executable), plan_(executable.plan()) {
     int64_t largest = 0;
-    for (const Placement& at : plan_.placements) largest = std::max(largest, at.bytes);
+    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      if (is_floating(plan_.tensors[i].spec.dtype)) largest = std::max(largest, plan_.placements[i].bytes);
+    }
     host_ = executable.backend().allocate_batch(largest);
   }
 

@@ -46,8 +46,11 @@ ResumePoint checkpoint_at(const fs::path& path, const Warn& warn) {
   for (const fs::path& root : {checkpoint_root(path), path}) {
     if (auto point = newest_checkpoint(root, warn)) return *std::move(point);
   }
-  throw Error(ExitCode::data,
-              fmt::format("{} is neither a checkpoint nor a run that has a whole one", path.string()));
+  throw Error(
+      ExitCode::data,
+      fmt::format(
+          "{} is neither a checkpoint nor a run that has a whole one; correct run.resume, or leave it out",
+          path.string()));
 }
 
 std::vector<std::string> changed_facts(const std::map<std::string, std::string>& there,

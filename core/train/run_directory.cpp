@@ -45,6 +45,13 @@ std::optional<std::string> first_entry(const fs::path& directory) {
   return std::nullopt;
 }
 
+/// The file is empty for the moment between the holder's lock and its note.
+std::string holder_of(const fs::path& lock) {
+  std::string holder = read_text(lock).value_or("");
+  while (holder.ends_with('\n')) holder.pop_back();
+  return holder.empty() ? "another process" : "process " + holder;
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
@@ -108,11 +115,8 @@ void RunDirectory::lock() {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       continue;
     }
-    // The file is empty for the moment between the holder's lock and its note.
-    std::string holder = read_text(name).value_or("");
-    while (holder.ends_with('\n')) holder.pop_back();
-    throw Error(ExitCode::io, fmt::format("run directory {} is in use by {}", path_.string(),
-                                          holder.empty() ? "another process" : "process " + holder));
+    throw Error(ExitCode::io,
+                fmt::format("run directory {} is in use by {}", path_.string(), holder_of(name)));
   }
   const int truncated = ::ftruncate(descriptor.get(), 0);
   const int error = truncated != 0 ? errno : write_all(descriptor.get(), fmt::format("{}\n", ::getpid()));
@@ -144,6 +148,20 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t valida
   write_atomically(file("recipe.yaml"), recipe);
   log.attach(file("log.txt"));
   cut_metrics(file("metrics.jsonl"), step, validated);
+}
+
+void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& log) {
+  const fs::path name = run / kLockFile;
+  std::error_code ignored;
+  if (!fs::exists(name, ignored)) return;
+  const FileDescriptor file = open_file(name, O_RDONLY);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
+    // Whatever else is wrong is told by who needs the lock.
+    if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
+    if (!is_told) log.info(fmt::format("waiting until {} has left {}", holder_of(name), run.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 }  // namespace trainer

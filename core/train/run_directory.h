@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -54,5 +55,8 @@ class RunDirectory {
   State state_ = State::fresh;
   FileDescriptor lock_;
 };
+
+/// Waits until no process works in a run's directory, but not longer than this; says so where it must wait.
+void await_free(const std::filesystem::path& run, std::chrono::milliseconds patience, Log& log);
 
 }  // namespace trainer

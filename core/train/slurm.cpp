@@ -74,6 +74,10 @@ std::optional<TimeSpan> parse_slurm_time(std::string_view text) {
   return TimeSpan{seconds + *last};
 }
 
+bool slurm_has_restarted() {
+  return !job_id().empty() && number(variable("SLURM_RESTART_COUNT")).value_or(0) > 0;
+}
+
 std::optional<TimeSpan> slurm_time_left(Log& log, std::chrono::milliseconds patience) {
   const std::string job = job_id();
   if (job.empty()) return std::nullopt;

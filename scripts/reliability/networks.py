@@ -43,13 +43,13 @@ data:
   format: synthetic
   synthetic: {{train_samples: 96, val_samples: 6}}
   augment: [random_crop: {{size: 32, padding: 4}}, horizontal_flip]
-training: {{max_duration: 8ba, global_batch_size: 4, micro_batch_size: 2, ema: {{decay: 0.9}}}}
+training: {{max_duration: 24ba, global_batch_size: 4, micro_batch_size: 2, ema: {{decay: 0.9}}}}
 optimizer: {{name: sgd, lr: 0.05, momentum: 0.9}}
-validation: {{interval: 4ba, metrics: [top1]}}
+validation: {{interval: 8ba, metrics: [top1]}}
 logging: {{interval: 1ba}}
-checkpoint: {{interval: 2ba}}
+checkpoint: {{interval: 3ba}}
 '''
-INTERVAL = {'mlp': 5, 'cnn': 4, 'resnet': 2}  # of checkpoints, in steps
+INTERVAL = {'mlp': 5, 'cnn': 4, 'resnet': 3}  # of checkpoints, in steps
 
 
 def write_recipes(directory):

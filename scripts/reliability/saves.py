@@ -23,14 +23,16 @@ class Save:
         begins = [i for i, (_, call, path, *_) in enumerate(calls) if call == 'mkdir' and '.saving-' in path]
         self.all = [(int(number), call) for number, call, *_ in calls]
         self.calls, self.quiet = {}, set()
-        reading = saved = False
+        reading, saved = set(), False
         for number, call, path, detail, *_ in calls[begins[1]:begins[2]]:
             self.calls[int(number)] = call
-            if call == 'open':
-                reading = int(detail) & os.O_ACCMODE == os.O_RDONLY
+            if call == 'open' and int(detail) & os.O_ACCMODE == os.O_RDONLY:
+                reading.add(path)  # and closed again before the descriptor that it was written with
             # What was only read is closed anyway; once it is saved, old ones are removed, or after the next save.
-            if saved or (call == 'close' and reading):
+            if saved or (call == 'close' and path in reading):
                 self.quiet.add(int(number))
+            if call == 'close':
+                reading.discard(path)
             saved = saved or (call == 'fsync' and path.endswith(PATH))
         context.remove(run)
 

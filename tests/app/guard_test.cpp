@@ -163,6 +163,12 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
     for (size_t i = 0; i < of_back.size(); ++i) {
       for (const char* key : {"step", "updates", "loss", "lr"}) CHECK(of_back[i][key] == of_told[i][key]);
     }
+    std::vector<std::string> longer = line;
+    longer.insert(longer.end(), {"training.max_duration=4ep", "guards.spike_sigmas=3",
+                                 "run.allow_changes=[training.max_duration, guards]"});
+    const Outcome changed = train(workspace, "back" + name, longer);
+    CHECK(changed.code == 78);
+    CHECK(changed.errors.find("guards may not change any more") != std::string::npos);
     line.push_back("guards.max_rollbacks=0");
     const Outcome none = train(workspace, "none" + name, line);
     CHECK(none.code == 70);
@@ -182,6 +188,33 @@ TEST_CASE("a guard that meets nothing leaves the run's bits") {
     CHECK(workspace.read(std::string("runs/plain/") + file) ==
           workspace.read(std::string("runs/guarded/") + file));
   CHECK(lines_of(workspace, "guarded", "guard").empty());
+}
+
+TEST_CASE("a run goes on with other guards than before where that is allowed") {
+  const Workspace workspace;
+  const std::vector<std::string> spikes = {"guards.spike=skip", "guards.spike_sigmas=6",
+                                           "guards.spike_window=8"},
+                                 told = {"guards.skip_steps=[33, 35]"};
+  std::vector<std::string> wider = spikes;
+  wider.insert(wider.end(), {"guards.spike_window=12", told[0]});
+  const std::vector<std::vector<std::string>> guards = {{}, spikes, wider, told};
+  for (size_t i = 0; i < guards.size(); ++i) {
+    const std::string name = fmt::format("run{}", i);
+    std::vector<std::string> first = guards[i], then = guards[(i + 1) % guards.size()];
+    first.emplace_back("training.max_duration=30ba");
+    then.emplace_back("training.max_duration=40ba");
+    REQUIRE(train(workspace, name, first).code == 0);
+    CHECK(train(workspace, name, then).code == 78);
+    then.emplace_back("run.allow_changes=[guards, training.max_duration]");
+    const Outcome outcome = train(workspace, name, then);
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    CHECK(outcome.errors.find("goes on after step 30") != std::string::npos);
+    std::vector<int> skipped;
+    for (const auto& event : lines_of(workspace, name, "guard")) skipped.push_back(event["step"]);
+    const bool are_told = std::find(then.begin(), then.end(), told[0]) != then.end();
+    CHECK(skipped == (are_told ? std::vector{33, 35} : std::vector<int>()));
+  }
 }
 
 TEST_CASE("a spike ends the run where the recipe says so") {

@@ -91,7 +91,7 @@ TEST_CASE("a run says how it stands: finished, saved or failed, where and why") 
   const Outcome asked = run_shell(
       "\"$TRAINER\" --config small.yaml checkpoint.interval=3ba run.output_dir=runs/b "
       "training.max_duration=1000000ba & "
-      "while [ ! -e runs/b/checkpoints/step-00000003 ]; do sleep 0.02; done; kill -TERM $!; wait $!",
+      "until ls runs/b/checkpoints/step-* >/dev/null 2>&1; do sleep 0.02; done; kill -TERM $!; wait $!",
       small.workspace.path());
   REQUIRE(asked.code == 75);
   const auto saved = status("b");
@@ -131,6 +131,27 @@ TEST_CASE("run.resume: never loses no checkpoint, and a path begins where anothe
   REQUIRE(small.run("c", "training.max_duration=12ba").code == 0);
   CHECK(fs::exists(small.path("b/checkpoints/step-00000012")));
   CHECK(small.run("d", "run.resume=runs/none").code == 65);
+}
+
+TEST_CASE("a run whose checkpoints are all damaged does not begin again by itself") {
+  const Small small;
+  REQUIRE(small.run("a", "training.max_duration=9ba").code == 0);
+  const std::vector<fs::path> saved = list_checkpoints(small.path("a/checkpoints"));
+  REQUIRE(saved.size() == 2);
+  for (const fs::path& path : saved) fs::resize_file(path / kOptimizerFile, 100);
+  CHECK_THAT(small.run("a", "training.max_duration=9ba").errors, Contains("this run is finished"));
+  fs::remove(small.path("a/summary.json"));
+  for (const char* more : {"", " run.resume=runs/b"}) {
+    if (*more != 0) REQUIRE(small.run("b", "training.max_duration=9ba").code == 0);
+    const Outcome refused = small.run("a", std::string("training.max_duration=9ba") + more);
+    CHECK(refused.code == 65);
+    CHECK_THAT(refused.errors, Contains("none of the checkpoints in ") && Contains("can be used") &&
+                                   Contains("step-00000006") &&
+                                   Contains("step-00000009/optimizer.safetensors: has 100 bytes"));
+    CHECK(list_checkpoints(small.path("a/checkpoints")) == saved);
+  }
+  fs::remove_all(small.path("a/checkpoints"));
+  CHECK(small.run("a", "training.max_duration=9ba").code == 0);
 }
 
 TEST_CASE("a reader of the messages that goes away does not end the run") {

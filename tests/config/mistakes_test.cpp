@@ -231,6 +231,7 @@ TEST_CASE("several mistakes are all reported, in the order of the file") {
 TEST_CASE("the nearest name") {
   CHECK(nearest("momentun", {"lr", "momentum"}) == "momentum");
   CHECK(nearest("px", {"lr", "p"}) == "p");
+  CHECK(nearest(std::string(300, 'a'), {std::string(299, 'a')}) == std::nullopt);
   CHECK(nearest("l", {"p", "lr"}) == "lr");
   CHECK(nearest("rl", {"p", "lr"}) == "lr");
   CHECK(nearest("nmae", {"seed", "name"}) == "name");

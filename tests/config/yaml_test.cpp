@@ -122,6 +122,10 @@ TEST_CASE("each mistake is one error at its place") {
       {"a: \xC0\xAF\n", "r.yaml:1:4: error: expected UTF-8 text, found the byte 0xC0; is this a YAML file?"},
       {"a: \xED\xA0\x80\n",
        "r.yaml:1:4: error: expected UTF-8 text, found the byte 0xED; is this a YAML file?"},
+      {"a: \"x\\_y\"\n",
+       "r.yaml:1:4: error: the escapes \\N and \\_ are not supported; write \\u0085 or \\u00A0"},
+      {"\"\\N\": 1\n",
+       "r.yaml:1:1: error: the escapes \\N and \\_ are not supported; write \\u0085 or \\u00A0"},
       {"a: \"\\x00\"\n", "r.yaml:1:4: error: a: a text may not hold a zero byte"},
       {"a: {b: ${env:HOME}}\n",
        "r.yaml:1:9: error: not valid YAML: end of map flow not found; inside { } a text with ${env:...} "

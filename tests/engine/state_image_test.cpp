@@ -2,6 +2,7 @@
 #include "core/engine/state_image.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/rng.h"
@@ -109,6 +110,29 @@ TEST_CASE("an image has every persistent tensor as it was when it was taken") {
   }
   CHECK(changed > 10);
   CHECK(with_layout > 5);
+}
+
+TEST_CASE("padding is zero again where a tensor is written, whatever a run that went wrong has left there") {
+  const auto cpu = make_cpu_backend(2);
+  Training run(*cpu);
+  StateImage image(run.executable, StateImage::Memory::shared);
+  const Plan& plan = run.executable.plan();
+  size_t with_padding = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Layout& layout = plan.placements[i].layout;
+    const Shape& shape = plan.tensors[i].spec.shape;
+    if (!is_persistent(plan.tensors[i].role) || layout.row_major() || !layout.has_padding()) continue;
+    ++with_padding;
+    const std::vector<std::byte> values = bytes_of(image, static_cast<TensorId>(i));
+    auto* stored = reinterpret_cast<float*>(run.executable.persistent().data() + plan.placements[i].offset);
+    std::vector<float> expected(static_cast<size_t>(stored_elements(layout, shape)), 0.0f);
+    for_each_place(layout, shape,
+                   [&](int64_t place) { expected[static_cast<size_t>(place)] = stored[place]; });
+    std::fill_n(stored, expected.size(), std::nanf(""));
+    image.write(static_cast<TensorId>(i), values);
+    CHECK(std::equal(expected.begin(), expected.end(), stored));
+  }
+  CHECK(with_padding > 0);
 }
 
 TEST_CASE("an image that is restored makes the same steps follow") {

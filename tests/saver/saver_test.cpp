@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The saver in the background of training; also run under TSan.
-#include <fcntl.h>
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -12,6 +10,7 @@
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/storage/scratch_directory.h"
+#include "tests/train/quiet_log.h"
 
 namespace trainer {
 namespace {
@@ -58,15 +57,9 @@ struct Training {
 /// A training with what it saves to; its log goes nowhere.
 struct Saving {
   explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
-      : null(::open("/dev/null", O_WRONLY)),
-        screen([this] {
-          Progress::Options options;
-          options.fd = null.get();
-          return options;
-        }()),
-        log(screen),
-        checkpoints(training.executable, root, policy,
-                    LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1}, RunState{}, log, [] {}) {}
+      : checkpoints(training.executable, root, policy,
+                    LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1}, RunState{}, quiet.log,
+                    [] {}) {}
 
   /// The state after a step, evaluated there where `loss` is given.
   LoopState at(int64_t step, std::optional<double> loss = std::nullopt) {
@@ -80,9 +73,7 @@ struct Saving {
   }
 
   Training training;
-  FileDescriptor null;
-  Progress screen;
-  Log log;
+  test::QuietLog quiet;
   LoopState state;
   Checkpoints checkpoints;
 };

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/atomic_file.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <stdexcept>
 
+#include "tests/storage/file_size_limit.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -14,28 +13,9 @@ namespace {
 
 using test::contents;
 using test::error_text;
+using test::FileSizeLimit;
 using test::put;
 using test::ScratchDirectory;
-
-/// Stands for a full disk: writes beyond `bytes` fail, after a short write up to there.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
-    const rlimit now = {bytes, before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_ = {};
-  void (*handler_)(int);
-};
 
 TEST_CASE("an atomic write replaces the file and leaves nothing else") {
   const ScratchDirectory scratch;

@@ -170,6 +170,23 @@ TEST_CASE("a save that fails or is given up leaves nothing, and the old checkpoi
   CHECK(problem_of(old).empty());
 }
 
+TEST_CASE("a file that does not read back as it was written fails the save") {
+  const ScratchDirectory scratch;
+  const std::string text = noise(600'000, 1);  // several pieces
+  for (const size_t at : {size_t{0}, size_t{300'000}, text.size() - 1}) {
+    CheckpointWriter writer(scratch.path(), 2);
+    const auto produce = [&](const ByteSink& sink) {
+      sink(std::as_bytes(std::span(text)));
+      for (const auto& entry : fs::recursive_directory_iterator(scratch.path())) {
+        if (entry.path().filename() == kModelFile) flip_bit(entry.path(), static_cast<int64_t>(at), 3);
+      }
+    };
+    const std::string problem = test::error_text(ExitCode::data, [&] { writer.add(kModelFile, produce); });
+    CHECK_THAT(problem, Contains("model.safetensors: is damaged"));
+  }
+  CHECK(fs::is_empty(scratch.path()));
+}
+
 TEST_CASE("what cut saves and removals have left is tidied up, and nothing else") {
   const ScratchDirectory scratch;
   const fs::path old = write_checkpoint(scratch.path(), 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "tests/storage/file_size_limit.h"
 #include "tests/storage/scratch_directory.h"
 #include "tests/train/tensorboard.h"
 
@@ -88,6 +89,34 @@ TEST_CASE("sinks: after the lines were cut every file goes on from there") {
   for (int64_t step : {2, 3, 4}) sinks.append(training(step));
   CHECK(contents(scratch / "metrics.jsonl") == whole);
   CHECK(contents(scratch / "metrics.csv") == table);
+  test::compare_with_tensorboard(scratch.path());
+}
+
+TEST_CASE("sinks: what cannot be written is there once it can be") {
+  const ScratchDirectory scratch;
+  const ScratchDirectory other;
+  MetricsSinks sinks(scratch.path(), kBoth, {"top1"}), whole(other.path(), kBoth, {"top1"});
+  const auto append = [&](const MetricsRecord& record) {
+    sinks.append(record);
+    whole.append(record);
+  };
+  append(training(1));
+  {
+    const test::FileSizeLimit full(0);
+    for (int64_t step = 2; step < 5; ++step) sinks.append(training(step));
+    CHECK_THROWS_AS(sinks.sync(), Error);
+  }
+  const std::string behind = contents(scratch / "metrics.jsonl");
+  CHECK(behind.find("\"step\":4") == std::string::npos);
+  for (int64_t step = 2; step < 5; ++step) whole.append(training(step));
+  SECTION("with the next record") {
+    append(validation(4));
+  }
+  SECTION("at the end") {
+    sinks.complete();
+  }
+  for (const char* file : {"metrics.jsonl", "metrics.csv"})
+    CHECK(contents(scratch / file) == contents(other / file));
   test::compare_with_tensorboard(scratch.path());
 }
 

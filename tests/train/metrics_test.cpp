@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/metrics.h"
-
-#include <sys/resource.h>
-
 #include <cmath>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/storage/file_size_limit.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -147,18 +144,14 @@ TEST_CASE("metrics: records are appended, a line each") {
 
 TEST_CASE("metrics: lines that cannot be written wait until they can be") {
   const ScratchDirectory scratch;
-  struct rlimit before = {};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const auto earlier = std::signal(SIGXFSZ, SIG_IGN);
   MetricsWriter writer(scratch / "m.jsonl");
   const std::string line = to_json(full_record()) + "\n";
-  const struct rlimit little = {line.size() + 10, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &little);
-  for (int i = 0; i < 3; ++i) writer.append(full_record());
-  const std::string text = error_text(ExitCode::io, [&] { writer.sync(); });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, earlier);
-  CHECK(text.ends_with("m.jsonl: write: File too large"));
+  {
+    const test::FileSizeLimit limit(line.size() + 10);
+    for (int i = 0; i < 3; ++i) writer.append(full_record());
+    const std::string text = error_text(ExitCode::io, [&] { writer.sync(); });
+    CHECK(text.ends_with("m.jsonl: write: File too large"));
+  }
   CHECK(contents(scratch / "m.jsonl") == line + line.substr(0, 10));
   writer.append(full_record());
   writer.sync();

@@ -12,6 +12,7 @@
 
 #include "core/train/metrics.h"
 #include "tests/storage/scratch_directory.h"
+#include "tests/train/quiet_log.h"
 
 namespace trainer {
 namespace {
@@ -19,25 +20,44 @@ namespace {
 using test::contents;
 using test::error_text;
 using test::put;
+using test::QuietLog;
 using test::ScratchDirectory;
 using State = RunDirectory::State;
 
 const RunIdentity kIdentity = {"optimizer:\n  name: sgd\n  lr: 0.1\n", "0.1.0"};
 const RunIdentity kOther = {"optimizer:\n  name: sgd\n  lr: 0.2\n", "0.1.0"};
 
-/// A log whose screen is /dev/null.
-struct QuietLog {
-  QuietLog()
-      : null(::open("/dev/null", O_WRONLY)),
-        screen([this] {
-          Progress::Options options;
-          options.fd = null.get();
-          return options;
-        }()),
-        log(screen) {}
-  FileDescriptor null;
-  Progress screen;
-  Log log;
+/// Another process that works in a directory, for so many microseconds (0: until it is killed).
+class Holder {
+ public:
+  explicit Holder(const std::filesystem::path& path, useconds_t time = 0) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      const RunDirectory run(path, kIdentity);
+      if (::write(ready[1], "1", 1) == 1) time == 0 ? ::pause() : ::usleep(time);
+      ::_exit(0);
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() { end(); }
+
+  pid_t process() const { return process_; }
+  void end() {
+    if (process_ == 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
 };
 
 void begin(const std::filesystem::path& path, const RunIdentity& identity = kIdentity) {
@@ -204,29 +224,29 @@ TEST_CASE("run directory: one that cannot be made is an I/O error") {
 TEST_CASE("run directory: only one process works in it") {
   const ScratchDirectory scratch;
   const auto path = scratch / "run";
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const RunDirectory run(path, kIdentity);
-    const char byte = 1;
-    if (::write(ready[1], &byte, 1) == 1) ::pause();
-    ::_exit(0);
-  }
-  char byte = 0;
-  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  Holder holder(path);
   const std::string text = error_text(ExitCode::io, [&] { RunDirectory run(path, kIdentity); });
-  CHECK(text == "run directory " + path.string() + " is in use by process " + std::to_string(child));
-  ::kill(child, SIGKILL);
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
-  ::close(ready[0]);
-  ::close(ready[1]);
+  CHECK(text ==
+        "run directory " + path.string() + " is in use by process " + std::to_string(holder.process()));
+  holder.end();
   CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
   // A shorter process number leaves nothing of a longer one.
   put(path / "lock", "123456789012\n");
   const RunDirectory run(path, kIdentity);
   CHECK(contents(path / "lock") == std::to_string(::getpid()) + "\n");
   error_text(ExitCode::io, [&] { RunDirectory second(path, kIdentity); });
+}
+
+TEST_CASE("run directory: whoever is patient waits until the other has left") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  const Holder holder(path, 800'000);
+  QuietLog quiet;
+  await_free(path, std::chrono::milliseconds(50), quiet.log);
+  error_text(ExitCode::io, [&] { RunDirectory run(path, kIdentity); });
+  await_free(path, std::chrono::minutes(1), quiet.log);
+  CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
+  await_free(scratch / "none", std::chrono::minutes(1), quiet.log);
 }
 
 TEST_CASE("run directory: the lock does not pass to programs that are started") {

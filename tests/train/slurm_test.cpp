@@ -148,6 +148,19 @@ TEST_CASE("Slurm is asked for this job, and only within a job") {
   CHECK(test::contents(slurm.scratch / "asked") == before);
 }
 
+TEST_CASE("a job knows that Slurm has started it before") {
+  FakeSlurm slurm("echo UNLIMITED");
+  CHECK_FALSE(slurm_has_restarted());
+  for (const char* count : {"0", "", "x", "1x"}) {
+    slurm.environment.set("SLURM_RESTART_COUNT", count);
+    CHECK_FALSE(slurm_has_restarted());
+  }
+  slurm.environment.set("SLURM_RESTART_COUNT", "2");
+  CHECK(slurm_has_restarted());
+  slurm.environment.set("SLURM_JOB_ID", nullptr);
+  CHECK_FALSE(slurm_has_restarted());
+}
+
 TEST_CASE("a job without limit has none") {
   const std::string answer = GENERATE("UNLIMITED", "NOT_SET");
   FakeSlurm slurm("echo " + answer);

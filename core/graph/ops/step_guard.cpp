@@ -15,16 +15,16 @@ bool absent_or(const TensorSpec& spec, const TensorSpec& expected) {
 }  // namespace
 
 TensorId guard_skipped(Program& program) {
-  return program.persistent("guard.skipped", kCounter, Role::optimizer, {});
+  return program.persistent(kGuardSkipped, kCounter, Role::optimizer, {});
 }
 TensorId guard_in_a_row(Program& program) {
-  return program.persistent("guard.in_a_row", kCounter, Role::optimizer, {});
+  return program.persistent(kGuardInARow, kCounter, Role::optimizer, {});
 }
 TensorId guard_window(Program& program, const SpikeLimit& limit) {
-  return program.persistent("guard.window", {{limit.window}, DType::f32}, Role::optimizer, {});
+  return program.persistent(kGuardWindow, {{limit.window}, DType::f32}, Role::optimizer, {});
 }
 TensorId guard_accepted(Program& program) {
-  return program.persistent("guard.accepted", kCounter, Role::optimizer, {});
+  return program.persistent(kGuardAccepted, kCounter, Role::optimizer, {});
 }
 TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
   return program.persistent(kGuardSkipSteps, {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32},

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "core/data/synthetic.h"
+#include "core/layers/optimizer.h"
+#include "core/train/checkpoints.h"
+#include "core/train/loop.h"
+#include "cpu/backend.h"
+#include "tests/engine/late_backend.h"
+#include "tests/reference/networks.h"
+#include "tests/storage/scratch_directory.h"
+#include "tests/train/quiet_log.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kRows = 4, kSamples = 40, kSteps = 24;
+const Shape kSample = {1, 6, 6};
+
+/// A loss that jumps at once, before many steps are done: what follows is under way by then.
+StepGuards guards() {
+  return {.loss = true,
+          .counts = true,
+          .spike = SpikeLimit{.sigmas = 1, .window = 4},
+          .skip_steps = skip_table({}, kSteps)};
+}
+
+Program program_of(int64_t micro_batches) {
+  Program program =
+      forward_program(network_from("{input: [1, 6, 6], layers: [{conv2d: {out_channels: 5, kernel_size: 3}}, "
+                                   "batch_norm, relu, flatten, {linear: 4}]}"),
+                      kRows);
+  run_passes(program, {autodiff(), accumulate(micro_batches), sum_losses()});
+  optimizer_from("{name: sgd, momentum: 0.9}")
+      ->append_update(program, program.entry(updating_entry(program)), std::vector<float>(kSteps, 0.1f),
+                      guards());
+  run_passes(program, {guard_statistics(), dead_code()});
+  return program;
+}
+
+struct Run {
+  std::map<std::string, std::vector<float>> state;  ///< persistent tensors
+  std::string loop;  ///< what it has come to, as text: a mean of no losses is no number
+  int64_t rollbacks = 0;
+  std::string events;
+};
+
+Run train(Backend& backend, int64_t micro_batches) {
+  const test::ScratchDirectory scratch;
+  test::QuietLog quiet;
+  const auto source = make_synthetic(7, Split::train, kSamples, kSample, 4);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kSample, diagnostics);
+  const Loading loading{
+      .workers = 2, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
+        return backend.allocate_batch(bytes);
+      }};
+  const TrainingOrder order(kSamples, kRows * micro_batches, true);
+  DataPipeline data(
+      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
+  Executable executable(make_plan(program_of(micro_batches), backend), backend, true);
+  initialize(executable, 1);
+
+  LoopSettings settings{.steps = kSteps,
+                        .samples_per_epoch = kSamples,
+                        .global_batch_size = kRows * micro_batches,
+                        .micro_batches = micro_batches,
+                        .logging_interval = 5};
+  settings.guard = {.spike = GuardSettings::Action::roll_back,
+                    .sigmas = 1,
+                    .counts = true,
+                    .max_skips = 0,
+                    .max_rollbacks = kSteps};
+  Checkpoints checkpoints(executable, scratch / "checkpoints", {.every_steps = 4}, settings, RunState{},
+                          quiet.log, [] {});
+  MetricsSinks metrics(scratch.path(), {}, {});
+  UnreadableList unreadable(scratch / "bad.txt", quiet.log);
+  TrainingLoop loop(
+      executable, data, nullptr, settings,
+      {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
+      &checkpoints);
+  checkpoints.save_now(LoopState{});  // there is one to go back to from the first step on
+  CHECK(loop.run(LoopState{}).empty());
+
+  Run run{.state = {},
+          .loop = to_json(RunState{.loop = loop.state()}),
+          .rollbacks = loop.state().guard.rollbacks,
+          .events = ""};
+  for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
+    const Tensor& tensor = executable.plan().tensors[i];
+    if (is_persistent(tensor.role)) run.state[tensor.name] = executable.read(static_cast<TensorId>(i));
+  }
+  read_records(scratch / "metrics.jsonl", [&](const MetricsRecord& record) {
+    if (record.event) run.events += *record.event + " at " + std::to_string(record.step) + "; ";
+  });
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("a device that works later goes back to the same checkpoints and comes to the same bits") {
+  const int64_t micro_batches = GENERATE(1, 2);
+  const auto cpu = make_cpu_backend(1);
+  const Run expected = train(*cpu, micro_batches);
+  INFO(expected.events);
+  CHECK(expected.rollbacks > 1);
+  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
+    for (const bool records : {false, true}) {
+      LateBackend late(*cpu, records, copies);
+      const Run found = train(late, micro_batches);
+      CHECK(found.events == expected.events);
+      CHECK(found.state == expected.state);
+      CHECK(found.loop == expected.loop);
+    }
+  }
+}
+
+}  // namespace trainer
