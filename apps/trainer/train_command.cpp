@@ -113,6 +113,7 @@ struct Session {
   const Start& start;
   RunDirectory& directory;
   StopSignals& signals;
+  TimeLimit& limit;
   Progress& progress;
   Log& log;
 };
@@ -184,7 +185,6 @@ int train(const Session& run, int64_t profiled_steps) {
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
-  TimeLimit limit(recipe.run.max_wall_time, run.log);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
@@ -194,9 +194,9 @@ int train(const Session& run, int64_t profiled_steps) {
                      .trace = profiled_steps > 0 ? &trace : nullptr},
                     &checkpoints, [&] {
                       if (run.signals.asked()) return run.signals.name();
-                      return limit.reason(checkpoints.longest_seconds());
+                      return run.limit.reason(checkpoints.longest_seconds());
                     });
-  run.signals.watch_loop(limit.seconds_left());
+  run.signals.watch_loop();
   return conclude(run, executable, loop, unreadable, status);
 }
 
@@ -213,6 +213,8 @@ int train_command(const Arguments& arguments) {
   require_data(*recipe);
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   Log log(progress);
+  TimeLimit limit(recipe->run.max_wall_time, log);
+  signals.end_after(limit.seconds_left());
   // The process that was started before this one may still save.
   if (slurm_has_restarted()) await_free(recipe->output_directory(), kPatienceAfterRestart, log);
   const Start start = choose_start(*recipe);
@@ -232,7 +234,7 @@ int train_command(const Arguments& arguments) {
   require_whole(*recipe, start);
   require_rollbacks(*recipe, start);
   require_steps_left(*recipe, start, job.settings.steps);
-  return train({*recipe, *backend, job, tuning, start, directory, signals, progress, log},
+  return train({*recipe, *backend, job, tuning, start, directory, signals, limit, progress, log},
                arguments.profiled_steps);
 }
 

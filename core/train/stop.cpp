@@ -50,10 +50,12 @@ void note(int number) {
 }
 
 void give_up(int /*number*/) {
-  leave(received != 0
-            ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
-            : "\nthe time for this run is over: the last checkpoint stands; start the same command again\n",
-        static_cast<int>(ExitCode::requeue));
+  const char* text =
+      received != 0 ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
+      : is_looping
+          ? "\nthe time for this run is over: the last checkpoint stands; start the same command again\n"
+          : "\nthe time for this run is over before training went on: it needs more, or a faster start\n";
+  leave(text, static_cast<int>(ExitCode::requeue));
 }
 
 void handle(int number, void (*handler)(int)) {
@@ -93,9 +95,12 @@ void StopSignals::set_grace(TimeSpan span) {
   grace = static_cast<unsigned>(std::min(span.seconds, kLongestAlarm));
 }
 
-void StopSignals::watch_loop(int64_t seconds) {
-  is_looping = true;
+void StopSignals::end_after(int64_t seconds) {
   if (seconds > 0) ::alarm(static_cast<unsigned>(std::min(seconds, kLongestAlarm)));
+}
+
+void StopSignals::watch_loop() {
+  is_looping = true;
 }
 
 bool StopSignals::asked() const {

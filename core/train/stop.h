@@ -7,12 +7,13 @@
 
 namespace trainer {
 
-/// Signals that ask the run to end: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is gone) unless that is
-/// ignored. Until watch_loop() nothing can be lost, and they end the process at once with exit code 75. From
-/// then on they are noted, to be asked for between steps; where the process has not ended when the grace
-/// period is over, it does so with 75: its last checkpoint stands. A second INT ends it at once with 130.
-/// PIPE is ignored, a run outlives the readers of its output, and XFSZ: a limit of file sizes makes writing
-/// fail. There is at most one object of it; after it nothing is left to be stopped, and signals are ignored.
+/// What asks the run to end: the time it has, and signals: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is
+/// gone) unless that is ignored. Until watch_loop() nothing can be lost, and they end the process at once
+/// with exit code 75. From then on they are noted, to be asked for between steps; where the process has not
+/// ended when the grace period is over, it does so with 75: its last checkpoint stands. A second INT ends it
+/// at once with 130. PIPE is ignored, a run outlives the readers of its output, and XFSZ: a limit of file
+/// sizes makes writing fail. There is at most one object of it; after it nothing is left to be stopped, and
+/// signals are ignored.
 class StopSignals {
  public:
   StopSignals();
@@ -21,9 +22,10 @@ class StopSignals {
   ~StopSignals();
 
   void set_grace(TimeSpan span);
-  /// From here on there is something to save. After `seconds` (0: never) the process ends with 75 even where
-  /// no signal has come.
-  void watch_loop(int64_t seconds = 0);
+  /// After `seconds` (0: never) the process ends with 75 even where no signal has come.
+  void end_after(int64_t seconds);
+  /// From here on there is something to save.
+  void watch_loop();
   /// Whether one has come.
   bool asked() const;
   /// "SIGTERM"

@@ -28,13 +28,12 @@ TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
     return;
   }
   seconds_ = static_cast<double>(wall_time->seconds);
-  asked_ = steady_seconds();
 }
 
 std::string TimeLimit::reason(double save_seconds) {
   if (name_.empty()) return "";
   const double time = steady_seconds();
-  longest_step_ = std::max(longest_step_, time - asked_);
+  if (asked_) longest_step_ = std::max(longest_step_, time - *asked_);
   asked_ = time;
   const double kept = std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
   if (time - began_ + kept < seconds_) return "";

@@ -26,8 +26,8 @@ class TimeLimit {
  private:
   std::string name_;  ///< of the limit; "" where there is none
   double seconds_ = 0;
-  double began_ = 0;  ///< when they began, by the steady clock
-  double asked_ = 0;  ///< the latest question
+  double began_ = 0;             ///< when they began, by the steady clock
+  std::optional<double> asked_;  ///< when, the last time
   double longest_step_ = 0;
 };
 
