@@ -30,32 +30,35 @@ bool is_told(const int32_t* pairs, int64_t size, int32_t step) {
   return false;
 }
 
-bool is_spike(double sigmas, float loss, const float* window, int64_t size, int32_t accepted) {
+bool is_spike(double sigmas, float value, const float* window, int64_t size, int32_t accepted) {
   const int64_t count = std::min<int64_t>(size, accepted);
   if (count < SpikeLimit::fewest(size)) return false;
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < count; ++i) sum += window[i];
   const double mean = sum / static_cast<double>(count);
   for (int64_t i = 0; i < count; ++i) squares += (window[i] - mean) * (window[i] - mean);
-  return SpikeLimit::is_spike(sigmas, loss, mean, squares, count);
+  return SpikeLimit::is_spike(sigmas, value, mean, squares, count);
 }
 
 std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const StepGuard&>(context.op);
   const int64_t pairs = numel(context.inputs[StepGuard::kSkipSteps].shape),
-                size = numel(context.inputs[StepGuard::kWindow].shape);
+                size = numel(context.inputs[StepGuard::kWindow].shape) / 2;
   return kernel([=, &op, in = slots.inputs, out = slots.outputs] {
     auto next = [&](size_t state) { return out[StepGuard::kFirstState + state - StepGuard::kWindow]; };
     const float loss = *at<const float>(in[StepGuard::kLoss]);
-    const bool told =
-        in[StepGuard::kSkipSteps] != nullptr &&
-        is_told(at<const int32_t>(in[StepGuard::kSkipSteps]), pairs, count_or_0(in[StepGuard::kSteps]) + 1);
+    const float norm = in[StepGuard::kNorm] == nullptr ? 0 : *at<const float>(in[StepGuard::kNorm]);
+    StepFacts step{.finite_loss = std::isfinite(loss), .found = is_set(in[StepGuard::kFound])};
+    step.told = in[StepGuard::kSkipSteps] != nullptr && is_told(at<const int32_t>(in[StepGuard::kSkipSteps]),
+                                                                pairs, count_or_0(in[StepGuard::kSteps]) + 1);
     void* const* window = in[StepGuard::kWindow];
     const int32_t accepted = count_or_0(in[StepGuard::kAccepted]);
-    const bool spike =
-        window != nullptr && is_spike(op.sigmas, loss, at<const float>(window), size, accepted);
-    const StepVerdict verdict =
-        StepVerdict::of(told, std::isfinite(loss), is_set(in[StepGuard::kFound]), spike, op.scaled);
+    if (window != nullptr) {
+      const auto* losses = at<const float>(window);
+      step.loss_jumps = is_spike(op.sigmas, loss, losses, size, accepted);
+      step.norm_jumps = !std::isfinite(norm) || is_spike(op.sigmas, norm, losses + size, size, accepted);
+    }
+    const StepVerdict verdict = StepVerdict::of(step, op.scaled);
     const int32_t skipped = verdict.skipped(count_or_0(in[StepGuard::kSkipped])),
                   in_a_row = verdict.in_a_row(count_or_0(in[StepGuard::kInARow]));
     put(out[StepGuard::kSkip], verdict.skip ? 1.0f : 0.0f);
@@ -63,8 +66,11 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
     put(out[StepGuard::kReason], static_cast<int32_t>(verdict.reason));
     if (window != nullptr && next(StepGuard::kWindow) != nullptr) {
       float* to = at<float>(next(StepGuard::kWindow));
-      if (to != *window) std::copy_n(at<const float>(window), size, to);
-      if (!verdict.skip) to[accepted % size] = loss;
+      if (to != *window) std::copy_n(at<const float>(window), 2 * size, to);
+      if (!verdict.skip) {
+        to[accepted % size] = loss;
+        to[size + accepted % size] = norm;
+      }
     }
     put(next(StepGuard::kAccepted), accepted + (verdict.skip ? 0 : 1));
     put(next(StepGuard::kSkipped), skipped);

@@ -17,9 +17,10 @@ std::unique_ptr<Kernel> compile_guard(const Device& device, const OpContext& con
   return kernel(context,
                 [sigmas = op.sigmas, scaled = op.scaled, i = slots.inputs, o = slots.outputs,
                  pairs = numel(context.inputs[StepGuard::kSkipSteps].shape),
-                 window = numel(context.inputs[StepGuard::kWindow].shape), stream = device.stream.get()] {
+                 window = numel(context.inputs[StepGuard::kWindow].shape) / 2, stream = device.stream.get()] {
                   const GuardInputs in{.loss = at<const float>(i[StepGuard::kLoss]),
                                        .found = optional_at<const float>(i[StepGuard::kFound]),
+                                       .norm = optional_at<const float>(i[StepGuard::kNorm]),
                                        .steps = optional_at<const int32_t>(i[StepGuard::kSteps]),
                                        .pairs = optional_at<const int32_t>(i[StepGuard::kSkipSteps]),
                                        .window = optional_at<const float>(i[StepGuard::kWindow]),

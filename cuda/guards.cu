@@ -20,36 +20,43 @@ __device__ inline bool is_told(const GuardInputs& in) {
   return false;
 }
 
-/// By all lanes of a warp, each for the losses that it writes too.
-__device__ inline bool is_spike(double sigmas, const GuardInputs& in) {
-  if (in.window == nullptr) return false;
+/// Of a number and those before, by all lanes of a warp, each for those that it writes too.
+__device__ inline bool is_spike(double sigmas, float value, const float* window, const GuardInputs& in) {
   const int64_t accepted = *in.accepted, count = accepted < in.window_size ? accepted : in.window_size;
   if (count < SpikeLimit::fewest(in.window_size)) return false;
   double sum = 0, squares = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kWarp) sum += in.window[i];
+  for (int64_t i = threadIdx.x; i < count; i += kWarp) sum += window[i];
   const double mean = warp_sum(sum) / static_cast<double>(count);
   for (int64_t i = threadIdx.x; i < count; i += kWarp) {
-    const double distance = in.window[i] - mean;
+    const double distance = window[i] - mean;
     squares += distance * distance;
   }
-  return SpikeLimit::is_spike(sigmas, *in.loss, mean, warp_sum(squares), count);
+  return SpikeLimit::is_spike(sigmas, value, mean, warp_sum(squares), count);
 }
 
 /// One warp.
 __global__ void __launch_bounds__(kWarp)
     guard_step(double sigmas, bool scaled, GuardInputs in, GuardOutputs out) {
   const float loss = *in.loss;
-  const bool found = in.found != nullptr && *in.found != 0, spike = is_spike(sigmas, in);
-  const StepVerdict verdict = StepVerdict::of(is_told(in), loss - loss == 0, found, spike, scaled);
+  const float norm = in.norm == nullptr ? 0 : *in.norm;
+  StepFacts step{.told = is_told(in), .finite_loss = loss - loss == 0};
+  step.found = in.found != nullptr && *in.found != 0;
+  if (in.window != nullptr) {
+    step.loss_jumps = is_spike(sigmas, loss, in.window, in);
+    step.norm_jumps = is_spike(sigmas, norm, in.window + in.window_size, in) || norm - norm != 0;
+  }
+  const StepVerdict verdict = StepVerdict::of(step, scaled);
   const int32_t accepted = value_or_0(in.accepted), skipped = verdict.skipped(value_or_0(in.skipped)),
                 in_a_row = verdict.in_a_row(value_or_0(in.in_a_row));
   if (in.window != nullptr && out.window != nullptr) {
     const int64_t place = verdict.skip ? -1 : accepted % in.window_size;
     for (int64_t i = threadIdx.x; i < in.window_size; i += kWarp) {
-      if (i == place) {
-        out.window[i] = loss;
-      } else if (out.window != in.window) {
-        out.window[i] = in.window[i];
+      for (const int64_t at : {i, i + in.window_size}) {
+        if (i == place) {
+          out.window[at] = at == i ? loss : norm;
+        } else if (out.window != in.window) {
+          out.window[at] = in.window[at];
+        }
       }
     }
   }

@@ -11,11 +11,11 @@ namespace trainer::cuda {
 
 /// What a guard reads, in device memory; all but the loss may be nullptr.
 struct GuardInputs {
-  const float *loss, *found;
+  const float *loss, *found, *norm;
   const int32_t *steps, *pairs;
   const float* window;
   const int32_t *accepted, *skipped, *in_a_row;
-  int64_t pair_numbers, window_size;
+  int64_t pair_numbers, window_size;  ///< the window has so many losses, then as many norms
 };
 /// What it writes; each may be nullptr, and the last four the memory of what was read.
 struct GuardOutputs {

@@ -20,16 +20,17 @@ TensorId loss_of(const Program& program, const Entry& entry) {
 
 }  // namespace
 
-GuardedStep append_guard(Builder& build, const StepGuards& guards, TensorId found, bool scaled) {
+GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled) {
   Program& program = build.program();
   Entry& entry = build.entry();
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
   in[StepGuard::kLoss] = loss_of(program, entry);
   if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, scaled)};
-  in[StepGuard::kFound] = found;
+  in[StepGuard::kFound] = watched.found;
   in[StepGuard::kSteps] = step_counter(program);
   if (!guards.skip_steps.empty()) in[StepGuard::kSkipSteps] = guard_skip_steps(program, guards);
   if (guards.spike) {
+    in[StepGuard::kNorm] = watched.norm;
     in[StepGuard::kWindow] = guard_window(program, *guards.spike);
     in[StepGuard::kAccepted] = guard_accepted(program);
   }

@@ -12,9 +12,14 @@ struct GuardedStep {
   TensorId skip = kNone, held = kNone;
 };
 
-/// Appends the guard of a step to the entry that updates. `found` (1) is not 0 where a gradient is not
-/// finite; only guards that count look at it. These put out "guard_reason" (a SkipReason), "guard_skipped"
-/// (steps so far) and "guard_in_a_row".
-GuardedStep append_guard(Builder& build, const StepGuards& guards, TensorId found, bool scaled);
+/// What is known of all gradients, each (1): not 0 where one is not finite, and their joint 2-norm, which
+/// only a guard of spikes needs.
+struct Watched {
+  TensorId found = kNone, norm = kNone;
+};
+
+/// Appends the guard of a step to the entry that updates. Only guards that count look at gradients. These put
+/// out "guard_reason" (a SkipReason), "guard_skipped" (steps so far) and "guard_in_a_row".
+GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled);
 
 }  // namespace trainer

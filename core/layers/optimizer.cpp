@@ -2,6 +2,7 @@
 #include "core/layers/optimizer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/loss_scale.h"
@@ -90,7 +91,7 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   if (scales_loss(program) || guards.counts) {
     append_watch(build, inputs, guards);
   } else {
-    if (guards.loss) inputs.skip = append_guard(build, guards, kNone, false).skip;
+    if (guards.loss) inputs.skip = append_guard(build, guards, {}, false).skip;
     append_clipping(build, inputs);
   }
   append_step(build, inputs);
@@ -109,11 +110,15 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
   const bool scaled = scales_loss(build.program());
   std::vector<TensorId> read = {scale_of_loss(build.program())};
   for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
-  const auto clipped_here = clip_value ? std::nullopt : clip_norm;
-  const auto found = build.emit_all(std::make_shared<Unscale>(clipped_here), read);
+  auto limit = clip_value ? std::nullopt : clip_norm;
+  // The norm is wanted, whatever it is.
+  if (guards.spike && !limit) limit = std::numeric_limits<double>::infinity();
+  const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
+  if (limit) entry.outputs.push_back({"grad_norm", found[2]});
   const bool guarded = guards.counts || guards.loss;
+  const Watched watched{.found = found[1], .norm = limit ? found[2] : kNone};
   const GuardedStep step =
-      guarded ? append_guard(build, guards, found[1], scaled) : GuardedStep{.skip = found[1]};
+      guarded ? append_guard(build, guards, watched, scaled) : GuardedStep{.skip = found[1]};
   inputs.skip = step.skip;
   if (clip_value) {
     for (ParameterGradient& pair : entry.gradients) {
@@ -122,7 +127,6 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
     append_clipping(build, inputs);
   } else {
     if (scaled || clip_norm) inputs.scale = found[0];
-    if (clip_norm) entry.outputs.push_back({"grad_norm", found[2]});
   }
   if (scaled) append_scale_update(build, found[1], step.held);
 }
@@ -140,7 +144,9 @@ void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
     for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
     const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
     inputs.scale = clipped[0];
-    entry.outputs.push_back({"grad_norm", clipped[1]});
+    const bool is_known = std::ranges::any_of(
+        entry.outputs, [](const NamedTensor& output) { return output.name == "grad_norm"; });
+    if (!is_known) entry.outputs.push_back({"grad_norm", clipped[1]});
   }
 }
 

@@ -134,17 +134,18 @@ void GuardSection::declare(Fields& fields) {
            "the run goes on; rollback: as skip, and after max_skips in a row back to the last checkpoint")
       .one_of({"stop", "skip", "rollback"});
   fields
-      .add(
-          "spike", &spike,
-          "the same after a step whose loss lies far above those before; none: such a step is like any other")
+      .add("spike", &spike,
+           "the same after a step whose loss or joint norm of all gradients lies far above those before; "
+           "none: "
+           "such a step is like any other")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("spike_sigmas", &spike_sigmas,
-           "how far above their mean is far, in standard deviations of the last losses")
+           "how far above their mean is far, in standard deviations of the last losses or norms")
       .above(0);
   fields
       .add("spike_window", &spike_window,
-           "how many last losses; before half of them are there, no loss is a spike")
+           "how many last steps; before half of them are there, none is a spike")
       .at_least(4)
       .at_most(65536);
   fields

@@ -33,8 +33,14 @@ std::string name_of(SkipReason reason) {
       return "gradients";
     case SkipReason::spike:
       return "spike";
+    case SkipReason::gradient_spike:
+      return "gradient_spike";
   }
   return "";
+}
+
+bool is_spike(SkipReason reason) {
+  return reason == SkipReason::spike || reason == SkipReason::gradient_spike;
 }
 
 /// A NaN's sign says nothing.
@@ -74,10 +80,14 @@ GuardDecision Guard::judge(const StepOutcome& step) {
     case SkipReason::gradients:
       return after_skip(step, settings_.nonfinite, "gradients became infinite or NaN");
     case SkipReason::spike:
+    case SkipReason::gradient_spike: {
+      const bool is_loss = step.reason == SkipReason::spike;
       return after_skip(step, settings_.spike,
-                        fmt::format("the loss jumped to {:.6g}, more than {} standard deviations above those "
+                        fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above those "
                                     "before,",
-                                    step.loss, settings_.sigmas));
+                                    is_loss ? "loss" : "gradients' norm", is_loss ? step.loss : step.norm,
+                                    settings_.sigmas));
+    }
     case SkipReason::none:
       break;
   }
@@ -88,7 +98,7 @@ GuardDecision Guard::judge(const StepOutcome& step) {
 }
 
 GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const std::string& why) {
-  const bool nonfinite = step.reason != SkipReason::spike;
+  const bool nonfinite = !is_spike(step.reason);
   GuardDecision decision{.reason = nonfinite ? "loss" : "spike", .nonfinite = nonfinite};
   if (step.reason != SkipReason::none) decision.reason = name_of(step.reason);
   const std::string found = fmt::format("{} at step {}", why, step.step);

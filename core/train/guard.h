@@ -34,6 +34,7 @@ struct GuardState {
 struct StepOutcome {
   int64_t step = 0;
   double loss = 0;
+  double norm = 0;                       ///< "grad_norm"
   SkipReason reason = SkipReason::none;  ///< "guard_reason"
   int64_t in_a_row = 0;                  ///< "guard_in_a_row"
   double loss_scale = 0;
@@ -44,9 +45,10 @@ struct StepOutcome {
 struct GuardDecision {
   enum class What { go_on, roll_back, stop };
   What what = What::go_on;
-  std::string event;       ///< for metrics: "skip", "roll_back" or "stop"
-  std::string reason;      ///< for metrics: "told", "loss", "gradients", "spike" or "loss_scale"
-  std::string text;        ///< a sentence for the log or the error
+  std::string event;  ///< for metrics: "skip", "roll_back" or "stop"
+  std::string
+      reason;        ///< for metrics: "told", "loss", "gradients", "spike", "gradient_spike" or "loss_scale"
+  std::string text;  ///< a sentence for the log or the error
   bool nonfinite = false;  ///< the step's first value that is not finite is worth a search
 };
 

@@ -119,6 +119,7 @@ StepOutcome TrainingLoop::outcome_of(const StepResult& result) const {
   StepOutcome outcome{.step = result.step, .loss = result.loss};
   if (settings_.guard.counts) {
     outcome.reason = static_cast<SkipReason>(runner_.value("guard_reason"));
+    if (settings_.guard.spike != GuardSettings::Action::none) outcome.norm = runner_.value("grad_norm");
     outcome.in_a_row = static_cast<int64_t>(runner_.value("guard_in_a_row"));
   }
   if (settings_.scales_loss) {

@@ -74,6 +74,7 @@ void visit(Record& record, const Field& field) {
   field("loss", record.loss);
   field("", record.metrics);
   field("lr", record.lr);
+  field("grad_norm", record.grad_norm);
   field("samples_per_s", record.samples_per_s);
   field("data_wait_ms", record.data_wait_ms);
   field("forward_ms", record.forward_ms);

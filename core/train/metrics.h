@@ -23,7 +23,7 @@ struct MetricsRecord {
   std::string split;
   double loss = 0;
   std::vector<std::pair<std::string, double>> metrics;
-  std::optional<double> lr, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
+  std::optional<double> lr, grad_norm, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
   std::optional<int64_t> memory_bytes;
   std::optional<double> loss_scale;
   std::optional<int64_t> skipped;  ///< steps so far that changed nothing

@@ -76,8 +76,7 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
     interval_.phases.add(*result.phases);
   }
   if (out_.progress.due()) show(result.loss);
-  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0)
-    write_interval(runner.value("lr"));
+  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0) write_interval(runner);
 }
 
 void Recorder::show(double loss) {
@@ -96,7 +95,7 @@ double Recorder::epoch() const {
          static_cast<double>(settings_.samples_per_epoch);
 }
 
-void Recorder::write_interval(double lr) {
+void Recorder::write_interval(const StepRunner& runner) {
   const auto steps = static_cast<double>(interval_.steps);
   auto phase_ms = [&](Phase phase) {
     return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
@@ -106,7 +105,8 @@ void Recorder::write_interval(double lr) {
   state_.interval_steps = 0;
   MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "train"};
   record.loss = state_.train_loss;
-  record.lr = lr;
+  record.lr = runner.value("lr");
+  if (settings_.knows_norm) record.grad_norm = runner.value("grad_norm");
   record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
   record.forward_ms = phase_ms(Phase::forward);

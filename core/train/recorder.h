@@ -30,6 +30,7 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
   bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
+  bool knows_norm = false;           ///< the update puts out "grad_norm"
   GuardSettings guard;
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
@@ -100,7 +101,7 @@ class Recorder {
   };
 
   void show(double loss);
-  void write_interval(double lr);
+  void write_interval(const StepRunner& runner);
   void warn_if_input_bound();
   double epoch() const;
 

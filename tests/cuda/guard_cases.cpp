@@ -17,9 +17,10 @@ struct Guarded {
   float loss = 1, found = 0;
   int64_t steps = 4, accepted = 1000;
   bool scaled = false, counts = true;
+  float norm = 1;
 };
 
-/// Losses around 1 in a window, of which `accepted` have been there.
+/// Losses and norms around 1 in a window, of which `accepted` have been there.
 void draft_guard(Sketch& sketch, const Guarded& step, int64_t window) {
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
   auto integer = [&](const char* name, int64_t value) {
@@ -32,10 +33,12 @@ void draft_guard(Sketch& sketch, const Guarded& step, int64_t window) {
   if (step.counts) {
     in[StepGuard::kFound] = sketch.input("found", {1});
     sketch.values["found"][0] = step.found;
+    in[StepGuard::kNorm] = sketch.input("norm", {1});
+    sketch.values["norm"][0] = step.norm;
     in[StepGuard::kSteps] = integer("steps", step.steps);
     in[StepGuard::kSkipSteps] = sketch.integers("pairs", 6, 1);
     sketch.values["pairs"] = {7, 9, 20, 20, 0, 0};
-    in[StepGuard::kWindow] = sketch.input("window", {window}, Values::positive);
+    in[StepGuard::kWindow] = sketch.input("window", {2, window}, Values::positive);
     in[StepGuard::kAccepted] = integer("accepted", step.accepted);
     in[StepGuard::kSkipped] = integer("skipped", 5);
     in[StepGuard::kInARow] = integer("in_a_row", 2);
@@ -51,18 +54,23 @@ void draft_guard(Sketch& sketch, const Guarded& step, int64_t window) {
 void add_guard_cases(std::vector<KernelCase>& cases) {
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
-  for (const Guarded& step : std::vector<Guarded>{{"good"},
-                                                  {"NaN", nan},
-                                                  {"infinite", -infinity},
-                                                  {"gradients", 1, 1},
-                                                  {"gradients of a scaled loss", 1, 1, 4, 1000, true},
-                                                  {"spike", 4},
-                                                  {"spike in a window that is not full", 4, 0, 4, 100},
-                                                  {"high before half of the window", 4, 0, 4, 1},
-                                                  {"told", 1, 0, 8},
-                                                  {"told, the last of a range", 1, 0, 19},
-                                                  {"loss alone", 1, 0, 4, 0, false, false},
-                                                  {"loss alone, NaN", nan, 0, 4, 0, false, false}}) {
+  for (const Guarded& step :
+       std::vector<Guarded>{{"good"},
+                            {"NaN", nan},
+                            {"infinite", -infinity},
+                            {"gradients", 1, 1},
+                            {"gradients of a scaled loss", 1, 1, 4, 1000, true},
+                            {"spike", 4},
+                            {"spike in a window that is not full", 4, 0, 4, 100},
+                            {"high before half of the window", 4, 0, 4, 1},
+                            {"told", 1, 0, 8},
+                            {"told, the last of a range", 1, 0, 19},
+                            {"norm", 1, 0, 4, 1000, false, true, 4},
+                            {"norm in a window that is not full", 1, 0, 4, 100, false, true, 4},
+                            {"infinite norm", 1, 0, 4, 1, false, true, infinity},
+                            {"NaN as norm of bad gradients of a scaled loss", 1, 1, 4, 1000, true, true, nan},
+                            {"loss alone", 1, 0, 4, 0, false, false},
+                            {"loss alone, NaN", nan, 0, 4, 0, false, false}}) {
     for (const int64_t window : {4, 31, 33, 128, 200}) {
       cases.push_back({fmt::format("step_guard {}, window {}", step.name, window),
                        [=](Sketch& sketch) { draft_guard(sketch, step, window); }, false});

@@ -26,6 +26,7 @@ Program guard_program(const SpikeLimit& limit) {
   const TensorSpec scalar{{1}, DType::f32}, values{{33}, DType::f32};
   const std::vector<TensorId> in = {program.input("loss", scalar),
                                     program.input("found", scalar),
+                                    program.input("norm", scalar),
                                     program.input("steps", {{1}, DType::i32}),
                                     guard_skip_steps(program, guards),
                                     guard_window(program, limit),
@@ -57,10 +58,12 @@ TEST_CASE("a guard's states, changed where they lie, follow the reference in any
       float loss = 1 + random.next_uniform();
       if (step % 11 == 5) loss = NAN;
       if (step % 17 == 16) loss = 50;
+      const float norm = step % 19 == 18 ? 70 : 2 + random.next_uniform();
       std::vector<float> fresh(33, static_cast<float>(step));
       for (Session* session : {&emulated, &exact}) {
         session->set({{"loss", {loss}},
                       {"found", {step % 13 == 12 ? 1.0f : 0.0f}},
+                      {"norm", {norm}},
                       {"steps", {static_cast<float>(step)}},
                       {"fresh", fresh}});
         session->run(kStep);

@@ -51,7 +51,7 @@ Program program_of(const Form& form, const StepGuards& guards) {
 }
 
 /// What is done to the data of one step.
-enum class Planted { nothing, nan, spike, overflow };
+enum class Planted { nothing, nan, spike, steep, overflow };
 
 class Run {
  public:
@@ -104,6 +104,7 @@ class Run {
     if (planted == Planted::nan) images[7] = kNan;
     std::vector<float> weights(static_cast<size_t>(kRows), 1.0f / static_cast<float>(kRows));
     if (planted == Planted::spike) weights[1] = 1e4f;
+    if (planted == Planted::steep) weights[1] = -1e4f;     // the loss falls, its gradients are large
     if (planted == Planted::overflow) weights[1] = 1e36f;  // finite, but not times the loss's scale
     session_.set({{"images", images},
                   {"labels", labels},
@@ -157,26 +158,28 @@ void for_each_run(const std::function<void(Backend&, const Form&)>& check) {
 StepGuards guards(const std::vector<float>& told = {}) {
   StepGuards all{
       .loss = true, .counts = true, .spike = SpikeLimit{.sigmas = 6, .window = 8}, .skip_steps = told};
-  all.skip_steps.resize(4, 0.0f);
+  all.skip_steps.resize(6, 0.0f);
   return all;
 }
 
 }  // namespace
 
 TEST_CASE("a run that meets NaN or a spike ends with the bits of one that is told to skip these steps") {
-  static constexpr int kSteps = 12, kNanAt = 3, kSpikeAt = 9;
+  static constexpr int kSteps = 13, kNanAt = 3, kSpikeAt = 9, kSteepAt = 11;
+  const std::vector<float> all = {kNanAt, kNanAt, kSpikeAt, kSpikeAt, kSteepAt, kSteepAt};
   for_each_run([](Backend& backend, const Form& form) {
-    Run met(backend, form, guards()), told(backend, form, guards({kNanAt, kNanAt, kSpikeAt, kSpikeAt})),
-        clean(backend, form, guards({kNanAt, kNanAt, kSpikeAt, kSpikeAt}));
+    Run met(backend, form, guards()), told(backend, form, guards(all)), clean(backend, form, guards(all));
     for (int step = 1; step <= kSteps; ++step) {
       const Planted planted = step == kNanAt     ? Planted::nan
                               : step == kSpikeAt ? Planted::spike
+                              : step == kSteepAt ? Planted::steep
                                                  : Planted::nothing;
       met.step(planted);
       told.step(planted);
       clean.step();
       const SkipReason reason = step == kNanAt     ? SkipReason::loss
                                 : step == kSpikeAt ? SkipReason::spike
+                                : step == kSteepAt ? SkipReason::gradient_spike
                                                    : SkipReason::none;
       CHECK(met.output("guard_reason") == static_cast<double>(reason));
       CHECK((told.output("guard_reason") == 0) == (reason == SkipReason::none));
@@ -184,10 +187,10 @@ TEST_CASE("a run that meets NaN or a spike ends with the bits of one that is tol
     check_same(met, told);
     check_same(met, clean);
     CHECK(met.number("counter.step") == kSteps);
-    CHECK(met.number("counter.updates") == kSteps - 2);
-    CHECK(met.number("guard.skipped") == 2);
+    CHECK(met.number("counter.updates") == kSteps - 3);
+    CHECK(met.number("guard.skipped") == 3);
     CHECK(met.number("guard.in_a_row") == 0);
-    CHECK(met.number("guard.accepted") == kSteps - 2);
+    CHECK(met.number("guard.accepted") == kSteps - 3);
     if (form.scaled) CHECK(met.number("loss_scale.skipped") == 0);
   });
 }
@@ -199,9 +202,10 @@ TEST_CASE("a step that is skipped changes counters and nothing else") {
     auto before = run.states();
     run.step(Planted::nan);
     run.step(Planted::spike);
+    run.step(Planted::steep);
     const auto after = run.states();
-    before["counter.step"][0] += 2;
-    before["guard.skipped"][0] = before["guard.in_a_row"][0] = 2;
+    before["counter.step"][0] += 3;
+    before["guard.skipped"][0] = before["guard.in_a_row"][0] = 3;
     CHECK(after == before);
     run.step();
     std::set<std::string> same;

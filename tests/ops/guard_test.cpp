@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <set>
 
 #include "core/base/rng.h"
 #include "core/graph/ops/blend.h"
@@ -30,7 +31,7 @@ Entry empty_entry() {
   return {.name = kStep, .nodes = {}, .outputs = {}, .gradients = {}};
 }
 
-/// A guard alone, of a loss and a finding that are inputs; it counts the steps too.
+/// A guard alone, of a loss, a norm and a finding that are inputs; it counts the steps too.
 Program guard_program(const SpikeLimit& limit, const std::vector<float>& told, bool scaled) {
   Program program;
   program.entries.push_back(empty_entry());
@@ -39,6 +40,7 @@ Program guard_program(const SpikeLimit& limit, const std::vector<float>& told, b
   const TensorId steps = program.input("steps", kCounter);
   const std::vector<TensorId> in = {program.input("loss", kScalar),
                                     program.input("found", kScalar),
+                                    program.input("norm", kScalar),
                                     steps,
                                     guard_skip_steps(program, guards),
                                     guard_window(program, limit),
@@ -54,11 +56,11 @@ Program guard_program(const SpikeLimit& limit, const std::vector<float>& told, b
 }
 
 struct Step {
-  float loss = 0;
+  float loss = 0, norm = 1;
   bool found = false;
 };
 
-/// What is expected of the guard, written down again with a queue of losses.
+/// What is expected of the guard, written down again with a queue of losses and one of norms.
 class Expected {
  public:
   Expected(const SpikeLimit& limit, std::vector<int64_t> told, bool scaled)
@@ -73,8 +75,10 @@ class Expected {
       reason = SkipReason::loss;
     } else if (step.found && !scaled_) {
       reason = SkipReason::gradients;
-    } else if (is_spike(step.loss)) {
+    } else if (is_spike(losses, step.loss)) {
       reason = SkipReason::spike;
+    } else if (!step.found && (!std::isfinite(step.norm) || is_spike(norms, step.norm))) {
+      reason = SkipReason::gradient_spike;
     }
     skip = reason != SkipReason::none || step.found;
     if (reason != SkipReason::none) ++skipped;
@@ -82,21 +86,24 @@ class Expected {
     if (skip) return reason;
     in_a_row = 0;
     losses.push_back(step.loss);
-    if (losses.size() > static_cast<size_t>(limit_.window)) losses.pop_front();
+    norms.push_back(step.norm);
+    for (auto* queue : {&losses, &norms}) {
+      if (queue->size() > static_cast<size_t>(limit_.window)) queue->pop_front();
+    }
     return reason;
   }
 
   bool skip = false;
   int64_t skipped = 0, in_a_row = 0;
-  std::deque<double> losses;
+  std::deque<double> losses, norms;
 
  private:
-  bool is_spike(double loss) const {
-    if (losses.size() < static_cast<size_t>(std::max<int64_t>(2, limit_.window / 2))) return false;
+  bool is_spike(const std::deque<double>& before, double value) const {
+    if (before.size() < static_cast<size_t>(std::max<int64_t>(2, limit_.window / 2))) return false;
     double mean = 0, squares = 0;
-    for (double each : losses) mean += each / static_cast<double>(losses.size());
-    for (double each : losses) squares += std::pow(each - mean, 2);
-    return loss > mean + limit_.sigmas * std::sqrt(squares / static_cast<double>(losses.size() - 1));
+    for (double each : before) mean += each / static_cast<double>(before.size());
+    for (double each : before) squares += std::pow(each - mean, 2);
+    return value > mean + limit_.sigmas * std::sqrt(squares / static_cast<double>(before.size() - 1));
   }
 
   SpikeLimit limit_;
@@ -105,13 +112,15 @@ class Expected {
   int64_t number_ = 0;
 };
 
-/// Losses around a falling mean; of a hundred some are infinite, NaN, high, or have bad gradients.
+/// Losses around a falling mean, norms around a rising one; of a hundred some are infinite, NaN, high, or
+/// have bad gradients.
 std::vector<Step> made_up(uint64_t seed, size_t count) {
   RandomStream random(random_key(seed, "losses"));
   std::vector<Step> steps(count);
   for (size_t i = 0; i < count; ++i) {
     const float mean = 2 + 3 / (1 + 0.01f * static_cast<float>(i));
     steps[i].loss = mean + 0.1f * (random.next_uniform() + random.next_uniform() - 1);
+    steps[i].norm = (1 + 0.001f * static_cast<float>(i)) * (1 + 0.1f * random.next_uniform());
     switch (random.next_below(33)) {
       case 0:
         steps[i].loss = random.next_below(2) == 0 ? kNan : kInfinity;
@@ -121,6 +130,10 @@ std::vector<Step> made_up(uint64_t seed, size_t count) {
         break;
       case 2:
         steps[i].found = true;
+        steps[i].norm = random.next_below(2) == 0 ? kNan : kInfinity;
+        break;
+      case 3:
+        steps[i].norm = random.next_below(4) == 0 ? kInfinity : 30;
         break;
       default:
         break;
@@ -140,7 +153,8 @@ void follow(Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t see
     INFO("step " << i + 1);
     const SkipReason reason = expected.next(steps[i]);
     ++seen[reason];
-    session.set({{"loss", {steps[i].loss}}, {"found", {steps[i].found ? 1.0f : 0.0f}}});
+    session.set(
+        {{"loss", {steps[i].loss}}, {"norm", {steps[i].norm}}, {"found", {steps[i].found ? 1.0f : 0.0f}}});
     session.set("steps", {static_cast<float>(i)});
     session.run(kStep);
     REQUIRE(session.output(kStep, "0")[0] == (expected.skip ? 1 : 0));
@@ -149,12 +163,13 @@ void follow(Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t see
     REQUIRE(session.persistent("guard.skipped")[0] == static_cast<double>(expected.skipped));
     REQUIRE(session.persistent("guard.in_a_row")[0] == static_cast<double>(expected.in_a_row));
   }
-  CHECK(seen.size() == (scaled ? 4 : 5));
-  std::vector<double> window = session.persistent("guard.window"),
-                      wanted(expected.losses.begin(), expected.losses.end());
-  std::sort(window.begin(), window.end());
-  std::sort(wanted.begin(), wanted.end());
-  CHECK(window == wanted);
+  CHECK(seen.size() == (scaled ? 5 : 6));
+  const std::vector<double> window = session.persistent("guard.window");
+  const auto half = window.begin() + limit.window;
+  CHECK(std::multiset<double>(window.begin(), half) ==
+        std::multiset<double>(expected.losses.begin(), expected.losses.end()));
+  CHECK(std::multiset<double>(half, window.end()) ==
+        std::multiset<double>(expected.norms.begin(), expected.norms.end()));
 }
 
 void with_backends(const std::function<void(Backend&)>& check) {
@@ -181,7 +196,7 @@ TEST_CASE("equal losses have room for rounding, and nothing is a spike before ha
     INFO(backend.name());
     Session session(guard_program({.sigmas = 6, .window = 8}, {0, 0}, false), backend);
     auto reason = [&](float loss) {
-      session.set({{"loss", {loss}}, {"found", {0}}, {"steps", {0}}});
+      session.set({{"loss", {loss}}, {"norm", {1}}, {"found", {0}}, {"steps", {0}}});
       session.run(kStep);
       return static_cast<SkipReason>(session.output(kStep, "2")[0]);
     };
@@ -189,7 +204,7 @@ TEST_CASE("equal losses have room for rounding, and nothing is a spike before ha
     CHECK(reason(1e6f) == SkipReason::none);
     Session equal(guard_program({.sigmas = 6, .window = 8}, {0, 0}, false), backend);
     for (int i = 0; i < 8; ++i) {
-      equal.set({{"loss", {2}}, {"found", {0}}, {"steps", {0}}});
+      equal.set({{"loss", {2}}, {"norm", {1}}, {"found", {0}}, {"steps", {0}}});
       equal.run(kStep);
     }
     auto of_equal = [&](float loss) {

@@ -24,12 +24,13 @@ bool told(const Call& call) {
   return false;
 }
 
-/// By the variance as the mean of squares less the square of the mean, of losses taken from their first.
-bool spike(const Call& call) {
+/// By the variance as the mean of squares less the square of the mean, of numbers taken from their first. The
+/// window has the losses in its first row, the norms in its second.
+bool spike(const Call& call, size_t input, int64_t row) {
   if (!call.has_input(Guard::kWindow)) return false;
-  const double* window = call.in(Guard::kWindow);
-  const int64_t all = call.count_in(Guard::kWindow),
-                filled = std::min<int64_t>(all, count(call, Guard::kAccepted));
+  const int64_t all = call.count_in(Guard::kWindow) / 2;
+  const double* window = call.in(Guard::kWindow) + row * all;
+  const int64_t filled = std::min<int64_t>(all, count(call, Guard::kAccepted));
   if (filled < std::max<int64_t>(2, all / 2)) return false;
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < filled; ++i) {
@@ -40,7 +41,7 @@ bool spike(const Call& call) {
   const auto n = static_cast<double>(filled);
   const double mean = sum / n, variance = std::max(0.0, (squares - n * mean * mean) / (n - 1));
   const double deviation = std::max(std::sqrt(variance), 1e-6 * std::abs(mean + window[0]));
-  return call.in(Guard::kLoss)[0] - window[0] - mean > call.as<Guard>().sigmas * deviation;
+  return call.in(input)[0] - window[0] - mean > call.as<Guard>().sigmas * deviation;
 }
 
 SkipReason reason(const Call& call) {
@@ -48,7 +49,10 @@ SkipReason reason(const Call& call) {
   if (told(call)) return SkipReason::told;
   if (!std::isfinite(call.in(Guard::kLoss)[0])) return SkipReason::loss;
   if (found && !call.as<Guard>().scaled) return SkipReason::gradients;
-  return spike(call) ? SkipReason::spike : SkipReason::none;
+  if (spike(call, Guard::kLoss, 0)) return SkipReason::spike;
+  if (found || !call.has_input(Guard::kNorm)) return SkipReason::none;
+  const bool jumps = !std::isfinite(call.in(Guard::kNorm)[0]) || spike(call, Guard::kNorm, 1);
+  return jumps && call.has_input(Guard::kWindow) ? SkipReason::gradient_spike : SkipReason::none;
 }
 
 template <class T>
@@ -67,9 +71,10 @@ void step_guard(const Call& call) {
   put(call, Guard::kHeld, held ? 1.0 : 0.0);
   put(call, Guard::kReason, static_cast<int32_t>(why));
   if (call.has_output(kFirst) && call.has_input(Guard::kWindow)) {
-    const int64_t size = call.count_in(Guard::kWindow);
-    for (int64_t i = 0; i < size; ++i) {
-      call.out(kFirst)[i] = !skip && i == accepted % size ? loss : call.in(Guard::kWindow)[i];
+    const int64_t size = call.count_in(Guard::kWindow) / 2;
+    for (int64_t i = 0; i < 2 * size; ++i) {
+      const double fresh = i < size ? loss : call.in(Guard::kNorm)[0];
+      call.out(kFirst)[i] = !skip && i % size == accepted % size ? fresh : call.in(Guard::kWindow)[i];
     }
   }
   put(call, kFirst + 1, skip ? accepted : accepted + 1);

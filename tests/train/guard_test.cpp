@@ -49,7 +49,14 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
   const GuardDecision spike = guard.judge(bad(9, SkipReason::spike, 1));
   CHECK(spike.what == What::stop);
   CHECK_FALSE(spike.nonfinite);
-  CHECK(spike.text.find("jumped to 9.5, more than 6 standard deviations") != std::string::npos);
+  CHECK(spike.text.find("the loss jumped to 9.5, more than 6 standard deviations") != std::string::npos);
+  StepOutcome steep = bad(10, SkipReason::gradient_spike, 1);
+  steep.norm = 7.25;
+  const GuardDecision of_gradients = guard.judge(steep);
+  CHECK(of_gradients.what == What::stop);
+  CHECK(of_gradients.reason == "gradient_spike");
+  CHECK_FALSE(of_gradients.nonfinite);
+  CHECK(of_gradients.text.find("the gradients' norm jumped to 7.25, more than 6") != std::string::npos);
 }
 
 TEST_CASE("going back is bounded, skips all that came after the checkpoint, and survives a resume") {

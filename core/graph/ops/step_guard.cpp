@@ -21,7 +21,7 @@ TensorId guard_in_a_row(Program& program) {
   return program.persistent(kGuardInARow, kCounter, Role::optimizer, {});
 }
 TensorId guard_window(Program& program, const SpikeLimit& limit) {
-  return program.persistent(kGuardWindow, {{limit.window}, DType::f32}, Role::optimizer, {});
+  return program.persistent(kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
 }
 TensorId guard_accepted(Program& program) {
   return program.persistent(kGuardAccepted, kCounter, Role::optimizer, {});
@@ -40,15 +40,17 @@ std::string StepGuard::attributes() const {
 
 std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs.size() == kInputs, "takes a loss, what was found, and what guards keep");
-  expect(inputs[kLoss] == kScalar && absent_or(inputs[kFound], kScalar), "needs numbers of one element");
+  expect(inputs[kLoss] == kScalar && absent_or(inputs[kFound], kScalar) && absent_or(inputs[kNorm], kScalar),
+         "needs numbers of one element");
   const TensorSpec& pairs = inputs[kSkipSteps];
   expect(pairs.shape.empty() || (pairs.dtype == DType::i32 && pairs.shape.size() == 1 &&
                                  pairs.shape[0] % 2 == 0 && !inputs[kSteps].shape.empty()),
          "needs pairs of steps, and the steps so far");
   const TensorSpec& window = inputs[kWindow];
-  expect(window.shape.empty() || (window.dtype == DType::f32 && window.shape.size() == 1 && sigmas > 0 &&
-                                  !inputs[kAccepted].shape.empty()),
-         "needs a window of losses, their number, and a limit");
+  expect(window.shape.empty() ||
+             (window.dtype == DType::f32 && window.shape.size() == 2 && window.shape[0] == 2 && sigmas > 0 &&
+              !inputs[kNorm].shape.empty() && !inputs[kAccepted].shape.empty()),
+         "needs a window of losses and norms, their number, a norm and a limit");
   for (const size_t i : {size_t{kSteps}, size_t{kAccepted}, size_t{kSkipped}, size_t{kInARow}}) {
     expect(absent_or(inputs[i], kCounter), "needs counters");
   }

@@ -10,24 +10,32 @@
 namespace trainer {
 
 /// Why a step changes nothing: it was on the list of such steps; its loss or a gradient is not finite; its
-/// loss lies far above those before. Programs put the number out, so it stays what it is.
-enum class SkipReason : int32_t { none = 0, told = 1, loss = 2, gradients = 3, spike = 4 };
+/// loss, or the 2-norm of all its gradients, lies far above those before. Programs put the number out, so it
+/// stays what it is.
+enum class SkipReason : int32_t {
+  none = 0,
+  told = 1,
+  loss = 2,
+  gradients = 3,
+  spike = 4,
+  gradient_spike = 5
+};
 
-/// A loss is a spike where it lies more than `sigmas` standard deviations above the mean of the last `window`
-/// losses of steps that were not skipped. Before half of them are there, none is.
+/// A number is a spike where it lies more than `sigmas` standard deviations above the mean of those of the
+/// last `window` steps that were not skipped. Before half of them are there, none is.
 struct SpikeLimit {
   double sigmas = 6;
   int64_t window = 128;
 
   static TRAINER_HD int64_t fewest(int64_t window) { return window / 2 > 2 ? window / 2 : 2; }
 
-  /// `squares` is the sum of the squared distances of `count` losses from their mean. A deviation counts as
-  /// no smaller than what rounding to f32 leaves of equal losses.
-  static TRAINER_HD bool is_spike(double sigmas, double loss, double mean, double squares, int64_t count) {
+  /// `squares` is the sum of the squared distances of `count` numbers from their mean. A deviation counts as
+  /// no smaller than what rounding to f32 leaves of equal numbers.
+  static TRAINER_HD bool is_spike(double sigmas, double value, double mean, double squares, int64_t count) {
     constexpr double kRounding = 1e-6;
     const double least = kRounding * (mean < 0 ? -mean : mean);
     const double deviation = math::sqrt(squares / static_cast<double>(count - 1));
-    return loss - mean > sigmas * (deviation > least ? deviation : least);
+    return value - mean > sigmas * (deviation > least ? deviation : least);
   }
 };
 
@@ -41,8 +49,8 @@ struct StepGuards {
 };
 
 /// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that
-/// were not told, i32 (1); the last losses f32 (window) and how many losses there have been i32 (1); the
-/// pairs of steps to skip, i32. They are no weights, and are not averaged.
+/// were not told, i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have
+/// been i32 (1); the pairs of steps to skip, i32. They are no weights, and are not averaged.
 TensorId guard_skipped(Program& program);
 TensorId guard_in_a_row(Program& program);
 TensorId guard_window(Program& program, const SpikeLimit& limit);
@@ -58,13 +66,24 @@ constexpr const char* kGuardSkipSteps = "guard.skip_steps";
 constexpr const char* kStepLoss = "guard.loss";
 
 /// Decides whether a step changes anything. Inputs: loss (1), found (1) (not 0: a gradient is not finite),
-/// steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses (window), losses so far,
-/// skipped steps and skipped steps in a row i32 (1); all but the loss may be absent. Outputs: skip (1), held
-/// (1) (skip, but for gradients that a smaller scale of the loss would mend), SkipReason i32 (1), and the
-/// last four inputs after this step.
+/// norm of the gradients (1), steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses
+/// and norms (2, window), how many there have been, skipped steps and skipped steps in a row i32 (1); all but
+/// the loss may be absent. Outputs: skip (1), held (1) (skip, but for gradients that a smaller scale of the
+/// loss would mend), SkipReason i32 (1), and the last four inputs after this step.
 class StepGuard final : public Operation {
  public:
-  enum Input : size_t { kLoss, kFound, kSteps, kSkipSteps, kWindow, kAccepted, kSkipped, kInARow, kInputs };
+  enum Input : size_t {
+    kLoss,
+    kFound,
+    kNorm,
+    kSteps,
+    kSkipSteps,
+    kWindow,
+    kAccepted,
+    kSkipped,
+    kInARow,
+    kInputs
+  };
   enum Output : size_t { kSkip, kHeld, kReason, kFirstState };
   static constexpr size_t kStates = 4;  ///< from kWindow on, and from kFirstState on
 
@@ -81,6 +100,12 @@ class StepGuard final : public Operation {
   const bool scaled;
 };
 
+/// What a StepGuard sees of a step.
+struct StepFacts {
+  bool told = false, finite_loss = true, found = false;
+  bool loss_jumps = false, norm_jumps = false;
+};
+
 /// What a StepGuard says of a step, and how its counters go on.
 struct StepVerdict {
   SkipReason reason = SkipReason::none;
@@ -95,12 +120,14 @@ struct StepVerdict {
     return before + 1;
   }
 
-  static TRAINER_HD StepVerdict of(bool told, bool finite_loss, bool found, bool spike, bool scaled) {
-    if (told) return {SkipReason::told, true};
-    if (!finite_loss) return {SkipReason::loss, true};
-    if (found && !scaled) return {SkipReason::gradients, true};
-    if (spike) return {SkipReason::spike, true};
-    return {SkipReason::none, found};
+  static TRAINER_HD StepVerdict of(const StepFacts& step, bool scaled) {
+    if (step.told) return {SkipReason::told, true};
+    if (!step.finite_loss) return {SkipReason::loss, true};
+    if (step.found && !scaled) return {SkipReason::gradients, true};
+    if (step.loss_jumps) return {SkipReason::spike, true};
+    if (step.found) return {SkipReason::none, true};
+    if (step.norm_jumps) return {SkipReason::gradient_spike, true};
+    return {SkipReason::none, false};
   }
 };
 
