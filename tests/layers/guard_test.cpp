@@ -166,7 +166,7 @@ StepGuards guards(const std::vector<float>& told = {}) {
 
 TEST_CASE("a run that meets NaN or a spike ends with the bits of one that is told to skip these steps") {
   static constexpr int kSteps = 13, kNanAt = 3, kSpikeAt = 9, kSteepAt = 11;
-  const std::vector<float> all = {kNanAt, kNanAt, kSpikeAt, kSpikeAt, kSteepAt, kSteepAt};
+  static const std::vector<float> all = {kNanAt, kNanAt, kSpikeAt, kSpikeAt, kSteepAt, kSteepAt};
   for_each_run([](Backend& backend, const Form& form) {
     Run met(backend, form, guards()), told(backend, form, guards(all)), clean(backend, form, guards(all));
     for (int step = 1; step <= kSteps; ++step) {

@@ -82,8 +82,9 @@ Curve train(const Training& training, size_t steps, int threads) {
   return curve;
 }
 
-/// Each loss lies as near to PyTorch's as its own do with other threads and layouts, or within 1e-4. So do
-/// the logits of two samples in evaluation, by their norm.
+/// Each loss lies as near to PyTorch's as its own with other threads and layouts have lain so far, or within
+/// 1e-4: once rounding has driven curves apart they cross again, which brings none nearer. So do the logits
+/// of two samples in evaluation, by their norm.
 void check_curve(const Training& training, const std::vector<int>& thread_counts = {1, 2}) {
   const Fixture fixture("curves");
   const std::string& name = training.name;
@@ -97,9 +98,11 @@ void check_curve(const Training& training, const std::vector<int>& thread_counts
     curve.logits.resize(logits.size());
     CHECK(relative_error(curve.logits, logits) <
           std::max(1e-4, 3 * fixture.doubles(name + "/logits_spread")[0]));
+    double bound = 1e-4;
     for (size_t step = 0; step < expected.size(); ++step) {
       INFO(name << ", step " << step << ", " << threads << " threads");
-      CHECK(std::abs(curve.losses[step] - expected[step]) < std::max(1e-4, 3 * spread[step]));
+      bound = std::max(bound, 3 * spread[step]);
+      CHECK(std::abs(curve.losses[step] - expected[step]) < bound);
     }
   }
 }
@@ -134,7 +137,7 @@ TEST_CASE("ResNet-18 trains as in PyTorch") {
 
 TEST_CASE("MobileNetV2 without dropout trains as in PyTorch") {
   const std::vector<std::string> overrides = {"input=[3, 64, 64]", "layers[19].dropout.p=0"};
-  check_curve({"mobilenet_v2", network_file("configs/models/mobilenet_v2.yaml", overrides), 8, 0.01f}, {2});
+  check_curve({"mobilenet_v2", network_file("configs/models/mobilenet_v2.yaml", overrides), 32, 0.01f}, {2});
 }
 
 TEST_CASE("the small U-Net trains as in PyTorch") {

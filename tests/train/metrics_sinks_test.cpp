@@ -30,14 +30,15 @@ MetricsRecord validation(int64_t step) {
 std::string short_table(const ScratchDirectory& scratch) {
   std::string text = contents(scratch / "metrics.csv");
   const std::string all =
-      "lr,samples_per_s,data_wait_ms,forward_ms,backward_ms,update_ms,memory_bytes,loss_scale,skipped,event,"
+      "lr,grad_norm,samples_per_s,data_wait_ms,forward_ms,backward_ms,update_ms,memory_bytes,loss_scale,"
+      "skipped,event,"
       "reason,"
       "in_a_row,time";
   const auto replace = [&](const std::string& from, const std::string& to) {
     for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
   };
   replace(all, "lr,…,time");
-  replace(",,,,,,,,,,,,1000000000", ",…,1000000000");
+  replace(",,,,,,,,,,,,,1000000000", ",…,1000000000");
   return text;
 }
 

@@ -230,10 +230,13 @@ TEST_CASE("a time limit is the recipe's, else Slurm's, else none") {
 }
 
 TEST_CASE("a time limit keeps room for a step as long as the longest so far") {
-  FakeSlurm slurm("echo 0:04");
+  FakeSlurm slurm("echo 0:08");
   TimeLimit limit(std::nullopt, slurm.log);
-  ::usleep(1'900'000);
-  CHECK_FALSE(limit.reason(0).empty());  // less than half has passed, but as much again would be too much
+  ::usleep(1'000'000);  // what passes before the first step is none
+  CHECK(limit.reason(0).empty());
+  ::usleep(3'300'000);
+  CHECK_FALSE(
+      limit.reason(0).empty());  // little more than half has passed, but as much again would be too much
 }
 
 }  // namespace trainer
