@@ -17,8 +17,9 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// Damerau-Levenshtein distance (optimal string alignment), blind to case.
-size_t distance(const std::string& a, const std::string& b) {
+/// Damerau-Levenshtein distance (optimal string alignment), blind to case; any number from `enough` on where
+/// it is no less than that.
+size_t distance(const std::string& a, const std::string& b, size_t enough) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j * kEdit;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -32,6 +33,8 @@ size_t distance(const std::string& a, const std::string& b) {
           i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
       if (swapped) row[j] = std::min(row[j], before[j - 2] + kEdit);
     }
+    // Whatever comes follows from these two rows.
+    if (std::min(*std::ranges::min_element(row), *std::ranges::min_element(above)) >= enough) return enough;
   }
   return row[b.size()];
 }
@@ -47,7 +50,7 @@ std::optional<std::string> nearest(const std::string& name, const std::vector<st
     const size_t longer = std::max(name.size(), candidate.size());
     const size_t shorter = std::min(name.size(), candidate.size());
     if (name.empty() || longer - shorter > edits) continue;
-    const size_t cost = distance(name, candidate);
+    const size_t cost = distance(name, candidate, best_cost);
     if (cost < best_cost) best = candidate, best_cost = cost;
   }
   return best;
