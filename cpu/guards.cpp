@@ -55,8 +55,9 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
     const int32_t accepted = count_or_0(in[StepGuard::kAccepted]);
     if (window != nullptr) {
       const auto* losses = at<const float>(window);
-      step.loss_jumps = is_spike(op.sigmas, loss, losses, size, accepted);
-      step.norm_jumps = !std::isfinite(norm) || is_spike(op.sigmas, norm, losses + size, size, accepted);
+      step.loss_jumps = op.loss_sigmas > 0 && is_spike(op.loss_sigmas, loss, losses, size, accepted);
+      step.norm_jumps = op.norm_sigmas > 0 && (!std::isfinite(norm) ||
+                                               is_spike(op.norm_sigmas, norm, losses + size, size, accepted));
     }
     const StepVerdict verdict = StepVerdict::of(step, op.scaled);
     const int32_t skipped = verdict.skipped(count_or_0(in[StepGuard::kSkipped])),

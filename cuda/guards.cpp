@@ -14,31 +14,34 @@ Choice select_guard(const Device&, const OpContext& context, const OpenLayouts&)
 std::unique_ptr<Kernel> compile_guard(const Device& device, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const StepGuard&>(context.op);
-  return kernel(context,
-                [sigmas = op.sigmas, scaled = op.scaled, i = slots.inputs, o = slots.outputs,
-                 pairs = numel(context.inputs[StepGuard::kSkipSteps].shape),
-                 window = numel(context.inputs[StepGuard::kWindow].shape) / 2, stream = device.stream.get()] {
-                  const GuardInputs in{.loss = at<const float>(i[StepGuard::kLoss]),
-                                       .found = optional_at<const float>(i[StepGuard::kFound]),
-                                       .norm = optional_at<const float>(i[StepGuard::kNorm]),
-                                       .steps = optional_at<const int32_t>(i[StepGuard::kSteps]),
-                                       .pairs = optional_at<const int32_t>(i[StepGuard::kSkipSteps]),
-                                       .window = optional_at<const float>(i[StepGuard::kWindow]),
-                                       .accepted = optional_at<const int32_t>(i[StepGuard::kAccepted]),
-                                       .skipped = optional_at<const int32_t>(i[StepGuard::kSkipped]),
-                                       .in_a_row = optional_at<const int32_t>(i[StepGuard::kInARow]),
-                                       .pair_numbers = pairs,
-                                       .window_size = window};
-                  constexpr size_t kFirst = StepGuard::kFirstState;
-                  const GuardOutputs out{.skip = optional_at<float>(o[StepGuard::kSkip]),
-                                         .held = optional_at<float>(o[StepGuard::kHeld]),
-                                         .reason = optional_at<int32_t>(o[StepGuard::kReason]),
-                                         .window = optional_at<float>(o[kFirst]),
-                                         .accepted = optional_at<int32_t>(o[kFirst + 1]),
-                                         .skipped = optional_at<int32_t>(o[kFirst + 2]),
-                                         .in_a_row = optional_at<int32_t>(o[kFirst + 3])};
-                  return launch_step_guard(sigmas, scaled, in, out, stream);
-                });
+  return kernel(
+      context,
+      [loss_sigmas = op.loss_sigmas, norm_sigmas = op.norm_sigmas, scaled = op.scaled, i = slots.inputs,
+       o = slots.outputs, pairs = numel(context.inputs[StepGuard::kSkipSteps].shape),
+       window = numel(context.inputs[StepGuard::kWindow].shape) / 2, stream = device.stream.get()] {
+        const GuardInputs in{.loss = at<const float>(i[StepGuard::kLoss]),
+                             .found = optional_at<const float>(i[StepGuard::kFound]),
+                             .norm = optional_at<const float>(i[StepGuard::kNorm]),
+                             .steps = optional_at<const int32_t>(i[StepGuard::kSteps]),
+                             .pairs = optional_at<const int32_t>(i[StepGuard::kSkipSteps]),
+                             .window = optional_at<const float>(i[StepGuard::kWindow]),
+                             .accepted = optional_at<const int32_t>(i[StepGuard::kAccepted]),
+                             .skipped = optional_at<const int32_t>(i[StepGuard::kSkipped]),
+                             .in_a_row = optional_at<const int32_t>(i[StepGuard::kInARow]),
+                             .pair_numbers = pairs,
+                             .window_size = window,
+                             .loss_sigmas = loss_sigmas,
+                             .norm_sigmas = norm_sigmas};
+        constexpr size_t kFirst = StepGuard::kFirstState;
+        const GuardOutputs out{.skip = optional_at<float>(o[StepGuard::kSkip]),
+                               .held = optional_at<float>(o[StepGuard::kHeld]),
+                               .reason = optional_at<int32_t>(o[StepGuard::kReason]),
+                               .window = optional_at<float>(o[kFirst]),
+                               .accepted = optional_at<int32_t>(o[kFirst + 1]),
+                               .skipped = optional_at<int32_t>(o[kFirst + 2]),
+                               .in_a_row = optional_at<int32_t>(o[kFirst + 3])};
+        return launch_step_guard(scaled, in, out, stream);
+      });
 }
 
 Choice select_keep(const Device&, const OpContext& context, const OpenLayouts& inputs) {

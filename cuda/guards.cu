@@ -35,15 +35,16 @@ __device__ inline bool is_spike(double sigmas, float value, const float* window,
 }
 
 /// One warp.
-__global__ void __launch_bounds__(kWarp)
-    guard_step(double sigmas, bool scaled, GuardInputs in, GuardOutputs out) {
+__global__ void __launch_bounds__(kWarp) guard_step(bool scaled, GuardInputs in, GuardOutputs out) {
   const float loss = *in.loss;
   const float norm = in.norm == nullptr ? 0 : *in.norm;
   StepFacts step{.told = is_told(in), .finite_loss = loss - loss == 0};
   step.found = in.found != nullptr && *in.found != 0;
   if (in.window != nullptr) {
-    step.loss_jumps = is_spike(sigmas, loss, in.window, in);
-    step.norm_jumps = is_spike(sigmas, norm, in.window + in.window_size, in) || norm - norm != 0;
+    if (in.loss_sigmas > 0) step.loss_jumps = is_spike(in.loss_sigmas, loss, in.window, in);
+    if (in.norm_sigmas > 0) {
+      step.norm_jumps = is_spike(in.norm_sigmas, norm, in.window + in.window_size, in) || norm - norm != 0;
+    }
   }
   const StepVerdict verdict = StepVerdict::of(step, scaled);
   const int32_t accepted = value_or_0(in.accepted), skipped = verdict.skipped(value_or_0(in.skipped)),
@@ -81,9 +82,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t launch_step_guard(double sigmas, bool scaled, const GuardInputs& in, const GuardOutputs& out,
+cudaError_t launch_step_guard(bool scaled, const GuardInputs& in, const GuardOutputs& out,
                               cudaStream_t stream) {
-  return launch(guard_step, dim3(1), dim3(kWarp), stream, sigmas, scaled, in, out);
+  return launch(guard_step, dim3(1), dim3(kWarp), stream, scaled, in, out);
 }
 
 cudaError_t launch_keep(const float* old, const float* fresh, const float* skip, float* y, int64_t count,

@@ -16,6 +16,7 @@ struct GuardInputs {
   const float* window;
   const int32_t *accepted, *skipped, *in_a_row;
   int64_t pair_numbers, window_size;  ///< the window has so many losses, then as many norms
+  double loss_sigmas, norm_sigmas;    ///< 0: is not watched
 };
 /// What it writes; each may be nullptr, and the last four the memory of what was read.
 struct GuardOutputs {
@@ -24,7 +25,7 @@ struct GuardOutputs {
   float* window;
   int32_t *accepted, *skipped, *in_a_row;
 };
-cudaError_t launch_step_guard(double sigmas, bool scaled, const GuardInputs& in, const GuardOutputs& out,
+cudaError_t launch_step_guard(bool scaled, const GuardInputs& in, const GuardOutputs& out,
                               cudaStream_t stream);
 
 /// y = fresh, or old where *skip is not 0; all f32, y may be either.

@@ -84,14 +84,16 @@ void require_whole(const Recipe& recipe, const Start& start) {
                   checkpoint_root(recipe.output_directory()).string(), fmt::join(start.unusable, "\n  ")));
 }
 
-bool has_other_guards(const Recipe& recipe, const Start& start) {
-  if (!start.from) return false;
+Guards guards_of(const Recipe& recipe, const Start& start) {
+  if (!start.from) return Guards::same;
   const auto all = differences(start.from->state.mathematics, recipe.identity().mathematics);
-  return std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
+  const bool differ =
+      std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
+  return differ ? Guards::other : Guards::same;
 }
 
 void require_rollbacks(const Recipe& recipe, const Start& start) {
-  if (!has_other_guards(recipe, start) || start.from->state.loop.guard.rollbacks == 0) return;
+  if (guards_of(recipe, start) == Guards::same || start.from->state.loop.guard.rollbacks == 0) return;
   fail_at(
       recipe.origin_of("guards"),
       fmt::format("guards may not change any more: {} is of a run that has gone back to a checkpoint, and "

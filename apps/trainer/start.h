@@ -7,6 +7,7 @@
 
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
+#include "core/train/checkpoint_files.h"
 #include "core/train/resume.h"
 
 namespace trainer {
@@ -32,8 +33,8 @@ Start choose_start(const Recipe& recipe);
 /// again and write over what may still be saved of them.
 void require_whole(const Recipe& recipe, const Start& start);
 
-/// Whether the checkpoint is of a run with other guards.
-bool has_other_guards(const Recipe& recipe, const Start& start);
+/// Whether the checkpoint, if any, is of a run with the same guards.
+Guards guards_of(const Recipe& recipe, const Start& start);
 
 /// Throws Error (exit 78) where guards differ from those of a run that has gone back to a checkpoint: the
 /// steps that it skips since then would be done.

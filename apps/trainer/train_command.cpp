@@ -96,8 +96,7 @@ Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
 void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start, Log& log) {
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (start.from) {
-    load_checkpoint(executable, start.from->checkpoint,
-                    has_other_guards(recipe, start) ? Guards::other : Guards::same);
+    load_checkpoint(executable, start.from->checkpoint, guards_of(recipe, start));
     return;
   }
   load_initial_weights(recipe, executable, log);
@@ -140,7 +139,8 @@ void finish(const Session& run, const Executable& executable, const TrainingLoop
 int conclude(const Session& run, const Executable& executable, TrainingLoop& loop, UnreadableList& unreadable,
              StatusKeeper& status) try {
   status.running(run.start.step());
-  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
+  const std::string stopped_for =
+      loop.run(run.start.from ? run.start.from->state.loop : LoopState{}, guards_of(run.recipe, run.start));
   const LoopResult result = loop.result();
   if (stopped_for.empty()) {
     finish(run, executable, loop, result, unreadable);

@@ -101,8 +101,9 @@ class Executable {
   NodeObserver observer_;
 };
 
-/// Gives every persistent tensor its first value: parameters from (seed, name, element), others as they
-/// state.
+/// The first value of a persistent tensor: a parameter's from (seed, name, element), others as they state.
+std::vector<float> initial_values(const Tensor& tensor, uint64_t seed);
+/// Gives every persistent tensor its first value.
 void initialize(Executable& executable, uint64_t seed);
 
 }  // namespace trainer

@@ -38,6 +38,8 @@ std::vector<float> normal_values(size_t count, uint64_t key, double mean, double
   return values;
 }
 
+}  // namespace
+
 std::vector<float> initial_values(const Tensor& tensor, uint64_t seed) {
   const auto count = static_cast<size_t>(numel(tensor.spec.shape));
   const uint64_t key = random_key(seed, tensor.name);
@@ -54,8 +56,6 @@ std::vector<float> initial_values(const Tensor& tensor, uint64_t seed) {
   }
   return {};
 }
-
-}  // namespace
 
 void initialize(Executable& executable, uint64_t seed) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;

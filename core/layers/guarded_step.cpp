@@ -25,7 +25,7 @@ GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched
   Entry& entry = build.entry();
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
   in[StepGuard::kLoss] = loss_of(program, entry);
-  if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, scaled)};
+  if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, 0.0, scaled)};
   in[StepGuard::kFound] = watched.found;
   in[StepGuard::kSteps] = step_counter(program);
   if (!guards.skip_steps.empty()) in[StepGuard::kSkipSteps] = guard_skip_steps(program, guards);
@@ -36,8 +36,9 @@ GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched
   }
   in[StepGuard::kSkipped] = guard_skipped(program);
   in[StepGuard::kInARow] = guard_in_a_row(program);
-  const double sigmas = guards.spike ? guards.spike->sigmas : 0.0;
-  const auto out = build.emit_all(std::make_shared<StepGuard>(sigmas, scaled), in);
+  const SpikeLimit limit = guards.spike.value_or(SpikeLimit{.loss_sigmas = 0, .norm_sigmas = 0});
+  const auto out =
+      build.emit_all(std::make_shared<StepGuard>(limit.loss_sigmas, limit.norm_sigmas, scaled), in);
   for (size_t s = 0; s < StepGuard::kStates; ++s) {
     const TensorId state = in[StepGuard::kWindow + s];
     if (state != kNone) build.assign(state, out[StepGuard::kFirstState + s]);

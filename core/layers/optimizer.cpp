@@ -111,8 +111,8 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
   std::vector<TensorId> read = {scale_of_loss(build.program())};
   for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
   auto limit = clip_value ? std::nullopt : clip_norm;
-  // The norm is wanted, whatever it is.
-  if (guards.spike && !limit) limit = std::numeric_limits<double>::infinity();
+  const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
+  if (watches_norm && !limit) limit = std::numeric_limits<double>::infinity();
   const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
   if (limit) entry.outputs.push_back({"grad_norm", found[2]});
   const bool guarded = guards.counts || guards.loss;

@@ -27,8 +27,8 @@ class Optimizer : public Component {
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
-  /// "counter.step" up. Outputs "lr" and, when clipping by norm or guarding against spikes, "grad_norm", of
-  /// the gradients as the first of these finds them. In a program that scales its loss,
+  /// "counter.step" up. Outputs "lr" and, when clipping by norm or watching the norm for spikes, "grad_norm":
+  /// as it is before the first of these changes anything. In a program that scales its loss,
   /// gradients are unscaled, a step whose gradients are not finite changes nothing but "counter.step" and the
   /// scale, and "loss_scale" (of the next step) and "skipped" (steps so far) are outputs. With guards a step
   /// that they refuse changes nothing but "counter.step" and their own counters, which are outputs too.

@@ -24,7 +24,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   settings.scales_loss = scales_loss(training.parsed_precision());
-  settings.knows_norm = recipe.optimizer->clip_norm || recipe.guards.spike != "none";
+  settings.knows_norm = recipe.optimizer->clip_norm || recipe.guards.gradient_spike != "none";
   settings.guard = recipe.guards.settings(settings.scales_loss);
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;

@@ -38,8 +38,9 @@ void RunSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields
       .add("max_wall_time", &max_wall_time,
-           "save and exit with 75 before this has passed; default: the time that a Slurm job has left, or no "
-           "limit")
+           "save and exit with 75 before this has passed, or without saving where it passes before training "
+           "goes "
+           "on; default: the time that a Slurm job has left, or no limit")
       .at_least(1)
       .keeps_mathematics();
   fields
@@ -134,10 +135,13 @@ void GuardSection::declare(Fields& fields) {
            "the run goes on; rollback: as skip, and after max_skips in a row back to the last checkpoint")
       .one_of({"stop", "skip", "rollback"});
   fields
-      .add("spike", &spike,
-           "the same after a step whose loss or joint norm of all gradients lies far above those before; "
-           "none: "
-           "such a step is like any other")
+      .add(
+          "spike", &spike,
+          "the same after a step whose loss lies far above those before; none: such a step is like any other")
+      .one_of({"none", "skip", "rollback", "stop"});
+  fields
+      .add("gradient_spike", &gradient_spike,
+           "the same for the joint 2-norm of all gradients, before anything is clipped")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("spike_sigmas", &spike_sigmas,
@@ -166,10 +170,15 @@ void GuardSection::declare(Fields& fields) {
 
 StepGuards GuardSection::step_guards(bool scales_loss) const {
   StepGuards guards;
-  guards.counts = nonfinite != "stop" || spike != "none" || !skip_steps.empty();
+  const bool watches_spikes = spike != "none" || gradient_spike != "none";
+  guards.counts = nonfinite != "stop" || watches_spikes || !skip_steps.empty();
   guards.loss = guards.counts || !scales_loss;  // a scaled loss has its own way to skip
-  if (spike != "none") guards.spike = SpikeLimit{.sigmas = spike_sigmas, .window = spike_window};
-  const bool rolls_back = nonfinite == "rollback" || spike == "rollback";
+  if (watches_spikes) {
+    guards.spike = SpikeLimit{.loss_sigmas = spike != "none" ? spike_sigmas : 0,
+                              .norm_sigmas = gradient_spike != "none" ? spike_sigmas : 0,
+                              .window = spike_window};
+  }
+  const bool rolls_back = nonfinite == "rollback" || spike == "rollback" || gradient_spike == "rollback";
   guards.skip_steps = skip_table(skip_steps, rolls_back ? max_rollbacks : 0);
   return guards;
 }
@@ -177,6 +186,7 @@ StepGuards GuardSection::step_guards(bool scales_loss) const {
 GuardSettings GuardSection::settings(bool scales_loss) const {
   return {.nonfinite = action_named(nonfinite),
           .spike = action_named(spike),
+          .gradient_spike = action_named(gradient_spike),
           .sigmas = spike_sigmas,
           .counts = step_guards(scales_loss).counts,
           .scales_loss = scales_loss,

@@ -79,7 +79,7 @@ struct TrainingSection {
 };
 
 struct GuardSection {
-  std::string nonfinite = "stop", spike = "none";
+  std::string nonfinite = "stop", spike = "none", gradient_spike = "none";
   double spike_sigmas = 6;
   int64_t spike_window = 128, max_skips = 10, max_rollbacks = 3;
   std::vector<int64_t> skip_steps;

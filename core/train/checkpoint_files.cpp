@@ -71,11 +71,20 @@ bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
 
+constexpr auto kOfGuards = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
+
 /// Whether a tensor of this name need not fit, since it is of guards that are others now.
 bool may_differ(const std::string& name, const char* file, Guards guards) {
-  const auto names = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
   return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
-         std::ranges::find(names, std::string_view(name)) != names.end();
+         std::ranges::find(kOfGuards, std::string_view(name)) != kOfGuards.end();
+}
+
+void begin_guards_anew(Executable& executable) {
+  for (const char* name : kOfGuards) {
+    const TensorId id = executable.tensor(name);
+    if (id != kNone)
+      executable.write(id, initial_values(executable.plan().tensors[static_cast<size_t>(id)], 0));
+  }
 }
 
 void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::filesystem::path& path,
@@ -133,6 +142,7 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
 
 /// What a checkpoint leaves out keeps its value.
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
+  if (guards == Guards::other) begin_guards_anew(executable);
   StateImage image(executable,
                    executable.backend().works_later() ? StateImage::Memory::own : StateImage::Memory::shared);
   image.take();

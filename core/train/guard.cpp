@@ -20,6 +20,9 @@ using What = GuardDecision::What;
 /// So many steps in a row that overflow at the smallest scale of the loss have another cause than the scale.
 constexpr int64_t kMostAtSmallest = 20;
 constexpr const char* kAdvice = "lower optimizer.lr, lengthen lr_scheduler.warmup or set optimizer.clip_norm";
+/// Norms are watched before anything is clipped.
+constexpr const char* kNormAdvice =
+    "lower optimizer.lr, lengthen lr_scheduler.warmup or raise guards.spike_sigmas";
 
 std::string name_of(SkipReason reason) {
   switch (reason) {
@@ -82,7 +85,7 @@ GuardDecision Guard::judge(const StepOutcome& step) {
     case SkipReason::spike:
     case SkipReason::gradient_spike: {
       const bool is_loss = step.reason == SkipReason::spike;
-      return after_skip(step, settings_.spike,
+      return after_skip(step, is_loss ? settings_.spike : settings_.gradient_spike,
                         fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above those "
                                     "before,",
                                     is_loss ? "loss" : "gradients' norm", is_loss ? step.loss : step.norm,
@@ -102,10 +105,11 @@ GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const st
   GuardDecision decision{.reason = nonfinite ? "loss" : "spike", .nonfinite = nonfinite};
   if (step.reason != SkipReason::none) decision.reason = name_of(step.reason);
   const std::string found = fmt::format("{} at step {}", why, step.step);
+  const char* advice = step.reason == SkipReason::gradient_spike ? kNormAdvice : kAdvice;
   if (action == Action::stop) {
     decision.what = What::stop;
     decision.event = "stop";
-    decision.text = fmt::format("{}; {}", found, kAdvice);
+    decision.text = fmt::format("{}; {}", found, advice);
   } else if (step.in_a_row <= settings_.max_skips) {
     decision.event = "skip";
     decision.text = fmt::format("{}; the step was skipped, {} in a row", found, step.in_a_row);
@@ -126,7 +130,7 @@ GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const st
         found, step.in_a_row - 1, settings_.max_skips,
         action == Action::roll_back ? fmt::format(", and the run has gone back {} times", state_.rollbacks)
                                     : "",
-        kAdvice);
+        advice);
   }
   return decision;
 }

@@ -14,7 +14,7 @@ class Executable;
 /// What a run does about steps whose numbers went wrong.
 struct GuardSettings {
   enum class Action { none, skip, roll_back, stop };
-  Action nonfinite = Action::stop, spike = Action::none;
+  Action nonfinite = Action::stop, spike = Action::none, gradient_spike = Action::none;
   double sigmas = 0;
   bool counts = false;       ///< the program has the guard's outputs: steps that went wrong changed nothing
   bool scales_loss = false;  ///< it has those of loss scaling, which skips steps by itself

@@ -23,7 +23,8 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.averages);
 }
 
-std::string TrainingLoop::run(const LoopState& state) {
+std::string TrainingLoop::run(const LoopState& state, Guards guards) {
+  start_ = {.step = state.step, .guards = guards};
   recorder_.start(state);
   guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
@@ -119,7 +120,7 @@ StepOutcome TrainingLoop::outcome_of(const StepResult& result) const {
   StepOutcome outcome{.step = result.step, .loss = result.loss};
   if (settings_.guard.counts) {
     outcome.reason = static_cast<SkipReason>(runner_.value("guard_reason"));
-    if (settings_.guard.spike != GuardSettings::Action::none) outcome.norm = runner_.value("grad_norm");
+    if (settings_.knows_norm) outcome.norm = runner_.value("grad_norm");
     outcome.in_a_row = static_cast<int64_t>(runner_.value("guard_in_a_row"));
   }
   if (settings_.scales_loss) {
@@ -152,7 +153,8 @@ void TrainingLoop::roll_back() {
   const auto warn = [this](const std::string& note) { out_.log.warn(note); };
   const std::optional<ResumePoint> point = checkpoints_->newest(warn);
   if (!point) throw Error(ExitCode::internal, going_back_->text + "; but there is none to go back to");
-  load_checkpoint(executable_, point->checkpoint);
+  const bool is_from_before = point->state.loop.step <= start_.step;
+  load_checkpoint(executable_, point->checkpoint, is_from_before ? start_.guards : Guards::same);
   const LoopState& there = point->state.loop;
   skip_steps(executable_, guard_.rolled_back(there.step, there.guard));
   runner_.start_at(there.step + 1);

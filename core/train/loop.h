@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/train/checkpoint_files.h"
 #include "core/train/checkpoints.h"
 #include "core/train/evaluation.h"
 #include "core/train/guard.h"
@@ -27,9 +28,9 @@ class TrainingLoop {
       LoopOutput output, Checkpoints* checkpoints = nullptr,
       StopReason stop_reason = [] { return std::string(); });
 
-  /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" where all steps are
-  /// done. Either way what it has come to is saved.
-  std::string run(const LoopState& state);
+  /// Goes on from `state`, whose tensors the executable has; `guards` are those that it was saved with.
+  /// Returns why it stopped: "" where all steps are done. Either way what it has come to is saved.
+  std::string run(const LoopState& state, Guards guards = Guards::same);
 
   const LoopState& state() const { return recorder_.state(); }
   LoopResult result() { return recorder_.finish(); }
@@ -56,8 +57,13 @@ class TrainingLoop {
   Checkpoints* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;
-  bool following_ = false;                   ///< this step goes into the trace
-  bool searched_ = false;                    ///< for a value that is not finite
+  bool following_ = false;  ///< this step goes into the trace
+  bool searched_ = false;   ///< for a value that is not finite
+  /// What run() went on from; its checkpoint may be gone back to.
+  struct {
+    int64_t step = 0;
+    Guards guards = Guards::same;
+  } start_;
   std::optional<GuardDecision> going_back_;  ///< the guard said so, and it is still to be done
 };
 

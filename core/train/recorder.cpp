@@ -139,6 +139,7 @@ void Recorder::add_decision(const GuardDecision& decision, const StepOutcome& st
   if (decision.event.empty()) return;
   MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "guard"};
   record.loss = step.loss;
+  if (step.reason == SkipReason::gradient_spike) record.grad_norm = step.norm;
   record.skipped = state_.step - state_.updates;
   record.event = decision.event;
   record.reason = decision.reason;

@@ -54,7 +54,9 @@ void give_up(int /*number*/) {
       received != 0 ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
       : is_looping
           ? "\nthe time for this run is over: the last checkpoint stands; start the same command again\n"
-          : "\nthe time for this run is over before training went on: it needs more, or a faster start\n";
+          : "\nthe time for this run is over before training went on: give it more (run.max_wall_time, or "
+            "the "
+            "job's limit)\n";
   leave(text, static_cast<int>(ExitCode::requeue));
 }
 

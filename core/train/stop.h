@@ -7,13 +7,13 @@
 
 namespace trainer {
 
-/// What asks the run to end: the time it has, and signals: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is
-/// gone) unless that is ignored. Until watch_loop() nothing can be lost, and they end the process at once
-/// with exit code 75. From then on they are noted, to be asked for between steps; where the process has not
-/// ended when the grace period is over, it does so with 75: its last checkpoint stands. A second INT ends it
-/// at once with 130. PIPE is ignored, a run outlives the readers of its output, and XFSZ: a limit of file
-/// sizes makes writing fail. There is at most one object of it; after it nothing is left to be stopped, and
-/// signals are ignored.
+/// Signals that ask the run to end: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is gone) unless that is
+/// ignored; and the alarm that ends it where its time is over. Until watch_loop() nothing can be lost, and
+/// they end the process at once with exit code 75. From then on they are noted, to be asked for between
+/// steps; where the process has not ended when the grace period is over, it does so with 75: its last
+/// checkpoint stands. A second INT ends it at once with 130. PIPE is ignored, a run outlives the readers of
+/// its output, and XFSZ: a limit of file sizes makes writing fail. There is at most one object of it; after
+/// it nothing is left to be stopped, and signals are ignored.
 class StopSignals {
  public:
   StopSignals();

@@ -99,9 +99,9 @@ TEST_CASE("a run that skips its spikes has the bits of one that is told to skip 
         more.insert(more.end(), common.begin(), common.end());
         return more;
       };
-      const Outcome met =
-          train(workspace, "met" + name,
-                with({"guards.spike=skip", "guards.spike_sigmas=1", "guards.spike_window=8"}));
+      const Outcome met = train(workspace, "met" + name,
+                                with({"guards.spike=skip", "guards.gradient_spike=skip",
+                                      "guards.spike_sigmas=1", "guards.spike_window=8"}));
       INFO(met.errors);
       REQUIRE(met.code == 0);
       std::string steps;
@@ -256,6 +256,40 @@ TEST_CASE(
   CHECK(split.find("keep(@norm.running_mean.before, @norm.running_mean, ") != std::string::npos);
   CHECK(split.find("assign(@norm.running_mean.before, @norm.running_mean)") != std::string::npos);
   CHECK(split.find("assign(@guard.loss, ") != std::string::npos);
+}
+
+TEST_CASE("a run with other guards than before goes back to what it went on from, too") {
+  const Workspace workspace;
+  const std::string longer = "training.max_duration=60ba",
+                    allowed = "run.allow_changes=[guards, training.max_duration]";
+  // The second has a table of steps to skip that is as long as the one after it.
+  const std::vector<std::vector<std::string>> earlier = {
+      {}, {"guards.skip_steps=[7]", "guards.spike=rollback", "guards.max_rollbacks=50"}};
+  for (size_t i = 0; i < earlier.size(); ++i) {
+    const std::string back = fmt::format("back{}", i), told = fmt::format("told{}", i);
+    std::vector<std::string> first = earlier[i];
+    first.emplace_back("training.max_duration=20ba");
+    REQUIRE(train(workspace, back, first).code == 0);
+    REQUIRE(train(workspace, told, first).code == 0);
+    const Outcome outcome =
+        train(workspace, back,
+              {longer, allowed, "guards.spike=rollback", "guards.spike_sigmas=1.5", "guards.spike_window=8",
+               "guards.max_skips=0", "guards.max_rollbacks=50", "guards.skip_steps=[59]"});
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    int last = 0;
+    for (const auto& event : lines_of(workspace, back, "guard")) {
+      if (event["event"] != "roll_back") continue;
+      CHECK(event["step"] == 21);  // there is no later checkpoint
+      last = event["failed_step"];
+    }
+    REQUIRE(last > 21);
+    std::string steps = "59";
+    for (int step = 21; step <= last; ++step) steps += fmt::format(", {}", step);
+    REQUIRE(train(workspace, told, {longer, allowed, "guards.skip_steps=[" + steps + "]"}).code == 0);
+    CHECK(workspace.read("runs/" + back + "/model.safetensors") ==
+          workspace.read("runs/" + told + "/model.safetensors"));
+  }
 }
 
 }  // namespace trainer

@@ -43,7 +43,8 @@ void draft_guard(Sketch& sketch, const Guarded& step, int64_t window) {
     in[StepGuard::kSkipped] = integer("skipped", 5);
     in[StepGuard::kInARow] = integer("in_a_row", 2);
   }
-  const auto y = sketch.build().emit_all(std::make_shared<StepGuard>(step.counts ? 3 : 0, step.scaled), in);
+  const double sigmas = step.counts ? 3 : 0;
+  const auto y = sketch.build().emit_all(std::make_shared<StepGuard>(sigmas, sigmas, step.scaled), in);
   const size_t outputs = step.counts ? y.size() : 1;
   for (size_t i = 0; i < outputs; ++i) sketch.output(fmt::format("{}", i), y[i]);
   sketch.loss(sketch.parameter("p", {3}));

@@ -33,7 +33,8 @@ Program guard_program(const SpikeLimit& limit) {
                                     guard_accepted(program),
                                     guard_skipped(program),
                                     guard_in_a_row(program)};
-  const auto out = build.emit_all(std::make_shared<StepGuard>(limit.sigmas, false), in);
+  const auto out =
+      build.emit_all(std::make_shared<StepGuard>(limit.loss_sigmas, limit.norm_sigmas, false), in);
   for (size_t s = 0; s < StepGuard::kStates; ++s)
     build.assign(in[StepGuard::kWindow + s], out[StepGuard::kFirstState + s]);
   program.entries[0].outputs.push_back({"reason", out[StepGuard::kReason]});
@@ -49,7 +50,7 @@ TEST_CASE("a guard's states, changed where they lie, follow the reference in any
   ReferenceBackend reference;
   for (const uint32_t schedule : {0, 1, 7}) {
     emulation::set_schedule(schedule);
-    const Program program = guard_program({.sigmas = 4, .window = 37});
+    const Program program = guard_program({.loss_sigmas = 4, .norm_sigmas = 5, .window = 37});
     Session emulated(program, *backend), exact(program, reference);
     RandomStream random(random_key(schedule, "losses"));
     int skipped = 0;

@@ -22,7 +22,7 @@ const Shape kSample = {1, 6, 6};
 StepGuards guards() {
   return {.loss = true,
           .counts = true,
-          .spike = SpikeLimit{.sigmas = 1, .window = 4},
+          .spike = SpikeLimit{.loss_sigmas = 1, .norm_sigmas = 0, .window = 4},
           .skip_steps = skip_table({}, kSteps)};
 }
 

@@ -156,8 +156,7 @@ void for_each_run(const std::function<void(Backend&, const Form&)>& check) {
 }
 
 StepGuards guards(const std::vector<float>& told = {}) {
-  StepGuards all{
-      .loss = true, .counts = true, .spike = SpikeLimit{.sigmas = 6, .window = 8}, .skip_steps = told};
+  StepGuards all{.loss = true, .counts = true, .spike = SpikeLimit{.window = 8}, .skip_steps = told};
   all.skip_steps.resize(6, 0.0f);
   return all;
 }

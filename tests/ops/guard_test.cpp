@@ -47,7 +47,8 @@ Program guard_program(const SpikeLimit& limit, const std::vector<float>& told, b
                                     guard_accepted(program),
                                     guard_skipped(program),
                                     guard_in_a_row(program)};
-  const auto out = build.emit_all(std::make_shared<StepGuard>(limit.sigmas, scaled), in);
+  const auto out =
+      build.emit_all(std::make_shared<StepGuard>(limit.loss_sigmas, limit.norm_sigmas, scaled), in);
   for (size_t s = 0; s < StepGuard::kStates; ++s)
     build.assign(in[StepGuard::kWindow + s], out[StepGuard::kFirstState + s]);
   for (size_t o = 0; o < StepGuard::kFirstState; ++o)
@@ -75,9 +76,10 @@ class Expected {
       reason = SkipReason::loss;
     } else if (step.found && !scaled_) {
       reason = SkipReason::gradients;
-    } else if (is_spike(losses, step.loss)) {
+    } else if (is_spike(limit_.loss_sigmas, losses, step.loss)) {
       reason = SkipReason::spike;
-    } else if (!step.found && (!std::isfinite(step.norm) || is_spike(norms, step.norm))) {
+    } else if (!step.found && limit_.norm_sigmas > 0 &&
+               (!std::isfinite(step.norm) || is_spike(limit_.norm_sigmas, norms, step.norm))) {
       reason = SkipReason::gradient_spike;
     }
     skip = reason != SkipReason::none || step.found;
@@ -98,12 +100,13 @@ class Expected {
   std::deque<double> losses, norms;
 
  private:
-  bool is_spike(const std::deque<double>& before, double value) const {
+  bool is_spike(double sigmas, const std::deque<double>& before, double value) const {
+    if (sigmas == 0) return false;
     if (before.size() < static_cast<size_t>(std::max<int64_t>(2, limit_.window / 2))) return false;
     double mean = 0, squares = 0;
     for (double each : before) mean += each / static_cast<double>(before.size());
     for (double each : before) squares += std::pow(each - mean, 2);
-    return value > mean + limit_.sigmas * std::sqrt(squares / static_cast<double>(before.size() - 1));
+    return value > mean + sigmas * std::sqrt(squares / static_cast<double>(before.size() - 1));
   }
 
   SpikeLimit limit_;
@@ -163,7 +166,8 @@ void follow(Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t see
     REQUIRE(session.persistent("guard.skipped")[0] == static_cast<double>(expected.skipped));
     REQUIRE(session.persistent("guard.in_a_row")[0] == static_cast<double>(expected.in_a_row));
   }
-  CHECK(seen.size() == (scaled ? 5 : 6));
+  const size_t unwatched = (limit.loss_sigmas == 0 ? 1 : 0) + (limit.norm_sigmas == 0 ? 1 : 0);
+  CHECK(seen.size() == (scaled ? 5 : 6) - unwatched);
   const std::vector<double> window = session.persistent("guard.window");
   const auto half = window.begin() + limit.window;
   CHECK(std::multiset<double>(window.begin(), half) ==
@@ -185,7 +189,11 @@ TEST_CASE("a guard follows made-up losses as a queue of them does, and no bad lo
   with_backends([](Backend& backend) {
     for (const int64_t window : {4, 31, 33, 128}) {
       for (const bool scaled : {false, true}) {
-        for (const uint64_t seed : {1, 2, 3}) follow(backend, {.sigmas = 6, .window = window}, scaled, seed);
+        for (const uint64_t seed : {1, 2, 3}) {
+          follow(backend, {.window = window}, scaled, seed);
+          follow(backend, {.norm_sigmas = 0, .window = window}, scaled, seed);
+          follow(backend, {.loss_sigmas = 0, .norm_sigmas = 5, .window = window}, scaled, seed);
+        }
       }
     }
   });
@@ -194,7 +202,7 @@ TEST_CASE("a guard follows made-up losses as a queue of them does, and no bad lo
 TEST_CASE("equal losses have room for rounding, and nothing is a spike before half of the window is there") {
   with_backends([](Backend& backend) {
     INFO(backend.name());
-    Session session(guard_program({.sigmas = 6, .window = 8}, {0, 0}, false), backend);
+    Session session(guard_program({.window = 8}, {0, 0}, false), backend);
     auto reason = [&](float loss) {
       session.set({{"loss", {loss}}, {"norm", {1}}, {"found", {0}}, {"steps", {0}}});
       session.run(kStep);
@@ -202,7 +210,7 @@ TEST_CASE("equal losses have room for rounding, and nothing is a spike before ha
     };
     for (int i = 0; i < 3; ++i) CHECK(reason(2) == SkipReason::none);
     CHECK(reason(1e6f) == SkipReason::none);
-    Session equal(guard_program({.sigmas = 6, .window = 8}, {0, 0}, false), backend);
+    Session equal(guard_program({.window = 8}, {0, 0}, false), backend);
     for (int i = 0; i < 8; ++i) {
       equal.set({{"loss", {2}}, {"norm", {1}}, {"found", {0}}, {"steps", {0}}});
       equal.run(kStep);
@@ -225,7 +233,7 @@ TEST_CASE("a guard that does not count looks at the loss alone") {
     Builder build(program, program.entries[0]);
     std::vector<TensorId> in(StepGuard::kInputs, kNone);
     in[StepGuard::kLoss] = program.input("loss", kScalar);
-    program.entries[0].outputs.push_back({"skip", build.emit<StepGuard>(in, 0.0, false)});
+    program.entries[0].outputs.push_back({"skip", build.emit<StepGuard>(in, 0.0, 0.0, false)});
     run_passes(program, {dead_code()});
     Session session(program, backend);
     for (const auto& [loss, skip] : std::vector<std::pair<float, double>>{

@@ -27,7 +27,8 @@ bool told(const Call& call) {
 /// By the variance as the mean of squares less the square of the mean, of numbers taken from their first. The
 /// window has the losses in its first row, the norms in its second.
 bool spike(const Call& call, size_t input, int64_t row) {
-  if (!call.has_input(Guard::kWindow)) return false;
+  const double sigmas = row == 0 ? call.as<Guard>().loss_sigmas : call.as<Guard>().norm_sigmas;
+  if (!call.has_input(Guard::kWindow) || sigmas == 0) return false;
   const int64_t all = call.count_in(Guard::kWindow) / 2;
   const double* window = call.in(Guard::kWindow) + row * all;
   const int64_t filled = std::min<int64_t>(all, count(call, Guard::kAccepted));
@@ -41,7 +42,7 @@ bool spike(const Call& call, size_t input, int64_t row) {
   const auto n = static_cast<double>(filled);
   const double mean = sum / n, variance = std::max(0.0, (squares - n * mean * mean) / (n - 1));
   const double deviation = std::max(std::sqrt(variance), 1e-6 * std::abs(mean + window[0]));
-  return call.in(input)[0] - window[0] - mean > call.as<Guard>().sigmas * deviation;
+  return call.in(input)[0] - window[0] - mean > sigmas * deviation;
 }
 
 SkipReason reason(const Call& call) {
@@ -50,7 +51,7 @@ SkipReason reason(const Call& call) {
   if (!std::isfinite(call.in(Guard::kLoss)[0])) return SkipReason::loss;
   if (found && !call.as<Guard>().scaled) return SkipReason::gradients;
   if (spike(call, Guard::kLoss, 0)) return SkipReason::spike;
-  if (found || !call.has_input(Guard::kNorm)) return SkipReason::none;
+  if (found || call.as<Guard>().norm_sigmas == 0) return SkipReason::none;
   const bool jumps = !std::isfinite(call.in(Guard::kNorm)[0]) || spike(call, Guard::kNorm, 1);
   return jumps && call.has_input(Guard::kWindow) ? SkipReason::gradient_spike : SkipReason::none;
 }
@@ -73,7 +74,8 @@ void step_guard(const Call& call) {
   if (call.has_output(kFirst) && call.has_input(Guard::kWindow)) {
     const int64_t size = call.count_in(Guard::kWindow) / 2;
     for (int64_t i = 0; i < 2 * size; ++i) {
-      const double fresh = i < size ? loss : call.in(Guard::kNorm)[0];
+      const double norm = call.has_input(Guard::kNorm) ? call.in(Guard::kNorm)[0] : 0;
+      const double fresh = i < size ? loss : norm;
       call.out(kFirst)[i] = !skip && i % size == accepted % size ? fresh : call.in(Guard::kWindow)[i];
     }
   }

@@ -31,8 +31,12 @@ TEST_CASE("without guards a loss that is no number ends the run, and a large one
 }
 
 TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
-  Guard guard(
-      {.nonfinite = Action::skip, .spike = Action::stop, .sigmas = 6, .counts = true, .max_skips = 2});
+  Guard guard({.nonfinite = Action::skip,
+               .spike = Action::stop,
+               .gradient_spike = Action::stop,
+               .sigmas = 6,
+               .counts = true,
+               .max_skips = 2});
   for (const SkipReason reason : {SkipReason::loss, SkipReason::gradients}) {
     CHECK(guard.judge(bad(5, reason, 1)).event == "skip");
     CHECK(guard.judge(bad(6, reason, 2)).what == What::go_on);
@@ -50,6 +54,7 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
   CHECK(spike.what == What::stop);
   CHECK_FALSE(spike.nonfinite);
   CHECK(spike.text.find("the loss jumped to 9.5, more than 6 standard deviations") != std::string::npos);
+  CHECK(spike.text.ends_with("or set optimizer.clip_norm"));
   StepOutcome steep = bad(10, SkipReason::gradient_spike, 1);
   steep.norm = 7.25;
   const GuardDecision of_gradients = guard.judge(steep);
@@ -57,6 +62,7 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
   CHECK(of_gradients.reason == "gradient_spike");
   CHECK_FALSE(of_gradients.nonfinite);
   CHECK(of_gradients.text.find("the gradients' norm jumped to 7.25, more than 6") != std::string::npos);
+  CHECK(of_gradients.text.ends_with("or raise guards.spike_sigmas"));
 }
 
 TEST_CASE("going back is bounded, skips all that came after the checkpoint, and survives a resume") {

@@ -23,7 +23,7 @@ TensorId skipped_step_counter(Program& program);
 
 /// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
 /// `max_norm` their joint 2-norm without the scale (1). found is 1 where any gradient is not finite, else 0.
-/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides.
+/// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides: nothing where it is infinite.
 class Unscale final : public Operation {
  public:
   explicit Unscale(std::optional<double> limit) : max_norm(limit) {}

@@ -33,9 +33,11 @@ TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
 }
 
 std::string StepGuard::attributes() const {
-  std::string text = sigmas > 0 ? fmt::format("sigmas={}", sigmas) : "";
-  if (scaled) text += text.empty() ? "scaled" : " scaled";
-  return text;
+  std::vector<std::string> parts;
+  if (loss_sigmas > 0) parts.push_back(fmt::format("loss_sigmas={}", loss_sigmas));
+  if (norm_sigmas > 0) parts.push_back(fmt::format("norm_sigmas={}", norm_sigmas));
+  if (scaled) parts.emplace_back("scaled");
+  return fmt::format("{}", fmt::join(parts, " "));
 }
 
 std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {
@@ -47,10 +49,11 @@ std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) con
                                  pairs.shape[0] % 2 == 0 && !inputs[kSteps].shape.empty()),
          "needs pairs of steps, and the steps so far");
   const TensorSpec& window = inputs[kWindow];
+  const bool is_window = window.dtype == DType::f32 && window.shape.size() == 2 && window.shape[0] == 2;
   expect(window.shape.empty() ||
-             (window.dtype == DType::f32 && window.shape.size() == 2 && window.shape[0] == 2 && sigmas > 0 &&
-              !inputs[kNorm].shape.empty() && !inputs[kAccepted].shape.empty()),
-         "needs a window of losses and norms, their number, a norm and a limit");
+             (is_window && !inputs[kAccepted].shape.empty() && (loss_sigmas > 0 || norm_sigmas > 0)),
+         "needs a window of losses and norms, their number, and a limit");
+  expect(norm_sigmas == 0 || !inputs[kNorm].shape.empty(), "needs the norm that it watches");
   for (const size_t i : {size_t{kSteps}, size_t{kAccepted}, size_t{kSkipped}, size_t{kInARow}}) {
     expect(absent_or(inputs[i], kCounter), "needs counters");
   }

@@ -21,10 +21,10 @@ enum class SkipReason : int32_t {
   gradient_spike = 5
 };
 
-/// A number is a spike where it lies more than `sigmas` standard deviations above the mean of those of the
+/// A number is a spike where it lies more than so many standard deviations above the mean of those of the
 /// last `window` steps that were not skipped. Before half of them are there, none is.
 struct SpikeLimit {
-  double sigmas = 6;
+  double loss_sigmas = 6, norm_sigmas = 6;  ///< 0: is not watched
   int64_t window = 128;
 
   static TRAINER_HD int64_t fewest(int64_t window) { return window / 2 > 2 ? window / 2 : 2; }
@@ -88,7 +88,8 @@ class StepGuard final : public Operation {
   static constexpr size_t kStates = 4;  ///< from kWindow on, and from kFirstState on
 
   /// With `scaled` a gradient that is not finite is the business of the loss's scale.
-  StepGuard(double many_sigmas, bool scales_loss) : sigmas(many_sigmas), scaled(scales_loss) {}
+  StepGuard(double of_loss, double of_norm, bool scales_loss)
+      : loss_sigmas(of_loss), norm_sigmas(of_norm), scaled(scales_loss) {}
   std::string_view name() const override { return "step_guard"; }
   std::string attributes() const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -96,7 +97,7 @@ class StepGuard final : public Operation {
     return input >= kWindow && input - kWindow + kFirstState == output;
   }
 
-  const double sigmas;
+  const double loss_sigmas, norm_sigmas;  ///< as in SpikeLimit
   const bool scaled;
 };
 
