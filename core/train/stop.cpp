@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/stop.h"
 
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <string_view>
@@ -97,8 +99,14 @@ void StopSignals::set_grace(TimeSpan span) {
   grace = static_cast<unsigned>(std::min(span.seconds, kLongestAlarm));
 }
 
-void StopSignals::end_after(int64_t seconds) {
-  if (seconds > 0) ::alarm(static_cast<unsigned>(std::min(seconds, kLongestAlarm)));
+/// The timer is alarm's, and finer: whole seconds would be the better part of a short limit's reserve.
+void StopSignals::end_after(double seconds) {
+  double whole = 0;
+  const double fraction = std::modf(std::min(seconds, static_cast<double>(kLongestAlarm)), &whole);
+  itimerval timer = {};
+  timer.it_value = {.tv_sec = static_cast<time_t>(whole),
+                    .tv_usec = static_cast<suseconds_t>(fraction * 1e6)};
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
 void StopSignals::watch_loop() {

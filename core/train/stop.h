@@ -23,7 +23,7 @@ class StopSignals {
 
   void set_grace(TimeSpan span);
   /// After `seconds` (0: never) the process ends with 75 even where no signal has come.
-  void end_after(int64_t seconds);
+  void end_after(double seconds);
   /// From here on there is something to save.
   void watch_loop();
   /// Whether one has come.

@@ -40,9 +40,10 @@ std::string TimeLimit::reason(double save_seconds) {
   return name_ + " is nearly over";
 }
 
-int64_t TimeLimit::seconds_left() const {
+double TimeLimit::seconds_left() const {
   if (name_.empty()) return 0;
-  return std::max<int64_t>(1, static_cast<int64_t>(seconds_ - (steady_seconds() - began_)));
+  constexpr double kAtOnce = 0.001;
+  return std::max(kAtOnce, seconds_ - (steady_seconds() - began_));
 }
 
 }  // namespace trainer

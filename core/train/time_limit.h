@@ -20,8 +20,8 @@ class TimeLimit {
   /// is more time than that. To be asked between steps: the longest time between two questions is what the
   /// next step may take.
   std::string reason(double save_seconds);
-  /// Seconds until it has passed, at least 1; 0: no limit.
-  int64_t seconds_left() const;
+  /// Seconds until it has passed, above 0 also where it has; 0: no limit.
+  double seconds_left() const;
 
  private:
   std::string name_;  ///< of the limit; "" where there is none
