@@ -210,11 +210,11 @@ int train_command(const Arguments& arguments) {
     return 0;
   }
   signals.set_grace(recipe->run.grace_period);
-  require_data(*recipe);
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   Log log(progress);
   TimeLimit limit(recipe->run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
+  require_data(*recipe);
   // The process that was started before this one may still save.
   if (slurm_has_restarted()) await_free(recipe->output_directory(), kPatienceAfterRestart, log);
   const Start start = choose_start(*recipe);

@@ -101,9 +101,8 @@ GuardDecision Guard::judge(const StepOutcome& step) {
 }
 
 GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const std::string& why) {
-  const bool nonfinite = !is_spike(step.reason);
-  GuardDecision decision{.reason = nonfinite ? "loss" : "spike", .nonfinite = nonfinite};
-  if (step.reason != SkipReason::none) decision.reason = name_of(step.reason);
+  GuardDecision decision{.reason = step.reason == SkipReason::none ? "loss" : name_of(step.reason),
+                         .nonfinite = !is_spike(step.reason)};
   const std::string found = fmt::format("{} at step {}", why, step.step);
   const char* advice = step.reason == SkipReason::gradient_spike ? kNormAdvice : kAdvice;
   if (action == Action::stop) {

@@ -45,10 +45,9 @@ struct StepOutcome {
 struct GuardDecision {
   enum class What { go_on, roll_back, stop };
   What what = What::go_on;
-  std::string event;  ///< for metrics: "skip", "roll_back" or "stop"
-  std::string
-      reason;        ///< for metrics: "told", "loss", "gradients", "spike", "gradient_spike" or "loss_scale"
-  std::string text;  ///< a sentence for the log or the error
+  std::string event;       ///< for metrics: "skip", "roll_back" or "stop"
+  std::string reason;      ///< for metrics: a SkipReason's name, or "loss_scale"
+  std::string text;        ///< a sentence for the log or the error
   bool nonfinite = false;  ///< the step's first value that is not finite is worth a search
 };
 

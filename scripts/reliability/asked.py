@@ -128,12 +128,17 @@ def stalled_reader(context):
     context.report('TERM while data stalls', f'step {reached} saved, 75 after {seconds:.1f} s (grace 3s)')
 
 
-def fifo(context):
+def awaiting_fifo(context, name, more):
     """A data file that nobody writes to: reading its head, before training, has no end."""
-    run = Run(context.trainer, context.work / 'fifo', ['--config', str(context.recipes['mlp']), 'data.format=idx',
-                                                       'data.train=fashion', 'data.val=fashion', 'run.grace_period=2s'])
+    run = Run(context.trainer, context.work / name, ['--config', str(context.recipes['mlp']), 'data.format=idx',
+                                                     'data.train=fashion', 'data.val=fashion', *more])
     os.mkfifo(run.directory / 'fashion-images-idx3-ubyte')
     os.mkfifo(run.directory / 'fashion-labels-idx1-ubyte')
+    return run
+
+
+def fifo(context):
+    run = awaiting_fifo(context, 'fifo', ['run.grace_period=2s'])
     process = run.start_and_wait_for_handlers()
     time.sleep(1)
     if process.poll() is None:
@@ -142,6 +147,18 @@ def fifo(context):
     require(code in (SAVED, 65), f'a FIFO: exit {code}: {run.errors}')
     context.remove(run)
     context.report('TERM while a FIFO is awaited', '75 at once' if code == SAVED else 'a FIFO is refused, exit 65')
+    if code == SAVED:
+        start_up_over_time(context)
+
+
+def start_up_over_time(context):
+    run = awaiting_fifo(context, 'fifo-late', ['run.max_wall_time=2s'])
+    began = time.monotonic()
+    code, seconds = run.finish(), time.monotonic() - began
+    require(code == SAVED and seconds < 3, f'a start-up without an end: exit {code} after {seconds:.1f} s: {run.errors}')
+    require('over before training went on' in run.errors, run.errors)
+    context.remove(run)
+    context.report('run.max_wall_time of 2s over in start-up', f'75 after {seconds:.1f} s')
 
 
 def all_of(context):

@@ -107,6 +107,7 @@ TEST_CASE("a run that skips its spikes has the bits of one that is told to skip 
       std::string steps;
       for (const auto& event : lines_of(workspace, "met" + name, "guard")) {
         reasons.insert(event["reason"].get<std::string>());
+        CHECK((event["reason"] == "gradient_spike") == event.contains("grad_norm"));
         steps += fmt::format("{}{}", steps.empty() ? "" : ", ", event["step"].get<int>());
       }
       REQUIRE(!steps.empty());
@@ -126,6 +127,8 @@ TEST_CASE("a run that skips its spikes has the bits of one that is told to skip 
       for (size_t i = 0; i < of_met.size(); ++i) {
         for (const char* key : {"step", "updates", "loss", "lr", "skipped"})
           CHECK(of_met[i][key] == of_told[i][key]);
+        CHECK(of_met[i].contains("grad_norm"));
+        CHECK_FALSE(of_told[i].contains("grad_norm"));
       }
     }
   }
