@@ -5,7 +5,7 @@
 
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
-#include "core/train/tuning_file.h"
+#include "core/run/tuning_file.h"
 #include "cpu/backend.h"
 
 namespace trainer {

@@ -6,7 +6,7 @@
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/recipe.h"
-#include "core/train/resume.h"
+#include "core/run/resume.h"
 
 namespace trainer {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/run/run_list.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"
-#include "core/train/run_list.h"
 
 namespace trainer {
 

@@ -7,8 +7,8 @@
 #include "core/data/transforms/table.h"
 #include "core/layers/layer.h"
 #include "core/layers/loss.h"
-#include "core/layers/optimizer.h"
-#include "core/train/schedule.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedule.h"
 
 namespace trainer {
 namespace {

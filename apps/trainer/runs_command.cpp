@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
-#include "core/train/run_list.h"
+#include "core/run/run_list.h"
 
 namespace trainer {
 namespace {

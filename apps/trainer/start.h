@@ -7,8 +7,8 @@
 
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
-#include "core/train/checkpoint_files.h"
-#include "core/train/resume.h"
+#include "core/run/checkpoint_files.h"
+#include "core/run/resume.h"
 
 namespace trainer {
 

@@ -7,8 +7,8 @@
 
 #include "apps/trainer/devices.h"
 #include "apps/trainer/start.h"
-#include "core/train/tuning_file.h"
-#include "core/train/weights.h"
+#include "core/run/tuning_file.h"
+#include "core/run/weights.h"
 
 namespace trainer {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
-#include "core/train/trained_files.h"
+#include "core/run/trained_files.h"
 
 namespace trainer {
 

@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
-#include "core/train/trained_files.h"
-#include "core/train/weights.h"
+#include "core/run/trained_files.h"
+#include "core/run/weights.h"
 
 namespace trainer {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/host/log.h"
 #include "core/recipe/recipe.h"
-#include "core/train/log.h"
 
 namespace trainer {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/train/device_samples.h"
-#include "core/train/process.h"
 
 namespace trainer {
 namespace {

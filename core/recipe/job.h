@@ -7,7 +7,7 @@
 
 #include "core/engine/plan.h"
 #include "core/recipe/assemble.h"
-#include "core/train/checkpoints.h"
+#include "core/run/checkpoints.h"
 
 namespace trainer {
 

@@ -10,10 +10,10 @@
 #include "core/data/section.h"
 #include "core/layers/loss.h"
 #include "core/layers/network.h"
-#include "core/layers/optimizer.h"
+#include "core/optim/optimizer.h"
+#include "core/optim/schedule.h"
 #include "core/recipe/sections.h"
-#include "core/train/run_directory.h"
-#include "core/train/schedule.h"
+#include "core/run/run_directory.h"
 
 namespace trainer {
 

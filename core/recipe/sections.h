@@ -9,9 +9,9 @@
 #include "core/base/precision.h"
 #include "core/base/units.h"
 #include "core/config/fields.h"
+#include "core/metrics/metrics_sinks.h"
+#include "core/optim/guard.h"
 #include "core/passes/pass.h"
-#include "core/train/guard.h"
-#include "core/train/metrics_sinks.h"
 
 namespace trainer {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/storage/file.h"
+#include "core/base/file.h"
 
 namespace trainer {
 namespace {

@@ -13,7 +13,7 @@
 #include <cstdio>
 
 #include "core/base/checksum.h"
-#include "core/storage/file.h"
+#include "core/base/file.h"
 
 namespace trainer {
 namespace {

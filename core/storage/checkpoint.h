@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/file.h"
 #include "core/storage/atomic_file.h"
-#include "core/storage/file.h"
 
 namespace trainer {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/file.h"
 #include "core/base/shape.h"
 #include "core/storage/atomic_file.h"
-#include "core/storage/file.h"
 
 namespace trainer {
 

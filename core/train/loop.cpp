@@ -3,11 +3,24 @@
 
 #include <fmt/format.h>
 
-#include "core/train/checkpoint_files.h"
-#include "core/train/process.h"
-#include "core/train/resume.h"
+#include "core/host/process.h"
+#include "core/run/checkpoint_files.h"
+#include "core/run/resume.h"
 
 namespace trainer {
+namespace {
+
+/// Adds a range to the table of a program whose guards count. Between steps only.
+void skip_steps(Executable& executable, StepRange range) {
+  const TensorId id = executable.tensor(kGuardSkipSteps);
+  if (id == kNone) throw std::logic_error("the program has no table of steps to skip");
+  std::vector<float> table = executable.read(id);
+  add_range(table, range);
+  executable.write(id, table);
+}
+
+}  // namespace
+
 TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
                            const LoopSettings& settings, LoopOutput output, Checkpoints* checkpoints,
                            StopReason stop_reason)

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "core/train/checkpoint_files.h"
-#include "core/train/checkpoints.h"
+#include "core/optim/guard.h"
+#include "core/run/checkpoint_files.h"
+#include "core/run/checkpoints.h"
 #include "core/train/evaluation.h"
-#include "core/train/guard.h"
 #include "core/train/recorder.h"
 #include "core/train/step_runner.h"
 #include "core/train/trace.h"

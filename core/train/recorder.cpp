@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/train/process.h"
+#include "core/host/process.h"
 
 namespace trainer {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "core/host/log.h"
+#include "core/host/progress.h"
+#include "core/metrics/metrics_sinks.h"
+#include "core/optim/guard.h"
+#include "core/run/status.h"
 #include "core/train/device_watch.h"
-#include "core/train/guard.h"
-#include "core/train/log.h"
-#include "core/train/metrics_sinks.h"
-#include "core/train/progress.h"
-#include "core/train/status.h"
 #include "core/train/step_runner.h"
 #include "core/train/unreadable_list.h"
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "core/host/process.h"
 #include "core/train/non_finite.h"
-#include "core/train/process.h"
 
 namespace trainer {
 StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches)

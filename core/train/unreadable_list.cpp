@@ -5,8 +5,8 @@
 
 #include <sstream>
 
+#include "core/base/file.h"
 #include "core/storage/atomic_file.h"
-#include "core/storage/file.h"
 
 namespace trainer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/data/source.h"
-#include "core/train/log.h"
+#include "core/host/log.h"
 
 namespace trainer {
 

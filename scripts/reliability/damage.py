@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged checkpoints, before the whole program: refused by the file's name, and the one before used. That each of a
-thousand positions is refused is tested in C++ (tests/train/damage_test.cpp)."""
+thousand positions is refused is tested in C++ (tests/run/damage_test.cpp)."""
 import shutil
 
 from runs import Run, require, require_equal, step_of

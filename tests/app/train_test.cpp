@@ -6,7 +6,7 @@
 
 #include "core/storage/safetensors.h"
 #include "tests/app/command.h"
-#include "tests/train/tensorboard.h"
+#include "tests/metrics/tensorboard.h"
 
 namespace trainer {
 namespace {

@@ -3,14 +3,14 @@
 #include <map>
 
 #include "core/data/synthetic.h"
-#include "core/layers/optimizer.h"
-#include "core/train/checkpoints.h"
+#include "core/optim/optimizer.h"
+#include "core/run/checkpoints.h"
 #include "core/train/loop.h"
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
+#include "tests/host/quiet_log.h"
 #include "tests/reference/networks.h"
 #include "tests/storage/scratch_directory.h"
-#include "tests/train/quiet_log.h"
 
 namespace trainer {
 namespace {

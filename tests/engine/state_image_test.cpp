@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/base/rng.h"
-#include "core/train/checkpoint_files.h"
+#include "core/run/checkpoint_files.h"
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
 #include "tests/reference/networks.h"

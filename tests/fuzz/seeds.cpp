@@ -10,11 +10,11 @@
 #include "core/data/image_folder.h"
 #include "core/data/record.h"
 #include "core/data/synthetic.h"
+#include "core/metrics/metrics.h"
 #include "core/recipe/recipe.h"
+#include "core/run/run_state.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
-#include "core/train/metrics.h"
-#include "core/train/run_state.h"
 #include "tests/data/pictures.h"
 
 namespace trainer {

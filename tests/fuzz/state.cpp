@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
-#include "core/train/metrics.h"
-#include "core/train/run_state.h"
-#include "core/train/status.h"
+#include "core/metrics/metrics.h"
+#include "core/run/run_state.h"
+#include "core/run/status.h"
 
 namespace trainer {
 namespace {

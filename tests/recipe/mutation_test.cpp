@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/base/file.h"
 #include "core/recipe/recipe.h"
-#include "core/storage/file.h"
 
 namespace trainer {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <regex>
 
-#include "core/storage/file.h"
+#include "core/base/file.h"
 #include "tests/recipe/json_schema.h"
 #include "tests/recipe/mutation.h"
 

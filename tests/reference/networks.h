@@ -7,7 +7,7 @@
 #include "core/config/reading.h"
 #include "core/graph/program.h"
 #include "core/layers/network.h"
-#include "core/layers/optimizer.h"
+#include "core/optim/optimizer.h"
 #include "core/passes/pass.h"
 
 namespace trainer {

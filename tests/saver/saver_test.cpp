@@ -4,13 +4,13 @@
 #include <fstream>
 
 #include "core/base/rng.h"
+#include "core/run/checkpoints.h"
+#include "core/run/resume.h"
 #include "core/storage/checkpoint.h"
-#include "core/train/checkpoints.h"
-#include "core/train/resume.h"
 #include "cpu/backend.h"
+#include "tests/host/quiet_log.h"
 #include "tests/reference/networks.h"
 #include "tests/storage/scratch_directory.h"
-#include "tests/train/quiet_log.h"
 
 namespace trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "core/storage/file.h"
+#include "core/base/file.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/log.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+
+#include <ctime>
+
+namespace trainer {
+
+void Log::attach(const std::filesystem::path& path) {
+  file_ = open_file(path, O_WRONLY | O_CREAT | O_APPEND);
+  path_ = path;
+}
+
+void Log::write(std::string_view level, std::string_view text) {
+  screen_.print_line(fmt::format("{}{}", level, text));
+  if (file_.get() < 0) return;
+  const std::string line =
+      fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}{}\n", fmt::gmtime(std::time(nullptr)), level, text);
+  const int failure = write_all(file_.get(), line);
+  if (failure == 0) return;
+  file_.reset();
+  screen_.print_line(
+      fmt::format("warning: {}; nothing more is logged there", io_error(path_, "write", failure).what()));
+}
+
+}  // namespace trainer

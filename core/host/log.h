@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "core/base/file.h"
+#include "core/host/progress.h"
+
+namespace trainer {
+
+/// Tells people what happens: on the screen, and with the time (UTC) in a file once one is attached. A file
+/// that can no longer be written is let go with a warning, so that a run outlives it. For one thread.
+class Log {
+ public:
+  /// The screen outlives the log.
+  explicit Log(Progress& screen) : screen_(screen) {}
+
+  /// Appends to `path` from now on. Throws Error (exit 74) where it cannot be opened.
+  void attach(const std::filesystem::path& path);
+
+  void info(std::string_view text) { write("", text); }
+  void warn(std::string_view text) { write("warning: ", text); }
+  void error(std::string_view text) { write("error: ", text); }
+
+ private:
+  void write(std::string_view level, std::string_view text);
+
+  Progress& screen_;
+  std::filesystem::path path_;
+  FileDescriptor file_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/base/units.h"
+#include "core/host/process.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kClearLine = "\r\x1b[K";
+constexpr int kDefaultWidth = 80;
+constexpr int kLongestBar = 30, kShortestBar = 5;
+
+int terminal_width(int fd) {
+  winsize size = {};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultWidth;
+  return size.ws_col;
+}
+
+double fraction_done(const ProgressState& state) {
+  if (state.steps <= 0) return 0;
+  return std::clamp(static_cast<double>(state.step) / static_cast<double>(state.steps), 0.0, 1.0);
+}
+
+/// Of one width for most losses: the bar before it would jump otherwise.
+std::string loss_text(double loss) {
+  const bool ordinary = std::abs(loss) >= 1e-3 && std::abs(loss) < 1e3;
+  return ordinary ? fmt::format("loss {:.4f}", loss) : fmt::format("loss {:.2e}", loss);
+}
+
+/// From the most to the least important.
+std::vector<std::string> parts_of(const ProgressState& state, const std::string& eta) {
+  const std::string epochs = state.epochs > 0 ? fmt::format("/{}", state.epochs) : "";
+  // Rounded down: 100% is said only of what is done.
+  const int percent = static_cast<int>(fraction_done(state) * 100);
+  return {fmt::format("epoch {}{}", state.epoch, epochs),
+          fmt::format("{:3}%", percent),
+          fmt::format("eta {}", eta),
+          loss_text(state.loss),
+          fmt::format("{:.0f} samples/s", state.samples_per_s),
+          fmt::format("wait {:.0f}%", state.data_wait * 100)};
+}
+
+}  // namespace
+
+std::string progress_line(const ProgressState& state, const std::string& eta, int width) {
+  const size_t room = static_cast<size_t>(std::max(width - 1, 0));
+  std::vector<std::string> parts = parts_of(state, eta);
+  std::string line = fmt::format("{}", fmt::join(parts, "  "));
+  while (line.size() > room && parts.size() > 1) {
+    parts.pop_back();
+    line = fmt::format("{}", fmt::join(parts, "  "));
+  }
+  if (line.size() > room) return line.substr(0, room);
+  const int bar = std::min(static_cast<int>(room - line.size()) - 4, kLongestBar);
+  if (bar < kShortestBar) return line;
+  const auto filled = static_cast<size_t>(fraction_done(state) * bar);
+  const std::string drawn = std::string(filled, '=') + std::string(static_cast<size_t>(bar) - filled, '.');
+  return line.insert(parts[0].size(), fmt::format("  [{}]", drawn));
+}
+
+bool Progress::for_terminal(int fd) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(fd) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+Progress::Progress(Options options) : options_(std::move(options)) {
+  if (!options_.clock) options_.clock = steady_seconds;
+  if (!options_.width) options_.width = [fd = options_.fd] { return terminal_width(fd); };
+  next_ = options_.clock();
+}
+
+std::string Progress::eta(const ProgressState& state, double now) const {
+  if (state.step <= first_step_) return "--:--";
+  const double per_step = (now - started_) / static_cast<double>(state.step - first_step_);
+  return human_seconds(per_step * static_cast<double>(std::max<int64_t>(state.steps - state.step, 0)));
+}
+
+void Progress::update(const ProgressState& state) {
+  const double now = options_.clock();
+  if (now < next_) return;
+  if (first_step_ < 0) {
+    first_step_ = state.step;
+    started_ = now;
+  }
+  next_ = now + (options_.terminal ? options_.terminal_interval_s : options_.plain_interval_s);
+  if (options_.terminal) {
+    line_ = progress_line(state, eta(state, now), options_.width());
+    write(kClearLine + line_);
+  } else {
+    const std::string step = fmt::format("step {}/{}", state.step, state.steps);
+    write(fmt::format("{}  {}\n", step, fmt::join(parts_of(state, eta(state, now)), "  ")));
+  }
+}
+
+void Progress::print_line(std::string_view text) {
+  if (line_.empty()) {
+    write(fmt::format("{}\n", text));
+  } else {
+    // The terminal may have become narrower since the line was made.
+    const auto room = static_cast<size_t>(std::max(options_.width() - 1, 0));
+    write(fmt::format("{}{}\n{}", kClearLine, text, line_.substr(0, room)));
+  }
+}
+
+void Progress::finish() {
+  if (!line_.empty()) write(kClearLine);
+  line_.clear();
+}
+
+void Progress::write(std::string_view text) const {
+  static_cast<void>(write_all(options_.fd, text));
+}
+
+}  // namespace trainer

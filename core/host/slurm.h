@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+#include "core/base/units.h"
+#include "core/host/log.h"
+
+namespace trainer {
+
+/// A time as Slurm writes it: "D-HH:MM:SS", "HH:MM:SS" or "MM:SS". Nothing for anything else, as UNLIMITED.
+std::optional<TimeSpan> parse_slurm_time(std::string_view text);
+
+/// Whether Slurm has started this process's job before, so that an earlier process of it may still be about.
+bool slurm_has_restarted();
+
+/// What is left of this process's Slurm job, as squeue tells within `patience`. Nothing outside of a job, and
+/// for one without a limit or of which it cannot be learnt. Says in the log what it found.
+std::optional<TimeSpan> slurm_time_left(Log& log,
+                                        std::chrono::milliseconds patience = std::chrono::seconds(10));
+
+}  // namespace trainer

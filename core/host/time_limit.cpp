@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/time_limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/host/process.h"
+#include "core/host/slurm.h"
+
+namespace trainer {
+namespace {
+
+/// What a save and the end of the process may take at least, as part of the limit and in seconds.
+constexpr double kShare = 0.1, kLeastSeconds = 10;
+constexpr double kSaves = 3;  ///< a save may take this many times as long as the longest so far
+
+}  // namespace
+
+TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
+  if (wall_time) {
+    name_ = fmt::format("run.max_wall_time of {}", to_string(*wall_time));
+    began_ = steady_seconds() - seconds_since_process_start();
+  } else if ((wall_time = slurm_time_left(log))) {
+    name_ = "the time of the Slurm job";
+    began_ = steady_seconds();
+  } else {
+    return;
+  }
+  seconds_ = static_cast<double>(wall_time->seconds);
+}
+
+std::string TimeLimit::reason(double save_seconds) {
+  if (name_.empty()) return "";
+  const double time = steady_seconds();
+  if (asked_) longest_step_ = std::max(longest_step_, time - *asked_);
+  asked_ = time;
+  const double kept = std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
+  if (time - began_ + kept < seconds_) return "";
+  return name_ + " is nearly over";
+}
+
+double TimeLimit::seconds_left() const {
+  if (name_.empty()) return 0;
+  constexpr double kAtOnce = 0.001;
+  return std::max(kAtOnce, seconds_ - (steady_seconds() - began_));
+}
+
+}  // namespace trainer

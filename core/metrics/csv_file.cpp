@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/metrics/csv_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return result + '"';
+}
+
+std::string row_of(const std::vector<std::string>& cells) {
+  std::vector<std::string> texts(cells.size());
+  std::ranges::transform(cells, texts.begin(), quoted);
+  return fmt::format("{}\n", fmt::join(texts, ","));
+}
+
+std::string row_of(const MetricsRecord& record, const std::vector<std::string>& metrics) {
+  std::map<std::string, std::string> values = {
+      {"split", record.split}, {"event", record.event.value_or("")}, {"reason", record.reason.value_or("")}};
+  for (const auto& [key, number] : numbers_of(record))
+    values[key] = std::visit([](auto value) { return fmt::format("{}", value); }, number);
+  std::vector<std::string> cells;
+  for (const std::string& key : record_keys(metrics)) cells.push_back(values[key]);
+  return row_of(cells);
+}
+
+}  // namespace
+
+CsvFile::CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
+                 std::vector<std::string> metrics)
+    : path_(path), lines_(lines), metrics_(std::move(metrics)) {
+  rewrite();
+}
+
+void CsvFile::append(const MetricsRecord& record) {
+  if (note_metrics(record)) return rewrite();
+  const int error = write_all(file_.get(), row_of(record, metrics_));
+  if (error != 0) throw io_error(path_, "write", error);
+}
+
+/// Whether the record has a metric that the table has no column for yet.
+bool CsvFile::note_metrics(const MetricsRecord& record) {
+  const size_t known = metrics_.size();
+  for (const auto& [name, value] : record.metrics) {
+    if (std::ranges::find(metrics_, name) == metrics_.end()) metrics_.push_back(name);
+  }
+  return metrics_.size() != known;
+}
+
+void CsvFile::rewrite() {
+  read_records(lines_, [this](const MetricsRecord& record) { note_metrics(record); });
+  std::string text = row_of(record_keys(metrics_));
+  read_records(lines_, [&](const MetricsRecord& record) { text += row_of(record, metrics_); });
+  write_atomically(path_, text);
+  file_ = open_file(path_, O_WRONLY | O_APPEND);
+}
+
+}  // namespace trainer

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/metrics/metrics.h"
+
+namespace trainer {
+
+/// The records of a metrics.jsonl as a table for spreadsheets: a head, then a row each (RFC 4180, line
+/// feeds). What a record lacks is left empty. Throws Error (exit 74; 65 for a metrics.jsonl that cannot be
+/// read).
+class CsvFile {
+ public:
+  /// Replaces `path` by what `lines` holds. Metrics have these names; a record with others widens the table.
+  CsvFile(const std::filesystem::path& path, const std::filesystem::path& lines,
+          std::vector<std::string> metrics);
+
+  /// The record stands in `lines` already, or waits to.
+  void append(const MetricsRecord& record);
+
+ private:
+  bool note_metrics(const MetricsRecord& record);
+  void rewrite();
+
+  std::filesystem::path path_, lines_;
+  std::vector<std::string> metrics_;
+  FileDescriptor file_;
+};
+
+}  // namespace trainer

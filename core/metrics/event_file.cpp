@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/metrics/event_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <vector>
+
+#include "core/host/process.h"
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file is a sequence of framed messages of the type Event. The numbers of fields are those of TensorFlow's
+// event.proto and summary.proto.
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;  // of Event
+constexpr int kSessionStatus = 1, kSessionStart = 1;                                      // of SessionLog
+constexpr int kValue = 1;                                                                 // of Summary
+constexpr int kTag = 1, kSimpleValue = 2;                                                 // of Summary.Value
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+/// CRC-32 with Castagnoli's polynomial, lowest bit first, as it is defined in RFC 3720.
+uint32_t crc32c(std::string_view bytes) {
+  static constexpr auto kTable = [] {
+    std::array<uint32_t, 256> table{};
+    for (uint32_t i = 0; i < table.size(); ++i) {
+      uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82f63b78u : 0);
+      table[i] = value;
+    }
+    return table;
+  }();
+  uint32_t sum = ~0u;
+  for (char byte : bytes) sum = sum >> 8 ^ kTable[(sum ^ static_cast<uint8_t>(byte)) & 0xff];
+  return ~sum;
+}
+
+template <class T>
+std::string bytes_of(T value) {
+  static_assert(std::endian::native == std::endian::little);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+/// The format masks its sums, since a sum over data that holds its own sum says nothing.
+std::string masked_sum(std::string_view bytes) {
+  const uint32_t sum = crc32c(bytes);
+  return bytes_of(std::rotr(sum, 15) + 0xa282ead8u);
+}
+
+std::string framed(const std::string& message) {
+  const std::string length = bytes_of(uint64_t{message.size()});
+  return length + masked_sum(length) + message + masked_sum(message);
+}
+
+/// Builds one message of Protocol Buffers.
+class Message {
+ public:
+  Message& add_integer(int field, int64_t value) {
+    put_varint(static_cast<uint64_t>(field) << 3);
+    put_varint(static_cast<uint64_t>(value));
+    return *this;
+  }
+  Message& add_double(int field, double value) {
+    put_varint(static_cast<uint64_t>(field) << 3 | 1);
+    bytes_ += bytes_of(value);
+    return *this;
+  }
+  Message& add_bytes(int field, std::string_view bytes) {
+    put_varint(static_cast<uint64_t>(field) << 3 | 2);
+    put_varint(bytes.size());
+    bytes_ += bytes;
+    return *this;
+  }
+  Message& add_float(int field, float value) {
+    put_varint(static_cast<uint64_t>(field) << 3 | 5);
+    bytes_ += bytes_of(value);
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void put_varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+/// Axes of a plot, not curves.
+bool is_axis(std::string_view key) {
+  return key == "step" || key == "updates" || key == "epoch" || key == "time";
+}
+
+double now() {
+  return static_cast<double>(std::time(nullptr));
+}
+
+std::string event_of(const MetricsRecord& record) {
+  Message summary;
+  for (const auto& [key, number] : numbers_of(record)) {
+    if (is_axis(key)) continue;
+    Message value;
+    value.add_bytes(kTag, record.split + "/" + key);
+    value.add_float(kSimpleValue, std::visit([](auto v) { return static_cast<float>(v); }, number));
+    summary.add_bytes(kValue, value.bytes());
+  }
+  Message event;
+  event.add_double(kWallTime, record.time.value_or(now())).add_integer(kStep, record.step);
+  return framed(event.add_bytes(kSummary, summary.bytes()).bytes());
+}
+
+/// What a file begins with. A program that has read an earlier file of this directory is told to forget it.
+std::string beginning() {
+  Message version, start, session;
+  version.add_double(kWallTime, now()).add_bytes(kFileVersion, "brain.Event:2");
+  session.add_integer(kSessionStatus, kSessionStart);
+  start.add_double(kWallTime, now()).add_integer(kStep, 0).add_bytes(kSessionLog, session.bytes());
+  return framed(version.bytes()) + framed(start.bytes());
+}
+
+std::vector<fs::path> event_files(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (entry.path().filename().string().starts_with(kPrefix)) files.push_back(entry.path());
+  }
+  return files;
+}
+
+/// TensorBoard reads the files of a directory in the order of their names: this one comes after `earlier`.
+fs::path new_name(const fs::path& directory, const std::vector<fs::path>& earlier) {
+  int64_t seconds = std::time(nullptr);
+  for (const fs::path& path : earlier) {
+    const std::string digits = path.filename().string().substr(kPrefix.size(), 10);
+    int64_t other = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), other);
+    seconds = std::max(seconds, other + 1);
+  }
+  return directory / fmt::format("{}{:010}.{}.{}", kPrefix, seconds, host_name(), ::getpid());
+}
+
+}  // namespace
+
+EventFile::EventFile(const fs::path& directory, const fs::path& lines) {
+  std::string text = beginning();
+  read_records(lines, [&](const MetricsRecord& record) { text += event_of(record); });
+  try {
+    const std::vector<fs::path> earlier = event_files(directory);
+    path_ = new_name(directory, earlier);
+    // Under a name that TensorBoard passes over until the file is whole.
+    const fs::path unnamed = directory / "events.new";
+    write_atomically(unnamed, text);
+    fs::rename(unnamed, path_);
+    for (const fs::path& path : earlier) fs::remove(path);
+  } catch (const fs::filesystem_error& error) {
+    throw io_error(error.path1(), "replacing the event file", error.code().value());
+  }
+  file_ = open_file(path_, O_WRONLY | O_APPEND);
+}
+
+void EventFile::append(const MetricsRecord& record) {
+  const int error = write_all(file_.get(), event_of(record));
+  if (error != 0) throw io_error(path_, "write", error);
+}
+
+}  // namespace trainer

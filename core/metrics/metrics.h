@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/file.h"
+
+namespace trainer {
+
+/// One line of metrics.jsonl. Times are milliseconds per step; what is absent is not written.
+struct MetricsRecord {
+  int64_t step = 0, updates = 0;
+  double epoch = 0;
+  std::string split;
+  double loss = 0;
+  std::vector<std::pair<std::string, double>> metrics;
+  std::optional<double> lr, grad_norm, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
+  std::optional<int64_t> memory_bytes;
+  std::optional<double> loss_scale;
+  std::optional<int64_t> skipped;  ///< steps so far that changed nothing
+  /// Of a guard's decision: "skip", "roll_back" or "stop", why, and how many steps in a row were skipped for
+  /// such reasons.
+  std::optional<std::string> event, reason;
+  std::optional<int64_t> in_a_row;
+  std::optional<double> time;  ///< when it was written, in Unix seconds
+};
+
+/// The record as one JSON object without line breaks, its keys in the order above. JSON has no infinities and
+/// no NaN: they become null, and `non_finite` lists their keys.
+std::string to_json(const MetricsRecord& record);
+
+/// The record of such a line, null as NaN; nothing where it is another text.
+std::optional<MetricsRecord> parse_record(std::string_view line);
+
+/// Calls `take` for each line of the file, or never where there is none. Throws Error: exit 65 naming a line
+/// that holds no record, 74 where the file cannot be read.
+void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take);
+
+using NamedNumbers = std::vector<std::pair<std::string, std::variant<int64_t, double>>>;
+/// The numbers of a record under their keys, in the order of the line. What is not finite is NaN, as it is
+/// when it comes back from a line.
+NamedNumbers numbers_of(const MetricsRecord& record);
+
+/// The keys of every line that there may be whose metrics have these names, in order.
+std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
+
+/// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. What cannot
+/// be written, on a full disk, waits for the next call: a run does not end for that.
+class MetricsWriter {
+ public:
+  /// Throws Error (exit 74).
+  explicit MetricsWriter(const std::filesystem::path& path);
+  void append(const MetricsRecord& record);
+  /// Returns when all that was appended is on the disk. May be called from another thread. Throws Error
+  /// (exit 74) where something still cannot be written.
+  void sync();
+  /// Whether some of it has not been written yet.
+  bool is_behind();
+
+ private:
+  int write_waiting();
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  std::mutex mutex_;     ///< for what follows
+  std::string waiting_;  ///< lines, or what is left of them
+};
+
+/// Leaves the lines of steps up to `step`, those of the validation split up to `validated`: what a run that
+/// goes on from there has come to. A line that was cut short goes as well. Throws Error (exit 74).
+void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated);
+
+using SummaryValue = std::variant<int64_t, double, std::string, bool>;
+/// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.
+using Summary = std::vector<std::pair<std::string, SummaryValue>>;
+
+/// Writes summary.json atomically, what is not finite as in to_json. Throws Error (exit 74).
+void write_summary(const std::filesystem::path& path, const Summary& summary);
+
+/// The `finished` of a summary.json; nothing where there is no such file, or no such value in it.
+std::optional<bool> read_finished(const std::filesystem::path& path);
+
+}  // namespace trainer

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/metrics/csv_file.h"
+#include "core/metrics/event_file.h"
+#include "core/metrics/metrics.h"
+
+namespace trainer {
+
+/// What `logging.formats` may name beside the lines of JSON, which are always written.
+constexpr const char* kTensorboard = "tensorboard";
+constexpr const char* kCsv = "csv";
+
+/// The files of a run's directory that tell how it goes: metrics.jsonl, which is continued, and what is made
+/// from it, so that no step appears twice after metrics.jsonl has been cut. Throws Error (exit 65, 74).
+class MetricsSinks {
+ public:
+  /// `metrics` are the names known beforehand, for the head of the table.
+  MetricsSinks(
+      const std::filesystem::path& directory, const std::vector<std::string>& formats,
+      const std::vector<std::string>& metrics,
+      std::function<void(const std::string&)> warn = [](const std::string&) {});
+
+  /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
+  /// time gets the present one. What cannot be written now is with a later one; that is warned of.
+  void append(MetricsRecord record);
+  /// Returns when every file holds all records. Throws Error (exit 74).
+  void complete();
+  /// Drops the records of steps after this one from every file, and of evaluations after `validated`. Not
+  /// while another thread is in sync().
+  void cut(int64_t step, int64_t validated);
+  /// Returns when metrics.jsonl is on the disk; the rest follows from it. May be called from another thread.
+  void sync() { lines_->sync(); }
+
+ private:
+  /// What is made from the lines.
+  template <class File>
+  struct Follower {
+    std::optional<File> file;  ///< nothing where it is not wanted, or could not be written
+    uint64_t missed = 0;       ///< records since then
+  };
+
+  void open();
+  void open_csv();
+  void open_events();
+  bool is_wanted(const char* format) const;
+
+  std::filesystem::path directory_;
+  std::vector<std::string> formats_, metrics_;
+  std::function<void(const std::string&)> warn_;
+  std::optional<MetricsWriter> lines_;
+  Follower<CsvFile> csv_;
+  Follower<EventFile> events_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/guard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "core/graph/ops/loss_scale.h"
+
+namespace trainer {
+namespace {
+
+using Action = GuardSettings::Action;
+using What = GuardDecision::What;
+
+/// So many steps in a row that overflow at the smallest scale of the loss have another cause than the scale.
+constexpr int64_t kMostAtSmallest = 20;
+constexpr const char* kAdvice = "lower optimizer.lr, lengthen lr_scheduler.warmup or set optimizer.clip_norm";
+/// Norms are watched before anything is clipped.
+constexpr const char* kNormAdvice =
+    "lower optimizer.lr, lengthen lr_scheduler.warmup or raise guards.spike_sigmas";
+
+std::string name_of(SkipReason reason) {
+  switch (reason) {
+    case SkipReason::none:
+      return "";
+    case SkipReason::told:
+      return "told";
+    case SkipReason::loss:
+      return "loss";
+    case SkipReason::gradients:
+      return "gradients";
+    case SkipReason::spike:
+      return "spike";
+    case SkipReason::gradient_spike:
+      return "gradient_spike";
+  }
+  return "";
+}
+
+bool is_spike(SkipReason reason) {
+  return reason == SkipReason::spike || reason == SkipReason::gradient_spike;
+}
+
+/// A NaN's sign says nothing.
+std::string text_of(double loss) {
+  return std::isnan(loss) ? "NaN" : fmt::format("{}", loss);
+}
+
+/// The nearest number at or below (above) the step that f32 holds.
+float as_bound(int64_t step, bool above) {
+  auto bound = static_cast<float>(step);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (!above && static_cast<int64_t>(bound) > step) bound = std::nextafter(bound, -kInfinity);
+  if (above && static_cast<int64_t>(bound) < step) bound = std::nextafter(bound, kInfinity);
+  return bound;
+}
+
+}  // namespace
+
+GuardDecision Guard::judge(const StepOutcome& step) {
+  last_judged_ = step.step;
+  GuardDecision decision{.reason = name_of(step.reason)};
+  if (collapsed(step)) {
+    decision = {.what = What::stop, .event = "stop", .reason = "loss_scale", .nonfinite = true};
+    decision.text = fmt::format(
+        "gradients overflowed in {} steps in a row, the last of them step {}, with the loss scale at its "
+        "smallest, {}; {}, or write training.precision=amp_bf16",
+        state_.at_smallest, step.step, step.loss_scale, kAdvice);
+    return decision;
+  }
+  switch (step.reason) {
+    case SkipReason::told:
+      decision.event = "skip";
+      decision.text = fmt::format("step {} was skipped, as it is among the steps to skip", step.step);
+      return decision;
+    case SkipReason::loss:
+      return after_skip(step, settings_.nonfinite, fmt::format("the loss became {}", text_of(step.loss)));
+    case SkipReason::gradients:
+      return after_skip(step, settings_.nonfinite, "gradients became infinite or NaN");
+    case SkipReason::spike:
+    case SkipReason::gradient_spike: {
+      const bool is_loss = step.reason == SkipReason::spike;
+      return after_skip(step, is_loss ? settings_.spike : settings_.gradient_spike,
+                        fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above those "
+                                    "before,",
+                                    is_loss ? "loss" : "gradients' norm", is_loss ? step.loss : step.norm,
+                                    settings_.sigmas));
+    }
+    case SkipReason::none:
+      break;
+  }
+  // Where guards do not count; the loss's scale may have skipped the step.
+  if (std::isfinite(step.loss) || settings_.scales_loss) return decision;
+  decision.reason = "loss";
+  return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));
+}
+
+GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const std::string& why) {
+  GuardDecision decision{.reason = step.reason == SkipReason::none ? "loss" : name_of(step.reason),
+                         .nonfinite = !is_spike(step.reason)};
+  const std::string found = fmt::format("{} at step {}", why, step.step);
+  const char* advice = step.reason == SkipReason::gradient_spike ? kNormAdvice : kAdvice;
+  if (action == Action::stop) {
+    decision.what = What::stop;
+    decision.event = "stop";
+    decision.text = fmt::format("{}; {}", found, advice);
+  } else if (step.in_a_row <= settings_.max_skips) {
+    decision.event = "skip";
+    decision.text = fmt::format("{}; the step was skipped, {} in a row", found, step.in_a_row);
+  } else if (action == Action::roll_back && state_.rollbacks < settings_.max_rollbacks) {
+    ++state_.rollbacks;
+    decision.what = What::roll_back;
+    decision.event = "roll_back";
+    decision.text = fmt::format(
+        "{}, in a row with {} skipped steps before; the run goes back to its last "
+        "checkpoint ({} of {} times) and skips the steps since then",
+        found, step.in_a_row - 1, state_.rollbacks, settings_.max_rollbacks);
+  } else {
+    decision.what = What::stop;
+    decision.event = "stop";
+    decision.text = fmt::format(
+        "{}, in a row with {} skipped steps before, of which guards.max_skips allows "
+        "{}{}; {}",
+        found, step.in_a_row - 1, settings_.max_skips,
+        action == Action::roll_back ? fmt::format(", and the run has gone back {} times", state_.rollbacks)
+                                    : "",
+        advice);
+  }
+  return decision;
+}
+
+/// Whether the loss's scale is of no more use.
+bool Guard::collapsed(const StepOutcome& step) {
+  if (!settings_.scales_loss) return false;
+  const bool overflowed = step.overflows > state_.overflows;
+  const bool held = step.reason != SkipReason::none;
+  state_.overflows = step.overflows;
+  if (overflowed && step.loss_scale <= LossScaling{}.smallest) {
+    ++state_.at_smallest;
+  } else if (!held) {
+    state_.at_smallest = 0;
+  }
+  return state_.at_smallest >= kMostAtSmallest;
+}
+
+StepRange Guard::rolled_back(int64_t step, const GuardState& saved) {
+  const int64_t rollbacks = state_.rollbacks;
+  state_ = saved;
+  state_.rollbacks = rollbacks;
+  return {step + 1, last_judged_};
+}
+
+std::vector<float> skip_table(std::vector<int64_t> steps, int64_t room) {
+  std::sort(steps.begin(), steps.end());
+  std::vector<float> table;
+  int64_t last = -1;
+  for (const int64_t step : steps) {
+    if (last >= 0 && step <= last + 1) {
+      table.back() = as_bound(step, true);
+    } else {
+      table.insert(table.end(), {as_bound(step, false), as_bound(step, true)});
+    }
+    last = step;
+  }
+  table.resize(table.size() + 2 * static_cast<size_t>(room), 0.0f);
+  return table;
+}
+
+void add_range(std::vector<float>& skip_table, StepRange range) {
+  for (size_t i = 0; i < skip_table.size(); i += 2) {
+    if (skip_table[i + 1] != 0) continue;
+    skip_table[i] = as_bound(range.first, false);
+    skip_table[i + 1] = as_bound(range.last, true);
+    return;
+  }
+  throw std::logic_error("the table of steps to skip is full");
+}
+
+}  // namespace trainer

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/graph/ops/step_guard.h"
+
+namespace trainer {
+
+/// What a run does about steps whose numbers went wrong.
+struct GuardSettings {
+  enum class Action { none, skip, roll_back, stop };
+  Action nonfinite = Action::stop, spike = Action::none, gradient_spike = Action::none;
+  double sigmas = 0;
+  bool counts = false;       ///< the program has the guard's outputs: steps that went wrong changed nothing
+  bool scales_loss = false;  ///< it has those of loss scaling, which skips steps by itself
+  int64_t max_skips = 10;    ///< in a row
+  int64_t max_rollbacks = 3;
+};
+
+/// What a checkpoint must hold of a guard; all else is in the program's persistent tensors.
+struct GuardState {
+  int64_t rollbacks = 0;
+  int64_t overflows = 0;    ///< skipped steps of loss scaling when it was last asked
+  int64_t at_smallest = 0;  ///< of them in a row, those at the smallest scale
+  bool operator==(const GuardState&) const = default;
+};
+
+/// What a step put out. Numbers that the program does not put out stay as they are here.
+struct StepOutcome {
+  int64_t step = 0;
+  double loss = 0;
+  double norm = 0;                       ///< "grad_norm"
+  SkipReason reason = SkipReason::none;  ///< "guard_reason"
+  int64_t in_a_row = 0;                  ///< "guard_in_a_row"
+  double loss_scale = 0;
+  int64_t overflows = 0;  ///< "skipped"
+};
+
+/// What is to be done after a step. Where it did nothing wrong, `event` is empty.
+struct GuardDecision {
+  enum class What { go_on, roll_back, stop };
+  What what = What::go_on;
+  std::string event;       ///< for metrics: "skip", "roll_back" or "stop"
+  std::string reason;      ///< for metrics: a SkipReason's name, or "loss_scale"
+  std::string text;        ///< a sentence for the log or the error
+  bool nonfinite = false;  ///< the step's first value that is not finite is worth a search
+};
+
+/// Steps from `first` to `last`.
+struct StepRange {
+  int64_t first = 0, last = 0;
+};
+
+/// Turns what steps put out, one after the other, into decisions. Rolling back is bounded; whoever asks does
+/// it: returns to a checkpoint, tells that by rolled_back(), and has the steps skipped that led there.
+class Guard {
+ public:
+  explicit Guard(GuardSettings settings) : settings_(settings) {}
+
+  GuardDecision judge(const StepOutcome& step);
+
+  /// To be saved with a checkpoint, and given back on resuming from it.
+  const GuardState& state() const { return state_; }
+  void restore(const GuardState& saved) { state_ = saved; }
+
+  /// After a return to a checkpoint made after `step` steps: the steps to skip now, all up to the one judged
+  /// last. Only these could go another way than before: repeated steps give the same bits.
+  StepRange rolled_back(int64_t step, const GuardState& saved);
+
+ private:
+  GuardDecision after_skip(const StepOutcome& step, GuardSettings::Action action, const std::string& why);
+  bool collapsed(const StepOutcome& step);
+
+  GuardSettings settings_;
+  GuardState state_;
+  int64_t last_judged_ = 0;
+};
+
+/// Pairs of steps for StepGuards::skip_steps, and room for as many ranges more as may be added.
+std::vector<float> skip_table(std::vector<int64_t> steps, int64_t room);
+/// Writes a range into the first free row of such a table. A full table throws std::logic_error.
+void add_range(std::vector<float>& skip_table, StepRange range);
+
+}  // namespace trainer

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/guarded_step.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/optim/optimizer.h"
+
+namespace trainer {
+namespace {
+
+/// The entry's own output, or what its micro-batches have summed up.
+TensorId loss_of(const Program& program, const Entry& entry) {
+  const auto own = std::find_if(entry.outputs.begin(), entry.outputs.end(),
+                                [](const NamedTensor& output) { return output.name == "loss"; });
+  const TensorId loss = own == entry.outputs.end() ? program.find(kStepLoss) : own->tensor;
+  if (loss == kNone) throw std::logic_error("a step without a loss cannot be guarded");
+  return loss;
+}
+
+}  // namespace
+
+GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled) {
+  Program& program = build.program();
+  Entry& entry = build.entry();
+  std::vector<TensorId> in(StepGuard::kInputs, kNone);
+  in[StepGuard::kLoss] = loss_of(program, entry);
+  if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, 0.0, scaled)};
+  in[StepGuard::kFound] = watched.found;
+  in[StepGuard::kSteps] = step_counter(program);
+  if (!guards.skip_steps.empty()) in[StepGuard::kSkipSteps] = guard_skip_steps(program, guards);
+  if (guards.spike) {
+    in[StepGuard::kNorm] = watched.norm;
+    in[StepGuard::kWindow] = guard_window(program, *guards.spike);
+    in[StepGuard::kAccepted] = guard_accepted(program);
+  }
+  in[StepGuard::kSkipped] = guard_skipped(program);
+  in[StepGuard::kInARow] = guard_in_a_row(program);
+  const SpikeLimit limit = guards.spike.value_or(SpikeLimit{.loss_sigmas = 0, .norm_sigmas = 0});
+  const auto out =
+      build.emit_all(std::make_shared<StepGuard>(limit.loss_sigmas, limit.norm_sigmas, scaled), in);
+  for (size_t s = 0; s < StepGuard::kStates; ++s) {
+    const TensorId state = in[StepGuard::kWindow + s];
+    if (state != kNone) build.assign(state, out[StepGuard::kFirstState + s]);
+  }
+  entry.outputs.push_back({"guard_reason", out[StepGuard::kReason]});
+  entry.outputs.push_back({"guard_skipped", out[StepGuard::kFirstState + 2]});
+  entry.outputs.push_back({"guard_in_a_row", out[StepGuard::kFirstState + 3]});
+  return {.skip = out[StepGuard::kSkip], .held = out[StepGuard::kHeld]};
+}
+
+}  // namespace trainer

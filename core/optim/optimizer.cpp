@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/optimizer.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/loss_scale.h"
+#include "core/graph/ops/unary.h"
+#include "core/optim/guarded_step.h"
+
+namespace trainer {
+namespace {
+
+TensorId counter(Program& program, const std::string& name) {
+  return program.persistent(name, {{1}, DType::i32}, Role::state, {});
+}
+
+bool scales_loss(const Program& program) {
+  return program.find("loss_scale") != kNone;
+}
+
+/// What gradients are to be divided by; 1 is what autodiff begins with.
+TensorId scale_of_loss(Program& program) {
+  if (scales_loss(program)) return loss_scale(program);
+  return program.persistent("one", {{1}, DType::f32}, Role::constant,
+                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+}
+
+/// `held` (1) where the scale may have to stay as it is, or kNone.
+void append_scale_update(Builder& build, TensorId found, TensorId held) {
+  Program& program = build.program();
+  const std::vector<TensorId> states = {loss_scale(program), good_step_counter(program),
+                                        skipped_step_counter(program)};
+  std::vector<TensorId> read = states;
+  read.push_back(found);
+  if (held != kNone) read.push_back(held);
+  const auto next = build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
+  for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
+  build.entry().outputs.push_back({"loss_scale", next[0]});
+  build.entry().outputs.push_back({"skipped", next[2]});
+}
+
+}  // namespace
+
+TensorId step_counter(Program& program) {
+  return counter(program, "counter.step");
+}
+TensorId update_counter(Program& program) {
+  return counter(program, "counter.updates");
+}
+
+std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters) {
+  std::vector<double> decays;
+  for (const UpdatedParameter& parameter : parameters) decays.push_back(parameter.weight_decay);
+  return decays;
+}
+
+void Optimizer::declare(Fields& fields) {
+  fields.add("lr", &lr, "learning rate before the schedule").at_least(0);
+  declare_parameters(fields);
+  fields.add("weight_decay", &weight_decay, "how strongly weights are pulled towards 0").at_least(0);
+  fields
+      .add("no_decay", &no_decay,
+           "kinds of parameters without weight decay; norm: everything with one dimension that is no bias")
+      .one_of({"bias", "norm"});
+  fields.add("clip_norm", &clip_norm, "largest joint 2-norm of all gradients").above(0);
+  fields.add("clip_value", &clip_value, "largest size of each element of a gradient, before clip_norm")
+      .above(0);
+}
+
+bool Optimizer::is_spared(const Tensor& parameter) const {
+  auto listed = [&](const char* kind) {
+    return std::find(no_decay.begin(), no_decay.end(), kind) != no_decay.end();
+  };
+  if (parameter.name.ends_with(".bias")) return listed("bias");
+  return parameter.spec.shape.size() == 1 && listed("norm");
+}
+
+void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
+                              const StepGuards& guards) const {
+  Builder build(program, entry);
+  build.set_phase(Phase::update);
+  build.set_origin(origin);
+  const TensorId table =
+      program.persistent("lr_table", {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
+                         {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
+  StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
+  inputs.lr = build.emit<TableLookup>({table, inputs.updates});
+  entry.outputs.push_back({"lr", inputs.lr});
+  if (scales_loss(program) || guards.counts) {
+    append_watch(build, inputs, guards);
+  } else {
+    if (guards.loss) inputs.skip = append_guard(build, guards, {}, false).skip;
+    append_clipping(build, inputs);
+  }
+  append_step(build, inputs);
+  entry.gradients.clear();
+  std::vector<TensorId> counted = {inputs.updates};
+  if (inputs.skip != kNone) counted.push_back(inputs.skip);
+  build.assign(inputs.updates, build.emit<Increment>(counted));
+  const TensorId steps = step_counter(program);
+  build.assign(steps, build.emit<Increment>({steps}));
+}
+
+/// Looks at all gradients. The factor that undoes the loss's scale goes through the step's own walk; only a
+/// limit for each element needs one before.
+void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards) const {
+  Entry& entry = build.entry();
+  const bool scaled = scales_loss(build.program());
+  std::vector<TensorId> read = {scale_of_loss(build.program())};
+  for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
+  auto limit = clip_value ? std::nullopt : clip_norm;
+  const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
+  if (watches_norm && !limit) limit = std::numeric_limits<double>::infinity();
+  const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
+  if (limit) entry.outputs.push_back({"grad_norm", found[2]});
+  const bool guarded = guards.counts || guards.loss;
+  const Watched watched{.found = found[1], .norm = limit ? found[2] : kNone};
+  const GuardedStep step =
+      guarded ? append_guard(build, guards, watched, scaled) : GuardedStep{.skip = found[1]};
+  inputs.skip = step.skip;
+  if (clip_value) {
+    for (ParameterGradient& pair : entry.gradients) {
+      if (scaled) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
+    }
+    append_clipping(build, inputs);
+  } else {
+    if (scaled || clip_norm) inputs.scale = found[0];
+  }
+  if (scaled) append_scale_update(build, found[1], step.held);
+}
+
+void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
+  Entry& entry = build.entry();
+  if (clip_value) {
+    const elementwise::HardTanh clip{.min_value = -*clip_value, .max_value = *clip_value};
+    for (ParameterGradient& pair : entry.gradients) {
+      pair.gradient = build.emit<Unary>({pair.gradient}, elementwise::Function(clip));
+    }
+  }
+  if (clip_norm) {
+    std::vector<TensorId> gradients;
+    for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
+    const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
+    inputs.scale = clipped[0];
+    const bool is_known = std::ranges::any_of(
+        entry.outputs, [](const NamedTensor& output) { return output.name == "grad_norm"; });
+    if (!is_known) entry.outputs.push_back({"grad_norm", clipped[1]});
+  }
+}
+
+void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
+  Program& program = build.program();
+  std::vector<UpdatedParameter> parameters;
+  std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, inputs.skip};
+  std::vector<TensorId> changed;
+  for (const ParameterGradient& pair : build.entry().gradients) {
+    const Tensor parameter = program.tensor(pair.parameter);
+    const bool spared = is_spared(parameter);
+    parameters.push_back({.weight_decay = spared ? 0 : weight_decay, .spared = spared});
+    all.insert(all.end(), {pair.parameter, pair.gradient});
+    changed.push_back(pair.parameter);
+    for (const std::string& suffix : moments()) {
+      changed.push_back(program.persistent(parameter.name + suffix, parameter.spec, Role::optimizer, {}));
+      all.push_back(changed.back());
+    }
+  }
+  const std::vector<TensorId> values = build.emit_all(step(parameters), all);
+  for (size_t i = 0; i < changed.size(); ++i) build.assign(changed[i], values[i]);
+}
+
+const Registry<Optimizer>& optimizers() {
+  static const Registry<Optimizer> table = {sgd_optimizer(), adam_optimizer(), adamw_optimizer(),
+                                            lars_optimizer()};
+  return table;
+}
+
+}  // namespace trainer

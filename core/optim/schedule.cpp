@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/schedule.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <string>
+
+namespace trainer {
+namespace {
+
+class Constant : public Schedule {
+  double after_warmup(int64_t, int64_t, int64_t, int64_t) const override { return 1; }
+};
+
+/// gamma^k, where k milestones have been reached; they count from the start of training, warm-up included.
+class MultiStep : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("milestones", &milestones_, "when the rate drops, as durations from the start: [3ep, 5ep]")
+        .required();
+    fields.add("gamma", &gamma_, "factor of each drop").above(0).at_most(1);
+  }
+
+  void check(Diagnostics& diagnostics) const override {
+    const Origin place = origin_of("milestones");
+    if (milestones_.empty()) diagnostics.error(place, "expected at least one milestone, as in [3ep, 5ep]");
+    std::optional<Duration> last;
+    for (size_t i = 0; i < milestones_.size(); ++i) {
+      const std::optional<Duration> milestone = parse_duration(milestones_[i]);
+      const Origin item{place.where, fmt::format("{}[{}]", place.path, i)};
+      if (!milestone || milestone->count < 1) {
+        diagnostics.error(
+            item,
+            fmt::format("expected a duration such as 3ep or 500ba, at least 1, got \"{}\"", milestones_[i]));
+        continue;
+      }
+      // Epochs and batches cannot be compared before the length of an epoch is known.
+      if (last && last->unit == milestone->unit && last->count >= milestone->count) {
+        diagnostics.error(item, fmt::format("expected a milestone after {}, got {}", to_string(*last),
+                                            to_string(*milestone)));
+      }
+      last = milestone;
+    }
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t, int64_t, int64_t batches_per_epoch) const override {
+    const auto reached = std::ranges::count_if(milestones_, [&](const std::string& text) {
+      return update >= batches_in(parse_duration(text).value(), batches_per_epoch);
+    });
+    return std::pow(gamma_, static_cast<double>(reached));
+  }
+
+  std::vector<std::string> milestones_;
+  double gamma_ = 0.1;
+};
+
+/// What falls from 1 at the end of the warm-up to min_factor at the end of training; the last update is one
+/// step short of it.
+class Falling : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("min_factor", &min_factor_, "factor at the end of training").at_least(0).at_most(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates, int64_t) const override {
+    if (update >= total_updates) return min_factor_;
+    const double part =
+        static_cast<double>(update - warmup_updates) / static_cast<double>(total_updates - warmup_updates);
+    return min_factor_ + (1 - min_factor_) * height(part);
+  }
+  /// From 1 at `part` 0 to 0 at 1.
+  virtual double height(double part) const = 0;
+
+  double min_factor_ = 0;
+};
+
+/// Loshchilov and Hutter, "SGDR", 2017, without restarts.
+class Cosine : public Falling {
+  double height(double part) const override { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
+};
+
+class Linear : public Falling {
+  double height(double part) const override { return 1 - part; }
+};
+
+class Polynomial : public Falling {
+ public:
+  void declare(Fields& fields) override {
+    Falling::declare(fields);
+    fields.add("power", &power_, "exponent of what is left of training").above(0);
+  }
+
+ private:
+  double height(double part) const override { return std::pow(1 - part, power_); }
+  double power_ = 2;
+};
+
+/// Up to the base rate along half a cosine wave and down again (Smith and Topin, "Super-Convergence", 2018),
+/// update for update as PyTorch's OneCycleLR without its cycle of momentum. It is its own warm-up.
+class OneCycle : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    fields.add("rise", &rise_, "share of training in which the rate rises").above(0).below(1);
+    fields.add("div_factor", &div_factor_, "the base rate over the first one").at_least(1);
+    fields.add("final_div_factor", &final_div_factor_, "the first rate over the last one").at_least(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t, int64_t total_updates, int64_t) const override {
+    const auto at = static_cast<double>(update), last = static_cast<double>(total_updates - 1);
+    const double top = rise_ * static_cast<double>(total_updates) - 1;  // the update of the base rate
+    const double first = 1 / div_factor_, end = first / final_div_factor_;
+    if (at <= top) return wave(first, 1, top > 0 ? at / top : 1);
+    return wave(1, end, last > top ? std::min(1.0, (at - top) / (last - top)) : 1);
+  }
+  static double wave(double from, double to, double part) {
+    return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * part));
+  }
+
+  double rise_ = 0.3, div_factor_ = 25, final_div_factor_ = 1e4;
+};
+
+}  // namespace
+
+void Schedule::declare(Fields& fields) {
+  fields.add("warmup", &warmup_, "linear warm-up from 0 over this duration");
+}
+
+double Schedule::factor(int64_t update, int64_t total_updates, int64_t batches_per_epoch) const {
+  const int64_t warmup = batches_in(warmup_, batches_per_epoch);
+  if (update < warmup) return static_cast<double>(update + 1) / static_cast<double>(warmup);
+  return after_warmup(update, warmup, total_updates, batches_per_epoch);
+}
+
+const Registry<Schedule>& schedules() {
+  static const Registry<Schedule> table = {
+      {"constant", "the same rate throughout", [] { return std::make_unique<Constant>(); }},
+      {"multi_step", "the rate drops by a factor at each milestone",
+       [] { return std::make_unique<MultiStep>(); }},
+      {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
+      {"linear", "the rate falls along a line", [] { return std::make_unique<Linear>(); }},
+      {"polynomial", "the rate falls as a power of what is left of training",
+       [] { return std::make_unique<Polynomial>(); }},
+      {"one_cycle", "the rate rises to its base value and falls far below where it began",
+       [] { return std::make_unique<OneCycle>(); }},
+  };
+  return table;
+}
+
+std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,
+                                  int64_t batches_per_epoch) {
+  std::vector<float> rates(static_cast<size_t>(std::max<int64_t>(total_updates, 0)));
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const double factor = schedule.factor(static_cast<int64_t>(i), total_updates, batches_per_epoch);
+    rates[i] = static_cast<float>(base_lr * factor);
+  }
+  return rates;
+}
+
+}  // namespace trainer

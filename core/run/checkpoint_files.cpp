@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/checkpoint_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/version.h"
+#include "core/graph/ops/step_guard.h"
+#include "core/run/weights.h"
+#include "core/storage/safetensors.h"
+
+namespace trainer {
+namespace {
+
+std::string dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "F32";
+    case DType::f16:
+      return "F16";
+    case DType::bf16:
+      return "BF16";
+    case DType::i32:
+      return "I32";
+    case DType::u8:
+      return "U8";
+  }
+  return "?";
+}
+
+/// Which tensors a file holds, and their names there.
+struct Contents {
+  const char* file;
+  std::vector<TensorId> ids;
+  std::vector<StoredTensor> stored;
+
+  void add(TensorId id, const Tensor& tensor, const std::string& name) {
+    ids.push_back(id);
+    stored.push_back({.name = name, .dtype = dtype_name(tensor.spec.dtype), .shape = tensor.spec.shape});
+  }
+};
+
+/// What a step writes before it reads it need not be kept, nor what never changes.
+bool changes(Role role) {
+  return is_persistent(role) && role != Role::constant && role != Role::gradient_sum &&
+         role != Role::low_copy;
+}
+
+std::vector<Contents> contents_of(const Plan& plan) {
+  Contents model{kModelFile, {}, {}}, averages{kAveragesFile, {}, {}}, rest{kOptimizerFile, {}, {}};
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor& tensor = plan.tensors[i];
+    const auto id = static_cast<TensorId>(i);
+    if (!changes(tensor.role) || plan.placements[i].region != Region::persistent) continue;
+    if (tensor.name.ends_with(kAverageSuffix)) {
+      averages.add(id, tensor,
+                   tensor.name.substr(0, tensor.name.size() - std::string(kAverageSuffix).size()));
+    } else if (is_weight(tensor)) {
+      model.add(id, tensor, tensor.name);
+    } else {
+      rest.add(id, tensor, tensor.name);
+    }
+  }
+  std::vector<Contents> files{std::move(model), std::move(rest)};
+  if (!averages.ids.empty()) files.push_back(std::move(averages));
+  return files;
+}
+
+bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
+  return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
+}
+
+constexpr auto kOfGuards = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
+
+/// Whether a tensor of this name need not fit, since it is of guards that are others now.
+bool may_differ(const std::string& name, const char* file, Guards guards) {
+  return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
+         std::ranges::find(kOfGuards, std::string_view(name)) != kOfGuards.end();
+}
+
+void begin_guards_anew(Executable& executable) {
+  for (const char* name : kOfGuards) {
+    const TensorId id = executable.tensor(name);
+    if (id != kNone)
+      executable.write(id, initial_values(executable.plan().tensors[static_cast<size_t>(id)], 0));
+  }
+}
+
+void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::filesystem::path& path,
+               Guards guards) {
+  std::vector<std::string> wrong;
+  for (const StoredTensor& tensor : wanted.stored) {
+    const StoredTensor* stored = found.find(tensor.name);
+    if (may_differ(tensor.name, wanted.file, guards)) continue;
+    if (stored == nullptr) {
+      wrong.push_back(fmt::format("it has no '{}'", tensor.name));
+    } else if (!is_same(*stored, tensor)) {
+      wrong.push_back(fmt::format("'{}' is {} {}, the run needs {} {}", tensor.name, stored->dtype,
+                                  to_string(stored->shape), tensor.dtype, to_string(tensor.shape)));
+    }
+  }
+  for (const StoredTensor& tensor : found.tensors()) {
+    const auto same = [&](const StoredTensor& other) { return other.name == tensor.name; };
+    if (!may_differ(tensor.name, wanted.file, guards) && std::ranges::none_of(wanted.stored, same))
+      wrong.push_back(fmt::format("the run has no '{}'", tensor.name));
+  }
+  if (wrong.empty()) return;
+  throw Error(ExitCode::data,
+              fmt::format("{} does not fit this run:\n  {}", path.string(), fmt::join(wrong, "\n  ")));
+}
+
+}  // namespace
+
+void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image) {
+  for (const Contents& file : contents_of(plan)) {
+    writer.add(file.file, [&](const ByteSink& sink) {
+      compose_safetensors(
+          file.stored, {{"format", "pt"}, {"trainer", kVersion}},
+          [&](size_t i, const ByteSink& tensor_sink) { image.read(file.ids[i], tensor_sink); }, sink);
+    });
+  }
+}
+
+void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, StateImage& image,
+                  Guards guards) {
+  for (const Contents& wanted : contents_of(plan)) {
+    const std::filesystem::path path = checkpoint / wanted.file;
+    const SafetensorsFile file(path);
+    check_fit(wanted, file, path, guards);
+    for (size_t i = 0; i < wanted.ids.size(); ++i) {
+      const std::string& name = wanted.stored[i].name;
+      const StoredTensor* stored = file.find(name);
+      const bool is_anew = may_differ(name, wanted.file, guards) && name != kGuardSkipped;
+      if (stored == nullptr || is_anew) continue;
+      std::vector<std::byte> bytes(static_cast<size_t>(stored->end - stored->begin));
+      file.read_bytes(*stored, bytes);
+      image.write(wanted.ids[i], bytes);
+    }
+  }
+}
+
+/// What a checkpoint leaves out keeps its value.
+void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
+  if (guards == Guards::other) begin_guards_anew(executable);
+  StateImage image(executable,
+                   executable.backend().works_later() ? StateImage::Memory::own : StateImage::Memory::shared);
+  image.take();
+  read_tensors(checkpoint, executable.plan(), image, guards);
+  image.restore();
+}
+
+}  // namespace trainer

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/checkpoints.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "core/base/error.h"
+#include "core/host/process.h"
+#include "core/run/checkpoint_files.h"
+#include "core/storage/checkpoint.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostFailures = 3;  // in a row
+constexpr double kRetrySeconds = 10;
+
+std::string utc_time() {
+  const std::time_t time = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace
+
+int64_t Checkpoints::memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy) {
+  return policy.in_background() || backend.works_later() ? StateImage::image_bytes(plan) : 0;
+}
+
+Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
+                         const LoopSettings& settings, RunState facts, Log& log,
+                         std::function<void()> durable)
+    : executable_(executable),
+      root_(std::move(root)),
+      policy_(std::move(policy)),
+      settings_(settings),
+      facts_(std::move(facts)),
+      log_(log),
+      durable_(std::move(durable)),
+      image_(executable, memory_bytes(executable.plan(), executable.backend(), policy_) == 0
+                             ? StateImage::Memory::shared
+                             : StateImage::Memory::own),
+      last_begin_(steady_seconds()) {
+  remove_leftovers(root_);
+}
+
+void Checkpoints::go_on_from(const RunState& state) {
+  saved_ = {state.loop.step, state.loop.validated};
+  from_ = state.loop.step;
+  facts_.best_step = state.best_step;
+  remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
+}
+
+bool Checkpoints::is_due(int64_t step) const {
+  const double since = steady_seconds() - last_begin_;
+  if (in_a_row_ > 0 && since >= kRetrySeconds) return true;
+  if (policy_.every_steps > 0 && step % policy_.every_steps == 0) return true;
+  return policy_.every_seconds > 0 && since >= policy_.every_seconds;
+}
+
+RunState Checkpoints::full_state(const LoopState& loop) const {
+  RunState state = facts_;
+  state.loop = loop;
+  state.samples = loop.step * settings_.global_batch_size;
+  state.epoch = static_cast<double>(state.samples) / static_cast<double>(settings_.samples_per_epoch);
+  state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
+  const auto best = policy_.keep_best ? loop.best.find(*policy_.keep_best) : loop.best.end();
+  if (best != loop.best.end() && loop.validated == loop.step && loop.last.at(best->first) == best->second)
+    state.best_step = loop.step;
+  return state;
+}
+
+void Checkpoints::save(const LoopState& loop) {
+  wait();
+  report();
+  warn_if_disk_is_full();
+  image_.take();
+  RunState state = full_state(loop);
+  saving_ = {loop.step, loop.validated};
+  saving_best_ = state.best_step;
+  last_begin_ = steady_seconds();
+  is_told_ = false;
+  is_done_ = false;
+  writer_ = std::thread([this, state = std::move(state)] {
+    write(state);
+    is_done_ = true;
+  });
+}
+
+/// In the background: touches only the image, the files, and what is read once it is done.
+void Checkpoints::write(const RunState& state) {
+  const double began = steady_seconds();
+  problem_.clear();
+  try {
+    durable_();
+    CheckpointWriter writer(root_, state.loop.step);
+    add_tensors(writer, executable_.plan(), image_);
+    const std::string text = to_json(state);
+    writer.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+    writer.commit();
+    written_.push_back(state.loop.step);
+    remove_passed_over();
+    remove_old(state.loop.step, state.best_step);
+  } catch (const std::exception& error) {
+    problem_ = error.what();
+  }
+  seconds_ = steady_seconds() - began;
+}
+
+/// Those that this run was not continued from though they were later: they are damaged.
+void Checkpoints::remove_passed_over() const try {
+  for (const fs::path& path : list_checkpoints(root_)) {
+    const int64_t step = checkpoint_step(path);
+    const bool is_mine = std::ranges::find(written_, step) != written_.end();
+    if (step > from_ && !is_mine) remove_checkpoint(path);
+  }
+} catch (const Error&) {  // what cannot be removed now may be after the next save
+}
+
+/// Those up to `newest` that nothing asks for.
+void Checkpoints::remove_old(int64_t newest, int64_t best) const try {
+  int64_t kept = 0;
+  for (const fs::path& path : list_checkpoints(root_)) {
+    const int64_t step = checkpoint_step(path);
+    if (step <= newest && ++kept > policy_.keep_latest && step != best) remove_checkpoint(path);
+  }
+} catch (const Error&) {  // as above
+}
+
+void Checkpoints::wait() {
+  if (writer_.joinable()) writer_.join();
+}
+
+void Checkpoints::report() {
+  if (is_told_ || !is_done_) return;
+  wait();
+  is_told_ = true;
+  longest_seconds_ = std::max(longest_seconds_, seconds_);
+  if (problem_.empty()) {
+    in_a_row_ = 0;
+    saved_ = saving_;
+    facts_.best_step = saving_best_;
+    return;
+  }
+  ++failures_;
+  ++in_a_row_;
+  log_.warn(fmt::format("step {} could not be saved ({} in a row): {}", saving_.step, in_a_row_, problem_));
+  if (in_a_row_ >= kMostFailures) {
+    throw Error(ExitCode::io, fmt::format("{} saves in a row have failed: {}; the run can be continued from "
+                                          "the last checkpoint once that is mended",
+                                          in_a_row_, problem_));
+  }
+}
+
+void Checkpoints::save_now(const LoopState& state) {
+  wait();
+  report();
+  while (saved_ != Moment{state.step, state.validated}) {
+    save(state);
+    wait();
+    report();
+  }
+}
+
+std::optional<ResumePoint> Checkpoints::newest(const Warn& warn) {
+  wait();
+  report();
+  std::optional<ResumePoint> point = newest_checkpoint(root_, warn);
+  if (!point) return point;
+  saved_ = {};  // where the run went back there, that is not saved
+  written_.clear();
+  from_ = point->state.loop.step;
+  facts_.best_step = point->state.best_step;
+  return point;
+}
+
+/// Says once that there is less space than a few saves need.
+void Checkpoints::warn_if_disk_is_full() {
+  constexpr int64_t kSaves = 3;
+  std::error_code error;
+  const fs::space_info space = fs::space(root_.parent_path(), error);
+  const int64_t needed = kSaves * StateImage::image_bytes(executable_.plan());
+  if (warned_ || error || static_cast<int64_t>(space.available) >= needed) return;
+  warned_ = true;
+  log_.warn(fmt::format("{} has {} left on its disk, {} saves need {}: make room", root_.string(),
+                        human_bytes(static_cast<int64_t>(space.available)), kSaves, human_bytes(needed)));
+}
+
+}  // namespace trainer

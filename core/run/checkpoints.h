@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/engine/state_image.h"
+#include "core/host/log.h"
+#include "core/run/resume.h"
+#include "core/run/run_state.h"
+
+namespace trainer {
+
+/// When to save, and what to keep of it.
+struct CheckpointPolicy {
+  int64_t every_steps = 0;               ///< 0: not by steps
+  double every_seconds = 0;              ///< 0: not by time
+  int64_t keep_latest = 2;               ///< at least 2
+  std::optional<std::string> keep_best;  ///< a metric
+
+  bool in_background() const { return every_steps > 0 || every_seconds > 0 || keep_best; }
+};
+
+/// Saves a run from time to time. A copy of its state is taken between two steps and written in the
+/// background while training goes on. A save that fails is told at the next step and tried again, with the
+/// state of that time; the checkpoints that are there stay.
+class Checkpoints {
+ public:
+  /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
+  /// before a checkpoint is.
+  Checkpoints(Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
+              const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable);
+  ~Checkpoints() { wait(); }
+
+  /// Host memory that a run with this policy takes for it.
+  static int64_t memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy);
+
+  /// The run goes on from a checkpoint of its own: that one need not be saved again, and later ones that were
+  /// passed over are no longer of use.
+  void go_on_from(const RunState& state);
+  bool is_due(int64_t step) const;
+  /// Whether the last evaluation was the best so far by the metric to keep.
+  bool is_best(const Recorder& recorder) const {
+    return policy_.keep_best && recorder.is_best(*policy_.keep_best);
+  }
+
+  /// Takes the state and begins to write it, once an earlier save is done.
+  void save(const LoopState& loop);
+  /// Tells what has become of the last save. Throws Error (exit 74) after three failures in a row.
+  void report();
+  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where three attempts
+  /// fail.
+  void save_now(const LoopState& state);
+
+  /// The newest whole checkpoint, once a save under way is done. Training goes back there: what comes after
+  /// it is saved anew.
+  std::optional<ResumePoint> newest(const Warn& warn);
+
+  int64_t failures() const { return failures_; }  ///< so far
+  double longest_seconds() const { return longest_seconds_; }
+
+ private:
+  /// What tells a state from others of its run.
+  struct Moment {
+    int64_t step = -1, validated = -1;
+    bool operator==(const Moment&) const = default;
+  };
+
+  void write(const RunState& state);
+  void wait();
+  void remove_passed_over() const;
+  void remove_old(int64_t newest, int64_t best) const;
+  RunState full_state(const LoopState& loop) const;
+  void warn_if_disk_is_full();
+
+  Executable& executable_;
+  std::filesystem::path root_;
+  CheckpointPolicy policy_;
+  LoopSettings settings_;
+  RunState facts_;
+  Log& log_;
+  std::function<void()> durable_;
+  StateImage image_;
+
+  std::thread writer_;
+  std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
+  std::string problem_;               ///< of the last save; empty where it went well
+  double seconds_ = 0;
+  std::vector<int64_t> written_;  ///< steps, by this process
+
+  bool is_told_ = true;
+  Moment saving_, saved_;
+  int64_t from_ = 0;         ///< the step that this process went on from
+  int64_t saving_best_ = 0;  ///< the best step once what is being saved is
+  int64_t failures_ = 0, in_a_row_ = 0;
+  double last_begin_ = 0, longest_seconds_ = 0;
+  bool warned_ = false;
+};
+
+}  // namespace trainer

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/run_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "core/metrics/metrics.h"
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIdentityFile = "identity.json";
+constexpr const char* kLockFile = "lock";
+constexpr int kLockAttempts = 20;
+
+[[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
+  throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
+                                            directory.string(), what));
+}
+
+/// What a run that was stopped before it wrote its identity may have left.
+bool is_harmless(const std::string& name) {
+  return name == kLockFile || name.starts_with(fmt::format(".{}.tmp-", kIdentityFile));
+}
+
+/// The name of something in the directory that a run did not leave before it wrote its identity.
+std::optional<std::string> first_entry(const fs::path& directory) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_harmless(name)) return name;
+  }
+  return std::nullopt;
+}
+
+/// The file is empty for the moment between the holder's lock and its note.
+std::string holder_of(const fs::path& lock) {
+  std::string holder = read_text(lock).value_or("");
+  while (holder.ends_with('\n')) holder.pop_back();
+  return holder.empty() ? "another process" : "process " + holder;
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
+                           std::vector<std::string> allowed)
+    : path_(path), identity_(identity), allowed_(std::move(allowed)) {
+  try {
+    if (fs::exists(path_) && !fs::is_directory(path_)) throw_foreign(path_, "is not a directory");
+    make_directories(path_);
+    state_ = inspect();
+    if (state_ == State::finished) return;
+    lock();
+    // Another process may have finished between the look and the lock.
+    state_ = inspect();
+    if (state_ == State::finished) lock_.reset();
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::io,
+                fmt::format("cannot use run directory {}: {}", path_.string(), error.code().message()));
+  }
+}
+
+RunDirectory::State RunDirectory::inspect() const {
+  // In this order: a process that starts meanwhile writes its identity before all else.
+  const std::optional<std::string> entry = first_entry(path_);
+  if (!fs::exists(file(kIdentityFile))) {
+    if (entry) throw_foreign(path_, fmt::format("holds files of no run (\"{}\")", *entry));
+    return State::fresh;
+  }
+  const bool same = require_same(read_text(file(kIdentityFile)).value_or(""));
+  return same && read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
+}
+
+/// Whether `text`, an identity.json, is of the very same run. Throws where it is of one that may not become
+/// this one.
+bool RunDirectory::require_same(const std::string& text) const {
+  const auto stored = nlohmann::json::parse(text, nullptr, false);
+  const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
+  if (mathematics == stored.end() || !mathematics->is_string()) {
+    throw_foreign(path_, fmt::format("holds an {} that cannot be read", kIdentityFile));
+  }
+  const std::string there = mathematics->get<std::string>();
+  if (there == identity_.mathematics) return true;
+  if (differences(there, identity_.mathematics).empty())
+    throw_foreign(path_, "holds another run (the order of its keys differs)");
+  const std::vector<Difference> all = forbidden_differences(there, identity_.mathematics, allowed_);
+  if (all.empty()) return false;
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("run directory {} holds another run ({}): choose another run.output_dir or run.name, "
+                  "or, to go on from it with these changes, list their keys in run.allow_changes",
+                  path_.string(), difference_text(all)));
+}
+
+void RunDirectory::lock() {
+  const fs::path name = file(kLockFile);
+  FileDescriptor descriptor = open_file(name, O_RDWR | O_CREAT);
+  for (int attempt = 1; ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) throw io_error(name, "flock", errno);
+    // Whoever asks whether the run is held (run_list.cpp) has the lock for some microseconds.
+    if (attempt < kLockAttempts) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
+    throw Error(ExitCode::io,
+                fmt::format("run directory {} is in use by {}", path_.string(), holder_of(name)));
+  }
+  const int truncated = ::ftruncate(descriptor.get(), 0);
+  const int error = truncated != 0 ? errno : write_all(descriptor.get(), fmt::format("{}\n", ::getpid()));
+  if (error != 0) throw io_error(name, "write", error);
+  lock_ = std::move(descriptor);
+}
+
+/// Removes what write_atomically was not to finish, and the summary of a finished run that this one extends:
+/// with the new identity it would say that this one is finished.
+void RunDirectory::tidy() const {
+  std::vector<fs::path> left = {file("summary.json")};
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.find(".tmp-") != std::string::npos) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw io_error(path, "unlink", errno);
+  }
+  sync_directory(path_);
+}
+
+void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t validated, Log& log) {
+  tidy();
+  const nlohmann::ordered_json identity = {{"hash", text_hash(identity_.mathematics)},
+                                           {"mathematics", identity_.mathematics},
+                                           {"program_version", identity_.program_version}};
+  // First of all files: without it the next process would take the directory for somebody else's.
+  write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
+  write_atomically(file("recipe.yaml"), recipe);
+  log.attach(file("log.txt"));
+  cut_metrics(file("metrics.jsonl"), step, validated);
+}
+
+void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& log) {
+  const fs::path name = run / kLockFile;
+  std::error_code ignored;
+  if (!fs::exists(name, ignored)) return;
+  const FileDescriptor file = open_file(name, O_RDONLY);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
+    // Whatever else is wrong is told by who needs the lock.
+    if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
+    if (!is_told) log.info(fmt::format("waiting until {} has left {}", holder_of(name), run.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/host/log.h"
+#include "core/run/run_identity.h"
+
+namespace trainer {
+
+/// What makes two runs the same one.
+struct RunIdentity {
+  std::string mathematics;      ///< the resolved keys that alter the numbers, as YAML; compared as text
+  std::string program_version;  ///< recorded, not compared
+};
+
+/// The directory of one run, held for this process alone until destroyed unless the run is finished. Throws
+/// Error: exit 78 where the directory belongs to another run or to somebody else (nothing in it is touched
+/// then), exit 74 where another process works in it or it cannot be used.
+class RunDirectory {
+ public:
+  enum class State {
+    fresh,       ///< new or empty
+    unfinished,  ///< holds a run of this identity that was stopped
+    finished,    ///< holds a run of this identity that is complete: read only
+  };
+
+  /// Keys in `allowed` (or below a key in it) may differ from the run that is there.
+  RunDirectory(const std::filesystem::path& path, const RunIdentity& identity,
+               std::vector<std::string> allowed = {});
+
+  State state() const { return state_; }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(std::string_view name) const { return path_ / name; }
+
+  /// Makes the directory that of a run which goes on after `step` (0: starts), evaluated last at `validated`:
+  /// writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops later
+  /// metrics, and what a process that was killed has left half written. Not for a finished run.
+  void begin(const std::string& recipe, int64_t step, int64_t validated, Log& log);
+
+ private:
+  State inspect() const;
+  bool require_same(const std::string& text) const;
+  void lock();
+  void tidy() const;
+
+  std::filesystem::path path_;
+  RunIdentity identity_;
+  std::vector<std::string> allowed_;
+  State state_ = State::fresh;
+  FileDescriptor lock_;
+};
+
+/// Waits until no process works in a run's directory, but not longer than this; says so where it must wait.
+void await_free(const std::filesystem::path& run, std::chrono::milliseconds patience, Log& log);
+
+}  // namespace trainer

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/run_list.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <deque>
+#include <fstream>
+
+#include "core/base/file.h"
+#include "core/metrics/metrics.h"
+#include "core/run/status.h"
+#include "core/storage/checkpoint.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Intervals of which the throughput is the median: the first ones of a run are slow.
+constexpr size_t kIntervals = 100;
+
+/// A pipe of such a name would never end.
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// Whether a process holds the run; nothing where that cannot be found out, as on some network file systems.
+std::optional<bool> is_held(const fs::path& directory) {
+  const fs::path lock = directory / "lock";
+  if (!is_file(lock)) return false;
+  const FileDescriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return std::nullopt;
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  return errno == EWOULDBLOCK ? std::optional(true) : std::nullopt;
+}
+
+int64_t modified(const fs::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? int64_t{status.st_mtime} : 0;
+}
+
+/// Takes in metrics.jsonl. Most of it are training intervals, of which only the last ones are parsed.
+class MetricsReader {
+ public:
+  explicit MetricsReader(RunOverview& run) : run_(run) {}
+
+  void read(const fs::path& path) {
+    if (!is_file(path)) return;
+    std::ifstream lines(path, std::ios::binary);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(R"("split":"train")") == std::string::npos) {
+        take_validation(line);
+      } else {
+        training_.push_back(std::move(line));
+        if (training_.size() > kIntervals) training_.pop_front();
+      }
+    }
+    take_training();
+  }
+
+ private:
+  /// A line may be half written, or another program's: it is passed over.
+  void take_validation(const std::string& line) {
+    const std::optional<MetricsRecord> record = parse_record(line);
+    if (!record || record->split != "validation") return;
+    run_.step = std::max(run_.step, record->step);
+    const auto [name, value] =
+        record->metrics.empty() ? std::pair<std::string, double>("loss", record->loss) : record->metrics[0];
+    const bool less = name.ends_with("loss");
+    run_.metric = name;
+    if (!std::isfinite(value)) return;
+    if (!run_.best || (less ? value < *run_.best : value > *run_.best)) run_.best = value;
+  }
+
+  void take_training() {
+    std::vector<double> speeds;
+    for (const std::string& line : training_) {
+      const std::optional<MetricsRecord> record = parse_record(line);
+      if (!record) continue;
+      run_.step = std::max(run_.step, record->step);
+      run_.loss = record->loss;
+      if (record->samples_per_s) speeds.push_back(*record->samples_per_s);
+    }
+    if (speeds.empty()) return;
+    const auto middle = speeds.begin() + static_cast<int64_t>(speeds.size() / 2);
+    std::nth_element(speeds.begin(), middle, speeds.end());
+    run_.samples_per_s = *middle;
+  }
+
+  RunOverview& run_;
+  std::deque<std::string> training_;
+};
+
+RunState state_of(const fs::path& directory, const std::optional<RunStatus>& status, bool finished) {
+  // Held: started again, whatever the last process has left.
+  const std::optional<bool> held = is_held(directory);
+  if (held == true) return RunState::running;
+  if (!status) return finished ? RunState::finished : RunState::lost;
+  switch (status->state) {
+    case RunStatus::State::finished:
+      return RunState::finished;
+    case RunStatus::State::saved:
+      return RunState::saved;
+    case RunStatus::State::failed:
+      return RunState::failed;
+    case RunStatus::State::running:
+      return held.has_value() ? RunState::lost : RunState::running;
+  }
+  return RunState::lost;
+}
+
+/// Whether it is a run's, or was once begun as one.
+bool is_run(const fs::path& directory) {
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{"identity.json", kStatusFile, "metrics.jsonl"},
+      [&](const char* name) { return is_file(directory / name); });
+}
+
+void search(const fs::path& directory, int depth, std::vector<RunOverview>& runs) {
+  if (std::optional<RunOverview> run = look_at_run(directory)) {
+    runs.push_back(std::move(*run));
+    return;
+  }
+  if (depth == 0) return;
+  std::error_code ignored;  // a directory that may not be read, or is gone meanwhile
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    const bool hidden = entry.path().filename().string().starts_with('.');
+    if (!hidden && !entry.is_symlink(ignored) && entry.is_directory(ignored))
+      search(entry.path(), depth - 1, runs);
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(RunState state) {
+  switch (state) {
+    case RunState::finished:
+      return "finished";
+    case RunState::saved:
+      return "saved";
+    case RunState::failed:
+      return "failed";
+    case RunState::running:
+      return "running";
+    case RunState::lost:
+      return "lost";
+  }
+  return "";
+}
+
+std::optional<RunOverview> look_at_run(const fs::path& directory) {
+  if (!is_run(directory)) return std::nullopt;
+  RunOverview run{.directory = directory};
+  std::optional<RunStatus> status;
+  if (is_file(directory / kStatusFile)) status = read_status(directory / kStatusFile);
+  const bool finished =
+      is_file(directory / "summary.json") && read_finished(directory / "summary.json") == true;
+  run.state = state_of(directory, status, finished);
+  MetricsReader(run).read(directory / "metrics.jsonl");
+  const std::vector<fs::path> checkpoints = list_checkpoints(directory / "checkpoints");
+  if (!checkpoints.empty()) run.step = std::max(run.step, checkpoint_step(checkpoints.front()));
+  run.updated = std::max(modified(directory / "metrics.jsonl"), modified(directory / "identity.json"));
+  if (status) {
+    run.step = std::max(run.step, status->step);
+    run.steps = status->steps;
+    run.updated = std::max(run.updated, status->updated);
+    // What an earlier process ended with says nothing of the one that runs now.
+    const bool ended = run.state != RunState::running && run.state != RunState::lost;
+    if (ended) run.exit_code = status->exit_code, run.message = status->message;
+  } else if (run.state == RunState::finished) {
+    run.steps = run.step;
+  }
+  return run;
+}
+
+std::vector<RunOverview> list_runs(const fs::path& root) {
+  std::error_code error;
+  const fs::directory_iterator first(root, error);
+  if (error) throw io_error(root, "opening the directory", error.value());
+  std::vector<RunOverview> runs;
+  search(root, kRunSearchDepth, runs);
+  std::ranges::sort(runs, {}, &RunOverview::directory);
+  return runs;
+}
+
+}  // namespace trainer

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/run_state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kFormat = 1;
+
+/// JSON has no infinities and no NaN.
+Json to_json(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json to_json(const std::map<std::string, double>& values) {
+  Json object = Json::object();
+  for (const auto& [name, value] : values) object[name] = to_json(value);
+  return object;
+}
+
+/// Reads members that must be there; the message names the first that is not as it should be.
+class Reader {
+ public:
+  Reader(const Json& object, std::string path, const std::string& file)
+      : object_(object), path_(std::move(path)), file_(file) {
+    if (!object_.is_object()) fail(path_, "an object");
+  }
+
+  Reader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
+  int64_t count(const char* name) const {
+    const Json& value = member(name);
+    // What is not negative is parsed as unsigned.
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
+      fail(path_ + name, "a whole number, 0 or more");
+    return value.get<int64_t>();
+  }
+  double number(const char* name) const { return number(member(name), name); }
+  std::string text(const char* name) const { return text(member(name), name); }
+  std::map<std::string, double> numbers(const char* name) const {
+    std::map<std::string, double> result;
+    for (const auto& [key, value] : members(name).items()) result[key] = number(value, name);
+    return result;
+  }
+  std::map<std::string, std::string> texts(const char* name) const {
+    std::map<std::string, std::string> result;
+    for (const auto& [key, value] : members(name).items()) result[key] = text(value, name);
+    return result;
+  }
+  bool has(const char* name) const { return object_.contains(name); }
+
+ private:
+  const Json& member(const char* name) const {
+    const auto found = object_.find(name);
+    if (found == object_.end()) fail(path_ + name, "there");
+    return *found;
+  }
+  const Json& members(const char* name) const {
+    const Json& value = member(name);
+    if (!value.is_object()) fail(path_ + name, "an object");
+    return value;
+  }
+  double number(const Json& value, const char* name) const {
+    if (value.is_number()) return value.get<double>();
+    if (value == "nan") return std::nan("");
+    if (value == "inf") return HUGE_VAL;
+    if (value == "-inf") return -HUGE_VAL;
+    fail(path_ + name, "numbers");
+  }
+  std::string text(const Json& value, const char* name) const {
+    if (!value.is_string()) fail(path_ + name, "text");
+    return value.get<std::string>();
+  }
+  [[noreturn]] void fail(const std::string& path, const char* expected) const {
+    throw Error(ExitCode::data,
+                fmt::format("{}: expected {} to be {}; the state is damaged or of another version", file_,
+                            path.empty() ? "all of it" : path, expected));
+  }
+
+  const Json& object_;
+  std::string path_;
+  const std::string& file_;
+};
+
+LoopState parse_loop(const Reader& reader) {
+  LoopState loop{.step = reader.count("step"),
+                 .updates = reader.count("updates"),
+                 .validated = reader.count("validated"),
+                 .interval_steps = reader.count("interval_steps"),
+                 .interval_loss = reader.number("interval_loss"),
+                 .train_loss = reader.number("train_loss"),
+                 .loss_scale = std::nullopt,
+                 .last = reader.numbers("last"),
+                 .best = reader.numbers("best")};
+  const Reader guard = reader.object("guard");
+  loop.guard = {.rollbacks = guard.count("rollbacks"),
+                .overflows = guard.count("overflows"),
+                .at_smallest = guard.count("at_smallest")};
+  if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
+  return loop;
+}
+
+}  // namespace
+
+std::string to_json(const RunState& state) {
+  const LoopState& loop = state.loop;
+  Json progress = {{"step", loop.step},
+                   {"updates", loop.updates},
+                   {"validated", loop.validated},
+                   {"interval_steps", loop.interval_steps},
+                   {"interval_loss", to_json(loop.interval_loss)},
+                   {"train_loss", to_json(loop.train_loss)}};
+  if (loop.loss_scale) progress["loss_scale"] = to_json(*loop.loss_scale);
+  progress["guard"] = {{"rollbacks", loop.guard.rollbacks},
+                       {"overflows", loop.guard.overflows},
+                       {"at_smallest", loop.guard.at_smallest}};
+  progress["last"] = to_json(loop.last);
+  progress["best"] = to_json(loop.best);
+  const Json json = {{"format", kFormat},
+                     {"progress", progress},
+                     {"epoch", state.epoch},
+                     {"samples", state.samples},
+                     {"best_step", state.best_step},
+                     {"micro_batch_size", state.micro_batch_size},
+                     {"facts", state.facts},
+                     {"algorithms", state.algorithms},
+                     {"mathematics", state.mathematics},
+                     {"recipe", state.recipe},
+                     {"wall", state.wall}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+RunState parse_run_state(std::string_view text, const std::string& file) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Reader reader(json, "", file);
+  if (reader.count("format") != kFormat) {
+    throw Error(ExitCode::data, fmt::format("{}: is of format {}, this program reads format {}", file,
+                                            reader.count("format"), kFormat));
+  }
+  return {.loop = parse_loop(reader.object("progress")),
+          .epoch = reader.number("epoch"),
+          .samples = reader.count("samples"),
+          .best_step = reader.count("best_step"),
+          .mathematics = reader.text("mathematics"),
+          .recipe = reader.text("recipe"),
+          .micro_batch_size = reader.count("micro_batch_size"),
+          .facts = reader.texts("facts"),
+          .algorithms = reader.texts("algorithms"),
+          .wall = reader.texts("wall")};
+}
+
+}  // namespace trainer

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/status.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/host/process.h"
+#include "core/storage/atomic_file.h"
+
+namespace trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using State = RunStatus::State;
+
+constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::running, "running"},
+                                                                        {State::saved, "saved"},
+                                                                        {State::failed, "failed"},
+                                                                        {State::finished, "finished"}}};
+
+/// Takes an object apart; remembers whether every key asked for was there with the right type.
+class Reader {
+ public:
+  explicit Reader(const Json& object) : object_(object), valid_(object.is_object()) {}
+  bool valid() const { return valid_; }
+
+  int64_t integer(const char* key) {
+    const Json* value = find(key);
+    valid_ = valid_ && value != nullptr && value->is_number_integer() &&
+             !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
+    return valid_ ? value->get<int64_t>() : 0;
+  }
+  std::string text(const char* key) {
+    const Json* value = find(key);
+    valid_ = valid_ && value != nullptr && value->is_string();
+    return valid_ ? value->get<std::string>() : "";
+  }
+  bool has(const char* key) const { return find(key) != nullptr; }
+
+ private:
+  const Json* find(const char* key) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const Json& object_;
+  bool valid_;
+};
+
+}  // namespace
+
+std::string_view to_string(RunStatus::State state) {
+  return std::ranges::find(kStates, state, [](const auto& row) { return row.first; })->second;
+}
+
+void write_status(const std::filesystem::path& path, RunStatus status) {
+  Json json = {
+      {"status", to_string(status.state)}, {"step", status.step}, {"steps", status.steps},
+      {"pid", int64_t{::getpid()}},        {"host", host_name()}, {"updated", int64_t{std::time(nullptr)}}};
+  if (status.exit_code) json["exit_code"] = *status.exit_code;
+  if (!status.message.empty()) json["message"] = std::move(status.message);
+  // A message may quote a file's name, which need not be UTF-8.
+  write_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<RunStatus> parse_status(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  Reader reader(json);
+  const std::string name = reader.text("status");
+  const auto* state = std::ranges::find(kStates, name, [](const auto& row) { return row.second; });
+  if (state == kStates.end()) return std::nullopt;
+  RunStatus status{.state = state->first, .step = reader.integer("step"), .steps = reader.integer("steps")};
+  status.pid = reader.integer("pid");
+  status.host = reader.text("host");
+  status.updated = reader.integer("updated");
+  if (reader.has("exit_code")) status.exit_code = reader.integer("exit_code");
+  if (reader.has("message")) status.message = reader.text("message");
+  return reader.valid() ? std::optional(status) : std::nullopt;
+}
+
+std::optional<RunStatus> read_status(const std::filesystem::path& path) {
+  const std::optional<std::string> text = read_text(path);
+  return text ? parse_status(*text) : std::nullopt;
+}
+
+void StatusKeeper::running(int64_t step) {
+  constexpr double kSeconds = 10;
+  now_.step = step;
+  const double now = steady_seconds();
+  if (now < next_) return;
+  next_ = now + kSeconds;
+  write();
+}
+
+int StatusKeeper::end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message) {
+  now_.state = state;
+  now_.step = step;
+  now_.exit_code = static_cast<int64_t>(code);
+  now_.message = message;
+  write();
+  return static_cast<int>(code);
+}
+
+void StatusKeeper::write() try { write_status(path_, now_); } catch (const Error&) {
+}
+
+}  // namespace trainer

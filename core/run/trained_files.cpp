@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/trained_files.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/run/resume.h"
+#include "core/storage/checkpoint.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// Both files of a directory that has at least the first.
+TrainedFiles files_in(const fs::path& directory) {
+  TrainedFiles files{.model = directory / kModelFile, .averages = {}, .run = {}, .damaged = {}};
+  if (is_there(directory / kAveragesFile)) files.averages = directory / kAveragesFile;
+  return files;
+}
+
+TrainedFiles in_checkpoint(const fs::path& checkpoint) {
+  verify_checkpoint(checkpoint);
+  TrainedFiles files = files_in(checkpoint);
+  const fs::path root = fs::absolute(checkpoint).lexically_normal().parent_path();
+  if (checkpoint_root(root.parent_path()) == root) files.run = root.parent_path();
+  return files;
+}
+
+TrainedFiles in_run(const fs::path& run) {
+  std::vector<std::string> damaged;
+  for (const fs::path& checkpoint : list_checkpoints(checkpoint_root(run))) {
+    try {
+      TrainedFiles files = in_checkpoint(checkpoint);
+      files.damaged = std::move(damaged);
+      return files;
+    } catch (const Error& problem) {
+      if (problem.code() != ExitCode::data) throw;
+      damaged.emplace_back(problem.what());
+    }
+  }
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: expected a {}, or checkpoints that are whole, found {}", run.string(), kModelFile,
+                  damaged.empty() ? "neither" : fmt::format("damaged ones only: {}", damaged[0])));
+}
+
+/// Whether the run went on, with changes that were allowed, after its final weights were written.
+bool went_on(const fs::path& run) {
+  const auto summary = nlohmann::json::parse(read_text(run / "summary.json").value_or(""), nullptr, false);
+  const auto steps = summary.is_object() ? summary.find("steps") : summary.end();
+  if (steps == summary.end() || !steps->is_number_integer()) return false;
+  const std::vector<fs::path> checkpoints = list_checkpoints(checkpoint_root(run));
+  return !checkpoints.empty() && checkpoint_step(checkpoints.front()) > steps->get<int64_t>();
+}
+
+}  // namespace
+
+TrainedFiles find_trained(const fs::path& path) {
+  if (!is_there(path)) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: there is no such file or directory to take weights from", path.string()));
+  }
+  if (!fs::is_directory(path)) return {.model = path, .averages = {}, .run = {}, .damaged = {}};
+  const fs::path directory = path.has_filename() ? path : path.parent_path();
+  if (checkpoint_step(directory) >= 0 || is_there(directory / kManifestFile)) return in_checkpoint(directory);
+  const bool is_final = is_there(directory / kModelFile) && !went_on(directory);
+  TrainedFiles files = is_final ? files_in(directory) : in_run(directory);
+  files.run = directory;
+  return files;
+}
+
+}  // namespace trainer

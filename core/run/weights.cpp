@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/version.h"
+#include "core/config/fields.h"
+#include "core/config/patterns.h"
+#include "core/storage/safetensors.h"
+
+namespace trainer {
+namespace {
+
+std::vector<TensorId> weights(const Executable& executable) {
+  std::vector<TensorId> ids;
+  for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
+    if (is_weight(executable.plan().tensors[i])) ids.push_back(static_cast<TensorId>(i));
+  }
+  return ids;
+}
+
+const Tensor& tensor(const Executable& executable, TensorId id) {
+  return executable.plan().tensors[static_cast<size_t>(id)];
+}
+
+std::vector<std::string> names_of(const SafetensorsFile& file) {
+  std::vector<std::string> names;
+  for (const StoredTensor& stored : file.tensors()) names.push_back(stored.name);
+  return names;
+}
+
+/// Throws where a pattern matches nothing that the network or the file has.
+void check_replaced(const Executable& executable, const SafetensorsFile& file, const Replaced& replaced) {
+  std::vector<std::string> names;
+  for (TensorId id : weights(executable)) names.push_back(tensor(executable, id).name);
+  for (const std::string& name : names_of(file)) names.push_back(name);
+  Diagnostics diagnostics;
+  check_patterns(replaced.patterns, names, "tensor of the network or the file", replaced.origin, diagnostics);
+  diagnostics.throw_if_any();
+}
+
+/// One line for each tensor that the file lacks or has in another shape, and for each it has too many.
+std::vector<std::string> problems(const Executable& executable, const SafetensorsFile& file,
+                                  const std::vector<std::string>& replaced, bool may_lack) {
+  std::vector<std::string> lines;
+  const std::vector<std::string> stored_names = names_of(file);
+  std::vector<std::string> unused = stored_names;
+  for (TensorId id : weights(executable)) {
+    const Tensor& wanted = tensor(executable, id);
+    std::erase(unused, wanted.name);
+    if (matches_any(replaced, wanted.name)) continue;
+    const StoredTensor* stored = file.find(wanted.name);
+    if (stored == nullptr && may_lack) continue;
+    if (stored == nullptr) {
+      const auto near = nearest(wanted.name, stored_names);
+      lines.push_back(fmt::format("it has no '{}' of shape {}{}", wanted.name, to_string(wanted.spec.shape),
+                                  near ? fmt::format("; the nearest name is '{}'", *near) : ""));
+    } else if (stored->shape != wanted.spec.shape) {
+      lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name,
+                                  to_string(stored->shape), to_string(wanted.spec.shape)));
+    }
+  }
+  // PyTorch's batch normalisation counts batches, which nothing here reads.
+  std::erase_if(unused, [&](const std::string& name) {
+    return name.ends_with(".num_batches_tracked") || matches_any(replaced, name);
+  });
+  for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
+  return lines;
+}
+
+void save(const Executable& executable, const std::filesystem::path& path, bool averages) {
+  const std::vector<TensorId> ids = weights(executable);
+  std::vector<StoredTensor> stored;
+  for (TensorId id : ids) {
+    stored.push_back(
+        {.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
+  }
+  write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}},
+                    [&](size_t i, const ByteSink& sink) {
+                      const TensorId average = executable.tensor(stored[i].name + kAverageSuffix);
+                      const bool averaged = averages && average != kNone;
+                      const std::vector<float> values = executable.read(averaged ? average : ids[i]);
+                      sink(std::as_bytes(std::span(values)));
+                    });
+}
+
+/// Into the tensors whose names are the weights' with `suffix` behind them.
+void load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
+          const std::string& suffix) {
+  const SafetensorsFile file(path);
+  check_replaced(executable, file, replaced);
+  const bool may_lack = suffix == kAverageSuffix;
+  const std::vector<std::string> wrong = problems(executable, file, replaced.patterns, may_lack);
+  if (!wrong.empty()) {
+    const bool can_replace = !replaced.origin.path.empty();
+    throw Error(ExitCode::data,
+                fmt::format("{} does not fit the network{}:\n  {}", path.string(),
+                            can_replace ? "; what is to begin anew can be named in model.replace" : "",
+                            fmt::join(wrong, "\n  ")));
+  }
+  for (TensorId id : weights(executable)) {
+    const std::string& name = tensor(executable, id).name;
+    if (matches_any(replaced.patterns, name)) continue;
+    const TensorId into = executable.tensor(name + suffix);
+    const StoredTensor* stored = file.find(name);
+    if (into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
+  }
+}
+
+}  // namespace
+
+bool is_weight(const Tensor& tensor) {
+  if (tensor.role == Role::parameter) return true;
+  return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
+         !tensor.name.ends_with(kAverageSuffix);
+}
+
+void save_weights(const Executable& executable, const std::filesystem::path& path) {
+  save(executable, path, false);
+}
+
+void save_averages(const Executable& executable, const std::filesystem::path& path) {
+  save(executable, path, true);
+}
+
+void start_averages(Executable& executable) {
+  for (TensorId id : weights(executable)) {
+    const TensorId average = executable.tensor(tensor(executable, id).name + kAverageSuffix);
+    if (average != kNone) executable.write(average, executable.read(id));
+  }
+}
+
+void load_weights(Executable& executable, const std::filesystem::path& path, const Replaced& replaced) {
+  load(executable, path, replaced, "");
+}
+
+void load_averages(Executable& executable, const std::filesystem::path& path) {
+  start_averages(executable);
+  load(executable, path, {}, kAverageSuffix);
+}
+
+}  // namespace trainer

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/stop.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <functional>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+struct End {
+  int code = -1;
+  std::string text;
+};
+
+/// How a process ends that does this and then goes on for as long as it may.
+End end_of(const std::function<void(StopSignals&)>& act) {
+  std::array<int, 2> pipe = {};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(pipe[1], STDERR_FILENO);
+    StopSignals signals;
+    act(signals);
+    while (true) ::pause();
+  }
+  ::close(pipe[1]);
+  End end;
+  std::array<char, 512> part = {};
+  for (ssize_t read = 0; (read = ::read(pipe[0], part.data(), part.size())) > 0;)
+    end.text.append(part.data(), static_cast<size_t>(read));
+  ::close(pipe[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status)) end.code = WEXITSTATUS(status);
+  return end;
+}
+
+constexpr int kRequeue = static_cast<int>(ExitCode::requeue);
+
+}  // namespace
+
+TEST_CASE("the time that a run has ends it in its start-up and in its loop") {
+  const auto began = std::chrono::steady_clock::now();
+  const End early = end_of([](StopSignals& signals) { signals.end_after(1.3); });
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+  CHECK(passed.count() >= 1.3);  // not before: the loop's own end may come so late
+  CHECK(early.code == kRequeue);
+  CHECK(early.text.find("over before training went on") != std::string::npos);
+  const End late = end_of([](StopSignals& signals) {
+    signals.end_after(0.05);
+    signals.watch_loop();
+  });
+  CHECK(late.code == kRequeue);
+  CHECK(late.text.find("the time for this run is over: the last checkpoint stands") != std::string::npos);
+}
+
+TEST_CASE("a signal ends start-up at once, and a loop when the grace period is over") {
+  const End early = end_of([](StopSignals&) { ::raise(SIGTERM); });
+  CHECK(early.code == kRequeue);
+  CHECK(early.text.find("nothing is lost") != std::string::npos);
+  const End late = end_of([](StopSignals& signals) {
+    signals.end_after(60);  // the grace period is shorter, and counts
+    signals.set_grace(TimeSpan{1});
+    signals.watch_loop();
+    ::raise(SIGUSR1);
+  });
+  CHECK(late.code == kRequeue);
+  CHECK(late.text.find("the grace period is over: the last checkpoint stands") != std::string::npos);
+  const End twice = end_of([](StopSignals& signals) {
+    signals.watch_loop();
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+  });
+  CHECK(twice.code == 130);
+}
+
+}  // namespace trainer

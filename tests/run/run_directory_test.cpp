@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/metrics/metrics.h"
+#include "tests/host/quiet_log.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+using test::contents;
+using test::error_text;
+using test::put;
+using test::QuietLog;
+using test::ScratchDirectory;
+using State = RunDirectory::State;
+
+const RunIdentity kIdentity = {"optimizer:\n  name: sgd\n  lr: 0.1\n", "0.1.0"};
+const RunIdentity kOther = {"optimizer:\n  name: sgd\n  lr: 0.2\n", "0.1.0"};
+
+/// Another process that works in a directory, for so many microseconds (0: until it is killed).
+class Holder {
+ public:
+  explicit Holder(const std::filesystem::path& path, useconds_t time = 0) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      const RunDirectory run(path, kIdentity);
+      if (::write(ready[1], "1", 1) == 1) time == 0 ? ::pause() : ::usleep(time);
+      ::_exit(0);
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() { end(); }
+
+  pid_t process() const { return process_; }
+  void end() {
+    if (process_ == 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+void begin(const std::filesystem::path& path, const RunIdentity& identity = kIdentity) {
+  QuietLog quiet;
+  RunDirectory run(path, identity);
+  run.begin("recipe: text\n", 0, 0, quiet.log);
+}
+
+/// Every file's name and contents.
+std::map<std::string, std::string> snapshot(const std::filesystem::path& path) {
+  std::map<std::string, std::string> files;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(path)) {
+    files[item.path().string()] = item.is_regular_file() ? contents(item.path()) : "";
+  }
+  return files;
+}
+
+TEST_CASE("run directory: a new one is made, with its parents, and identified") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "runs/deep/one";
+  QuietLog quiet;
+  RunDirectory run(path, kIdentity);
+  CHECK(run.state() == State::fresh);
+  CHECK(run.file("metrics.jsonl") == path / "metrics.jsonl");
+  run.begin("recipe: text\n", 0, 0, quiet.log);
+  CHECK(contents(path / "recipe.yaml") == "recipe: text\n");
+  const auto identity = nlohmann::json::parse(contents(path / "identity.json"));
+  CHECK(identity["hash"] == text_hash(kIdentity.mathematics));
+  CHECK(identity["mathematics"] == kIdentity.mathematics);
+  CHECK(identity["program_version"] == "0.1.0");
+  quiet.log.info("hello");
+  CHECK(contents(path / "log.txt").ends_with("Z hello\n"));
+}
+
+TEST_CASE("run directory: an unfinished run starts over, or goes on with the metrics so far") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  begin(path);
+  const std::string lines = "{\"step\":1}\n{\"step\":3,\"loss\":null}\n{\"step\":4}\n{\"st";
+  put(path / "metrics.jsonl", lines);
+  put(path / "log.txt", "earlier\n");
+  put(path / "notes.txt", "mine");
+  SECTION("without a summary") {}
+  SECTION("with a summary that says so") {
+    write_summary(path / "summary.json", {{"finished", false}});
+  }
+  SECTION("with a summary that cannot be read") {
+    put(path / "summary.json", "{\"finished\": tr");
+  }
+  QuietLog quiet;
+  RunDirectory run(path, kIdentity);
+  CHECK(run.state() == State::unfinished);
+  CHECK(contents(path / "metrics.jsonl") == lines);
+  run.begin("recipe: newer\n", 4, 4, quiet.log);
+  CHECK(contents(path / "metrics.jsonl") == lines.substr(0, lines.size() - 4));
+  run.begin("recipe: newer\n", 3, 3, quiet.log);
+  CHECK(contents(path / "metrics.jsonl") == "{\"step\":1}\n{\"step\":3,\"loss\":null}\n");
+  run.begin("recipe: newer\n", 0, 0, quiet.log);
+  CHECK(contents(path / "metrics.jsonl").empty());
+  CHECK(contents(path / "recipe.yaml") == "recipe: newer\n");
+  CHECK(contents(path / "notes.txt") == "mine");
+  CHECK(contents(path / "log.txt").starts_with("earlier\n"));
+}
+
+TEST_CASE("run directory: keys that may differ make it the same run, though not a finished one") {
+  const ScratchDirectory scratch;
+  const RunIdentity there{"model:\n  a: 1\ntraining:\n  max_duration: 1ep\n", ""};
+  const RunIdentity longer{"model:\n  a: 1\ntraining:\n  max_duration: 2ep\n", ""};
+  begin(scratch / "run", there);
+  write_summary(scratch / "run" / "summary.json", {{"finished", true}});
+  CHECK(RunDirectory(scratch / "run", there, {"training"}).state() == State::finished);
+  CHECK(RunDirectory(scratch / "run", longer, {"training.max_duration"}).state() == State::unfinished);
+  CHECK(RunDirectory(scratch / "run", longer, {"model", "training"}).state() == State::unfinished);
+  for (const std::string key : {"training.max", "model", "train", ""}) {
+    const std::string text =
+        error_text(ExitCode::recipe, [&] { RunDirectory(scratch / "run", longer, {key}); });
+    CHECK(text.find("training.max_duration is 1ep there and 2ep here") != std::string::npos);
+    CHECK(text.find("run.allow_changes") != std::string::npos);
+  }
+}
+
+TEST_CASE("run directory: a finished run is found and left alone") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  begin(path);
+  write_summary(path / "summary.json", {{"finished", true}});
+  const auto before = snapshot(path);
+  const RunDirectory first(path, kIdentity), second(path, kIdentity);
+  CHECK(first.state() == State::finished);
+  CHECK(second.state() == State::finished);
+  CHECK(snapshot(path) == before);
+}
+
+TEST_CASE("run directory: another run's is refused, says why, and stays as it is") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  begin(path);
+  SECTION("unfinished") {}
+  SECTION("finished") {
+    write_summary(path / "summary.json", {{"finished", true}});
+  }
+  const auto before = snapshot(scratch.path());
+  const std::string text = error_text(ExitCode::recipe, [&] { RunDirectory run(path, kOther); });
+  CHECK(text == "run directory " + path.string() +
+                    " holds another run (optimizer.lr is 0.1 there and 0.2 here): choose another "
+                    "run.output_dir or run.name, or, to go on from it with these changes, list their keys in "
+                    "run.allow_changes");
+  CHECK(snapshot(scratch.path()) == before);
+}
+
+TEST_CASE("run directory: somebody else's files are refused and stay as they are") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  std::filesystem::create_directory(path);
+  std::string expected = "holds files of no run";
+  SECTION("a file") {
+    put(path / "thesis.tex", "years of work");
+  }
+  SECTION("a hidden file") {
+    put(path / ".git", "");
+  }
+  SECTION("a directory") {
+    std::filesystem::create_directory(path / "photos");
+  }
+  SECTION("files named as ours") {
+    put(path / "metrics.jsonl", "{}\n");
+  }
+  SECTION("an identity that is not ours") {
+    put(path / "identity.json", "{\"name\": \"somebody\"}");
+    expected = "holds an identity.json that cannot be read";
+  }
+  SECTION("an identity that is no JSON") {
+    put(path / "identity.json", "passport");
+    expected = "holds an identity.json that cannot be read";
+  }
+  SECTION("a file in the directory's place") {
+    std::filesystem::remove(path);
+    put(path, "a file");
+    expected = "is not a directory";
+  }
+  const auto before = snapshot(scratch.path());
+  const std::string text = error_text(ExitCode::recipe, [&] { RunDirectory run(path, kIdentity); });
+  CHECK(text.find(expected) != std::string::npos);
+  CHECK(text.find("choose another run.output_dir or run.name") != std::string::npos);
+  CHECK(snapshot(scratch.path()) == before);
+}
+
+TEST_CASE("run directory: an empty one is used, also after a start that went no further") {
+  const ScratchDirectory scratch;
+  std::filesystem::create_directory(scratch / "run");
+  { CHECK(RunDirectory(scratch / "run", kOther).state() == State::fresh); }
+  put(scratch / "run/.identity.json.tmp-12-0", "{");
+  CHECK(RunDirectory(scratch / "run", kIdentity).state() == State::fresh);
+}
+
+TEST_CASE("run directory: one that cannot be made is an I/O error") {
+  const ScratchDirectory scratch;
+  put(scratch / "file", "");
+  const std::string text =
+      error_text(ExitCode::io, [&] { RunDirectory run(scratch / "file/run", kIdentity); });
+  CHECK(text == (scratch / "file").string() + ": mkdir: Not a directory");
+}
+
+TEST_CASE("run directory: only one process works in it") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  Holder holder(path);
+  const std::string text = error_text(ExitCode::io, [&] { RunDirectory run(path, kIdentity); });
+  CHECK(text ==
+        "run directory " + path.string() + " is in use by process " + std::to_string(holder.process()));
+  holder.end();
+  CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
+  // A shorter process number leaves nothing of a longer one.
+  put(path / "lock", "123456789012\n");
+  const RunDirectory run(path, kIdentity);
+  CHECK(contents(path / "lock") == std::to_string(::getpid()) + "\n");
+  error_text(ExitCode::io, [&] { RunDirectory second(path, kIdentity); });
+}
+
+TEST_CASE("run directory: whoever is patient waits until the other has left") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  const Holder holder(path, 800'000);
+  QuietLog quiet;
+  await_free(path, std::chrono::milliseconds(50), quiet.log);
+  error_text(ExitCode::io, [&] { RunDirectory run(path, kIdentity); });
+  await_free(path, std::chrono::minutes(1), quiet.log);
+  CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
+  await_free(scratch / "none", std::chrono::minutes(1), quiet.log);
+}
+
+TEST_CASE("run directory: the lock does not pass to programs that are started") {
+  const ScratchDirectory scratch;
+  const RunDirectory run(scratch / "run", kIdentity);
+  for (const auto& link : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(link, error) != scratch / "run/lock") continue;
+    const int fd = std::stoi(link.path().filename().string());
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    return;
+  }
+  FAIL("the lock is not open");
+}
+
+TEST_CASE("identity: the hash is 64-bit FNV-1a") {
+  CHECK(text_hash("") == "cbf29ce484222325");
+  CHECK(text_hash("a") == "af63dc4c8601ec8c");
+  CHECK(text_hash("foobar") == "85944171f73967e8");
+}
+
+TEST_CASE("identity: differences are named by their path") {
+  const std::string before =
+      "model:\n  layers:\n    - flatten\n    - linear:\n        units: 10\n    - relu\n  name: \"a: b\"\n"
+      "loss: {name: mse}\nold: 1\n";
+  const std::string after =
+      "model:\n  layers:\n    - flatten\n    - linear:\n        units: 20\n    - gelu\n  name: \"a: c\"\n"
+      "loss: {name: mae}\nnew: 2\n";
+  std::vector<std::string> found;
+  for (const Difference& d : differences(before, after))
+    found.push_back(d.path + "=" + d.before + ">" + d.after);
+  CHECK(found == std::vector<std::string>{"loss={name: mse}>{name: mae}",
+                                          "model.layers[1].linear.units=10>20", "model.layers[2]=relu>gelu",
+                                          "model.name=\"a: b\">\"a: c\"", "old=1>", "new=>2"});
+  CHECK(differences(before, before).empty());
+  // The items of a list may stand under the column of its key.
+  const auto flush = differences("a:\n- x: 1\n  y: 2\n- x: 3\nb: 4\n", "a:\n- x: 1\n  y: 2\n- x: 5\nb: 6");
+  REQUIRE(flush.size() == 2);
+  CHECK(flush[0].path == "a[1].x");
+  CHECK(flush[1].path == "b");
+}
+
+TEST_CASE("run directory: of many differing keys three are named") {
+  const ScratchDirectory scratch;
+  begin(scratch / "run", {"a: 1\nb: 1\nc: 1\nd: 1\ne: 1\n", ""});
+  const std::string text = error_text(ExitCode::recipe, [&] {
+    RunDirectory run(scratch / "run", {"a: 2\nb: 2\nc: 2\nd: 2\n", ""});
+  });
+  CHECK(text.find("(a is 1 there and 2 here, b is 1 there and 2 here, c is 1 there and 2 here, 2 more)") !=
+        std::string::npos);
+}
+
+TEST_CASE("names: keys in braces are replaced, what is unknown is reported") {
+  const std::map<std::string, std::string> values = {{"run.name", "mlp"}, {"hash", "0123abcd"}};
+  const auto lookup = [&](const std::string& key) -> std::optional<std::string> {
+    const auto found = values.find(key);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto expand = [&](const std::string& pattern, std::vector<std::string>& problems) {
+    Diagnostics diagnostics;
+    std::string text =
+        expand_name(pattern, lookup, {{"r.yaml", 3, 5}, "run.output_dir"}, diagnostics, {"run.name", "hash"});
+    problems = diagnostics.problems();
+    return text;
+  };
+  std::vector<std::string> problems;
+  CHECK(expand("runs/{run.name}-{hash}", problems) == "runs/mlp-0123abcd");
+  CHECK(expand("{hash}{hash}/x}", problems) == "0123abcd0123abcd/x}");
+  CHECK(expand("plain", problems) == "plain");
+  CHECK(expand("", problems).empty());
+  CHECK(problems.empty());
+  expand("runs/{run.nme}-{wholly_other_thing}", problems);
+  CHECK(problems ==
+        std::vector<std::string>{
+            "r.yaml:3:5: error: run.output_dir: {run.nme} stands for no key of this recipe, did you "
+            "mean {run.name}?",
+            "r.yaml:3:5: error: run.output_dir: {wholly_other_thing} stands for no key of this recipe"});
+  expand("runs/{hash", problems);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0] == "r.yaml:3:5: error: run.output_dir: \"runs/{hash\" opens a brace that is not closed");
+}
+
+}  // namespace
+}  // namespace trainer

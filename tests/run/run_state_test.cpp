@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/run_state.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Contains;
+using test::error_text;
+
+RunState sample() {
+  RunState state;
+  state.loop = {.step = 120,
+                .updates = 118,
+                .validated = 100,
+                .interval_steps = 20,
+                .interval_loss = 0.1 + 0.2,
+                .train_loss = 1.0 / 3,
+                .loss_scale = 65536,
+                .guard = {.rollbacks = 2, .overflows = 7, .at_smallest = 3},
+                .last = {{"loss", 0.1}, {"top1", 0.9}},
+                .best = {{"loss", 1e-300}, {"top1", 0.95}}};
+  state.epoch = 1.0 / 7;
+  state.samples = 3840;
+  state.best_step = 100;
+  state.mathematics = "a: 1\n\"b\": \"\xc3\xa9\"\n";
+  state.recipe = "run: {}\n";
+  state.micro_batch_size = 16;
+  state.facts = {{"threads", "2"}};
+  state.algorithms = {{"conv 3x3", "winograd"}};
+  state.wall = {{"time", "now"}};
+  return state;
+}
+
+RunState read_again(const RunState& state) {
+  return parse_run_state(to_json(state), "state.json");
+}
+
+std::string refused(const std::string& text) {
+  return error_text(ExitCode::data, [&] { parse_run_state(text, "x/state.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("a run's state is read as it was written, to the last bit") {
+  const RunState state = sample(), again = read_again(state);
+  CHECK(again.loop == state.loop);
+  CHECK(again.epoch == state.epoch);
+  CHECK(again.samples == state.samples);
+  CHECK(again.best_step == state.best_step);
+  CHECK(again.mathematics == state.mathematics);
+  CHECK(again.recipe == state.recipe);
+  CHECK(again.micro_batch_size == state.micro_batch_size);
+  CHECK(again.facts == state.facts);
+  CHECK(again.algorithms == state.algorithms);
+  CHECK(again.wall == state.wall);
+  CHECK(to_json(again) == to_json(state));
+}
+
+TEST_CASE("a state without a loss scale, and one with numbers that JSON does not have") {
+  RunState state = sample();
+  state.loop.loss_scale.reset();
+  state.loop.train_loss = HUGE_VAL;
+  state.loop.best["loss"] = -HUGE_VAL;
+  state.loop.last["loss"] = std::nan("");
+  const RunState again = read_again(state);
+  CHECK_FALSE(again.loop.loss_scale);
+  CHECK(again.loop.train_loss == HUGE_VAL);
+  CHECK(again.loop.best.at("loss") == -HUGE_VAL);
+  CHECK(std::isnan(again.loop.last.at("loss")));
+}
+
+TEST_CASE("a damaged state is refused with what is wrong in it") {
+  const std::string text = to_json(sample());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    return changed.replace(at, from.size(), to);
+  };
+  CHECK_THAT(refused(""), Contains("x/state.json: expected all of it to be an object"));
+  CHECK_THAT(refused("[]"), Contains("an object"));
+  CHECK_THAT(refused(text.substr(0, text.size() / 2)), Contains("an object"));
+  CHECK_THAT(refused(with("\"format\": 1", "\"format\": 2")), Contains("is of format 2"));
+  CHECK_THAT(refused(with("\"step\": 120", "\"step\": -1")), Contains("progress.step"));
+  CHECK_THAT(refused(with("\"step\": 120", "\"step\": 1.5")), Contains("a whole number"));
+  CHECK_THAT(refused(with("\"step\"", "\"stop\"")), Contains("progress.step to be there"));
+  CHECK_THAT(refused(with("\"winograd\"", "7")), Contains("algorithms"));
+  CHECK_THAT(refused(with("0.95", "\"high\"")), Contains("progress.best"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/run/trained_files.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "core/storage/checkpoint.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+using test::error_text;
+using test::put;
+using test::ScratchDirectory;
+
+fs::path write_checkpoint(const fs::path& run, int64_t step, bool averages = false) {
+  CheckpointWriter writer(run / "checkpoints", step);
+  auto add = [&](const char* name, const std::string& text) {
+    writer.add(name, [text](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+  };
+  add(kModelFile, "weights");
+  if (averages) add(kAveragesFile, "averages");
+  add(kStateFile, "{}\n");
+  return writer.commit();
+}
+
+}  // namespace
+
+TEST_CASE("a run's final weights come first, with their averages where it has them") {
+  const ScratchDirectory run;
+  write_checkpoint(run.path(), 5);
+  put(run / kModelFile, "weights");
+  TrainedFiles files = find_trained(run.path());
+  CHECK(files.model == run / kModelFile);
+  CHECK(files.averages.empty());
+  CHECK(files.run == run.path());
+  put(run / kAveragesFile, "averages");
+  CHECK(find_trained(run.path()).averages == run / kAveragesFile);
+  CHECK(find_trained(run.path().string() + "/").model == run / kModelFile);
+
+  put(run / "summary.json", "{\"finished\": true, \"steps\": 5}");
+  CHECK(find_trained(run.path()).model == run / kModelFile);
+  const fs::path later = write_checkpoint(run.path(), 6);
+  CHECK(find_trained(run.path()).model == later / kModelFile);  // the run went on
+
+  files = find_trained(run / kModelFile);
+  CHECK(files.model == run / kModelFile);
+  CHECK(files.averages.empty());
+  CHECK(files.run.empty());
+}
+
+TEST_CASE(
+    "of a run that has not ended the newest checkpoint that is whole is taken, and the others are told") {
+  const ScratchDirectory run;
+  write_checkpoint(run.path(), 5);
+  const fs::path good = write_checkpoint(run.path(), 10, true), bad = write_checkpoint(run.path(), 15);
+  CHECK(find_trained(run.path()).model == bad / kModelFile);
+  put(bad / kModelFile, "weighty");
+  TrainedFiles files = find_trained(run.path());
+  CHECK(files.model == good / kModelFile);
+  CHECK(files.averages == good / kAveragesFile);
+  CHECK(files.run == run.path());
+  REQUIRE(files.damaged.size() == 1);
+  CHECK_THAT(files.damaged[0], Contains((bad / kModelFile).string()));
+
+  files = find_trained(good);
+  CHECK(files.model == good / kModelFile);
+  CHECK(files.run == run.path());
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(bad); }), Contains("model.safetensors"));
+  for (const int64_t step : {5, 10}) fs::remove_all(run / "checkpoints" / fmt::format("step-{:08}", step));
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }), Contains("damaged ones only"));
+}
+
+TEST_CASE("where nothing trained is, that is said") {
+  const ScratchDirectory folder;
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder.path()); }), Contains("found neither"));
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder / "nowhere"); }),
+             Contains("there is no such file or directory"));
+}
+
+}  // namespace trainer
