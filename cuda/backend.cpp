@@ -90,16 +90,18 @@ class CudaBackend final : public PlanningBackend {
     return in_range(context.label, find(handlers_, context.op)->compile(device_, context, choice, slots));
   }
 
-  int64_t point() override { return timeline_->point(); }
-  bool passed(int64_t point) override { return timeline_->passed(point); }
-  void wait(int64_t point) override { timeline_->wait(point); }
+  int64_t record_event() override { return timeline_->record_event(); }
+  bool query(int64_t event) override { return timeline_->query(event); }
+  void synchronize(int64_t event) override { timeline_->synchronize(event); }
   std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override {
     return timeline_->make_stopwatch(points);
   }
-  std::unique_ptr<Kernel> record(const std::function<void()>& work) override {
-    return timeline_->record(work);
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override {
+    return timeline_->capture_graph(work);
   }
-  void send(std::span<const HostCopy> copies, int64_t after) override { timeline_->send(copies, after); }
+  void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override {
+    timeline_->copy_to_device_async(copies, after);
+  }
   void fetch(void* host, const void* device, int64_t bytes) override {
     check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                           device_.stream.get()),

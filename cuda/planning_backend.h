@@ -21,7 +21,7 @@ class PlanningBackend : public Backend {
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
     return cuda::select_reorder(context, from, to);
   }
-  bool works_later() const override { return true; }
+  bool is_async() const override { return true; }
 
  protected:
   /// Once the device is filled in.

@@ -23,10 +23,10 @@ class EventStopwatch final : public Stopwatch {
     for (size_t i = 0; i < points; ++i) events_.push_back(make_event(cudaEventDefault));
   }
 
-  /// Recorded into a graph, the event becomes a node that marks the point at each replay.
+  /// Recorded into a graph, the event becomes a node that marks the event at each replay.
   void mark(size_t i) override {
     const unsigned flags = is_recording(stream_) ? cudaEventRecordExternal : cudaEventRecordDefault;
-    check(cudaEventRecordWithFlags(events_[i].get(), stream_, flags), "marking a point in time");
+    check(cudaEventRecordWithFlags(events_[i].get(), stream_, flags), "marking an event in time");
   }
 
   double seconds(size_t i) const override {
@@ -61,33 +61,33 @@ Timeline::Timeline(cudaStream_t stream)
   for (Event& event : events_) event = make_event(cudaEventDisableTiming);
 }
 
-cudaEvent_t Timeline::event_of(int64_t point) const {
-  const int64_t kept = std::max(point, last_ - kEvents + 1);
+cudaEvent_t Timeline::event_of(int64_t event) const {
+  const int64_t kept = std::max(event, last_ - kEvents + 1);
   return events_[static_cast<size_t>(kept % kEvents)].get();
 }
 
-int64_t Timeline::point() {
+int64_t Timeline::record_event() {
   ++last_;
-  check(cudaEventRecord(event_of(last_), stream_), "marking a point");
+  check(cudaEventRecord(event_of(last_), stream_), "recording an event");
   return last_;
 }
 
-bool Timeline::passed(int64_t point) {
-  if (point <= passed_) return true;
-  const cudaError_t status = cudaEventQuery(event_of(point));
+bool Timeline::query(int64_t event) {
+  if (event <= passed_) return true;
+  const cudaError_t status = cudaEventQuery(event_of(event));
   if (status == cudaErrorNotReady) return false;
   check(status, "the GPU's work");
-  passed_ = point;
+  passed_ = event;
   return true;
 }
 
-void Timeline::wait(int64_t point) {
-  if (passed(point)) return;
-  check(cudaEventSynchronize(event_of(point)), "the GPU's work");
-  passed_ = point;
+void Timeline::synchronize(int64_t event) {
+  if (query(event)) return;
+  check(cudaEventSynchronize(event_of(event)), "the GPU's work");
+  passed_ = event;
 }
 
-void Timeline::send(std::span<const HostCopy> copies, int64_t after) {
+void Timeline::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
   constexpr const char* kWhat = "copying a batch to the GPU";
   if (after > passed_) check(cudaStreamWaitEvent(copying_.get(), event_of(after), 0), kWhat);
   for (const HostCopy& copy : copies) {
@@ -103,7 +103,7 @@ std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t points) const {
   return std::make_unique<EventStopwatch>(stream_, points);
 }
 
-std::unique_ptr<Kernel> Timeline::record(const std::function<void()>& work) const {
+std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& work) const {
   // Only this thread is held to what may be recorded: loaders go on allocating page-locked memory.
   check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to record a step");
   cudaGraph_t recorded = nullptr;

@@ -19,16 +19,16 @@ class Timeline {
  public:
   explicit Timeline(cudaStream_t stream);
 
-  int64_t point();
-  bool passed(int64_t point);
-  void wait(int64_t point);
-  void send(std::span<const HostCopy> copies, int64_t after);
+  int64_t record_event();
+  bool query(int64_t event);
+  void synchronize(int64_t event);
+  void copy_to_device_async(std::span<const HostCopy> copies, int64_t after);
   std::unique_ptr<Stopwatch> make_stopwatch(size_t points) const;
-  std::unique_ptr<Kernel> record(const std::function<void()>& work) const;
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) const;
 
  private:
-  /// The event of a point or, where that has been used again, of the oldest later one.
-  cudaEvent_t event_of(int64_t point) const;
+  /// The event of an event or, where that has been used again, of the oldest later one.
+  cudaEvent_t event_of(int64_t event) const;
 
   /// A few steps' worth; older points are taken to have passed with the oldest of these.
   static constexpr int64_t kEvents = 64;
@@ -36,8 +36,8 @@ class Timeline {
   Stream copying_;
   Event copied_;
   std::array<Event, kEvents> events_;
-  int64_t last_ = 0;    ///< point given out last
-  int64_t passed_ = 0;  ///< newest point known to have passed
+  int64_t last_ = 0;    ///< event given out last
+  int64_t passed_ = 0;  ///< newest event known to have passed
 };
 
 }  // namespace trainer::cuda

@@ -34,7 +34,7 @@ void Backend::store(void* device, const void* host, int64_t bytes) {
   std::memcpy(device, host, static_cast<size_t>(bytes));
 }
 
-void Backend::send(std::span<const HostCopy>, int64_t) {
+void Backend::copy_to_device_async(std::span<const HostCopy>, int64_t) {
   throw std::logic_error("a batch is read where it lies");
 }
 

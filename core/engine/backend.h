@@ -82,7 +82,7 @@ struct DeviceReading {
 };
 
 /// The device: its memory, and how it runs operations. Work is done in the order in which it is put on the
-/// device: at once on the host, behind the caller's back, and in memory of its own, where `works_later`.
+/// device: at once on the host, behind the caller's back, and in memory of its own, where `is_async`.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -103,24 +103,24 @@ class Backend {
   /// Bytes of one stored element; the reference backend stores f32 as double.
   virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
 
-  virtual bool works_later() const { return false; }
-  /// A point after everything put on the device so far; points grow.
-  virtual int64_t point() { return 0; }
-  virtual bool passed(int64_t /*point*/) { return true; }
-  virtual void wait(int64_t /*point*/) {}
+  virtual bool is_async() const { return false; }
+  /// Marks everything enqueued so far; events grow.
+  virtual int64_t record_event() { return 0; }
+  virtual bool query(int64_t /*event*/) { return true; }
+  virtual void synchronize(int64_t /*event*/) {}
   /// For `points` points.
   virtual std::unique_ptr<Stopwatch> make_stopwatch(size_t points);
   /// What `work` puts on the device, kept to be put there again as one piece; null where that saves nothing.
   /// `work` must have run once before; it is not done now.
-  virtual std::unique_ptr<Kernel> record(const std::function<void()>& /*work*/) { return nullptr; }
+  virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/) { return nullptr; }
 
   /// Copies to the host, in order; `host` is from allocate_batch.
   virtual void fetch(void* host, const void* device, int64_t bytes);
   /// Copies to the device, in order, and returns when that is done; `host` is from allocate_batch.
   virtual void store(void* device, const void* host, int64_t bytes);
   /// Copies to the device beside its work, once that has passed the point `after`; whatever is put on the
-  /// device later comes after the copies. Only where `works_later`: other devices read a batch where it lies.
-  virtual void send(std::span<const HostCopy> copies, int64_t after);
+  /// device later comes after the copies. Only where `is_async`: other devices read a batch where it lies.
+  virtual void copy_to_device_async(std::span<const HostCopy> copies, int64_t after);
 
   /// Device memory, zeroed; throws Error (exit 71) with what was asked and what is free.
   virtual Buffer allocate(int64_t bytes) = 0;

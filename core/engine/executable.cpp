@@ -25,7 +25,7 @@ Executable::Executable(Plan plan, Backend& backend, bool replay)
       backend_(backend),
       persistent_(backend.allocate(plan_.persistent_bytes)),
       scratch_(backend.allocate(plan_.scratch_bytes)),
-      replay_(replay && backend.works_later()) {
+      replay_(replay && backend.is_async()) {
   size_t nodes = 0;
   for (const PlannedEntry& entry : plan_.entries) nodes += entry.nodes.size();
   slots_.assign(plan_.tensors.size() + nodes, nullptr);
@@ -74,10 +74,10 @@ std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t w
 
 void Executable::run_observed(const Step& step) {
   auto seconds = [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); };
-  backend_.wait(backend_.point());
+  backend_.synchronize(backend_.record_event());
   const double begin = seconds();
   step.kernel->run();
-  backend_.wait(backend_.point());
+  backend_.synchronize(backend_.record_event());
   observer_(*step.node, begin, seconds());
 }
 
@@ -119,7 +119,7 @@ Kernel* Executable::recorded(Prepared& entry, bool timed) {
   };
   const auto known = std::find_if(entry.recordings.begin(), entry.recordings.end(), fits);
   if (known != entry.recordings.end()) return known->kernel.get();
-  std::unique_ptr<Kernel> kernel = backend_.record([&] { walk(entry, timed); });
+  std::unique_ptr<Kernel> kernel = backend_.capture_graph([&] { walk(entry, timed); });
   if (kernel == nullptr) {
     replay_ = false;
     return nullptr;

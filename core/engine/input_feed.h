@@ -30,7 +30,7 @@ class InputFeed {
   void done();
 
   /// How many batches must stay as they are after being given, the last one included.
-  static int64_t kept(const Backend& backend) { return backend.works_later() ? kSlots : 1; }
+  static int64_t kept(const Backend& backend) { return backend.is_async() ? kSlots : 1; }
   /// Device memory that a feed takes for the inputs of a plan.
   static int64_t device_bytes(const Plan& plan, const Backend& backend);
 

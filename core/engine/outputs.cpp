@@ -47,19 +47,19 @@ void Outputs::ask() {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     backend.fetch(place(asked_, i), executable_.address(tensors_[i]), backend.element_bytes(dtypes_[i]));
   }
-  points_[static_cast<size_t>(asked_) % points_.size()] = backend.point();
+  points_[static_cast<size_t>(asked_) % points_.size()] = backend.record_event();
   ++asked_;
 }
 
 bool Outputs::ready() const {
   return taken_ < asked_ &&
-         executable_.backend().passed(points_[static_cast<size_t>(taken_) % points_.size()]);
+         executable_.backend().query(points_[static_cast<size_t>(taken_) % points_.size()]);
 }
 
 const std::vector<double>& Outputs::take() {
   if (taken_ == asked_) throw std::logic_error("no run was asked for its outputs");
   Backend& backend = executable_.backend();
-  backend.wait(points_[static_cast<size_t>(taken_) % points_.size()]);
+  backend.synchronize(points_[static_cast<size_t>(taken_) % points_.size()]);
   for (size_t i = 0; i < values_.size(); ++i) {
     const std::byte* from = place(taken_, i);
     const bool wide = backend.element_bytes(dtypes_[i]) == sizeof(double);

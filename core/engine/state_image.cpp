@@ -77,9 +77,9 @@ StateImage::StateImage(Executable& executable, Memory memory)
 
 void StateImage::take() {
   Backend& backend = executable_.backend();
-  if (!memory_) return backend.wait(backend.point());
+  if (!memory_) return backend.synchronize(backend.record_event());
   backend.fetch(data_, executable_.persistent().data(), memory_->bytes());
-  backend.wait(backend.point());
+  backend.synchronize(backend.record_event());
 }
 
 void StateImage::restore() {

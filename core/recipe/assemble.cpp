@@ -185,7 +185,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
   };
   std::vector<Pass> passes = forward_part(recipe);
-  if (setting.works_later && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
+  if (setting.is_async && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
   if (!setting.samples.empty()) {
     passes.back().optional = false;  // these are bytes
     passes.push_back(read_samples(setting.samples));

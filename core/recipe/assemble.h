@@ -47,7 +47,7 @@ BatchForm batch_form(const Program& program);
 /// What passes depend on beside the recipe.
 struct PassSetting {
   std::vector<float> lr_table;               ///< one learning rate per update
-  bool works_later = false;                  ///< such a device gets pictures as bytes: a quarter of the way
+  bool is_async = false;                     ///< such a device gets pictures as bytes: a quarter of the way
   std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
   std::vector<std::string> disabled;         ///< optional passes to leave out
 };

@@ -41,7 +41,7 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
 /// Whatever has no sense on a device, whichever the samples.
 void check_cache(const Recipe& recipe, const Backend& backend, Labels labels) {
   const Origin origin = recipe.origin_of("data.cache");
-  if (!backend.works_later()) {
+  if (!backend.is_async()) {
     fail_at(origin, fmt::format("device is for a GPU: the {} reads samples where they lie; write none, or "
                                 "device.type: cuda",
                                 backend.name()));

@@ -86,8 +86,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
-  if (backend.works_later()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
-  auto& host = backend.works_later() ? budget.host : budget.kinds;
+  if (backend.is_async()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
+  auto& host = backend.is_async() ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
   add_bytes(
       host, "samples",
@@ -157,7 +157,7 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
   PassSetting setting{.lr_table = lr_table(recipe, job.settings),
-                      .works_later = backend.works_later(),
+                      .is_async = backend.is_async(),
                       .disabled = options.disabled_passes};
   if (trains && recipe.data.cache == "device") {
     setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));

@@ -33,7 +33,7 @@ std::string utc_time() {
 }  // namespace
 
 int64_t Checkpoints::memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy) {
-  return policy.in_background() || backend.works_later() ? StateImage::image_bytes(plan) : 0;
+  return policy.in_background() || backend.is_async() ? StateImage::image_bytes(plan) : 0;
 }
 
 Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,

@@ -67,8 +67,8 @@ void DeviceSamples::copy(Executable& executable, const DataSource& source, Tenso
     }
     const HostCopy copies[] = {{to_samples + first * each, pixels.data(), count * each},
                                {to_labels + first * label, answers.data(), count * label}};
-    backend.send(copies, backend.point());  // not before the memory is cleared
-    backend.wait(backend.point());
+    backend.copy_to_device_async(copies, backend.record_event());  // not before the memory is cleared
+    backend.synchronize(backend.record_event());
   }
 }
 

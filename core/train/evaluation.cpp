@@ -5,7 +5,7 @@ namespace trainer {
 namespace {
 
 /// Batches whose results are still to come.
-constexpr int64_t kMostUnderWay = 4;
+constexpr int64_t kMaxInFlight = 4;
 
 }  // namespace
 
@@ -13,7 +13,7 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
     : executable_(executable), feed_(executable, data), samples_(samples) {
   auto add_pass = [&](const char* name, const char* prefix) {
     const size_t entry = executable.entry(name);
-    passes_.push_back({entry, prefix, Outputs(executable, entry, kMostUnderWay)});
+    passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight)});
   };
   add_pass("evaluate", "");
   if (averages) add_pass("evaluate_averages", "ema_");
@@ -22,14 +22,14 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
 std::optional<std::map<std::string, double>> Evaluation::run(const std::function<bool()>& give_up) {
   std::map<std::string, double> means;
   feed_.pipeline().restart();
-  int64_t under_way = 0;
-  for (int64_t left = feed_.pipeline().remaining(); left > 0 || under_way > 0;) {
-    if (left == 0 || under_way == kMostUnderWay) {
+  int64_t in_flight = 0;
+  for (int64_t left = feed_.pipeline().remaining(); left > 0 || in_flight > 0;) {
+    if (left == 0 || in_flight == kMaxInFlight) {
       for (Pass& pass : passes_) add(pass, means);
-      --under_way;
+      --in_flight;
       continue;
     }
-    if (give_up() || !feed_.await(give_up)) return abandon(under_way);
+    if (give_up() || !feed_.await(give_up)) return abandon(in_flight);
     feed_.next();
     for (Pass& pass : passes_) {
       executable_.run(pass.entry);
@@ -37,15 +37,15 @@ std::optional<std::map<std::string, double>> Evaluation::run(const std::function
     }
     feed_.done();
     --left;
-    ++under_way;
+    ++in_flight;
   }
   for (auto& [name, sum] : means) sum /= static_cast<double>(samples_);
   return means;
 }
 
 /// Takes what is still to come, so that the next pass begins anew.
-std::nullopt_t Evaluation::abandon(int64_t under_way) {
-  for (; under_way > 0; --under_way) {
+std::nullopt_t Evaluation::abandon(int64_t in_flight) {
+  for (; in_flight > 0; --in_flight) {
     for (Pass& pass : passes_) pass.outputs.take();
   }
   return std::nullopt;

@@ -27,7 +27,7 @@ class Evaluation {
     Outputs outputs;
   };
 
-  std::nullopt_t abandon(int64_t under_way);
+  std::nullopt_t abandon(int64_t in_flight);
   void add(Pass& pass, std::map<std::string, double>& sums);
 
   Executable& executable_;

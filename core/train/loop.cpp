@@ -58,14 +58,14 @@ bool TrainingLoop::train() {
     recorder_.resume_clock();
   }
   // After a return to a checkpoint the next step is another one.
-  for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_put() + 1) {
+  for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_enqueued() + 1) {
     if (must_stop() || !runner_.await_data([this] { return must_stop(); })) {
       collect(true);
       if (going_back_) roll_back();
       return false;
     }
     follow(step);
-    put(step);
+    enqueue(step);
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
     collect(validates || saves || step == settings_.steps);
@@ -95,10 +95,10 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
 }
 
 /// A device that works later is timed only now and then.
-void TrainingLoop::put(int64_t step) {
+void TrainingLoop::enqueue(int64_t step) {
   const bool logged = step == settings_.steps || step % settings_.logging_interval == 0;
   const double before = steady_seconds();
-  runner_.put(step, logged || !executable_.backend().works_later());
+  runner_.enqueue(step, logged || !executable_.backend().is_async());
   if (following_) out_.trace->add_step(step, before, steady_seconds());
 }
 
@@ -120,7 +120,7 @@ void TrainingLoop::follow(int64_t step) {
 
 /// Takes the results of the steps that are done, or of all, and makes room for the next step.
 void TrainingLoop::collect(bool all) {
-  while (runner_.under_way() > 0 && (all || going_back_ || runner_.is_full() || runner_.ready())) {
+  while (runner_.in_flight() > 0 && (all || going_back_ || runner_.is_full() || runner_.ready())) {
     const StepResult result = runner_.take();
     if (going_back_) continue;  // what followed on the step that is undone
     recorder_.add(result, runner_);

@@ -37,7 +37,7 @@ class TrainingLoop {
 
  private:
   bool train();
-  void put(int64_t step);
+  void enqueue(int64_t step);
   void follow(int64_t step);
   void collect(bool all);
   StepOutcome outcome_of(const StepResult& result) const;

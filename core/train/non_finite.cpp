@@ -131,7 +131,7 @@ class Search {
     const int64_t element = backend.element_bytes(spec(id).dtype);
     const int64_t bytes = plan_.placements[static_cast<size_t>(id)].bytes;
     backend.fetch(host_.data(), executable_.address(id), bytes);
-    backend.wait(backend.point());
+    backend.synchronize(backend.record_event());
     return first_bad(host_.data(), bytes / element, spec(id).dtype, element);
   }
 

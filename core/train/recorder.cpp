@@ -113,7 +113,7 @@ void Recorder::write_interval(const StepRunner& runner) {
   record.backward_ms = phase_ms(Phase::backward);
   record.update_ms = phase_ms(Phase::update);
   record.memory_bytes = resident_bytes();
-  if (backend_.works_later()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
+  if (backend_.is_async()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
   if (settings_.scales_loss) record.loss_scale = state_.loss_scale;
   if (settings_.scales_loss || settings_.guard.counts) record.skipped = state_.step - state_.updates;

@@ -12,24 +12,24 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
       feed_(executable, data),
       micro_batches_(micro_batches),
       first_(executable.entry(micro_batches == 1 ? "train_step" : "accumulate_first")),
-      first_outputs_(executable, first_, kMostUnderWay) {
-  steps_.reserve(kMostUnderWay);
+      first_outputs_(executable, first_, kMaxInFlight) {
+  steps_.reserve(kMaxInFlight);
   if (micro_batches == 1) return;
   next_ = executable.entry("accumulate_next");
   update_ = executable.entry("update");
-  next_outputs_.emplace(executable, next_, kMostUnderWay * (micro_batches - 1));
-  update_outputs_.emplace(executable, update_, kMostUnderWay);
+  next_outputs_.emplace(executable, next_, kMaxInFlight * (micro_batches - 1));
+  update_outputs_.emplace(executable, update_, kMaxInFlight);
 }
 
 void StepRunner::start_at(int64_t step) {
   feed_.pipeline().restart((step - 1) * micro_batches_);
-  last_put_ = step - 1;
+  last_enqueued_ = step - 1;
 }
 
 std::string StepRunner::find_non_finite(int64_t step) {
   Backend& backend = executable_.backend();
-  backend.wait(backend.point());  // batches on their way must not be made anew
-  const int64_t next = last_put_ + 1;
+  backend.synchronize(backend.record_event());  // batches on their way must not be made anew
+  const int64_t next = last_enqueued_ + 1;
   start_at(step);
   bool is_bound = false;
   std::string found = trainer::find_non_finite(executable_, micro_batches_, [&] {
@@ -49,31 +49,31 @@ bool StepRunner::await_data(const std::function<bool()>& give_up) {
   return there;
 }
 
-void StepRunner::put(int64_t step, bool timed) {
-  last_put_ = step;
-  UnderWay& now_put = steps_.emplace_back(UnderWay{.step = step, .timed = timed});
+void StepRunner::enqueue(int64_t step, bool timed) {
+  last_enqueued_ = step;
+  InFlight& enqueued = steps_.emplace_back(InFlight{.step = step, .timed = timed});
   const double began = steady_seconds(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {
     const double before = steady_seconds();
     feed_.next();
     const double after = steady_seconds();
     const double waited = std::exchange(waited_, 0);
-    now_put.data_wait += after - before + waited;
+    enqueued.data_wait += after - before + waited;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
-    run(i == 0 ? first_ : next_, now_put);
+    run(i == 0 ? first_ : next_, enqueued);
     outputs_of_batch(i).ask();
     feed_.done();
   }
   if (micro_batches_ > 1) {
-    run(update_, now_put);
+    run(update_, enqueued);
     update_outputs_->ask();
   }
-  now_put.host = steady_seconds() - began - (now_put.data_wait - awaited);
+  enqueued.host = steady_seconds() - began - (enqueued.data_wait - awaited);
 }
 
-void StepRunner::run(size_t entry, UnderWay& step) {
+void StepRunner::run(size_t entry, InFlight& step) {
   executable_.run(entry, step.timed);
-  if (step.timed && !executable_.backend().works_later()) step.phases.add(executable_.phases(entry));
+  if (step.timed && !executable_.backend().is_async()) step.phases.add(executable_.phases(entry));
 }
 
 bool StepRunner::ready() const {
@@ -81,7 +81,7 @@ bool StepRunner::ready() const {
 }
 
 StepResult StepRunner::take() {
-  const UnderWay oldest = steps_.front();
+  const InFlight oldest = steps_.front();
   StepResult result{.step = oldest.step, .data_wait = oldest.data_wait, .host = oldest.host};
   for (int64_t i = 0; i < micro_batches_; ++i) {
     Outputs& outputs = outputs_of_batch(i);
@@ -90,7 +90,7 @@ StepResult StepRunner::take() {
     if (micro_batches_ == 1) update_values_ = values;
   }
   if (update_outputs_) update_values_ = update_outputs_->take();
-  if (oldest.timed) result.phases = executable_.backend().works_later() ? phases_later() : oldest.phases;
+  if (oldest.timed) result.phases = executable_.backend().is_async() ? phases_later() : oldest.phases;
   steps_.erase(steps_.begin());
   return result;
 }

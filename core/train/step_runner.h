@@ -31,12 +31,12 @@ class StepRunner {
   void start_at(int64_t step);
   /// Waits for the next step's first batch; false where `give_up` says so first.
   bool await_data(const std::function<bool()>& give_up);
-  /// Puts one global batch and its update on the device. At most kMostUnderWay steps may be under way then.
-  void put(int64_t step, bool timed);
+  /// Puts one global batch and its update on the device. At most kMaxInFlight steps may be under way then.
+  void enqueue(int64_t step, bool timed);
 
-  int64_t last_put() const { return last_put_; }
-  int64_t under_way() const { return static_cast<int64_t>(steps_.size()); }
-  bool is_full() const { return under_way() == kMostUnderWay; }
+  int64_t last_enqueued() const { return last_enqueued_; }
+  int64_t in_flight() const { return static_cast<int64_t>(steps_.size()); }
+  bool is_full() const { return in_flight() == kMaxInFlight; }
   /// Whether take() would not wait.
   bool ready() const;
   /// Waits for the oldest step under way.
@@ -54,16 +54,16 @@ class StepRunner {
 
  private:
   /// What the batches in the feed's slots allow, and one more.
-  static constexpr int64_t kMostUnderWay = 4;
+  static constexpr int64_t kMaxInFlight = 4;
 
-  struct UnderWay {
+  struct InFlight {
     int64_t step;
     bool timed;
     double data_wait = 0, host = 0;
     PhaseSeconds phases = {};  ///< where the device has done each run when it is put there
   };
 
-  void run(size_t entry, UnderWay& step);
+  void run(size_t entry, InFlight& step);
   Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
   Outputs& update_outputs() { return update_outputs_ ? *update_outputs_ : first_outputs_; }
   PhaseSeconds phases_later() const;
@@ -71,11 +71,11 @@ class StepRunner {
   Executable& executable_;
   BatchFeed feed_;
   int64_t micro_batches_;
-  int64_t last_put_ = 0;                  ///< step
+  int64_t last_enqueued_ = 0;             ///< step
   size_t first_, next_ = 0, update_ = 0;  ///< entry points
   Outputs first_outputs_;
   std::optional<Outputs> next_outputs_, update_outputs_;
-  std::vector<UnderWay> steps_;  ///< the oldest first
+  std::vector<InFlight> steps_;  ///< the oldest first
   std::vector<double> update_values_;
   double waited_ = 0;  ///< for the next step's data, so far
   Trace* trace_ = nullptr;

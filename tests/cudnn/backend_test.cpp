@@ -169,7 +169,7 @@ TEST_CASE("a matrix product on a described GPU is planned with an upper bound, a
 TEST_CASE("a described GPU has its memory but for what the libraries take, and cannot be run on") {
   const auto gpu = described("a100");
   CHECK(gpu->memory_bytes() == 85100068864 - (int64_t{1} << 30));
-  CHECK(gpu->works_later());
+  CHECK(gpu->is_async());
   CHECK_THROWS_AS(gpu->allocate(1), std::logic_error);
   CHECK_THROWS_AS(gpu->allocate_batch(1), std::logic_error);
 }

@@ -34,15 +34,15 @@ class LateBackend final : public Backend {
                                   const Slots& slots) const override;
   int64_t element_bytes(DType dtype) const override { return inner_.element_bytes(dtype); }
 
-  bool works_later() const override { return true; }
-  int64_t point() override { return put_; }
-  bool passed(int64_t point) override { return done_ >= point; }
-  void wait(int64_t point) override;
+  bool is_async() const override { return true; }
+  int64_t record_event() override { return enqueued_; }
+  bool query(int64_t event) override { return done_ >= event; }
+  void synchronize(int64_t event) override;
   std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override;
-  std::unique_ptr<Kernel> record(const std::function<void()>& work) override;
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override;
   void fetch(void* host, const void* device, int64_t bytes) override;
   void store(void* device, const void* host, int64_t bytes) override;
-  void send(std::span<const HostCopy> copies, int64_t after) override;
+  void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override;
 
   Buffer allocate(int64_t bytes) override;
   Buffer allocate_batch(int64_t bytes) override { return inner_.allocate_batch(bytes); }
@@ -58,16 +58,16 @@ class LateBackend final : public Backend {
 
  private:
   using Work = std::function<void()>;
-  void put(Work work);
-  /// Does what was put here up to a point.
-  void finish(int64_t point);
+  void enqueue(Work work);
+  /// Does what was put here up to an event.
+  void finish(int64_t event);
 
   Backend& inner_;
   bool records_;
   Copies copies_;
   std::vector<Work>* recording_ = nullptr;  ///< where work goes instead while it is recorded
   std::deque<Work> queue_;
-  int64_t put_ = 0, done_ = 0;
+  int64_t enqueued_ = 0, done_ = 0;
 };
 
 }  // namespace trainer

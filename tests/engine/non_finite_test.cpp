@@ -82,7 +82,7 @@ void with_backends(const std::function<void(Backend&)>& check) {
   LateBackend late(*cpu, true);
   for (Backend* backend :
        {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference), static_cast<Backend*>(&late)}) {
-    INFO(backend->name() << (backend->works_later() ? ", later" : ""));
+    INFO(backend->name() << (backend->is_async() ? ", later" : ""));
     check(*backend);
   }
 }

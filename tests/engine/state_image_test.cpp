@@ -51,7 +51,7 @@ struct Training {
       }
     }
     executable.run(executable.entry("train_step"));
-    backend.wait(backend.point());
+    backend.synchronize(backend.record_event());
   }
 
   /// Everything that persists, by name.

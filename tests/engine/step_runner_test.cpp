@@ -107,14 +107,14 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
     run.norms.push_back(runner.value("grad_norm"));
   };
   for (int64_t step = 1; step <= 10; ++step) {
-    runner.put(step, step % 3 == 0);
+    runner.enqueue(step, step % 3 == 0);
     if (searches && (step == 4 || step == 7)) {
       CHECK(runner.find_non_finite(step - 2) == "not seen again when the step was computed a second time");
     }
-    while (runner.ready() || runner.is_full() || (step == 5 && runner.under_way() > 0)) take();
+    while (runner.ready() || runner.is_full() || (step == 5 && runner.in_flight() > 0)) take();
     if (step == 5) run.evaluation = *evaluation.run([] { return false; });
   }
-  while (runner.under_way() > 0) take();
+  while (runner.in_flight() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
     const Role role = executable.plan().tensors[i].role;
     if (is_persistent(role) && role != Role::constant)

@@ -18,7 +18,7 @@ Session::Session(const Program& program, Backend& backend, uint64_t seed)
     const auto input = static_cast<TensorId>(i);
     Buffer& buffer = inputs_[input];
     const int64_t bytes = numel(spec.shape) * backend.element_bytes(spec.dtype);
-    buffer = backend.works_later() ? backend.allocate(bytes) : backend.allocate_batch(bytes);
+    buffer = backend.is_async() ? backend.allocate(bytes) : backend.allocate_batch(bytes);
     executable_.bind(input, buffer.data());
   }
 }
@@ -48,7 +48,7 @@ void Session::set(const std::map<std::string, std::vector<float>>& values) {
 
 void Session::run(const std::string& entry) {
   const std::span<std::byte> scratch = executable_.scratch();
-  if (backend_.works_later()) {
+  if (backend_.is_async()) {
     const std::vector<float> poison(scratch.size() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
     backend_.upload(scratch.data(), poison.data(), static_cast<int64_t>(poison.size()), DType::f32);
   } else {
@@ -70,10 +70,10 @@ std::vector<double> Session::persistent(const std::string& name) const {
 
 std::vector<std::byte> Session::input_bytes(const std::string& name) const {
   const Buffer& buffer = inputs_.at(id(name));
-  if (!backend_.works_later()) return {buffer.data(), buffer.data() + buffer.bytes()};
+  if (!backend_.is_async()) return {buffer.data(), buffer.data() + buffer.bytes()};
   const Buffer host = backend_.allocate_batch(buffer.bytes());
   backend_.fetch(host.data(), buffer.data(), buffer.bytes());
-  backend_.wait(backend_.point());
+  backend_.synchronize(backend_.record_event());
   return {host.data(), host.data() + host.bytes()};
 }
 
