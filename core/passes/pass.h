@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/sample_steps.h"
+#include "core/graph/names.h"
 #include "core/graph/program.h"
 
 namespace trainer {
@@ -19,17 +20,6 @@ struct Pass {
   bool optional = false;
   std::function<void(Program&)> run;
 };
-
-/// Entry points that passes know by name.
-namespace entry_name {
-constexpr const char* kTrainStep = "train_step";
-constexpr const char* kAccumulateFirst = "accumulate_first";
-constexpr const char* kAccumulateNext = "accumulate_next";
-constexpr const char* kUpdate = "update";
-constexpr const char* kEvaluate = "evaluate";
-constexpr const char* kEvaluateAverages = "evaluate_averages";
-constexpr const char* kPredict = "predict";
-}  // namespace entry_name
 
 /// The entry that the optimiser is in: `update` where there are micro-batches, else `train_step`.
 const char* updating_entry(const Program& program);

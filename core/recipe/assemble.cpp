@@ -50,7 +50,7 @@ Targets declare_targets(Program& program, const Recipe& recipe, const Shape& log
                   .weights = program.input(input_name::kWeights, {{rows}, DType::f32})};
   if (training && recipe.data.mix.any()) {
     targets.other_labels = program.input(input_name::kOtherLabels, {{rows}, DType::i32});
-    targets.shares = program.input(input_name::kShares, {{rows}, DType::f32});
+    targets.shares = program.input(input_name::kMixWeights, {{rows}, DType::f32});
   }
   return targets;
 }
@@ -83,7 +83,7 @@ Entry forward_entry(Program& program, const Recipe& recipe, std::string_view nam
     return entry;
   }
   const Targets targets = declare_targets(program, recipe, build.shape(logits), training);
-  entry.outputs.push_back({"loss", recipe.loss->build(build, logits, targets)});
+  entry.outputs.push_back({output_name::kLoss, recipe.loss->build(build, logits, targets)});
   if (training) return entry;
   build.set_origin(recipe.origin_of("validation.metrics"));
   for (const Metric& metric : metrics()) {

@@ -8,24 +8,11 @@
 
 #include "core/data/batch.h"
 #include "core/data/formats.h"
+#include "core/graph/names.h"
 #include "core/passes/pass.h"
 #include "core/recipe/recipe.h"
 
 namespace trainer {
-
-/// Inputs of every entry point that sees samples, in a batch's order.
-namespace input_name {
-constexpr const char* kImages = "images";    ///< f32 (N, C, H, W), or u8 where the device scales them
-constexpr const char* kLabels = "labels";    ///< i32 (N) or (N, H, W)
-constexpr const char* kWeights = "weights";  ///< f32 (N)
-constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N)
-constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only with data.mix
-constexpr const char* kShares = "shares";             ///< f32 (N), only with data.mix
-}  // namespace input_name
-
-namespace output_name {
-constexpr const char* kLogits = "logits";  ///< f32 (N, classes) or (N, classes, H, W)
-}  // namespace output_name
 
 /// What a program is for: training has the entry points `train_step` and `evaluate`, evaluation `evaluate`,
 /// prediction `predict`, which gives the logits of pictures without labels.

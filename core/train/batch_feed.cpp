@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/batch_feed.h"
 
+#include "core/graph/names.h"
+
 namespace trainer {
 
 BatchFeed::BatchFeed(Executable& executable, DataPipeline& pipeline)
     : pipeline_(pipeline),
       feed_(executable),
-      images_(executable.tensor("images")),
-      labels_(executable.tensor("labels")),
-      weights_(executable.tensor("weights")),
-      sample_index_(executable.tensor("sample_index")),
-      other_labels_(executable.tensor("other_labels")),
-      shares_(executable.tensor("shares")),
-      sample_numbers_(executable.tensor("sample_numbers")),
-      sample_epochs_(executable.tensor("sample_epochs")) {
+      images_(executable.tensor(input_name::kImages)),
+      labels_(executable.tensor(input_name::kLabels)),
+      weights_(executable.tensor(input_name::kWeights)),
+      sample_index_(executable.tensor(input_name::kSampleIndex)),
+      other_labels_(executable.tensor(input_name::kOtherLabels)),
+      shares_(executable.tensor(input_name::kMixWeights)),
+      sample_numbers_(executable.tensor(input_name::kSampleNumbers)),
+      sample_epochs_(executable.tensor(input_name::kSampleEpochs)) {
   inputs_.reserve(8);
 }
 
