@@ -16,6 +16,7 @@
 #include "core/recipe/job.h"
 #include "core/run/checkpoint_files.h"
 #include "core/run/run_directory.h"
+#include "core/run/status.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/train/device_samples.h"
@@ -139,8 +140,7 @@ void finish(const Session& run, const Executable& executable, const TrainingLoop
 int conclude(const Session& run, const Executable& executable, TrainingLoop& loop, UnreadableList& unreadable,
              StatusKeeper& status) try {
   status.running(run.start.step());
-  const std::string stopped_for =
-      loop.run(run.start.from ? run.start.from->state.loop : LoopState{}, guards_of(run.recipe, run.start));
+  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
   if (stopped_for.empty()) {
     finish(run, executable, loop, result, unreadable);
@@ -183,6 +183,7 @@ int train(const Session& run, int64_t profiled_steps) {
   Trace trace(directory.file("trace.json"), profiled_steps);
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
                           lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
+  checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
   TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
@@ -190,7 +191,7 @@ int train(const Session& run, int64_t profiled_steps) {
                      .progress = run.progress,
                      .log = run.log,
                      .unreadable = unreadable,
-                     .status = &status,
+                     .on_step = [&](int64_t step) { status.running(step); },
                      .trace = profiled_steps > 0 ? &trace : nullptr},
                     &checkpoints, [&] {
                       if (run.signals.asked()) return run.signals.name();

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/engine/input_feed.h"
+
 namespace trainer {
 namespace {
 

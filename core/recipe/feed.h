@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/data/pipeline.h"
 #include "core/recipe/job.h"
 
 namespace trainer {

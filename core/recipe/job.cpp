@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/data/pipeline.h"
+#include "core/engine/input_feed.h"
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
 #include "core/train/device_samples.h"

@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/host/process.h"
-#include "core/run/checkpoint_files.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
@@ -53,6 +52,11 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy
   remove_leftovers(root_);
 }
 
+void Checkpoints::begin_at(int64_t step, Guards guards) {
+  begun_at_ = step;
+  guards_ = guards;
+}
+
 void Checkpoints::go_on_from(const RunState& state) {
   saved_ = {state.loop.step, state.loop.validated};
   from_ = state.loop.step;
@@ -67,15 +71,17 @@ bool Checkpoints::is_due(int64_t step) const {
   return policy_.every_seconds > 0 && since >= policy_.every_seconds;
 }
 
+bool Checkpoints::is_best(const LoopState& state) const {
+  return policy_.keep_best && state.is_best(*policy_.keep_best);
+}
+
 RunState Checkpoints::full_state(const LoopState& loop) const {
   RunState state = facts_;
   state.loop = loop;
   state.samples = loop.step * settings_.global_batch_size;
   state.epoch = static_cast<double>(state.samples) / static_cast<double>(settings_.samples_per_epoch);
   state.wall = {{"host", host_name()}, {"process", std::to_string(::getpid())}, {"time", utc_time()}};
-  const auto best = policy_.keep_best ? loop.best.find(*policy_.keep_best) : loop.best.end();
-  if (best != loop.best.end() && loop.validated == loop.step && loop.last.at(best->first) == best->second)
-    state.best_step = loop.step;
+  if (is_best(loop)) state.best_step = loop.step;
   return state;
 }
 
@@ -171,16 +177,18 @@ void Checkpoints::save_now(const LoopState& state) {
   }
 }
 
-std::optional<ResumePoint> Checkpoints::newest(const Warn& warn) {
+std::optional<LoopState> Checkpoints::restore() {
   wait();
   report();
-  std::optional<ResumePoint> point = newest_checkpoint(root_, warn);
-  if (!point) return point;
+  const std::optional<ResumePoint> point =
+      newest_checkpoint(root_, [this](const std::string& note) { log_.warn(note); });
+  if (!point) return std::nullopt;
   saved_ = {};  // where the run went back there, that is not saved
   written_.clear();
   from_ = point->state.loop.step;
   facts_.best_step = point->state.best_step;
-  return point;
+  load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same);
+  return point->state.loop;
 }
 
 /// Says once that there is less space than a few saves need.

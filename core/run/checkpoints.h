@@ -12,8 +12,11 @@
 #include "core/base/units.h"
 #include "core/engine/state_image.h"
 #include "core/host/log.h"
+#include "core/run/checkpoint_files.h"
 #include "core/run/resume.h"
 #include "core/run/run_state.h"
+#include "core/train/checkpointer.h"
+#include "core/train/loop_settings.h"
 
 namespace trainer {
 
@@ -30,37 +33,32 @@ struct CheckpointPolicy {
 /// Saves a run from time to time. A copy of its state is taken between two steps and written in the
 /// background while training goes on. A save that fails is told at the next step and tried again, with the
 /// state of that time; the checkpoints that are there stay.
-class Checkpoints {
+class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
   /// before a checkpoint is.
   Checkpoints(Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
               const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable);
-  ~Checkpoints() { wait(); }
+  ~Checkpoints() override { wait(); }
 
   /// Host memory that a run with this policy takes for it.
   static int64_t memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy);
 
+  /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
+  /// there.
+  void begin_at(int64_t step, Guards guards);
   /// The run goes on from a checkpoint of its own: that one need not be saved again, and later ones that were
   /// passed over are no longer of use.
   void go_on_from(const RunState& state);
-  bool is_due(int64_t step) const;
-  /// Whether the last evaluation was the best so far by the metric to keep.
-  bool is_best(const Recorder& recorder) const {
-    return policy_.keep_best && recorder.is_best(*policy_.keep_best);
-  }
 
-  /// Takes the state and begins to write it, once an earlier save is done.
-  void save(const LoopState& loop);
-  /// Tells what has become of the last save. Throws Error (exit 74) after three failures in a row.
-  void report();
-  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where three attempts
-  /// fail.
-  void save_now(const LoopState& state);
-
-  /// The newest whole checkpoint, once a save under way is done. Training goes back there: what comes after
-  /// it is saved anew.
-  std::optional<ResumePoint> newest(const Warn& warn);
+  bool is_due(int64_t step) const override;
+  bool is_best(const LoopState& state) const override;
+  void save(const LoopState& loop) override;
+  void report() override;
+  /// Tries three times.
+  void save_now(const LoopState& state) override;
+  /// Waits for a save under way. Logs each checkpoint that is passed over.
+  std::optional<LoopState> restore() override;
 
   int64_t failures() const { return failures_; }  ///< so far
   double longest_seconds() const { return longest_seconds_; }
@@ -96,8 +94,10 @@ class Checkpoints {
 
   bool is_told_ = true;
   Moment saving_, saved_;
-  int64_t from_ = 0;         ///< the step that this process went on from
-  int64_t saving_best_ = 0;  ///< the best step once what is being saved is
+  int64_t from_ = 0;              ///< the step that this process went on from
+  int64_t begun_at_ = 0;          ///< the step at which this process began
+  Guards guards_ = Guards::same;  ///< of checkpoints up to there
+  int64_t saving_best_ = 0;       ///< the best step once what is being saved is
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
   bool warned_ = false;

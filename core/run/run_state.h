@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/train/recorder.h"
+#include "core/train/loop_state.h"
 
 namespace trainer {
 

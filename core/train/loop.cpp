@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include "core/host/process.h"
-#include "core/run/checkpoint_files.h"
-#include "core/run/resume.h"
 
 namespace trainer {
 namespace {
@@ -22,13 +20,13 @@ void skip_steps(Executable& executable, StepRange range) {
 }  // namespace
 
 TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
-                           const LoopSettings& settings, LoopOutput output, Checkpoints* checkpoints,
+                           const LoopSettings& settings, LoopOutput output, Checkpointer* checkpoints,
                            StopReason stop_reason)
     : executable_(executable),
       settings_(settings),
-      out_(output),
+      out_(std::move(output)),
       runner_(executable, train, settings.micro_batches),
-      recorder_(executable.backend(), settings, output),
+      recorder_(executable.backend(), settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
@@ -36,8 +34,7 @@ TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipe
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.averages);
 }
 
-std::string TrainingLoop::run(const LoopState& state, Guards guards) {
-  start_ = {.step = state.step, .guards = guards};
+std::string TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
@@ -74,7 +71,7 @@ bool TrainingLoop::train() {
       continue;
     }
     if (validates && !evaluate()) return false;
-    if (saves || (validates && checkpoints_ != nullptr && checkpoints_->is_best(recorder_))) {
+    if (saves || (validates && checkpoints_ != nullptr && checkpoints_->is_best(state()))) {
       checkpoints_->save(recorder_.state());
       recorder_.resume_clock();
     }
@@ -163,15 +160,11 @@ void TrainingLoop::judge(const StepResult& result) {
 
 /// Back to the newest checkpoint, from where the steps that led here are skipped.
 void TrainingLoop::roll_back() {
-  const auto warn = [this](const std::string& note) { out_.log.warn(note); };
-  const std::optional<ResumePoint> point = checkpoints_->newest(warn);
-  if (!point) throw Error(ExitCode::internal, going_back_->text + "; but there is none to go back to");
-  const bool is_from_before = point->state.loop.step <= start_.step;
-  load_checkpoint(executable_, point->checkpoint, is_from_before ? start_.guards : Guards::same);
-  const LoopState& there = point->state.loop;
-  skip_steps(executable_, guard_.rolled_back(there.step, there.guard));
-  runner_.start_at(there.step + 1);
-  recorder_.go_back(there, *going_back_, guard_.state());
+  const std::optional<LoopState> there = checkpoints_->restore();
+  if (!there) throw Error(ExitCode::internal, going_back_->text + "; but there is none to go back to");
+  skip_steps(executable_, guard_.rolled_back(there->step, there->guard));
+  runner_.start_at(there->step + 1);
+  recorder_.go_back(*there, *going_back_, guard_.state());
   going_back_.reset();
 }
 

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "core/optim/guard.h"
-#include "core/run/checkpoint_files.h"
-#include "core/run/checkpoints.h"
+#include "core/train/checkpointer.h"
 #include "core/train/evaluation.h"
 #include "core/train/recorder.h"
 #include "core/train/step_runner.h"
@@ -25,12 +24,12 @@ class TrainingLoop {
 
   TrainingLoop(
       Executable& executable, DataPipeline& train, DataPipeline* validation, const LoopSettings& settings,
-      LoopOutput output, Checkpoints* checkpoints = nullptr,
+      LoopOutput output, Checkpointer* checkpoints = nullptr,
       StopReason stop_reason = [] { return std::string(); });
 
-  /// Goes on from `state`, whose tensors the executable has; `guards` are those that it was saved with.
-  /// Returns why it stopped: "" where all steps are done. Either way what it has come to is saved.
-  std::string run(const LoopState& state, Guards guards = Guards::same);
+  /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" where all steps are
+  /// done. Either way what it has come to is saved.
+  std::string run(const LoopState& state);
 
   const LoopState& state() const { return recorder_.state(); }
   LoopResult result() { return recorder_.finish(); }
@@ -54,16 +53,11 @@ class TrainingLoop {
   Recorder recorder_;
   Guard guard_;
   std::optional<Evaluation> validation_;
-  Checkpoints* checkpoints_;
+  Checkpointer* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;
-  bool following_ = false;  ///< this step goes into the trace
-  bool searched_ = false;   ///< for a value that is not finite
-  /// What run() went on from; its checkpoint may be gone back to.
-  struct {
-    int64_t step = 0;
-    Guards guards = Guards::same;
-  } start_;
+  bool following_ = false;                   ///< this step goes into the trace
+  bool searched_ = false;                    ///< for a value that is not finite
   std::optional<GuardDecision> going_back_;  ///< the guard said so, and it is still to be done
 };
 

@@ -30,7 +30,7 @@ std::vector<std::string> validation_metrics(const LoopSettings& settings) {
 }
 
 Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
-    : backend_(backend), settings_(std::move(settings)), out_(output) {}
+    : backend_(backend), settings_(std::move(settings)), out_(std::move(output)) {}
 
 void Recorder::start(const LoopState& state) {
   state_ = state;
@@ -62,7 +62,7 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
     state_.interval_loss += result.loss;
   }
   if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
-  if (out_.status != nullptr) out_.status->running(state_.step);
+  if (out_.on_step) out_.on_step(state_.step);
   out_.unreadable.report();
   const double until = steady_seconds();
   ++interval_.steps;
@@ -190,10 +190,10 @@ void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   resume_clock();
 }
 
-bool Recorder::is_best(const std::string& metric) const {
-  const auto last = state_.last.find(metric), best = state_.best.find(metric);
-  return state_.validated == state_.step && last != state_.last.end() && best != state_.best.end() &&
-         last->second == best->second;
+bool LoopState::is_best(const std::string& metric) const {
+  const auto in_last = last.find(metric), in_best = best.find(metric);
+  return validated == step && in_last != last.end() && in_best != best.end() &&
+         in_last->second == in_best->second;
 }
 
 LoopResult Recorder::finish() {

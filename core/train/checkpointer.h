@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "core/train/loop_state.h"
+
+namespace trainer {
+
+/// Saves a run and brings it back to what it has saved. The tensors are those of the executable that it was
+/// made for.
+class Checkpointer {
+ public:
+  virtual ~Checkpointer() = default;
+
+  /// Whether to save after this step.
+  virtual bool is_due(int64_t step) const = 0;
+  /// Whether to save for an evaluation that has just been done.
+  virtual bool is_best(const LoopState& state) const = 0;
+
+  /// Copies the state and begins to write it in the background.
+  virtual void save(const LoopState& state) = 0;
+  /// Logs what has become of the last save. Throws Error (exit 74) after three failures in a row.
+  virtual void report() = 0;
+  /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where it cannot.
+  virtual void save_now(const LoopState& state) = 0;
+
+  /// Gives the tensors the values of the newest intact checkpoint and returns its state; nothing where there
+  /// is none. What comes after it is saved anew.
+  virtual std::optional<LoopState> restore() = 0;
+};
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/optim/guard.h"
+
+namespace trainer {
+
+/// Lengths and cadences of a run, in steps.
+struct LoopSettings {
+  int64_t steps = 0;
+  int64_t epochs = 0;  ///< 0 where the run's length is given in batches
+  int64_t samples_per_epoch = 0;
+  int64_t global_batch_size = 0;
+  int64_t micro_batches = 1;
+  int64_t validation_interval = 0;  ///< 0: only at the end
+  int64_t logging_interval = 50;
+  int64_t data_workers = 0;  ///< for advice
+  int64_t validation_samples = 0;
+  std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
+  bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
+  bool knows_norm = false;           ///< the update puts out "grad_norm"
+  GuardSettings guard;
+  bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
+};
+
+/// What lines of the validation split hold beside the loss.
+std::vector<std::string> validation_metrics(const LoopSettings& settings);
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/optim/guard.h"
+
+namespace trainer {
+
+/// The progress of a run. Together with its tensors this is all that it needs to go on as if it had never
+/// stopped.
+struct LoopState {
+  int64_t step = 0, updates = 0;     ///< done so far
+  int64_t validated = 0;             ///< the step of the last evaluation
+  int64_t interval_steps = 0;        ///< since the last line of metrics, those skipped left out
+  double interval_loss = 0;          ///< their sum
+  double train_loss = 0;             ///< mean of the last interval
+  std::optional<double> loss_scale;  ///< where there is one
+  GuardState guard;
+  std::map<std::string, double> last, best;  ///< loss and metrics of the validation split
+  bool operator==(const LoopState&) const = default;
+
+  /// Whether the metric was never better than in an evaluation of the last step.
+  bool is_best(const std::string& metric) const;
+};
+
+}  // namespace trainer
