@@ -23,10 +23,21 @@ std::map<std::string, std::string> facts_of(const Backend& backend) {
   return facts;
 }
 
+/// The keys in which the run of a checkpoint differs from the recipe's. Throws Error (exit 65) where the
+/// checkpoint does not say them.
+std::vector<Difference> differences_from(const ResumePoint& point, const Recipe& recipe,
+                                         const std::vector<std::string>& allowed = {}) {
+  const RunIdentity here = recipe.identity();
+  if (point.state.mathematics == here.mathematics) return {};
+  const std::optional<RunIdentity> there = parse_identity(point.state.mathematics);
+  if (there) return forbidden_differences(*there, here, allowed);
+  throw Error(ExitCode::data, fmt::format("{}: the keys of its run cannot be read; resume from another one",
+                                          point.checkpoint.string()));
+}
+
 /// A checkpoint from elsewhere must be one of this run, changes that are allowed left out.
 void require_same_run(const Recipe& recipe, const ResumePoint& point) {
-  const std::vector<Difference> different =
-      forbidden_differences(point.state.mathematics, recipe.identity().mathematics, recipe.run.allow_changes);
+  const std::vector<Difference> different = differences_from(point, recipe, recipe.run.allow_changes);
   if (different.empty()) return;
   fail_at(recipe.origin_of("run.resume"),
           fmt::format("{} is of another run ({}); list these keys in run.allow_changes, or begin with "
@@ -86,7 +97,7 @@ void require_whole(const Recipe& recipe, const Start& start) {
 
 Guards guards_of(const Recipe& recipe, const Start& start) {
   if (!start.from) return Guards::same;
-  const auto all = differences(start.from->state.mathematics, recipe.identity().mathematics);
+  const std::vector<Difference> all = differences_from(*start.from, recipe);
   const bool differ =
       std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
   return differ ? Guards::other : Guards::same;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,8 @@ void apply_override(Value& root, const std::string& argument, int number, Diagno
 /// YAML text that parses back to the same values, `raw` where it is set. With `sources`, each leaf is
 /// followed by a comment that says where it came from: the place of its key.
 std::string to_yaml(const Value& value, bool sources);
+
+/// What to_yaml writes on one line each, by its path: `optimizer.lr` is "0.1", `model.layers[2]` is "relu".
+std::map<std::string, std::string> leaves(const Value& value);
 
 }  // namespace trainer

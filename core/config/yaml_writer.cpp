@@ -132,7 +132,24 @@ class Writer {
   std::string text_;
 };
 
+void add_leaves(const Value& value, const std::string& path, std::map<std::string, std::string>& leaves) {
+  if (fits_line(value)) {
+    leaves[path] = on_one_line(value);
+    return;
+  }
+  for (const Value::Entry& entry : value.entries)
+    add_leaves(entry.value, path.empty() ? entry.key : path + "." + entry.key, leaves);
+  for (size_t i = 0; i < value.items.size(); ++i)
+    add_leaves(value.items[i], fmt::format("{}[{}]", path, i), leaves);
+}
+
 }  // namespace
+
+std::map<std::string, std::string> leaves(const Value& value) {
+  std::map<std::string, std::string> all;
+  add_leaves(value, "", all);
+  return all;
+}
 
 std::string to_yaml(const Value& value, bool sources) {
   Writer writer(sources);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/version.h"
 #include "core/config/templates.h"
 #include "core/data/formats.h"
 
@@ -274,8 +273,7 @@ std::string Recipe::to_yaml(bool sources) const {
 }
 
 RunIdentity Recipe::identity() const {
-  return {.mathematics = trainer::to_yaml(without_network_file(fields_.resolved(true)), false),
-          .program_version = kVersion};
+  return identity_of(without_network_file(fields_.resolved(true)));
 }
 
 std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {

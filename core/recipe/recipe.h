@@ -13,7 +13,7 @@
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 #include "core/recipe/sections.h"
-#include "core/run/run_directory.h"
+#include "core/run/run_identity.h"
 
 namespace trainer {
 

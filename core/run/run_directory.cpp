@@ -88,14 +88,14 @@ RunDirectory::State RunDirectory::inspect() const {
 bool RunDirectory::require_same(const std::string& text) const {
   const auto stored = nlohmann::json::parse(text, nullptr, false);
   const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
-  if (mathematics == stored.end() || !mathematics->is_string()) {
-    throw_foreign(path_, fmt::format("holds an {} that cannot be read", kIdentityFile));
-  }
-  const std::string there = mathematics->get<std::string>();
+  const std::string there =
+      mathematics != stored.end() && mathematics->is_string() ? mathematics->get<std::string>() : "";
   if (there == identity_.mathematics) return true;
-  if (differences(there, identity_.mathematics).empty())
+  const std::optional<RunIdentity> other = there.empty() ? std::nullopt : parse_identity(there);
+  if (!other) throw_foreign(path_, fmt::format("holds an {} that cannot be read", kIdentityFile));
+  if (differences(*other, identity_).empty())
     throw_foreign(path_, "holds another run (the order of its keys differs)");
-  const std::vector<Difference> all = forbidden_differences(there, identity_.mathematics, allowed_);
+  const std::vector<Difference> all = forbidden_differences(*other, identity_, allowed_);
   if (all.empty()) return false;
   throw Error(
       ExitCode::recipe,

@@ -13,12 +13,6 @@
 
 namespace trainer {
 
-/// What makes two runs the same one.
-struct RunIdentity {
-  std::string mathematics;      ///< the resolved keys that alter the numbers, as YAML; compared as text
-  std::string program_version;  ///< recorded, not compared
-};
-
 /// The directory of one run, held for this process alone until destroyed unless the run is finished. Throws
 /// Error: exit 78 where the directory belongs to another run or to somebody else (nothing in it is touched
 /// then), exit 74 where another process works in it or it cannot be used.

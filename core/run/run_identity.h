@@ -2,14 +2,26 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/config/value.h"
 
 namespace trainer {
+
+/// What makes two runs the same one: the resolved keys that alter the numbers.
+struct RunIdentity {
+  std::string mathematics;                    ///< as YAML; this is what is stored and hashed
+  std::map<std::string, std::string> values;  ///< the same by path: "optimizer.lr" is "0.1"
+  std::string program_version;                ///< recorded, not compared
+};
+/// The identity of a run with these keys.
+RunIdentity identity_of(const Value& resolved);
+/// Of the text that a run has stored; nothing where it is no YAML.
+std::optional<RunIdentity> parse_identity(const std::string& mathematics);
 
 /// 64-bit FNV-1a of a text as 16 hexadecimal digits; a directory's name takes the first kShortHash of them.
 std::string text_hash(std::string_view text);
@@ -22,17 +34,15 @@ std::string expand_name(const std::string& pattern,
                         const Origin& origin, Diagnostics& diagnostics,
                         const std::vector<std::string>& known = {});
 
-/// One key in which two YAML texts differ; a value is empty where its text lacks the key.
+/// One key in which two runs differ; a value is empty where its run lacks the key.
 struct Difference {
   std::string path;  ///< `optimizer.lr`, `model.layers[2].units`
   std::string before, after;
 };
 
-/// Compares two texts in block style with a key or a list's item on each line, as resolved recipes are
-/// written.
-std::vector<Difference> differences(std::string_view before, std::string_view after);
+std::vector<Difference> differences(const RunIdentity& before, const RunIdentity& after);
 /// The same without keys that are in `allowed` or below one that is.
-std::vector<Difference> forbidden_differences(std::string_view before, std::string_view after,
+std::vector<Difference> forbidden_differences(const RunIdentity& before, const RunIdentity& after,
                                               const std::vector<std::string>& allowed);
 /// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys.
 std::string difference_text(const std::vector<Difference>& all);

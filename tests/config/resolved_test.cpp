@@ -102,6 +102,31 @@ TEST_CASE("the identity of a run: what alters the mathematics, however it is wri
   CHECK(identity(replaced(kGoodRecipe, "name: sgd", "name: sgd\n  nesterov: true")) != same_run);
 }
 
+TEST_CASE("leaves: each line's value by its path, the same from the text as from the values") {
+  Diagnostics diagnostics;
+  const Value value = parse_yaml(
+      "a: 0.10\nb: {c: [1, 'two', []], d: ~, e: {}}\nf: [relu, {conv: {size: 3}}, [1, [2]], [x: 1]]\ng: 'x: "
+      "y'\n",
+      "", diagnostics);
+  REQUIRE(diagnostics.ok());
+  const std::map<std::string, std::string> expected = {
+      {"a", "0.10"},    {"b.c", "[1, \"two\", []]"}, {"b.d", "null"},      {"b.e", "{}"},
+      {"f[0]", "relu"}, {"f[1].conv.size", "3"},     {"f[2]", "[1, [2]]"}, {"f[3][0].x", "1"},
+      {"g", "\"x: y\""}};
+  CHECK(leaves(value) == expected);
+  CHECK(leaves(parse_yaml(to_yaml(value, false), "", diagnostics)) == expected);
+
+  Sample sample;
+  sample.model.push_back(std::make_unique<Sample::Relu>());
+  sample.model.push_back(std::make_unique<Sample::Dropout>());
+  Fields fields;
+  sample.declare(fields);
+  const Value resolved = fields.resolved(true);
+  CHECK(leaves(resolved) == leaves(parse_yaml(to_yaml(resolved, false), "", diagnostics)));
+  CHECK(leaves(resolved).at("model[1].dropout.p") == "0.5");
+  CHECK(diagnostics.ok());
+}
+
 TEST_CASE("defaults alone resolve without a recipe") {
   Sample sample;
   sample.model.push_back(std::make_unique<Sample::Relu>());

@@ -26,6 +26,7 @@ TEST_CASE("what --dump-config prints makes the same recipe, templates written ou
       std::ofstream(copy) << text;
       const auto again = Recipe::load(copy, {});
       CHECK(again->identity().mathematics == recipe->identity().mathematics);
+      CHECK(again->identity().values == recipe->identity().values);
       REQUIRE(again->model.layers.size() == recipe->model.layers.size());
       for (size_t i = 0; i < again->model.layers.size(); ++i) {
         CHECK(again->model.layers[i]->name == recipe->model.layers[i]->name);
@@ -36,6 +37,27 @@ TEST_CASE("what --dump-config prints makes the same recipe, templates written ou
   }
   fs::remove(copy);
   CHECK(networks > 4);
+}
+
+TEST_CASE("the identity of each shipped recipe is read again from the text that runs store") {
+  namespace fs = std::filesystem;
+  size_t recipes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TRAINER_SOURCE_DIR) / "configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    INFO(entry.path());
+    const RunIdentity here = Recipe::load(entry.path(), {})->identity();
+    const std::optional<RunIdentity> stored = parse_identity(here.mathematics);
+    REQUIRE(stored);
+    CHECK(stored->values == here.values);
+    CHECK(differences(*stored, here).empty());
+    const RunIdentity faster = Recipe::load(entry.path(), {"optimizer.lr=0.7125"})->identity();
+    const std::vector<Difference> different = differences(*stored, faster);
+    REQUIRE(different.size() == 1);
+    CHECK(different[0].path == "optimizer.lr");
+    CHECK(different[0].after == "0.7125");
+    ++recipes;
+  }
+  CHECK(recipes > 4);
 }
 
 TEST_CASE("overrides reach templates, their arguments and uses, counted as they are written") {

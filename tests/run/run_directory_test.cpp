@@ -24,8 +24,15 @@ using test::QuietLog;
 using test::ScratchDirectory;
 using State = RunDirectory::State;
 
-const RunIdentity kIdentity = {"optimizer:\n  name: sgd\n  lr: 0.1\n", "0.1.0"};
-const RunIdentity kOther = {"optimizer:\n  name: sgd\n  lr: 0.2\n", "0.1.0"};
+/// Of a run that has stored this text.
+RunIdentity identity_with(const std::string& text) {
+  RunIdentity identity = *parse_identity(text);
+  identity.program_version = "0.1.0";
+  return identity;
+}
+
+const RunIdentity kIdentity = identity_with("optimizer:\n  name: sgd\n  lr: 0.1\n");
+const RunIdentity kOther = identity_with("optimizer:\n  name: sgd\n  lr: 0.2\n");
 
 /// Another process that works in a directory, for so many microseconds (0: until it is killed).
 class Holder {
@@ -124,8 +131,8 @@ TEST_CASE("run directory: an unfinished run starts over, or goes on with the met
 
 TEST_CASE("run directory: keys that may differ make it the same run, though not a finished one") {
   const ScratchDirectory scratch;
-  const RunIdentity there{"model:\n  a: 1\ntraining:\n  max_duration: 1ep\n", ""};
-  const RunIdentity longer{"model:\n  a: 1\ntraining:\n  max_duration: 2ep\n", ""};
+  const RunIdentity there = identity_with("model:\n  a: 1\ntraining:\n  max_duration: 1ep\n");
+  const RunIdentity longer = identity_with("model:\n  a: 1\ntraining:\n  max_duration: 2ep\n");
   begin(scratch / "run", there);
   write_summary(scratch / "run" / "summary.json", {{"finished", true}});
   CHECK(RunDirectory(scratch / "run", there, {"training"}).state() == State::finished);
@@ -191,6 +198,10 @@ TEST_CASE("run directory: somebody else's files are refused and stay as they are
   }
   SECTION("an identity that is no JSON") {
     put(path / "identity.json", "passport");
+    expected = "holds an identity.json that cannot be read";
+  }
+  SECTION("an identity whose keys are no YAML") {
+    put(path / "identity.json", "{\"mathematics\": \"a: [1\"}");
     expected = "holds an identity.json that cannot be read";
   }
   SECTION("a file in the directory's place") {
@@ -276,14 +287,15 @@ TEST_CASE("identity: differences are named by their path") {
       "model:\n  layers:\n    - flatten\n    - linear:\n        units: 20\n    - gelu\n  name: \"a: c\"\n"
       "loss: {name: mae}\nnew: 2\n";
   std::vector<std::string> found;
-  for (const Difference& d : differences(before, after))
+  for (const Difference& d : differences(identity_with(before), identity_with(after)))
     found.push_back(d.path + "=" + d.before + ">" + d.after);
-  CHECK(found == std::vector<std::string>{"loss={name: mse}>{name: mae}",
-                                          "model.layers[1].linear.units=10>20", "model.layers[2]=relu>gelu",
-                                          "model.name=\"a: b\">\"a: c\"", "old=1>", "new=>2"});
-  CHECK(differences(before, before).empty());
+  CHECK(found == std::vector<std::string>{"loss.name=mse>mae", "model.layers[1].linear.units=10>20",
+                                          "model.layers[2]=relu>gelu", "model.name=\"a: b\">\"a: c\"",
+                                          "old=1>", "new=>2"});
+  CHECK(differences(identity_with(before), identity_with(before)).empty());
   // The items of a list may stand under the column of its key.
-  const auto flush = differences("a:\n- x: 1\n  y: 2\n- x: 3\nb: 4\n", "a:\n- x: 1\n  y: 2\n- x: 5\nb: 6");
+  const auto flush = differences(identity_with("a:\n- x: 1\n  y: 2\n- x: 3\nb: 4\n"),
+                                 identity_with("a:\n- x: 1\n  y: 2\n- x: 5\nb: 6"));
   REQUIRE(flush.size() == 2);
   CHECK(flush[0].path == "a[1].x");
   CHECK(flush[1].path == "b");
@@ -291,9 +303,9 @@ TEST_CASE("identity: differences are named by their path") {
 
 TEST_CASE("run directory: of many differing keys three are named") {
   const ScratchDirectory scratch;
-  begin(scratch / "run", {"a: 1\nb: 1\nc: 1\nd: 1\ne: 1\n", ""});
+  begin(scratch / "run", identity_with("a: 1\nb: 1\nc: 1\nd: 1\ne: 1\n"));
   const std::string text = error_text(ExitCode::recipe, [&] {
-    RunDirectory run(scratch / "run", {"a: 2\nb: 2\nc: 2\nd: 2\n", ""});
+    RunDirectory run(scratch / "run", identity_with("a: 2\nb: 2\nc: 2\nd: 2\n"));
   });
   CHECK(text.find("(a is 1 there and 2 here, b is 1 there and 2 here, c is 1 there and 2 here, 2 more)") !=
         std::string::npos);

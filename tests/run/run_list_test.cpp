@@ -68,7 +68,7 @@ TEST_CASE("runs: the state follows from the status, the lock and the summary") {
 TEST_CASE("runs: a directory that a process holds is running, whatever the last one wrote") {
   const ScratchDirectory scratch;
   const fs::path directory = scratch / "a";
-  const RunDirectory held(directory, {.mathematics = "a", .program_version = "1"});
+  const RunDirectory held(directory, *parse_identity("a"));
   put(directory / "metrics.jsonl", "");
   CHECK(state_at(directory) == RunState::running);
   for (Status state : {Status::running, Status::saved, Status::failed}) {
@@ -90,7 +90,7 @@ TEST_CASE("runs: looking keeps no run from starting") {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     ::flock(held.get(), LOCK_UN);
   });
-  const RunDirectory started(directory, {.mathematics = "a", .program_version = "1"});
+  const RunDirectory started(directory, *parse_identity("a"));
   looker.join();
 }
 
