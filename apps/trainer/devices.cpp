@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/devices.h"
 
-#include <fmt/format.h>
-
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
-#include "core/run/tuning_file.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -36,19 +33,6 @@ std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use u
     if (problem.code() != ExitCode::no_device) throw;
     return plan_for(kDefaultModel, recipe, request);
   }
-}
-
-void set_precision(const Recipe& recipe, Backend& backend) {
-  const auto reason = backend.set_precision(recipe.training.parsed_precision());
-  if (!reason) return;
-  fail_at(recipe.origin_of("training.precision"),
-          fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));
-}
-
-Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from) {
-  if (!recipe.runtime.autotune) return {};
-  if (from != nullptr) return {.fastest = from->state.algorithms};
-  return load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
 }
 
 }  // namespace trainer

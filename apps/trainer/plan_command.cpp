@@ -6,6 +6,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/plan_report.h"
+#include "core/session/device.h"
 
 namespace trainer {
 namespace {

@@ -6,9 +6,10 @@
 #include <cstdio>
 
 #include "apps/trainer/devices.h"
-#include "apps/trainer/start.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
+#include "core/session/device.h"
+#include "core/session/start.h"
 
 namespace trainer {
 namespace {

@@ -99,13 +99,13 @@ void StatusKeeper::running(int64_t step) {
   write();
 }
 
-int StatusKeeper::end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message) {
+ExitCode StatusKeeper::end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message) {
   now_.state = state;
   now_.step = step;
   now_.exit_code = static_cast<int64_t>(code);
   now_.message = message;
   write();
-  return static_cast<int>(code);
+  return code;
 }
 
 void StatusKeeper::write() try { write_status(path_, now_); } catch (const Error&) {

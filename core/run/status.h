@@ -50,8 +50,8 @@ class StatusKeeper {
 
   /// Writes now and then.
   void running(int64_t step);
-  /// Returns the exit code.
-  int end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message);
+  /// Returns `code`.
+  ExitCode end(RunStatus::State state, int64_t step, ExitCode code, const std::string& message);
 
  private:
   void write();

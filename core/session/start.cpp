@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/trainer/start.h"
+#include "core/session/start.h"
 
 #include <fmt/format.h>
 

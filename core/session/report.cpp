@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/report.h"
+
+#include <fmt/format.h>
+
+#include "core/base/units.h"
+#include "core/host/process.h"
+
+namespace trainer {
+namespace {
+
+int64_t parameter_count(const Program& program) {
+  int64_t count = 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter) count += numel(tensor.spec.shape);
+  }
+  return count;
+}
+
+}  // namespace
+
+void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
+              const Start& start, const Tuning& tuning, Log& log) {
+  const TrainingSection& training = recipe.training;
+  log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
+  log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
+                       parameter_count(job.program), job.settings.steps, training.global_batch_size,
+                       training.micro_batches() > 1
+                           ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
+                           : "",
+                       backend.name(), human_bytes(job.memory.total())));
+  if (job.found_micro_batch) {
+    log.info(fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits",
+                         training.micro_batch(), training.global_batch_size));
+  }
+  for (const std::string& note : start.notes) log.warn(note);
+  if (start.from) {
+    log.info(fmt::format("goes on after step {}, from {}", start.step(), start.from->checkpoint.string()));
+    for (const std::string& departure : departures(recipe, start, backend, tuning)) log.warn(departure);
+  } else if (directory.state() == RunDirectory::State::unfinished) {
+    log.warn(
+        "an earlier run of this recipe was stopped before its first checkpoint; it starts again from step 0");
+  }
+}
+
+Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
+                   int64_t unreadable_samples) {
+  Summary summary = {{"finished", true},
+                     {"run.name", recipe.run.name},
+                     {"steps", job.settings.steps},
+                     {"training.loss", state.train_loss},
+                     {"training.seconds", result.training_seconds},
+                     {"training.first_step_seconds", result.first_step_seconds},
+                     {"data.unreadable_samples", unreadable_samples},
+                     {"memory.planned_bytes", job.memory.total()},
+                     {"memory.peak_bytes", peak_resident_bytes()}};
+  if (result.joules_per_sample > 0)
+    summary.emplace_back("device.joules_per_sample", result.joules_per_sample);
+  if (result.device_memory_bytes > 0) summary.emplace_back("device.memory_bytes", result.device_memory_bytes);
+  if (!result.throttling.empty()) summary.emplace_back("device.throttling", result.throttling);
+  for (const auto& [name, value] : state.last) summary.emplace_back("validation.last." + name, value);
+  for (const auto& [name, value] : state.best) summary.emplace_back("validation.best." + name, value);
+  return summary;
+}
+
+std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result) {
+  std::string text =
+      fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
+  for (const auto& [name, value] : state.last) text += fmt::format(", validation {} {:.4f}", name, value);
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/host/log.h"
+#include "core/metrics/metrics.h"
+#include "core/recipe/job.h"
+#include "core/run/run_directory.h"
+#include "core/session/start.h"
+#include "core/train/loop.h"
+
+namespace trainer {
+
+/// Logs what is about to be trained, on what, and from where.
+void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
+              const Start& start, const Tuning& tuning, Log& log);
+
+/// The summary.json of a run whose steps are all done.
+Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
+                   int64_t unreadable_samples);
+
+/// "done: 20 steps in 3 s, validation loss 0.5"
+std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result);
+
+}  // namespace trainer

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/session.h"
+
+#include <fmt/format.h>
+
+#include "core/host/slurm.h"
+#include "core/host/time_limit.h"
+#include "core/recipe/feed.h"
+#include "core/recipe/initial_weights.h"
+#include "core/run/status.h"
+#include "core/run/tuning_file.h"
+#include "core/run/weights.h"
+#include "core/session/report.h"
+#include "core/train/device_samples.h"
+
+namespace trainer {
+namespace {
+
+/// A file system that is shared may hold the lock of a node that was lost until it has missed the node.
+constexpr std::chrono::seconds kPatienceAfterRestart(120);
+
+/// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
+/// now.
+Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
+  try {
+    return Executable(job.plan, backend, recipe.runtime.cuda_graph);
+  } catch (const Error& problem) {
+    if (problem.code() != ExitCode::out_of_memory) throw;
+    throw Error(ExitCode::out_of_memory,
+                fmt::format("{}; the plan's {}:{}", problem.what(), human_bytes(job.memory.total()),
+                            memory_advice(recipe, backend, job, available_bytes(recipe, backend))));
+  }
+}
+
+/// What the first step of this process finds.
+void fill(Executable& executable, const Recipe& recipe, const Job& job, const Start& start, Log& log) {
+  initialize(executable, static_cast<uint64_t>(recipe.run.seed));
+  if (start.from) {
+    load_checkpoint(executable, start.from->checkpoint, guards_of(recipe, start));
+    return;
+  }
+  load_initial_weights(recipe, executable, log);
+  if (job.settings.averages) start_averages(executable);
+}
+
+/// What all parts of a run need.
+struct Parts {
+  Recipe& recipe;
+  Backend& backend;
+  const Job& job;
+  const Tuning& tuning;
+  const Start& start;
+  RunDirectory& directory;
+  StopSignals& signals;
+  TimeLimit& limit;
+  Progress& progress;
+  Log& log;
+};
+
+/// All steps are done: writes the results.
+void finish(const Parts& run, const Executable& executable, const TrainingLoop& loop,
+            const LoopResult& result, const UnreadableList& unreadable) {
+  const RunDirectory& directory = run.directory;
+  save_weights(executable, directory.file(kModelFile));
+  if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile));
+  write_summary(directory.file("summary.json"),
+                summary_of(run.recipe, run.job, loop.state(), result, unreadable.size()));
+  run.log.info(closing_line(run.job, loop.state(), result));
+  if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
+  run.log.info(fmt::format("results are in {}", directory.path().string()));
+}
+
+/// Runs the loop to its end, and says in the directory what has become of the run. One that ends early,
+/// perhaps for too many unreadable samples, still names those it found.
+ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& loop,
+                  UnreadableList& unreadable, StatusKeeper& status) try {
+  status.running(run.start.step());
+  const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
+  const LoopResult result = loop.result();
+  if (stopped_for.empty()) {
+    finish(run, executable, loop, result, unreadable);
+    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
+  }
+  run.log.info(fmt::format("saved after step {} of {}; the same command goes on from there",
+                           loop.state().step, run.job.settings.steps));
+  return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
+} catch (const std::exception& problem) {
+  const auto* error = dynamic_cast<const Error*>(&problem);
+  status.end(RunStatus::State::failed, loop.state().step, error ? error->code() : ExitCode::internal,
+             problem.what());
+  unreadable.report();
+  throw;
+}
+
+/// Trains in a directory that is this process's own now.
+ExitCode train(const Parts& run, int64_t profiled_steps) {
+  Recipe& recipe = run.recipe;
+  const Job& job = run.job;
+  const RunDirectory& directory = run.directory;
+  const std::filesystem::path list = directory.file("bad_samples.txt");
+  const Feed train_feed = open_feed(recipe, job, run.backend, Split::train, list);
+  const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
+  Executable executable = open_executable(recipe, run.backend, job);
+  fill(executable, recipe, job, run.start, run.log);
+  std::optional<DeviceSamples> samples;
+  if (batch_form(job.program).content == Content::samples)
+    samples.emplace(executable, *train_feed.source, validation_feed.source.get());
+
+  run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
+  if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
+  announce(recipe, job, run.backend, directory, run.start, run.tuning, run.log);
+  MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
+                       [&](const std::string& problem) { run.log.warn(problem); });
+  UnreadableList unreadable(list, run.log, run.start.from.has_value());
+  for (const Feed* feed : {&train_feed, &validation_feed}) {
+    if (feed->source) unreadable.watch(*feed->source);
+  }
+  Trace trace(directory.file("trace.json"), profiled_steps);
+  Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
+                          lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
+  checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
+  if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
+  StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
+  TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
+                    {.metrics = metrics,
+                     .progress = run.progress,
+                     .log = run.log,
+                     .unreadable = unreadable,
+                     .on_step = [&](int64_t step) { status.running(step); },
+                     .trace = profiled_steps > 0 ? &trace : nullptr},
+                    &checkpoints, [&] {
+                      if (run.signals.asked()) return run.signals.name();
+                      return run.limit.reason(checkpoints.longest_seconds());
+                    });
+  run.signals.watch_loop();
+  return conclude(run, executable, loop, unreadable, status);
+}
+
+}  // namespace
+
+ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
+                     const SessionOptions& options) {
+  signals.set_grace(recipe.run.grace_period);
+  Log log(progress);
+  TimeLimit limit(recipe.run.max_wall_time, log);
+  signals.end_after(limit.seconds_left());
+  require_data(recipe);
+  // The process that was started before this one may still save.
+  if (slurm_has_restarted()) await_free(recipe.output_directory(), kPatienceAfterRestart, log);
+  const Start start = choose_start(recipe);
+  keep_micro_batch(recipe, start);
+  Tuning tuning = earlier_tuning(recipe, start.from ? &*start.from : nullptr);
+  const std::unique_ptr<Backend> backend = open_device(recipe, tuning, earlier_threads(start));
+  set_precision(recipe, *backend);
+  const Job job = make_fitting_job(recipe, *backend, {.disabled_passes = options.disabled_passes});
+  require_memory(recipe, *backend, job);
+
+  RunDirectory directory(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
+  if (directory.state() == RunDirectory::State::finished) {
+    log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
+    return ExitCode::done;
+  }
+  require_unchanged(recipe, start);
+  require_whole(recipe, start);
+  require_rollbacks(recipe, start);
+  require_steps_left(recipe, start, job.settings.steps);
+  return train({recipe, *backend, job, tuning, start, directory, signals, limit, progress, log},
+               options.profiled_steps);
+}
+
+}  // namespace trainer

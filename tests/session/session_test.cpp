@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/session.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/run/status.h"
+#include "core/session/start.h"
+#include "core/storage/checkpoint.h"
+#include "cpu/backend.h"
+#include "tests/host/quiet_log.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+using test::contents;
+using test::error_text;
+using test::ScratchDirectory;
+
+const char* const kRecipe = R"(version: 1
+run: {name: small, seed: 3}
+model:
+  input: [1, 8, 8]
+  layers: [flatten, {linear: 16}, tanh, {linear: 5}]
+data: {format: synthetic, synthetic: {train_samples: 160, val_samples: 40}}
+training: {max_duration: 20ba, global_batch_size: 16}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9}
+checkpoint: {interval: 4ba}
+logging: {interval: 1ba}
+)";
+
+std::unique_ptr<Recipe> recipe_in(const fs::path& directory, std::vector<std::string> overrides = {}) {
+  overrides.push_back("run.output_dir=" + directory.string());
+  return Recipe::parse(kRecipe, "small.yaml", overrides);
+}
+
+std::unique_ptr<Backend> open_cpu(const Recipe&, Tuning&, int64_t) {
+  return make_cpu_backend(1);
+}
+
+ExitCode run(const fs::path& directory, const std::vector<std::string>& overrides = {},
+             const OpenDevice& open = open_cpu) {
+  StopSignals signals;
+  test::QuietLog quiet;
+  return run_session(*recipe_in(directory, overrides), open, signals, quiet.screen);
+}
+
+RunStatus status_of(const fs::path& directory) {
+  const auto status = read_status(directory / kStatusFile);
+  REQUIRE(status);
+  return *status;
+}
+
+/// A run of `steps` steps that is stopped by a signal while it trains.
+void run_and_stop(const fs::path& directory) {
+  std::jthread stopper([&](const std::stop_token& over) {
+    while (list_checkpoints(checkpoint_root(directory)).empty() && !over.stop_requested())
+      std::this_thread::yield();
+    if (!over.stop_requested()) ::kill(::getpid(), SIGTERM);
+  });
+  CHECK(run(directory, {"training.max_duration=100000ba"}) == ExitCode::requeue);
+}
+
+}  // namespace
+
+TEST_CASE("session: a run is trained to its end, and then left alone") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  CHECK(run(directory) == ExitCode::done);
+  CHECK(status_of(directory).state == RunStatus::State::finished);
+  CHECK(status_of(directory).step == 20);
+  const auto summary = nlohmann::json::parse(contents(directory / "summary.json"));
+  CHECK(summary["finished"] == true);
+  CHECK(summary["steps"] == 20);
+  for (const char* file : {kModelFile, "metrics.jsonl", "recipe.yaml", "identity.json", "log.txt"})
+    CHECK(fs::exists(directory / file));
+  const auto written = fs::last_write_time(directory / kModelFile);
+  CHECK(run(directory) == ExitCode::done);
+  CHECK(fs::last_write_time(directory / kModelFile) == written);
+}
+
+TEST_CASE("session: a signal saves the run, and the same call goes on from there") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  run_and_stop(directory);
+  const RunStatus stopped = status_of(directory);
+  CHECK(stopped.state == RunStatus::State::saved);
+  CHECK(stopped.message == "SIGTERM");
+  CHECK(stopped.exit_code == 75);
+  CHECK(checkpoint_step(list_checkpoints(checkpoint_root(directory)).front()) == stopped.step);
+  const std::string steps = std::to_string(stopped.step + 10) + "ba";
+  const std::vector<std::string> longer = {"training.max_duration=" + steps,
+                                           "run.allow_changes=[training.max_duration]"};
+  CHECK(run(directory, longer) == ExitCode::done);
+  CHECK_THAT(contents(directory / "log.txt"), Contains("goes on after step " + std::to_string(stopped.step)));
+  CHECK(run(scratch / "whole", {"training.max_duration=" + steps}) == ExitCode::done);
+  CHECK(contents(directory / kModelFile) == contents(scratch / "whole" / kModelFile));
+}
+
+TEST_CASE("session: a run that fails says so in its status, and throws") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  const std::string text = error_text(ExitCode::internal, [&] {
+    run(directory, {"optimizer.lr=1e30", "lr_scheduler=constant"});
+  });
+  CHECK_THAT(text, Contains("the loss became"));
+  CHECK(status_of(directory).state == RunStatus::State::failed);
+  CHECK(status_of(directory).message == text);
+  CHECK(status_of(directory).exit_code == 70);
+}
+
+TEST_CASE("session: where nothing can begin the directory stays free") {
+  const ScratchDirectory scratch;
+  const auto none = [](const Recipe&, Tuning&, int64_t) -> std::unique_ptr<Backend> {
+    throw Error(ExitCode::no_device, "no device");
+  };
+  CHECK(error_text(ExitCode::no_device, [&] { run(scratch / "run", {}, none); }) == "no device");
+  CHECK_FALSE(fs::exists(scratch / "run"));
+}
+
+TEST_CASE("session: a run that an earlier version has stored as text goes on") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  REQUIRE(run(directory, {"training.max_duration=8ba"}) == ExitCode::done);
+  const auto stored = nlohmann::json::parse(contents(directory / "identity.json"));
+  const auto recipe = recipe_in(directory, {"training.max_duration=8ba"});
+  CHECK(stored["mathematics"] == recipe->identity().mathematics);
+  CHECK(stored["hash"] == text_hash(recipe->identity().mathematics));
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { run(directory, {"training.max_duration=12ba"}); }),
+             Contains("(training.max_duration is 8ba there and 12ba here)"));
+  CHECK(run(directory, {"training.max_duration=12ba", "run.allow_changes=[training.max_duration]"}) ==
+        ExitCode::done);
+  CHECK(status_of(directory).step == 12);
+}
+
+TEST_CASE("start: where a run resumes follows run.resume and what its directory holds") {
+  const ScratchDirectory scratch;
+  const fs::path own = scratch / "own", other = scratch / "other";
+  CHECK_FALSE(choose_start(*recipe_in(own)).from);
+  REQUIRE(run(other, {"training.max_duration=8ba"}) == ExitCode::done);
+
+  const std::string from_other = "run.resume=" + other.string();
+  const Start start = choose_start(*recipe_in(own, {"training.max_duration=8ba", from_other}));
+  REQUIRE(start.from);
+  CHECK_FALSE(start.is_own);
+  CHECK(start.step() == 8);
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {from_other})); }),
+             Contains("is of another run (training.max_duration is 8ba there and 20ba here)"));
+  CHECK(choose_start(*recipe_in(own, {from_other, "run.allow_changes=[training]"})).step() == 8);
+
+  const auto same = recipe_in(other, {"training.max_duration=8ba"});
+  CHECK(choose_start(*same).step() == 8);
+  CHECK(choose_start(*same).is_own);
+  CHECK_THAT(error_text(ExitCode::recipe,
+                        [&] {
+                          choose_start(*recipe_in(other, {"training.max_duration=8ba", "run.resume=never"}));
+                        }),
+             Contains("which \"never\" would lose"));
+  require_steps_left(*same, choose_start(*same), 8);
+  CHECK_THROWS(require_steps_left(*same, choose_start(*same), 7));
+}
+
+TEST_CASE("start: other guards are told from the same ones") {
+  const ScratchDirectory scratch;
+  REQUIRE(run(scratch / "run", {"training.max_duration=8ba"}) == ExitCode::done);
+  const auto same = recipe_in(scratch / "run", {"training.max_duration=8ba"});
+  const auto changed = recipe_in(scratch / "run", {"training.max_duration=8ba", "guards.nonfinite=skip"});
+  Start start = choose_start(*same);
+  CHECK(guards_of(*same, start) == Guards::same);
+  CHECK(guards_of(*changed, start) == Guards::other);
+  require_rollbacks(*changed, start);
+  start.from->state.loop.guard.rollbacks = 1;
+  require_rollbacks(*same, start);
+  CHECK_THROWS(require_rollbacks(*changed, start));
+}
+
+TEST_CASE("start: damaged checkpoints of its own do not let a run begin again") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  REQUIRE(run(directory, {"training.max_duration=8ba"}) == ExitCode::done);
+  const auto recipe = recipe_in(directory, {"training.max_duration=8ba"});
+  for (const fs::path& checkpoint : list_checkpoints(checkpoint_root(directory)))
+    fs::resize_file(checkpoint / kModelFile, 7);
+  const Start start = choose_start(*recipe);
+  CHECK_FALSE(start.from);
+  CHECK(start.unusable.size() == 2);
+  CHECK_THAT(error_text(ExitCode::data, [&] { require_whole(*recipe, start); }), Contains("can be used"));
+  require_unchanged(*recipe, start);
+  fs::remove_all(list_checkpoints(checkpoint_root(directory)).front());
+  CHECK_THROWS(require_unchanged(*recipe, start));
+}
+
+}  // namespace trainer
