@@ -61,18 +61,18 @@ float as_bound(int64_t step, bool above) {
 
 }  // namespace
 
-GuardDecision Guard::judge(const StepOutcome& step) {
+GuardDecision Guard::judge(const StepReport& step) {
   last_judged_ = step.step;
-  GuardDecision decision{.reason = name_of(step.reason)};
+  GuardDecision decision{.reason = name_of(step.reason())};
   if (collapsed(step)) {
     decision = {.what = What::stop, .event = "stop", .reason = "loss_scale", .nonfinite = true};
     decision.text = fmt::format(
         "gradients overflowed in {} steps in a row, the last of them step {}, with the loss scale at its "
         "smallest, {}; {}, or write training.precision=amp_bf16",
-        state_.at_smallest, step.step, step.loss_scale, kAdvice);
+        state_.at_smallest, step.step, *step.loss_scale, kAdvice);
     return decision;
   }
-  switch (step.reason) {
+  switch (step.reason()) {
     case SkipReason::told:
       decision.event = "skip";
       decision.text = fmt::format("step {} was skipped, as it is among the steps to skip", step.step);
@@ -83,34 +83,35 @@ GuardDecision Guard::judge(const StepOutcome& step) {
       return after_skip(step, settings_.nonfinite, "gradients became infinite or NaN");
     case SkipReason::spike:
     case SkipReason::gradient_spike: {
-      const bool is_loss = step.reason == SkipReason::spike;
+      const bool is_loss = step.reason() == SkipReason::spike;
       return after_skip(step, is_loss ? settings_.spike : settings_.gradient_spike,
                         fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above those "
                                     "before,",
-                                    is_loss ? "loss" : "gradients' norm", is_loss ? step.loss : step.norm,
-                                    settings_.sigmas));
+                                    is_loss ? "loss" : "gradients' norm",
+                                    is_loss ? step.loss : step.grad_norm.value_or(0), settings_.sigmas));
     }
     case SkipReason::none:
       break;
   }
   // Where guards do not count; the loss's scale may have skipped the step.
-  if (std::isfinite(step.loss) || settings_.scales_loss) return decision;
+  if (std::isfinite(step.loss) || step.overflows) return decision;
   decision.reason = "loss";
   return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));
 }
 
-GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const std::string& why) {
-  GuardDecision decision{.reason = step.reason == SkipReason::none ? "loss" : name_of(step.reason),
-                         .nonfinite = !is_spike(step.reason)};
+GuardDecision Guard::after_skip(const StepReport& step, Action action, const std::string& why) {
+  GuardDecision decision{.reason = step.reason() == SkipReason::none ? "loss" : name_of(step.reason()),
+                         .nonfinite = !is_spike(step.reason())};
   const std::string found = fmt::format("{} at step {}", why, step.step);
-  const char* advice = step.reason == SkipReason::gradient_spike ? kNormAdvice : kAdvice;
+  const int64_t in_a_row = step.guard_in_a_row.value_or(0);
+  const char* advice = step.reason() == SkipReason::gradient_spike ? kNormAdvice : kAdvice;
   if (action == Action::stop) {
     decision.what = What::stop;
     decision.event = "stop";
     decision.text = fmt::format("{}; {}", found, advice);
-  } else if (step.in_a_row <= settings_.max_skips) {
+  } else if (in_a_row <= settings_.max_skips) {
     decision.event = "skip";
-    decision.text = fmt::format("{}; the step was skipped, {} in a row", found, step.in_a_row);
+    decision.text = fmt::format("{}; the step was skipped, {} in a row", found, in_a_row);
   } else if (action == Action::roll_back && state_.rollbacks < settings_.max_rollbacks) {
     ++state_.rollbacks;
     decision.what = What::roll_back;
@@ -118,14 +119,14 @@ GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const st
     decision.text = fmt::format(
         "{}, in a row with {} skipped steps before; the run goes back to its last "
         "checkpoint ({} of {} times) and skips the steps since then",
-        found, step.in_a_row - 1, state_.rollbacks, settings_.max_rollbacks);
+        found, in_a_row - 1, state_.rollbacks, settings_.max_rollbacks);
   } else {
     decision.what = What::stop;
     decision.event = "stop";
     decision.text = fmt::format(
         "{}, in a row with {} skipped steps before, of which guards.max_skips allows "
         "{}{}; {}",
-        found, step.in_a_row - 1, settings_.max_skips,
+        found, in_a_row - 1, settings_.max_skips,
         action == Action::roll_back ? fmt::format(", and the run has gone back {} times", state_.rollbacks)
                                     : "",
         advice);
@@ -134,12 +135,12 @@ GuardDecision Guard::after_skip(const StepOutcome& step, Action action, const st
 }
 
 /// Whether the loss's scale is of no more use.
-bool Guard::collapsed(const StepOutcome& step) {
-  if (!settings_.scales_loss) return false;
-  const bool overflowed = step.overflows > state_.overflows;
-  const bool held = step.reason != SkipReason::none;
-  state_.overflows = step.overflows;
-  if (overflowed && step.loss_scale <= LossScaling{}.smallest) {
+bool Guard::collapsed(const StepReport& step) {
+  if (!step.overflows) return false;
+  const bool overflowed = *step.overflows > state_.overflows;
+  const bool held = step.reason() != SkipReason::none;
+  state_.overflows = *step.overflows;
+  if (overflowed && *step.loss_scale <= LossScaling{}.smallest) {
     ++state_.at_smallest;
   } else if (!held) {
     state_.at_smallest = 0;

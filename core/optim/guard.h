@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/graph/ops/step_guard.h"
+#include "core/optim/step_report.h"
 
 namespace trainer {
 
@@ -14,9 +14,7 @@ struct GuardSettings {
   enum class Action { none, skip, roll_back, stop };
   Action nonfinite = Action::stop, spike = Action::none, gradient_spike = Action::none;
   double sigmas = 0;
-  bool counts = false;       ///< the program has the guard's outputs: steps that went wrong changed nothing
-  bool scales_loss = false;  ///< it has those of loss scaling, which skips steps by itself
-  int64_t max_skips = 10;    ///< in a row
+  int64_t max_skips = 10;  ///< in a row
   int64_t max_rollbacks = 3;
 };
 
@@ -26,17 +24,6 @@ struct GuardState {
   int64_t overflows = 0;    ///< skipped steps of loss scaling when it was last asked
   int64_t at_smallest = 0;  ///< of them in a row, those at the smallest scale
   bool operator==(const GuardState&) const = default;
-};
-
-/// What a step put out. Numbers that the program does not put out stay as they are here.
-struct StepOutcome {
-  int64_t step = 0;
-  double loss = 0;
-  double norm = 0;                       ///< "grad_norm"
-  SkipReason reason = SkipReason::none;  ///< "guard_reason"
-  int64_t in_a_row = 0;                  ///< "guard_in_a_row"
-  double loss_scale = 0;
-  int64_t overflows = 0;  ///< "skipped"
 };
 
 /// What is to be done after a step. Where it did nothing wrong, `event` is empty.
@@ -54,13 +41,15 @@ struct StepRange {
   int64_t first = 0, last = 0;
 };
 
-/// Turns what steps put out, one after the other, into decisions. Rolling back is bounded; whoever asks does
-/// it: returns to a checkpoint, tells that by rolled_back(), and has the steps skipped that led there.
+/// Turns the report of each step, one after the other, into a decision: continue, roll back or stop. Rolling
+/// back is bounded; the caller does it: returns to a checkpoint, calls rolled_back(), and has the steps
+/// skipped that led there. Where guards do not count, a loss that is not finite stops the run, unless loss
+/// scaling has skipped the step.
 class Guard {
  public:
   explicit Guard(GuardSettings settings) : settings_(settings) {}
 
-  GuardDecision judge(const StepOutcome& step);
+  GuardDecision judge(const StepReport& step);
 
   /// To be saved with a checkpoint, and given back on resuming from it.
   const GuardState& state() const { return state_; }
@@ -71,8 +60,8 @@ class Guard {
   StepRange rolled_back(int64_t step, const GuardState& saved);
 
  private:
-  GuardDecision after_skip(const StepOutcome& step, GuardSettings::Action action, const std::string& why);
-  bool collapsed(const StepOutcome& step);
+  GuardDecision after_skip(const StepReport& step, GuardSettings::Action action, const std::string& why);
+  bool collapsed(const StepReport& step);
 
   GuardSettings settings_;
   GuardState state_;

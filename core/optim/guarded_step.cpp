@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/graph/names.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/step_report.h"
 
 namespace trainer {
 namespace {
@@ -12,19 +14,38 @@ namespace {
 /// The entry's own output, or what its micro-batches have summed up.
 TensorId loss_of(const Program& program, const Entry& entry) {
   const auto own = std::find_if(entry.outputs.begin(), entry.outputs.end(),
-                                [](const NamedTensor& output) { return output.name == "loss"; });
+                                [](const NamedTensor& output) { return output.name == output_name::kLoss; });
   const TensorId loss = own == entry.outputs.end() ? program.find(kStepLoss) : own->tensor;
   if (loss == kNone) throw std::logic_error("a step without a loss cannot be guarded");
   return loss;
 }
 
+const TensorSpec kCounter{{1}, DType::i32};
+
 }  // namespace
+
+TensorId guard_skipped(Program& program) {
+  return program.persistent(kGuardSkipped, kCounter, Role::optimizer, {});
+}
+TensorId guard_in_a_row(Program& program) {
+  return program.persistent(kGuardInARow, kCounter, Role::optimizer, {});
+}
+TensorId guard_window(Program& program, const SpikeLimit& limit) {
+  return program.persistent(kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
+}
+TensorId guard_accepted(Program& program) {
+  return program.persistent(kGuardAccepted, kCounter, Role::optimizer, {});
+}
+TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
+  return program.persistent(kGuardSkipSteps, {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32},
+                            Role::optimizer,
+                            {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = guards.skip_steps});
+}
 
 GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled) {
   Program& program = build.program();
-  Entry& entry = build.entry();
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
-  in[StepGuard::kLoss] = loss_of(program, entry);
+  in[StepGuard::kLoss] = loss_of(program, build.entry());
   if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, 0.0, scaled)};
   in[StepGuard::kFound] = watched.found;
   in[StepGuard::kSteps] = step_counter(program);
@@ -43,9 +64,9 @@ GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched
     const TensorId state = in[StepGuard::kWindow + s];
     if (state != kNone) build.assign(state, out[StepGuard::kFirstState + s]);
   }
-  entry.outputs.push_back({"guard_reason", out[StepGuard::kReason]});
-  entry.outputs.push_back({"guard_skipped", out[StepGuard::kFirstState + 2]});
-  entry.outputs.push_back({"guard_in_a_row", out[StepGuard::kFirstState + 3]});
+  put_out(build, &StepReport::guard_reason, out[StepGuard::kReason]);
+  put_out(build, &StepReport::guard_skipped, out[StepGuard::kFirstState + 2]);
+  put_out(build, &StepReport::guard_in_a_row, out[StepGuard::kFirstState + 3]);
   return {.skip = out[StepGuard::kSkip], .held = out[StepGuard::kHeld]};
 }
 

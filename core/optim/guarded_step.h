@@ -1,10 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <optional>
+#include <vector>
+
 #include "core/graph/builder.h"
 #include "core/graph/ops/step_guard.h"
 
 namespace trainer {
+
+/// What a training step is guarded against.
+struct StepGuards {
+  bool loss = false;  ///< a step whose loss is not finite changes nothing
+  bool counts =
+      false;  ///< nor one whose gradients are not; the run goes on, and its skipped steps are counted
+  std::optional<SpikeLimit> spike;  ///< only where it counts
+  std::vector<float> skip_steps;    ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
+};
+
+/// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that
+/// were not told, i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have
+/// been i32 (1); the pairs of steps to skip, i32. They are no weights, and are not averaged.
+TensorId guard_skipped(Program& program);
+TensorId guard_in_a_row(Program& program);
+TensorId guard_window(Program& program, const SpikeLimit& limit);
+TensorId guard_accepted(Program& program);
+TensorId guard_skip_steps(Program& program, const StepGuards& guards);
+
+constexpr const char* kGuardSkipped = "guard.skipped";
+constexpr const char* kGuardInARow = "guard.in_a_row";
+constexpr const char* kGuardWindow = "guard.window";
+constexpr const char* kGuardAccepted = "guard.accepted";
+constexpr const char* kGuardSkipSteps = "guard.skip_steps";
+/// All of them.
+inline constexpr std::array kGuardStates = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted,
+                                            kGuardSkipSteps};
 
 /// What a guard says of a step, each (1): whether it changes nothing, and whether that has no cure in a
 /// smaller scale of the loss (kNone where guards do not count).
@@ -18,8 +49,8 @@ struct Watched {
   TensorId found = kNone, norm = kNone;
 };
 
-/// Appends the guard of a step to the entry that updates. Only guards that count look at gradients. These put
-/// out "guard_reason" (a SkipReason), "guard_skipped" (steps so far) and "guard_in_a_row".
+/// Appends the guard of a step to the entry that updates. Only guards that count look at gradients, and put
+/// out the guard's fields of StepReport.
 GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled);
 
 }  // namespace trainer

@@ -4,7 +4,7 @@
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/optimizer_steps.h"
-#include "core/graph/ops/step_guard.h"
+#include "core/optim/guarded_step.h"
 
 namespace trainer {
 
@@ -27,11 +27,10 @@ class Optimizer : public Component {
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
-  /// "counter.step" up. Outputs "lr" and, when clipping by norm or watching the norm for spikes, "grad_norm":
-  /// as it is before the first of these changes anything. In a program that scales its loss,
-  /// gradients are unscaled, a step whose gradients are not finite changes nothing but "counter.step" and the
-  /// scale, and "loss_scale" (of the next step) and "skipped" (steps so far) are outputs. With guards a step
-  /// that they refuse changes nothing but "counter.step" and their own counters, which are outputs too.
+  /// "counter.step" up, and puts out the fields of StepReport: grad_norm where the norm is limited or watched
+  /// for spikes. In a program that scales its loss gradients are unscaled, and a step whose gradients are not
+  /// finite changes nothing but "counter.step" and the scale. With guards a step that they refuse changes
+  /// nothing but "counter.step" and their own counters.
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
                      const StepGuards& guards = {}) const;
 

@@ -25,9 +25,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
                         .metrics = recipe.validation.metrics};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
-  settings.scales_loss = scales_loss(training.parsed_precision());
-  settings.knows_norm = recipe.optimizer->clip_norm || recipe.guards.gradient_spike != "none";
-  settings.guard = recipe.guards.settings(settings.scales_loss);
+  settings.guard = recipe.guards.settings();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
   if (!job.train) return settings;

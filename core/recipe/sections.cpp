@@ -183,13 +183,11 @@ StepGuards GuardSection::step_guards(bool scales_loss) const {
   return guards;
 }
 
-GuardSettings GuardSection::settings(bool scales_loss) const {
+GuardSettings GuardSection::settings() const {
   return {.nonfinite = action_named(nonfinite),
           .spike = action_named(spike),
           .gradient_spike = action_named(gradient_spike),
           .sigmas = spike_sigmas,
-          .counts = step_guards(scales_loss).counts,
-          .scales_loss = scales_loss,
           .max_skips = max_skips,
           .max_rollbacks = max_rollbacks};
 }

@@ -11,6 +11,7 @@
 #include "core/config/fields.h"
 #include "core/metrics/metrics_sinks.h"
 #include "core/optim/guard.h"
+#include "core/optim/guarded_step.h"
 #include "core/passes/pass.h"
 
 namespace trainer {
@@ -87,7 +88,7 @@ struct GuardSection {
 
   /// What the program does in each step, and what the loop does after it.
   StepGuards step_guards(bool scales_loss) const;
-  GuardSettings settings(bool scales_loss) const;
+  GuardSettings settings() const;
 };
 
 struct ValidationSection {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/base/version.h"
-#include "core/graph/ops/step_guard.h"
+#include "core/optim/guarded_step.h"
 #include "core/run/weights.h"
 #include "core/storage/safetensors.h"
 
@@ -71,16 +71,14 @@ bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
 
-constexpr auto kOfGuards = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
-
 /// Whether a tensor of this name need not fit, since it is of guards that are others now.
 bool may_differ(const std::string& name, const char* file, Guards guards) {
   return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
-         std::ranges::find(kOfGuards, std::string_view(name)) != kOfGuards.end();
+         std::ranges::find(kGuardStates, std::string_view(name)) != kGuardStates.end();
 }
 
 void begin_guards_anew(Executable& executable) {
-  for (const char* name : kOfGuards) {
+  for (const char* name : kGuardStates) {
     const TensorId id = executable.tensor(name);
     if (id != kNone)
       executable.write(id, initial_values(executable.plan().tensors[static_cast<size_t>(id)], 0));

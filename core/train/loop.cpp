@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/host/process.h"
+#include "core/optim/guarded_step.h"
 
 namespace trainer {
 namespace {
@@ -120,41 +121,25 @@ void TrainingLoop::collect(bool all) {
   while (runner_.in_flight() > 0 && (all || going_back_ || runner_.is_full() || runner_.ready())) {
     const StepResult result = runner_.take();
     if (going_back_) continue;  // what followed on the step that is undone
-    recorder_.add(result, runner_);
-    judge(result);
+    recorder_.add(result);
+    judge(result.report);
   }
-}
-
-/// What became of the step taken last, as the guard wants to know it.
-StepOutcome TrainingLoop::outcome_of(const StepResult& result) const {
-  StepOutcome outcome{.step = result.step, .loss = result.loss};
-  if (settings_.guard.counts) {
-    outcome.reason = static_cast<SkipReason>(runner_.value("guard_reason"));
-    if (settings_.knows_norm) outcome.norm = runner_.value("grad_norm");
-    outcome.in_a_row = static_cast<int64_t>(runner_.value("guard_in_a_row"));
-  }
-  if (settings_.scales_loss) {
-    outcome.loss_scale = runner_.value("loss_scale");
-    outcome.overflows = static_cast<int64_t>(runner_.value("skipped"));
-  }
-  return outcome;
 }
 
 /// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
 /// where it goes on.
-void TrainingLoop::judge(const StepResult& result) {
-  const StepOutcome outcome = outcome_of(result);
-  GuardDecision decision = guard_.judge(outcome);
+void TrainingLoop::judge(const StepReport& step) {
+  GuardDecision decision = guard_.judge(step);
   const bool stops = decision.what != GuardDecision::What::go_on;
   if (decision.nonfinite && (stops || !(searched_ || following_))) {
-    decision.text += "; the first such value: " + runner_.find_non_finite(result.step);
+    decision.text += "; the first such value: " + runner_.find_non_finite(step.step);
     searched_ = true;
   }
   if (decision.what == GuardDecision::What::roll_back && checkpoints_ != nullptr) {
     going_back_ = decision;
     return;
   }
-  recorder_.add_decision(decision, outcome, guard_.state());
+  recorder_.add_decision(decision, step, guard_.state());
   if (stops) throw Error(ExitCode::internal, decision.text);
 }
 

@@ -39,8 +39,7 @@ class TrainingLoop {
   void enqueue(int64_t step);
   void follow(int64_t step);
   void collect(bool all);
-  StepOutcome outcome_of(const StepResult& result) const;
-  void judge(const StepResult& result);
+  void judge(const StepReport& step);
   void roll_back();
   bool is_validation_due(int64_t step) const;
   bool evaluate();

@@ -21,8 +21,6 @@ struct LoopSettings {
   int64_t data_workers = 0;  ///< for advice
   int64_t validation_samples = 0;
   std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
-  bool scales_loss = false;          ///< steps whose gradients are not finite are skipped, and counted
-  bool knows_norm = false;           ///< the update puts out "grad_norm"
   GuardSettings guard;
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };

@@ -43,25 +43,17 @@ void Recorder::resume_clock() {
   since_ = steady_seconds();
 }
 
-void Recorder::add(const StepResult& result, const StepRunner& runner) {
-  state_.step = result.step;
-  state_.updates = result.step;
-  if (settings_.scales_loss) {
-    state_.loss_scale = runner.value("loss_scale");
-    state_.updates -= static_cast<int64_t>(runner.value("skipped"));
-  }
-  bool skipped = false;
-  if (settings_.guard.counts) {
-    skipped = runner.value("guard_reason") != 0;
-    state_.updates -= static_cast<int64_t>(runner.value("guard_skipped"));
-  } else if (!settings_.scales_loss && !std::isfinite(result.loss)) {
-    --state_.updates;  // the guard has refused it, and the run ends
-  }
-  if (!skipped) {
+void Recorder::add(const StepResult& result) {
+  const StepReport& step = result.report;
+  state_.step = step.step;
+  state_.updates = step.step - step.skipped().value_or(0);
+  if (!step.skipped() && !std::isfinite(step.loss)) --state_.updates;  // the guard refuses it, the run ends
+  if (step.loss_scale) state_.loss_scale = step.loss_scale;
+  if (step.reason() == SkipReason::none) {
     ++state_.interval_steps;
-    state_.interval_loss += result.loss;
+    state_.interval_loss += step.loss;
   }
-  if (result.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
+  if (step.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
   if (out_.on_step) out_.on_step(state_.step);
   out_.unreadable.report();
   const double until = steady_seconds();
@@ -75,8 +67,8 @@ void Recorder::add(const StepResult& result, const StepRunner& runner) {
     ++interval_.timed_steps;
     interval_.phases.add(*result.phases);
   }
-  if (out_.progress.due()) show(result.loss);
-  if (result.step == settings_.steps || result.step % settings_.logging_interval == 0) write_interval(runner);
+  if (out_.progress.due()) show(step.loss);
+  if (step.step == settings_.steps || step.step % settings_.logging_interval == 0) write_interval(step);
 }
 
 void Recorder::show(double loss) {
@@ -95,7 +87,7 @@ double Recorder::epoch() const {
          static_cast<double>(settings_.samples_per_epoch);
 }
 
-void Recorder::write_interval(const StepRunner& runner) {
+void Recorder::write_interval(const StepReport& step) {
   const auto steps = static_cast<double>(interval_.steps);
   auto phase_ms = [&](Phase phase) {
     return interval_.phases[phase] / static_cast<double>(interval_.timed_steps) * 1e3;
@@ -105,8 +97,8 @@ void Recorder::write_interval(const StepRunner& runner) {
   state_.interval_steps = 0;
   MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "train"};
   record.loss = state_.train_loss;
-  record.lr = runner.value("lr");
-  if (settings_.knows_norm) record.grad_norm = runner.value("grad_norm");
+  record.lr = step.lr;
+  record.grad_norm = step.grad_norm;
   record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
   record.forward_ms = phase_ms(Phase::forward);
@@ -115,8 +107,8 @@ void Recorder::write_interval(const StepRunner& runner) {
   record.memory_bytes = resident_bytes();
   if (backend_.is_async()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
-  if (settings_.scales_loss) record.loss_scale = state_.loss_scale;
-  if (settings_.scales_loss || settings_.guard.counts) record.skipped = state_.step - state_.updates;
+  record.loss_scale = step.loss_scale;
+  record.skipped = step.skipped();
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
@@ -134,16 +126,16 @@ void Recorder::warn_if_input_bound() {
       100 * share, settings_.data_workers));
 }
 
-void Recorder::add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard) {
+void Recorder::add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard) {
   state_.guard = guard;
   if (decision.event.empty()) return;
   MetricsRecord record{.step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "guard"};
   record.loss = step.loss;
-  if (step.reason == SkipReason::gradient_spike) record.grad_norm = step.norm;
+  if (step.reason() == SkipReason::gradient_spike) record.grad_norm = step.grad_norm;
   record.skipped = state_.step - state_.updates;
   record.event = decision.event;
   record.reason = decision.reason;
-  record.in_a_row = step.in_a_row;
+  record.in_a_row = step.guard_in_a_row.value_or(0);
   out_.metrics.append(record);
   if (decision.what != GuardDecision::What::stop) out_.log.warn(decision.text);
 }

@@ -44,10 +44,9 @@ class Recorder {
   void start(const LoopState& state);
   /// The time of the next step begins now.
   void resume_clock();
-  /// The step that `runner` has taken last.
-  void add(const StepResult& result, const StepRunner& runner);
-  /// What its guard said of it, and has come to.
-  void add_decision(const GuardDecision& decision, const StepOutcome& step, const GuardState& guard);
+  void add(const StepResult& result);
+  /// What the guard said of the step added last, and has come to.
+  void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
   /// The run is where it was then, with the guard's present state: what was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& means);
@@ -64,7 +63,7 @@ class Recorder {
   };
 
   void show(double loss);
-  void write_interval(const StepRunner& runner);
+  void write_interval(const StepReport& step);
   void warn_if_input_bound();
   double epoch() const;
 

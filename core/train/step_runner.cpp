@@ -3,22 +3,26 @@
 
 #include <utility>
 
+#include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/train/non_finite.h"
 
 namespace trainer {
+
 StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches)
     : executable_(executable),
       feed_(executable, data),
       micro_batches_(micro_batches),
-      first_(executable.entry(micro_batches == 1 ? "train_step" : "accumulate_first")),
+      first_(executable.entry(micro_batches == 1 ? entry_name::kTrainStep : entry_name::kAccumulateFirst)),
       first_outputs_(executable, first_, kMaxInFlight) {
   steps_.reserve(kMaxInFlight);
-  if (micro_batches == 1) return;
-  next_ = executable.entry("accumulate_next");
-  update_ = executable.entry("update");
-  next_outputs_.emplace(executable, next_, kMaxInFlight * (micro_batches - 1));
-  update_outputs_.emplace(executable, update_, kMaxInFlight);
+  if (micro_batches > 1) {
+    next_ = executable.entry(entry_name::kAccumulateNext);
+    update_ = executable.entry(entry_name::kUpdate);
+    next_outputs_.emplace(executable, next_, kMaxInFlight * (micro_batches - 1));
+    update_outputs_.emplace(executable, update_, kMaxInFlight);
+  }
+  reader_.emplace(step_outputs().names());
 }
 
 void StepRunner::start_at(int64_t step) {
@@ -77,19 +81,22 @@ void StepRunner::run(size_t entry, InFlight& step) {
 }
 
 bool StepRunner::ready() const {
-  return !steps_.empty() && (update_outputs_ ? *update_outputs_ : first_outputs_).ready();
+  return !steps_.empty() && step_outputs().ready();
 }
 
+/// The loss is a sum over the micro-batches; all else is of the update.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
-  StepResult result{.step = oldest.step, .data_wait = oldest.data_wait, .host = oldest.host};
+  StepResult result{.report = {.step = oldest.step}, .data_wait = oldest.data_wait, .host = oldest.host};
+  double loss = 0;
   for (int64_t i = 0; i < micro_batches_; ++i) {
     Outputs& outputs = outputs_of_batch(i);
     const std::vector<double>& values = outputs.take();
-    result.loss += values[outputs.index("loss")];
-    if (micro_batches_ == 1) update_values_ = values;
+    loss += values[outputs.index(output_name::kLoss)];
+    if (micro_batches_ == 1) reader_->read(values, result.report);
   }
-  if (update_outputs_) update_values_ = update_outputs_->take();
+  if (update_outputs_) reader_->read(update_outputs_->take(), result.report);
+  result.report.loss = loss;
   if (oldest.timed) result.phases = executable_.backend().is_async() ? phases_later() : oldest.phases;
   steps_.erase(steps_.begin());
   return result;
@@ -102,10 +109,6 @@ PhaseSeconds StepRunner::phases_later() const {
   for (int64_t i = 1; i < micro_batches_; ++i) phases.add(executable_.phases(next_));
   phases.add(executable_.phases(update_));
   return phases;
-}
-
-double StepRunner::value(const std::string& name) const {
-  return update_values_[(update_outputs_ ? *update_outputs_ : first_outputs_).index(name)];
 }
 
 }  // namespace trainer

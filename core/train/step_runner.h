@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "core/engine/outputs.h"
+#include "core/optim/step_report.h"
 #include "core/train/batch_feed.h"
 #include "core/train/trace.h"
 
 namespace trainer {
 
-/// What a training step has come to.
+/// What a training step put out, and what it took.
 struct StepResult {
-  int64_t step = 0;
-  double loss = 0;       ///< mean over the global batch
+  StepReport report;
   double data_wait = 0;  ///< seconds
   double host = 0;       ///< seconds that the host took to put it on the device, without the wait
   std::optional<PhaseSeconds> phases;  ///< where the step was timed
@@ -42,9 +42,6 @@ class StepRunner {
   /// Waits for the oldest step under way.
   StepResult take();
 
-  /// Numbers that the update of the step taken last put out: "lr", "grad_norm", …
-  double value(const std::string& name) const;
-
   /// Computes a step again to find its first value that is infinite or NaN, and says where that is. Steps
   /// under way are done before, and can be taken after it.
   std::string find_non_finite(int64_t step);
@@ -65,7 +62,7 @@ class StepRunner {
 
   void run(size_t entry, InFlight& step);
   Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
-  Outputs& update_outputs() { return update_outputs_ ? *update_outputs_ : first_outputs_; }
+  const Outputs& step_outputs() const { return update_outputs_ ? *update_outputs_ : first_outputs_; }
   PhaseSeconds phases_later() const;
 
   Executable& executable_;
@@ -75,9 +72,9 @@ class StepRunner {
   size_t first_, next_ = 0, update_ = 0;  ///< entry points
   Outputs first_outputs_;
   std::optional<Outputs> next_outputs_, update_outputs_;
-  std::vector<InFlight> steps_;  ///< the oldest first
-  std::vector<double> update_values_;
-  double waited_ = 0;  ///< for the next step's data, so far
+  std::vector<InFlight> steps_;       ///< the oldest first
+  std::optional<StepReader> reader_;  ///< of the entry that updates
+  double waited_ = 0;                 ///< for the next step's data, so far
   Trace* trace_ = nullptr;
 };
 

@@ -9,7 +9,7 @@
 
 #include "core/base/rng.h"
 #include "core/engine/input_feed.h"
-#include "core/graph/ops/step_guard.h"
+#include "core/optim/guarded_step.h"
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
 #include "tests/reference/backend.h"

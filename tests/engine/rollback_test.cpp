@@ -68,11 +68,8 @@ Run train(Backend& backend, int64_t micro_batches) {
                         .global_batch_size = kRows * micro_batches,
                         .micro_batches = micro_batches,
                         .logging_interval = 5};
-  settings.guard = {.spike = GuardSettings::Action::roll_back,
-                    .sigmas = 1,
-                    .counts = true,
-                    .max_skips = 0,
-                    .max_rollbacks = kSteps};
+  settings.guard = {
+      .spike = GuardSettings::Action::roll_back, .sigmas = 1, .max_skips = 0, .max_rollbacks = kSteps};
   Checkpoints checkpoints(executable, scratch / "checkpoints", {.every_steps = 4}, settings, RunState{},
                           quiet.log, [] {});
   MetricsSinks metrics(scratch.path(), {}, {});

@@ -99,12 +99,12 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
   Evaluation evaluation(executable, validation, kValidation, false);
   auto take = [&] {
     const StepResult result = runner.take();
-    CHECK(result.step == static_cast<int64_t>(run.losses.size()) + 1);
-    REQUIRE(result.phases.has_value() == (result.step % 3 == 0));
+    CHECK(result.report.step == static_cast<int64_t>(run.losses.size()) + 1);
+    REQUIRE(result.phases.has_value() == (result.report.step % 3 == 0));
     if (result.phases) CHECK((*result.phases)[Phase::backward] > 0);
-    run.losses.push_back(result.loss);
-    run.rates.push_back(runner.value("lr"));
-    run.norms.push_back(runner.value("grad_norm"));
+    run.losses.push_back(result.report.loss);
+    run.rates.push_back(result.report.lr);
+    run.norms.push_back(result.report.grad_norm.value());
   };
   for (int64_t step = 1; step <= 10; ++step) {
     runner.enqueue(step, step % 3 == 0);

@@ -12,7 +12,7 @@
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
 #include "core/graph/ops/loss_scale.h"
-#include "core/graph/ops/step_guard.h"
+#include "core/optim/guarded_step.h"
 #include "core/passes/pass.h"
 #include "cpu/backend.h"
 #include "tests/reference/backend.h"

@@ -11,9 +11,11 @@ namespace {
 using Action = GuardSettings::Action;
 using What = GuardDecision::What;
 
-StepOutcome bad(int64_t step, SkipReason reason, int64_t in_a_row) {
-  return {
-      .step = step, .loss = reason == SkipReason::loss ? NAN : 9.5, .reason = reason, .in_a_row = in_a_row};
+StepReport bad(int64_t step, SkipReason reason, int64_t in_a_row) {
+  return {.step = step,
+          .loss = reason == SkipReason::loss ? NAN : 9.5,
+          .guard_reason = reason,
+          .guard_in_a_row = in_a_row};
 }
 
 }  // namespace
@@ -35,7 +37,6 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
                .spike = Action::stop,
                .gradient_spike = Action::stop,
                .sigmas = 6,
-               .counts = true,
                .max_skips = 2});
   for (const SkipReason reason : {SkipReason::loss, SkipReason::gradients}) {
     CHECK(guard.judge(bad(5, reason, 1)).event == "skip");
@@ -55,8 +56,8 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
   CHECK_FALSE(spike.nonfinite);
   CHECK(spike.text.find("the loss jumped to 9.5, more than 6 standard deviations") != std::string::npos);
   CHECK(spike.text.ends_with("or set optimizer.clip_norm"));
-  StepOutcome steep = bad(10, SkipReason::gradient_spike, 1);
-  steep.norm = 7.25;
+  StepReport steep = bad(10, SkipReason::gradient_spike, 1);
+  steep.grad_norm = 7.25;
   const GuardDecision of_gradients = guard.judge(steep);
   CHECK(of_gradients.what == What::stop);
   CHECK(of_gradients.reason == "gradient_spike");
@@ -66,7 +67,7 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
 }
 
 TEST_CASE("going back is bounded, skips all that came after the checkpoint, and survives a resume") {
-  Guard guard({.spike = Action::roll_back, .sigmas = 6, .counts = true, .max_skips = 0, .max_rollbacks = 2});
+  Guard guard({.spike = Action::roll_back, .sigmas = 6, .max_skips = 0, .max_rollbacks = 2});
   const GuardState saved = guard.state();
   for (const int64_t last : {20, 30}) {
     CHECK(guard.judge({.step = last - 1, .loss = 1}).event.empty());
@@ -76,8 +77,7 @@ TEST_CASE("going back is bounded, skips all that came after the checkpoint, and 
     CHECK(range.last == last);
   }
   CHECK(guard.state().rollbacks == 2);
-  Guard resumed(
-      {.spike = Action::roll_back, .sigmas = 6, .counts = true, .max_skips = 0, .max_rollbacks = 2});
+  Guard resumed({.spike = Action::roll_back, .sigmas = 6, .max_skips = 0, .max_rollbacks = 2});
   resumed.restore(guard.state());
   for (Guard* each : {&guard, &resumed}) {
     const GuardDecision decision = each->judge(bad(40, SkipReason::spike, 1));
@@ -87,7 +87,7 @@ TEST_CASE("going back is bounded, skips all that came after the checkpoint, and 
 }
 
 TEST_CASE("a loss scale that has come down to its smallest ends the run after 20 overflows there") {
-  Guard guard({.scales_loss = true});
+  Guard guard({});
   int64_t overflows = 0, step = 0;
   auto overflow = [&](double scale) {
     return guard.judge({.step = ++step, .loss = NAN, .loss_scale = scale, .overflows = ++overflows});
@@ -99,7 +99,7 @@ TEST_CASE("a loss scale that has come down to its smallest ends the run after 20
   for (int i = 0; i < 19; ++i) CHECK(overflow(1).what == What::go_on);
   CHECK(good().what == What::go_on);
   for (int i = 0; i < 19; ++i) CHECK(overflow(1).what == What::go_on);
-  Guard resumed({.scales_loss = true});
+  Guard resumed({});
   resumed.restore(guard.state());
   for (Guard* each : {&guard, &resumed}) {
     const GuardDecision decision =

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
 #include "core/base/host_device.h"
 #include "core/base/math.h"
 #include "core/graph/operation.h"
@@ -38,29 +36,6 @@ struct SpikeLimit {
     return value - mean > sigmas * (deviation > least ? deviation : least);
   }
 };
-
-/// What a training step is guarded against.
-struct StepGuards {
-  bool loss = false;  ///< a step whose loss is not finite changes nothing
-  bool counts =
-      false;  ///< nor one whose gradients are not; the run goes on, and its skipped steps are counted
-  std::optional<SpikeLimit> spike;  ///< only where it counts
-  std::vector<float> skip_steps;    ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
-};
-
-/// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that
-/// were not told, i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have
-/// been i32 (1); the pairs of steps to skip, i32. They are no weights, and are not averaged.
-TensorId guard_skipped(Program& program);
-TensorId guard_in_a_row(Program& program);
-TensorId guard_window(Program& program, const SpikeLimit& limit);
-TensorId guard_accepted(Program& program);
-TensorId guard_skip_steps(Program& program, const StepGuards& guards);
-constexpr const char* kGuardSkipped = "guard.skipped";
-constexpr const char* kGuardInARow = "guard.in_a_row";
-constexpr const char* kGuardWindow = "guard.window";
-constexpr const char* kGuardAccepted = "guard.accepted";
-constexpr const char* kGuardSkipSteps = "guard.skip_steps";
 
 /// The loss of a step of micro-batches, f32 (1), summed over its runs.
 constexpr const char* kStepLoss = "guard.loss";

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/optim/loss_scaling.h"
+
+#include "core/graph/names.h"
+#include "core/graph/ops/loss_scale.h"
+#include "core/optim/step_report.h"
+
+namespace trainer {
+
+bool scales_loss(const Program& program) {
+  return program.find(state_name::kLossScale) != kNone;
+}
+
+TensorId scale_of_loss(Program& program) {
+  if (scales_loss(program)) return loss_scale(program);
+  return program.persistent(state_name::kOne, {{1}, DType::f32}, Role::constant,
+                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+}
+
+void append_scale_update(Builder& build, TensorId found, TensorId held) {
+  Program& program = build.program();
+  const std::vector<TensorId> states = {loss_scale(program), good_step_counter(program),
+                                        skipped_step_counter(program)};
+  std::vector<TensorId> read = states;
+  read.push_back(found);
+  if (held != kNone) read.push_back(held);
+  const auto next = build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
+  for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
+  put_out(build, &StepReport::loss_scale, next[0]);
+  put_out(build, &StepReport::overflows, next[2]);
+}
+
+}  // namespace trainer
