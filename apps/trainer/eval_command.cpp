@@ -48,7 +48,9 @@ int eval_command(const Arguments& arguments) {
   const Job& job = network.job();
   const Feed feed = open_feed(*recipe, job, network.backend(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples, job.averages);
-  std::map<std::string, double> found = *evaluation.run([] { return false; });
+  OneRank alone;
+  Agreement agreement(alone);
+  std::map<std::string, double> found = *evaluation.run(agreement);
   for (const UnreadableSample& sample : feed.source->take_unreadable())
     fmt::print(stderr, "warning: {}: {}; the next readable sample took its place\n", sample.name,
                sample.reason);

@@ -2,6 +2,7 @@
 #include "core/data/pipeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -69,23 +70,35 @@ void DataPipeline::work(const std::stop_token& stop, Image& image) {
   }
 }
 
-const Batch& DataPipeline::next() {
+const Batch& DataPipeline::next(std::exception_ptr* failure) {
   if (next_ >= maker_.end()) throw std::logic_error("next() after the last batch of the pass");
   const int64_t number = next_++;
   Slot& wanted = slot(number);
   if (threads_.empty()) {
-    maker_.make(number, wanted.batch, images_[0], interrupt_);
-    return wanted.batch;
+    try {
+      maker_.make(number, wanted.batch, images_[0], interrupt_);
+    } catch (...) {
+      wanted.error = std::current_exception();
+    }
+  } else {
+    wait_for(number);
   }
+  if (wanted.error == nullptr) return wanted.batch;
+  const std::exception_ptr error = std::exchange(wanted.error, nullptr);
+  if (failure == nullptr) std::rethrow_exception(error);
+  *failure = error;
+  std::memset(wanted.memory.data(), 0, static_cast<size_t>(wanted.memory.bytes()));
+  return wanted.batch;
+}
+
+void DataPipeline::wait_for(int64_t number) {
   std::unique_lock lock(mutex_);
   released_ = std::max(maker_.first(), number - kept_ + 1);
   // Woken without the lock, so that the worker does not stop again at once, waiting for it.
   lock.unlock();
   can_make_.notify_one();
   lock.lock();
-  made_.wait(lock, [&] { return wanted.made == number; });
-  if (wanted.error) std::rethrow_exception(std::exchange(wanted.error, nullptr));
-  return wanted.batch;
+  made_.wait(lock, [&] { return slot(number).made == number; });
 }
 
 bool DataPipeline::ready_within(std::chrono::milliseconds time) {

@@ -33,8 +33,9 @@ class DataPipeline {
   DataPipeline& operator=(const DataPipeline&) = delete;
 
   /// Batches in order; the reference holds for `kept` calls, this one included. Allocates nothing. What went
-  /// wrong in making a batch is thrown here, in that batch's place.
-  const Batch& next();
+  /// wrong in making a batch is thrown here, in that batch's place; with `failure` it is put there instead,
+  /// and the batch is all zeros.
+  const Batch& next(std::exception_ptr* failure = nullptr);
 
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
   int64_t remaining() const { return maker_.end() - next_; }
@@ -61,6 +62,7 @@ class DataPipeline {
   static int64_t slot_count(const Loading& loading);
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   bool can_claim() const;
+  void wait_for(int64_t number);
   void work(const std::stop_token& stop, Image& image);
 
   BatchMaker maker_;

@@ -51,11 +51,6 @@ void Outputs::ask() {
   ++asked_;
 }
 
-bool Outputs::ready() const {
-  return taken_ < asked_ &&
-         executable_.backend().query(points_[static_cast<size_t>(taken_) % points_.size()]);
-}
-
 const std::vector<double>& Outputs::take() {
   if (taken_ == asked_) throw std::logic_error("no run was asked for its outputs");
   Backend& backend = executable_.backend();

@@ -18,8 +18,6 @@ class Outputs {
 
   /// After run(): asks for its numbers. The runs before must be taken but for depth - 1.
   void ask();
-  /// Whether take() would not wait.
-  bool ready() const;
   /// Waits for the oldest run asked for; the values hold until the next ask().
   const std::vector<double>& take();
 

@@ -65,10 +65,13 @@ void Checkpoints::go_on_from(const RunState& state) {
 }
 
 bool Checkpoints::is_due(int64_t step) const {
+  return policy_.every_steps > 0 && step % policy_.every_steps == 0;
+}
+
+bool Checkpoints::is_overdue() const {
   const double since = steady_seconds() - last_begin_;
-  if (in_a_row_ > 0 && since >= kRetrySeconds) return true;
-  if (policy_.every_steps > 0 && step % policy_.every_steps == 0) return true;
-  return policy_.every_seconds > 0 && since >= policy_.every_seconds;
+  return (in_a_row_ > 0 && since >= kRetrySeconds) ||
+         (policy_.every_seconds > 0 && since >= policy_.every_seconds);
 }
 
 bool Checkpoints::is_best(const LoopState& state) const {

@@ -52,6 +52,8 @@ class Checkpoints final : public Checkpointer {
   void go_on_from(const RunState& state);
 
   bool is_due(int64_t step) const override;
+  /// By time, or since a save that failed is to be tried again.
+  bool is_overdue() const override;
   bool is_best(const LoopState& state) const override;
   void save(const LoopState& loop) override;
   void report() override;

@@ -121,7 +121,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
-  TrainingLoop loop(executable, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
+  OneRank ranks;
+  TrainingLoop loop(executable, ranks, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
                      .log = run.log,

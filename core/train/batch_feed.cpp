@@ -27,9 +27,9 @@ bool BatchFeed::await(const std::function<bool()>& give_up) {
   return true;
 }
 
-const Batch& BatchFeed::next() {
+const Batch& BatchFeed::next(std::exception_ptr* failure) {
   feed_.make_room();
-  const Batch& batch = pipeline_.next();
+  const Batch& batch = pipeline_.next(failure);
   inputs_.clear();
   auto give = [&](TensorId input, void* data) {
     if (input != kNone) inputs_.push_back({input, data});

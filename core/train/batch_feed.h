@@ -16,8 +16,9 @@ class BatchFeed {
 
   /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
-  /// Binds the next batch to those inputs that the program has.
-  const Batch& next();
+  /// Binds the next batch to those inputs that the program has. What goes wrong in making it is thrown, or
+  /// put into `failure`.
+  const Batch& next(std::exception_ptr* failure = nullptr);
   /// After the last run that reads it.
   void done() { feed_.done(); }
 

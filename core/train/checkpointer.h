@@ -13,8 +13,10 @@ class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
 
-  /// Whether to save after this step.
+  /// Whether every rank saves after this step.
   virtual bool is_due(int64_t step) const = 0;
+  /// Whether this process's clock says that it is time to save.
+  virtual bool is_overdue() const = 0;
   /// Whether to save for an evaluation that has just been done.
   virtual bool is_best(const LoopState& state) const = 0;
 

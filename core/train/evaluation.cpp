@@ -19,7 +19,8 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
   if (averages) add_pass("evaluate_averages", "ema_");
 }
 
-std::optional<std::map<std::string, double>> Evaluation::run(const std::function<bool()>& give_up) {
+std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
+  const auto leaves = [&] { return agreement.leaves_now(); };
   std::map<std::string, double> means;
   feed_.pipeline().restart();
   int64_t in_flight = 0;
@@ -27,15 +28,11 @@ std::optional<std::map<std::string, double>> Evaluation::run(const std::function
     if (left == 0 || in_flight == kMaxInFlight) {
       for (Pass& pass : passes_) add(pass, means);
       --in_flight;
+      if (agreement.result().stop) return abandon(agreement, in_flight);
       continue;
     }
-    if (give_up() || !feed_.await(give_up)) return abandon(in_flight);
-    feed_.next();
-    for (Pass& pass : passes_) {
-      executable_.run(pass.entry);
-      pass.outputs.ask();
-    }
-    feed_.done();
+    if (leaves() || !feed_.await(leaves)) return abandon(agreement, in_flight);
+    enqueue(agreement);
     --left;
     ++in_flight;
   }
@@ -43,10 +40,23 @@ std::optional<std::map<std::string, double>> Evaluation::run(const std::function
   return means;
 }
 
-/// Takes what is still to come, so that the next pass begins anew.
-std::nullopt_t Evaluation::abandon(int64_t in_flight) {
+void Evaluation::enqueue(Agreement& agreement) {
+  std::exception_ptr failure;
+  feed_.next(&failure);
+  if (failure != nullptr) agreement.fail(failure);
+  agreement.vote();
+  for (Pass& pass : passes_) {
+    executable_.run(pass.entry);
+    pass.outputs.ask();
+  }
+  feed_.done();
+}
+
+/// Takes what is in flight, so that the next pass can start.
+std::nullopt_t Evaluation::abandon(Agreement& agreement, int64_t in_flight) {
   for (; in_flight > 0; --in_flight) {
     for (Pass& pass : passes_) pass.outputs.take();
+    agreement.result();
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/engine/agreement.h"
 #include "core/engine/outputs.h"
 #include "core/train/batch_feed.h"
 
@@ -16,9 +17,9 @@ class Evaluation {
   /// With `averages` each batch goes through the averaged weights too, whose results are named "ema_…".
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, bool averages);
 
-  /// One pass: the mean over the samples of each number that `evaluate` puts out. Nothing where `give_up`
-  /// says so before the end.
-  std::optional<std::map<std::string, double>> run(const std::function<bool()>& give_up);
+  /// One pass, each batch a round: the mean over the samples of each number that `evaluate` puts out. Nothing
+  /// where the ranks agree to stop before the end.
+  std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
  private:
   struct Pass {
@@ -27,7 +28,8 @@ class Evaluation {
     Outputs outputs;
   };
 
-  std::nullopt_t abandon(int64_t in_flight);
+  void enqueue(Agreement& agreement);
+  std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
   void add(Pass& pass, std::map<std::string, double>& sums);
 
   Executable& executable_;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/host/process.h"
 #include "core/optim/guarded_step.h"
 
@@ -20,13 +22,14 @@ void skip_steps(Executable& executable, StepRange range) {
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Executable& executable, DataPipeline& train, DataPipeline* validation,
-                           const LoopSettings& settings, LoopOutput output, Checkpointer* checkpoints,
-                           StopReason stop_reason)
+TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipeline& train,
+                           DataPipeline* validation, const LoopSettings& settings, LoopOutput output,
+                           Checkpointer* checkpoints, StopReason stop_reason)
     : executable_(executable),
       settings_(settings),
       out_(std::move(output)),
-      runner_(executable, train, settings.micro_batches),
+      agreement_(ranks, [this] { return wish(); }),
+      runner_(executable, train, settings.micro_batches, agreement_),
       recorder_(executable.backend(), settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),
@@ -40,6 +43,7 @@ std::string TrainingLoop::run(const LoopState& state) {
   guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
   const bool done = train();
+  if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
   if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
   if (done) out_.metrics.complete();
@@ -52,13 +56,13 @@ bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation; what it went on from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
-    if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
+    if (checkpoints_ != nullptr) checkpoints_->save_now(state());
     recorder_.resume_clock();
   }
   // After a return to a checkpoint the next step is another one.
   for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_enqueued() + 1) {
-    if (must_stop() || !runner_.await_data([this] { return must_stop(); })) {
-      collect(true);
+    if (leaves_now() || !runner_.await_data([this] { return leaves_now(); })) {
+      collect(0);
       if (going_back_) roll_back();
       return false;
     }
@@ -66,24 +70,28 @@ bool TrainingLoop::train() {
     enqueue(step);
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
-    collect(validates || saves || step == settings_.steps);
-    if (going_back_) {
-      roll_back();
-      continue;
-    }
+    collect(validates || saves || step == settings_.steps ? 0 : runner_.lag());
+    if (going_back_ || decided_.stop || decided_.save) collect(0);
+    const Vote decided = std::exchange(decided_, {});
+    const bool rolls_back = going_back_.has_value();
+    if (rolls_back) roll_back();
+    if (decided.stop && (validates || rolls_back || step < settings_.steps)) return false;
+    if (rolls_back) continue;
     if (validates && !evaluate()) return false;
-    if (saves || (validates && checkpoints_ != nullptr && checkpoints_->is_best(state()))) {
-      checkpoints_->save(recorder_.state());
+    if (checkpoints_ == nullptr) continue;
+    if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
+      attempt([this] { checkpoints_->save(state()); });
       recorder_.resume_clock();
     }
-    if (checkpoints_ != nullptr) checkpoints_->report();
+    attempt([this] { checkpoints_->report(); });
   }
   return true;
 }
 
-bool TrainingLoop::must_stop() {
+/// What this process alone would have the ranks do.
+Vote TrainingLoop::wish() {
   if (stopped_for_.empty()) stopped_for_ = stop_reason_();
-  return !stopped_for_.empty();
+  return {.stop = !stopped_for_.empty(), .save = checkpoints_ != nullptr && checkpoints_->is_overdue()};
 }
 
 bool TrainingLoop::is_validation_due(int64_t step) const {
@@ -116,14 +124,23 @@ void TrainingLoop::follow(int64_t step) {
   }
 }
 
-/// Takes the results of the steps that are done, or of all, and makes room for the next step.
-void TrainingLoop::collect(bool all) {
-  while (runner_.in_flight() > 0 && (all || going_back_ || runner_.is_full() || runner_.ready())) {
+/// Judges the oldest steps until no more than `left` are in flight.
+void TrainingLoop::collect(int64_t left) {
+  while (runner_.in_flight() > left) {
     const StepResult result = runner_.take();
+    decided_ = decided_ | result.decided;
     if (going_back_) continue;  // what followed on the step that is undone
     recorder_.add(result);
     judge(result.report);
   }
+}
+
+/// What fails on this rank ends all of them.
+template <class Work>
+void TrainingLoop::attempt(const Work& work) try {
+  work();
+} catch (...) {
+  agreement_.fail(std::current_exception());
 }
 
 /// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
@@ -155,7 +172,7 @@ void TrainingLoop::roll_back() {
 
 /// False where the run is to stop before the end.
 bool TrainingLoop::evaluate() {
-  const auto means = validation_->run([this] { return must_stop(); });
+  const auto means = validation_->run(agreement_);
   if (!means) return false;
   recorder_.add_evaluation(*means);
   return true;

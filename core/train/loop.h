@@ -14,18 +14,22 @@
 
 namespace trainer {
 
-/// Batches through the executable's entry points, until the steps are done or the run is to stop. On a device
-/// that works later the results of a step come some steps after it. Goes back to a checkpoint where the guard
-/// says so, and throws Error (exit 70) where it says stop.
+/// Trains until the steps are done or the run is to stop. On an asynchronous device each step is judged a
+/// fixed number of steps after it was enqueued (StepRunner::lag), or earlier where nothing is to be in
+/// flight: before an evaluation, a save and the end. Rolls back to a checkpoint where the guard says so, and
+/// throws Error (exit 70) where it says stop. All that this process alone knows goes through the agreement of
+/// the ranks.
 class TrainingLoop {
  public:
-  /// A reason to save and stop, or "": asked several times a second.
+  /// This process's reason to save and stop, or "": asked several times a second.
   using StopReason = std::function<std::string()>;
 
   TrainingLoop(
-      Executable& executable, DataPipeline& train, DataPipeline* validation, const LoopSettings& settings,
-      LoopOutput output, Checkpointer* checkpoints = nullptr,
+      Executable& executable, Communicator& ranks, DataPipeline& train, DataPipeline* validation,
+      const LoopSettings& settings, LoopOutput output, Checkpointer* checkpoints = nullptr,
       StopReason stop_reason = [] { return std::string(); });
+  TrainingLoop(const TrainingLoop&) = delete;
+  TrainingLoop& operator=(const TrainingLoop&) = delete;
 
   /// Goes on from `state`, whose tensors the executable has. Returns why it stopped: "" where all steps are
   /// done. Either way what it has come to is saved.
@@ -38,16 +42,20 @@ class TrainingLoop {
   bool train();
   void enqueue(int64_t step);
   void follow(int64_t step);
-  void collect(bool all);
+  void collect(int64_t left);
   void judge(const StepReport& step);
   void roll_back();
   bool is_validation_due(int64_t step) const;
   bool evaluate();
-  bool must_stop();
+  Vote wish();
+  bool leaves_now() const { return agreement_.leaves_now(); }
+  template <class Work>
+  void attempt(const Work& work);
 
   Executable& executable_;
   LoopSettings settings_;
   LoopOutput out_;
+  Agreement agreement_;
   StepRunner runner_;
   Recorder recorder_;
   Guard guard_;
@@ -55,6 +63,7 @@ class TrainingLoop {
   Checkpointer* checkpoints_;
   StopReason stop_reason_;
   std::string stopped_for_;
+  Vote decided_;                             ///< by the ranks, and still to be done
   bool following_ = false;                   ///< this step goes into the trace
   bool searched_ = false;                    ///< for a value that is not finite
   std::optional<GuardDecision> going_back_;  ///< the guard said so, and it is still to be done

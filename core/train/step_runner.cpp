@@ -9,10 +9,12 @@
 
 namespace trainer {
 
-StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches)
+StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches,
+                       Agreement& agreement)
     : executable_(executable),
       feed_(executable, data),
       micro_batches_(micro_batches),
+      agreement_(agreement),
       first_(executable.entry(micro_batches == 1 ? entry_name::kTrainStep : entry_name::kAccumulateFirst)),
       first_outputs_(executable, first_, kMaxInFlight) {
   steps_.reserve(kMaxInFlight);
@@ -22,7 +24,7 @@ StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro
     next_outputs_.emplace(executable, next_, kMaxInFlight * (micro_batches - 1));
     update_outputs_.emplace(executable, update_, kMaxInFlight);
   }
-  reader_.emplace(step_outputs().names());
+  reader_.emplace((update_outputs_ ? *update_outputs_ : first_outputs_).names());
 }
 
 void StepRunner::start_at(int64_t step) {
@@ -59,29 +61,35 @@ void StepRunner::enqueue(int64_t step, bool timed) {
   const double began = steady_seconds(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {
     const double before = steady_seconds();
-    feed_.next();
+    next_batch();
     const double after = steady_seconds();
     const double waited = std::exchange(waited_, 0);
     enqueued.data_wait += after - before + waited;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
+    if (micro_batches_ == 1) agreement_.vote();
     run(i == 0 ? first_ : next_, enqueued);
     outputs_of_batch(i).ask();
     feed_.done();
   }
   if (micro_batches_ > 1) {
+    agreement_.vote();
     run(update_, enqueued);
     update_outputs_->ask();
   }
   enqueued.host = steady_seconds() - began - (enqueued.data_wait - awaited);
 }
 
+/// The other ranks count on this step: without data of its own a rank enqueues it with zeros, and its vote
+/// says so.
+void StepRunner::next_batch() {
+  std::exception_ptr failure;
+  feed_.next(&failure);
+  if (failure != nullptr) agreement_.fail(failure);
+}
+
 void StepRunner::run(size_t entry, InFlight& step) {
   executable_.run(entry, step.timed);
   if (step.timed && !executable_.backend().is_async()) step.phases.add(executable_.phases(entry));
-}
-
-bool StepRunner::ready() const {
-  return !steps_.empty() && step_outputs().ready();
 }
 
 /// The loss is a sum over the micro-batches; all else is of the update.
@@ -99,6 +107,7 @@ StepResult StepRunner::take() {
   result.report.loss = loss;
   if (oldest.timed) result.phases = executable_.backend().is_async() ? phases_later() : oldest.phases;
   steps_.erase(steps_.begin());
+  result.decided = agreement_.result();
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/agreement.h"
 #include "core/engine/outputs.h"
 #include "core/optim/step_report.h"
 #include "core/train/batch_feed.h"
@@ -19,27 +20,28 @@ struct StepResult {
   double data_wait = 0;  ///< seconds
   double host = 0;       ///< seconds that the host took to put it on the device, without the wait
   std::optional<PhaseSeconds> phases;  ///< where the step was timed
+  Vote decided;                        ///< by all ranks, of the votes that went with the step
 };
 
-/// Puts training steps on the device and gives what came of them, in order. A device that works later has
-/// several steps under way; the host never waits for it but for room.
+/// Enqueues training steps, each a round of the ranks' agreement, and returns their results in order. On an
+/// asynchronous device several steps are in flight; the host never waits for it but for room.
 class StepRunner {
  public:
-  StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches);
+  StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches, Agreement& agreement);
 
   /// The next step is this one: its batches come next.
   void start_at(int64_t step);
   /// Waits for the next step's first batch; false where `give_up` says so first.
   bool await_data(const std::function<bool()>& give_up);
-  /// Puts one global batch and its update on the device. At most kMaxInFlight steps may be under way then.
+  /// Enqueues one global batch and its update, with this rank's vote. At most kMaxInFlight steps may be in
+  /// flight then. What goes wrong with the data of a rank that is not alone is noted in the agreement.
   void enqueue(int64_t step, bool timed);
 
   int64_t last_enqueued() const { return last_enqueued_; }
   int64_t in_flight() const { return static_cast<int64_t>(steps_.size()); }
-  bool is_full() const { return in_flight() == kMaxInFlight; }
-  /// Whether take() would not wait.
-  bool ready() const;
-  /// Waits for the oldest step under way.
+  /// A step is taken when this many later ones are enqueued, whatever is ready: 0 on a synchronous device.
+  int64_t lag() const { return executable_.backend().is_async() ? kMaxInFlight - 1 : 0; }
+  /// Waits for the oldest step in flight, and for the votes of all ranks.
   StepResult take();
 
   /// Computes a step again to find its first value that is infinite or NaN, and says where that is. Steps
@@ -60,14 +62,15 @@ class StepRunner {
     PhaseSeconds phases = {};  ///< where the device has done each run when it is put there
   };
 
+  void next_batch();
   void run(size_t entry, InFlight& step);
   Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
-  const Outputs& step_outputs() const { return update_outputs_ ? *update_outputs_ : first_outputs_; }
   PhaseSeconds phases_later() const;
 
   Executable& executable_;
   BatchFeed feed_;
   int64_t micro_batches_;
+  Agreement& agreement_;
   int64_t last_enqueued_ = 0;             ///< step
   size_t first_, next_ = 0, update_ = 0;  ///< entry points
   Outputs first_outputs_;

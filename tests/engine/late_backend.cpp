@@ -105,6 +105,7 @@ void LateBackend::enqueue(Work work) {
   }
   queue_.push_back(std::move(work));
   ++enqueued_;
+  progress(longest);
 }
 
 void LateBackend::progress(size_t left) {

@@ -53,8 +53,9 @@ class LateBackend final : public Backend {
   /// Does all but the last `left` pieces of work.
   void progress(size_t left);
 
-  int64_t waits = 0;       ///< for what was not done yet
-  int64_t recordings = 0;  ///< kept
+  size_t longest = SIZE_MAX;  ///< queue: what is enqueued beyond it has the first of it done at once
+  int64_t waits = 0;          ///< for what was not done yet
+  int64_t recordings = 0;     ///< kept
 
  private:
   using Work = std::function<void()>;

@@ -74,8 +74,9 @@ Run train(Backend& backend, int64_t micro_batches) {
                           quiet.log, [] {});
   MetricsSinks metrics(scratch.path(), {}, {});
   UnreadableList unreadable(scratch / "bad.txt", quiet.log);
+  OneRank ranks;
   TrainingLoop loop(
-      executable, data, nullptr, settings,
+      executable, ranks, data, nullptr, settings,
       {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
       &checkpoints);
   checkpoints.save_now(LoopState{});  // there is one to go back to from the first step on
@@ -105,11 +106,14 @@ TEST_CASE("a device that works later goes back to the same checkpoints and comes
   CHECK(expected.rollbacks > 1);
   for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
     for (const bool records : {false, true}) {
-      LateBackend late(*cpu, records, copies);
-      const Run found = train(late, micro_batches);
-      CHECK(found.events == expected.events);
-      CHECK(found.state == expected.state);
-      CHECK(found.loop == expected.loop);
+      for (const size_t longest : {size_t{0}, size_t{9}, size_t{60}, SIZE_MAX}) {
+        LateBackend late(*cpu, records, copies);
+        late.longest = longest;
+        const Run found = train(late, micro_batches);
+        CHECK(found.events == expected.events);
+        CHECK(found.state == expected.state);
+        CHECK(found.loop == expected.loop);
+      }
     }
   }
 }

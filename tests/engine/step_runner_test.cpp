@@ -70,10 +70,10 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-/// Ten steps with as many under way as the runner takes, and an evaluation after the fifth; with `searches`
-/// an earlier step is computed again while others are under way.
+/// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
+/// with `searches` an earlier step is computed again while others are in flight.
 Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
-          Content content = Content::numbers) {
+          Content content = Content::numbers, int64_t lag = INT64_MAX) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
              held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
@@ -95,7 +95,9 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
 
   Run run;
-  StepRunner runner(executable, batches, micro_batches);
+  OneRank alone;
+  Agreement agreement(alone);
+  StepRunner runner(executable, batches, micro_batches, agreement);
   Evaluation evaluation(executable, validation, kValidation, false);
   auto take = [&] {
     const StepResult result = runner.take();
@@ -111,8 +113,8 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
     if (searches && (step == 4 || step == 7)) {
       CHECK(runner.find_non_finite(step - 2) == "not seen again when the step was computed a second time");
     }
-    while (runner.ready() || runner.is_full() || (step == 5 && runner.in_flight() > 0)) take();
-    if (step == 5) run.evaluation = *evaluation.run([] { return false; });
+    while (runner.in_flight() > (step == 5 ? 0 : std::min(lag, runner.lag()))) take();
+    if (step == 5) run.evaluation = *evaluation.run(agreement);
   }
   while (runner.in_flight() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
@@ -134,8 +136,10 @@ TEST_CASE("a device that works later trains the same bits, with several steps un
   CHECK(expected.rates.back() == Approx(0.2));
   CHECK(expected.evaluation.at("loss") > 0);
   for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
-    LateBackend late(*cpu, false, copies);
-    CHECK(train(late, micro_batches) == expected);
+    for (const int64_t lag : {0, 1, 2, 3}) {
+      LateBackend late(*cpu, false, copies);
+      CHECK(train(late, micro_batches, true, false, Content::numbers, lag) == expected);
+    }
   }
 }
 

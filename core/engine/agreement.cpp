@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/agreement.h"
+
+#include <stdexcept>
+
+#include "core/base/error.h"
+
+namespace trainer {
+
+void Agreement::vote() {
+  if (voted_ - answered_ == Communicator::kMostOpenRounds)
+    throw std::logic_error("too many rounds without a result");
+  Vote own = wish_();
+  own.fail = error_ != nullptr;
+  communicator_.vote(voted_++, own);
+}
+
+Vote Agreement::result() {
+  if (answered_ == voted_) throw std::logic_error("no round is without a result");
+  const Vote all = communicator_.result(answered_++);
+  if (!all.fail) return all;
+  if (error_ != nullptr) std::rethrow_exception(error_);
+  throw Error(ExitCode::peer_lost, "another rank has failed; its own message says why");
+}
+
+void Agreement::fail(std::exception_ptr error) {
+  if (is_alone()) std::rethrow_exception(error);
+  if (error_ == nullptr) error_ = std::move(error);
+}
+
+}  // namespace trainer

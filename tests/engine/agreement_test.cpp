@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/agreement.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/data/synthetic.h"
+#include "core/train/loop.h"
+#include "cpu/backend.h"
+#include "tests/engine/counting_new.h"
+#include "tests/engine/late_backend.h"
+#include "tests/host/quiet_log.h"
+#include "tests/reference/networks.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kRows = 4, kSamples = 40, kSteps = 20, kLag = 3;
+const Shape kSample = {1, 6, 6};
+
+/// Ranks that are threads of this process.
+class Table {
+ public:
+  explicit Table(size_t ranks) : votes_(ranks) {}
+
+  size_t ranks() const { return votes_.size(); }
+  int64_t rounds(size_t rank) const { return static_cast<int64_t>(votes_[rank].size()); }
+
+  void vote(size_t rank, int64_t round, const Vote& own) {
+    const std::lock_guard lock(mutex_);
+    if (rounds(rank) != round) throw std::logic_error("a vote out of order");
+    votes_[rank].push_back(own);
+    voted_.notify_all();
+  }
+  Vote result(int64_t round) {
+    std::unique_lock lock(mutex_);
+    voted_.wait(lock, [&] {
+      return std::ranges::all_of(
+          votes_, [&](const auto& votes) { return static_cast<int64_t>(votes.size()) > round; });
+    });
+    Vote all;
+    for (const auto& votes : votes_) all = all | votes[static_cast<size_t>(round)];
+    return all;
+  }
+
+ private:
+  std::vector<std::vector<Vote>> votes_;  ///< of each rank
+  std::mutex mutex_;
+  std::condition_variable voted_;
+};
+
+class Seat final : public Communicator {
+ public:
+  Seat(Table& table, size_t rank) : table_(table), rank_(rank) {}
+  int64_t rank() const override { return static_cast<int64_t>(rank_); }
+  int64_t ranks() const override { return static_cast<int64_t>(table_.ranks()); }
+  void vote(int64_t round, const Vote& own) override { table_.vote(rank_, round, own); }
+  Vote result(int64_t round) override { return table_.result(round); }
+
+ private:
+  Table& table_;
+  size_t rank_;
+};
+
+/// Writes nothing; notes the steps at which it is asked to save.
+class NotedSaves final : public Checkpointer {
+ public:
+  /// Time to save comes once step `overdue_after` is enqueued, and after the save no more.
+  explicit NotedSaves(int64_t overdue_after) : overdue_after_(overdue_after) {}
+
+  bool is_due(int64_t step) const override {
+    enqueued = step;
+    return false;
+  }
+  bool is_overdue() const override { return enqueued >= overdue_after_ && saved.empty(); }
+  bool is_best(const LoopState&) const override { return false; }
+  void save(const LoopState& state) override { saved.push_back(state.step); }
+  void report() override {}
+  void save_now(const LoopState& state) override { at_end = state.step; }
+  std::optional<LoopState> restore() override { return std::nullopt; }
+
+  mutable int64_t enqueued = 0;
+  std::vector<int64_t> saved;
+  int64_t at_end = -1;
+
+ private:
+  int64_t overdue_after_;
+};
+
+/// A sample that cannot be read ends the run.
+class FailingSource final : public DataSource {
+ public:
+  FailingSource(const DataSource& source, int64_t failing) : source_(source), failing_(failing) {}
+  int64_t size() const override { return source_.size(); }
+  Shape sample_shape() const override { return source_.sample_shape(); }
+  int64_t classes() const override { return source_.classes(); }
+  int64_t resident_bytes() const override { return source_.resident_bytes(); }
+  void check_labels(int64_t classes) const override { source_.check_labels(classes); }
+  void read(int64_t index, Image& into) const override {
+    if (index == failing_) throw Error(ExitCode::data, "the sample is lost");
+    source_.read(index, into);
+  }
+
+ private:
+  const DataSource& source_;
+  int64_t failing_;
+};
+
+/// What is asked of a run.
+struct Wishes {
+  int64_t stop_after = kSteps;   ///< steps enqueued; alone
+  int64_t stop_in_round = 1000;  ///< among others, who are asked once in each round
+  int64_t overdue_after = kSteps;
+  int64_t failing_sample = -1;
+  int64_t validation_interval = 0;
+};
+
+struct Outcome {
+  std::string stopped_for, error;
+  LoopState state;
+  std::vector<int64_t> saved;
+  int64_t saved_at_end = 0, error_code = 0;
+};
+
+Program program_of(int64_t micro_batches) {
+  return training_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kRows,
+                          *optimizer_from("{name: sgd}"), std::vector<float>(kSteps, 0.1f),
+                          {accumulate(micro_batches)});
+}
+
+/// Trains on one rank. No assertions: it runs in threads too.
+Outcome train(Backend& backend, Communicator& ranks, const Wishes& wishes,
+              const test::ScratchDirectory& scratch) {
+  test::QuietLog quiet;
+  const auto source = make_synthetic(7, Split::train, kSamples, kSample, 4),
+             held_out = make_synthetic(7, Split::val, 40, kSample, 4);
+  const FailingSource samples(*source, wishes.failing_sample);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kSample, diagnostics);
+  const Loading loading{
+      .workers = 1, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
+        return backend.allocate_batch(bytes);
+      }};
+  const TrainingOrder order(kSamples, kRows, true);
+  DataPipeline data(
+      BatchMaker(samples, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
+  DataPipeline validation(BatchMaker(*held_out, chain, EvaluationBatches{kRows}), loading);
+  Executable executable(make_plan(program_of(1), backend), backend, true);
+  initialize(executable, 1);
+
+  const LoopSettings settings{.steps = kSteps,
+                              .samples_per_epoch = kSamples,
+                              .global_batch_size = kRows,
+                              .validation_interval = wishes.validation_interval,
+                              .validation_samples = 40};
+  NotedSaves saves(wishes.overdue_after);
+  MetricsSinks metrics(scratch.path(), {}, {});
+  UnreadableList unreadable(scratch / "bad.txt", quiet.log);
+  const bool alone = ranks.ranks() == 1;
+  const auto stop_reason = [&, asked = int64_t{0}]() mutable -> std::string {
+    const bool stops = alone ? saves.enqueued >= wishes.stop_after : ++asked > wishes.stop_in_round;
+    return stops ? "the test" : "";
+  };
+  TrainingLoop loop(
+      executable, ranks, data, wishes.validation_interval > 0 ? &validation : nullptr, settings,
+      {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable}, &saves,
+      stop_reason);
+  Outcome outcome;
+  try {
+    outcome.stopped_for = loop.run(LoopState{});
+  } catch (const Error& error) {
+    outcome.error = error.what();
+    outcome.error_code = static_cast<int64_t>(error.code());
+  }
+  outcome.state = loop.state();
+  outcome.saved = saves.saved;
+  outcome.saved_at_end = saves.at_end;
+  return outcome;
+}
+
+/// Late devices from one that is done at once to one that waits as long as it may.
+constexpr size_t kLongest[] = {0, 2, 9, 40, SIZE_MAX};
+
+Outcome train_late(const Wishes& wishes, size_t longest) {
+  const auto cpu = make_cpu_backend(1);
+  LateBackend late(*cpu);
+  late.longest = longest;
+  OneRank ranks;
+  return train(late, ranks, wishes, test::ScratchDirectory());
+}
+
+Outcome train_now(const Wishes& wishes) {
+  const auto cpu = make_cpu_backend(1);
+  OneRank ranks;
+  return train(*cpu, ranks, wishes, test::ScratchDirectory());
+}
+
+/// Two ranks whose devices are late in different ways.
+std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t longest, Table& table) {
+  std::vector<Outcome> outcomes(2);
+  const std::array<test::ScratchDirectory, 2> scratch;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto cpu = make_cpu_backend(1);
+        LateBackend late(*cpu);
+        late.longest = rank == 0 ? longest : 5;
+        Seat seat(table, rank);
+        outcomes[rank] = train(late, seat, rank == 0 ? first : second, scratch[rank]);
+      });
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace
+
+TEST_CASE("one rank: its vote is the result, its wish to stop holds at once, and nothing is allocated") {
+  OneRank rank;
+  bool stops = false, saves = false;
+  Agreement agreement(rank, [&] { return Vote{.stop = stops, .save = saves}; });
+  CHECK_FALSE(agreement.leaves_now());
+  CHECK_THROWS_AS(agreement.result(), std::logic_error);
+  saves = true;
+  agreement.vote();
+  saves = false;
+  agreement.vote();
+  CHECK(agreement.result() == Vote{.save = true});
+  CHECK(agreement.result() == Vote{});
+  stops = true;
+  CHECK(agreement.leaves_now());
+  const int64_t before = own_allocations();
+  for (int i = 0; i < 1000; ++i) {
+    agreement.vote();
+    agreement.result();
+  }
+  CHECK(own_allocations() == before);
+  for (int64_t i = 0; i < Communicator::kMostOpenRounds; ++i) agreement.vote();
+  CHECK_THROWS_AS(agreement.vote(), std::logic_error);
+  CHECK_THROWS_WITH(agreement.fail(std::make_exception_ptr(Error(ExitCode::data, "lost"))), "lost");
+}
+
+TEST_CASE("two ranks: what one wants both do, and neither leaves before that") {
+  Table table(2);
+  Seat first(table, 0), second(table, 1);
+  Agreement asking(first, [] { return Vote{.stop = true}; }), other(second);
+  CHECK_FALSE(asking.leaves_now());
+  for (Agreement* each : {&asking, &other}) each->vote();
+  CHECK(asking.result().stop);
+  CHECK(other.result().stop);
+  asking.fail(std::make_exception_ptr(Error(ExitCode::data, "lost")));
+  for (Agreement* each : {&asking, &other}) each->vote();
+  CHECK_THROWS_WITH(asking.result(), "lost");
+  CHECK(test::error_text(ExitCode::peer_lost, [&] { other.result(); }) ==
+        "another rank has failed; its own message says why");
+}
+
+TEST_CASE("a run stops after the same step however late its device is") {
+  const Wishes wishes{.stop_after = 9};
+  const Outcome expected = train_now(wishes);
+  CHECK(expected.stopped_for == "the test");
+  CHECK(expected.state.step == 9);
+  CHECK(expected.saved_at_end == 9);
+  for (const size_t longest : kLongest) {
+    const Outcome found = train_late(wishes, longest);
+    INFO(longest);
+    CHECK(found.stopped_for == "the test");
+    CHECK(found.state == expected.state);
+    CHECK(found.saved_at_end == 9);
+  }
+}
+
+TEST_CASE("a run saves by its clock after the same step however late its device is, a fixed lag later") {
+  const Wishes wishes{.overdue_after = 7};
+  const Outcome expected = train_now(wishes);
+  CHECK(expected.saved == std::vector<int64_t>{8});
+  CHECK(expected.stopped_for.empty());
+  for (const size_t longest : kLongest) {
+    const Outcome found = train_late(wishes, longest);
+    INFO(longest);
+    CHECK(found.saved == std::vector<int64_t>{8 + kLag});
+    CHECK(found.state == expected.state);
+  }
+}
+
+TEST_CASE("two ranks: a vote of one stops both after the same step") {
+  for (const size_t longest : kLongest) {
+    Table table(2);
+    const auto outcomes = train_two({}, {.stop_in_round = 9}, longest, table);
+    INFO(longest);
+    CHECK(outcomes[0].stopped_for == "another rank is to stop");
+    CHECK(outcomes[1].stopped_for == "the test");
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.error.empty());
+      CHECK(outcome.state.step == 10 + kLag);
+      CHECK(outcome.saved_at_end == 10 + kLag);
+    }
+    CHECK(table.rounds(0) == table.rounds(1));
+  }
+}
+
+TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch") {
+  for (const size_t longest : kLongest) {
+    Table table(2);
+    // The evaluation after step 6 has rounds 6 to 15.
+    const auto outcomes =
+        train_two({.stop_in_round = 8, .validation_interval = 6}, {.validation_interval = 6}, longest, table);
+    INFO(longest);
+    for (const Outcome& outcome : outcomes) {
+      CHECK_FALSE(outcome.stopped_for.empty());
+      CHECK(outcome.state.step == 6);
+      CHECK(outcome.state.validated == 0);
+    }
+    CHECK(table.rounds(0) == table.rounds(1));
+    CHECK(table.rounds(0) < 16);
+  }
+}
+
+TEST_CASE("two ranks: both save by the clock of one") {
+  Table table(2);
+  const auto outcomes = train_two({.overdue_after = 7}, {.overdue_after = kSteps + 1}, 9, table);
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.saved == std::vector<int64_t>{8 + kLag});
+    CHECK(outcome.state.step == kSteps);
+  }
+  CHECK(table.rounds(0) == table.rounds(1));
+}
+
+TEST_CASE("two ranks: data that one cannot read ends both, after the same rounds") {
+  for (const size_t longest : kLongest) {
+    Table table(2);
+    const auto outcomes = train_two({}, {.failing_sample = 17}, longest, table);
+    INFO(longest);
+    CHECK(outcomes[0].error == "another rank has failed; its own message says why");
+    CHECK(outcomes[0].error_code == 76);
+    CHECK(outcomes[1].error == "the sample is lost");
+    CHECK(outcomes[1].error_code == 65);
+    CHECK(outcomes[0].state.step == outcomes[1].state.step);
+    CHECK(outcomes[0].saved_at_end == -1);
+    CHECK(outcomes[1].saved_at_end == -1);
+    CHECK(table.rounds(0) == table.rounds(1));
+  }
+}
+
+TEST_CASE("one rank: data that cannot be read ends the run in the place of its batch") {
+  const Outcome outcome = train_now({.failing_sample = 17});
+  CHECK(outcome.error == "the sample is lost");
+  CHECK(outcome.error_code == 65);
+  CHECK(outcome.state.step < kSamples / kRows);
+}
+
+}  // namespace trainer
