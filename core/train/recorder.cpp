@@ -11,23 +11,12 @@
 namespace trainer {
 namespace {
 
-constexpr const char* kAveraged = "ema_";
-
 /// Every metric but the loss is better when it is larger.
 bool better(const std::string& name, double a, double b) {
   return name.ends_with("loss") ? a < b : a > b;
 }
 
 }  // namespace
-
-std::vector<std::string> validation_metrics(const LoopSettings& settings) {
-  std::vector<std::string> names = settings.metrics;
-  if (settings.averages) {
-    names.push_back(std::string(kAveraged) + "loss");
-    for (const std::string& name : settings.metrics) names.push_back(kAveraged + name);
-  }
-  return names;
-}
 
 Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
     : backend_(backend), settings_(std::move(settings)), out_(std::move(output)) {}
@@ -180,12 +169,6 @@ void Recorder::add_evaluation(const std::map<std::string, double>& means) {
   out_.metrics.append(record);
   out_.log.info(text);
   resume_clock();
-}
-
-bool LoopState::is_best(const std::string& metric) const {
-  const auto in_last = last.find(metric), in_best = best.find(metric);
-  return validated == step && in_last != last.end() && in_best != best.end() &&
-         in_last->second == in_best->second;
 }
 
 LoopResult Recorder::finish() {

@@ -57,6 +57,7 @@ bool StepRunner::await_data(const std::function<bool()>& give_up) {
 
 void StepRunner::enqueue(int64_t step, bool timed) {
   last_enqueued_ = step;
+  if (timed) keep_times();
   InFlight& enqueued = steps_.emplace_back(InFlight{.step = step, .timed = timed});
   const double began = steady_seconds(), awaited = waited_;
   for (int64_t i = 0; i < micro_batches_; ++i) {
@@ -79,6 +80,17 @@ void StepRunner::enqueue(int64_t step, bool timed) {
   enqueued.host = steady_seconds() - began - (enqueued.data_wait - awaited);
 }
 
+/// An asynchronous device holds the times of one run of an entry: those of a step in flight are read before
+/// the next step is timed.
+void StepRunner::keep_times() {
+  Backend& backend = executable_.backend();
+  for (InFlight& step : steps_) {
+    if (!step.timed || step.phases) continue;
+    backend.synchronize(backend.record_event());
+    step.phases = phases_later();
+  }
+}
+
 /// The other ranks count on this step: without data of its own a rank enqueues it with zeros, and its vote
 /// says so.
 void StepRunner::next_batch() {
@@ -89,7 +101,9 @@ void StepRunner::next_batch() {
 
 void StepRunner::run(size_t entry, InFlight& step) {
   executable_.run(entry, step.timed);
-  if (step.timed && !executable_.backend().is_async()) step.phases.add(executable_.phases(entry));
+  if (!step.timed || executable_.backend().is_async()) return;
+  if (!step.phases) step.phases.emplace();
+  step.phases->add(executable_.phases(entry));
 }
 
 /// The loss is a sum over the micro-batches; all else is of the update.
@@ -105,7 +119,7 @@ StepResult StepRunner::take() {
   }
   if (update_outputs_) reader_->read(update_outputs_->take(), result.report);
   result.report.loss = loss;
-  if (oldest.timed) result.phases = executable_.backend().is_async() ? phases_later() : oldest.phases;
+  if (oldest.timed) result.phases = oldest.phases ? oldest.phases : phases_later();
   steps_.erase(steps_.begin());
   result.decided = agreement_.result();
   return result;

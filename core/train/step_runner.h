@@ -59,10 +59,11 @@ class StepRunner {
     int64_t step;
     bool timed;
     double data_wait = 0, host = 0;
-    PhaseSeconds phases = {};  ///< where the device has done each run when it is put there
+    std::optional<PhaseSeconds> phases = {};  ///< known so far
   };
 
   void next_batch();
+  void keep_times();
   void run(size_t entry, InFlight& step);
   Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
   PhaseSeconds phases_later() const;

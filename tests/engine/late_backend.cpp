@@ -66,6 +66,7 @@ class LateStopwatch final : public Stopwatch {
  public:
   LateStopwatch(size_t points, LateKernel::Put put) : marked_(points, false), enqueue_(std::move(put)) {}
   void mark(size_t i) override {
+    marked_[i] = false;
     enqueue_([this, i] { marked_[i] = true; });
   }
   double seconds(size_t i) const override { return marked_[i] && marked_[i + 1] ? 1 : -1e9; }

@@ -106,7 +106,7 @@ TEST_CASE("session: a run that fails says so in its status, and throws") {
   const ScratchDirectory scratch;
   const fs::path directory = scratch / "run";
   const std::string text = error_text(ExitCode::internal, [&] {
-    run(directory, {"optimizer.lr=1e30", "lr_scheduler=constant"});
+    run(directory, {"optimizer.lr=3e38", "lr_scheduler=constant"});
   });
   CHECK_THAT(text, Contains("the loss became"));
   CHECK(status_of(directory).state == RunStatus::State::failed);
