@@ -15,7 +15,7 @@ inline void compare_with_tensorboard(const std::filesystem::path& directory) {
   INFO("TensorBoard is installed by scripts/setup.sh --tests");
   REQUIRE(std::filesystem::exists(python));
   const std::string line =
-      "'" + python + "' '" + source + "/tests/train/compare_events.py' '" + directory.string() + "'";
+      "'" + python + "' '" + source + "/tests/metrics/compare_events.py' '" + directory.string() + "'";
   CHECK(std::system(line.c_str()) == 0);
 }
 
