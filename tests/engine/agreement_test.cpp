@@ -116,6 +116,7 @@ struct Wishes {
   int64_t stop_in_round = 1000;  ///< among others, who are asked once in each round
   int64_t overdue_after = kSteps;
   int64_t failing_sample = -1;
+  int64_t workers = 1;
   int64_t validation_interval = 0;
 };
 
@@ -142,10 +143,10 @@ Outcome train(Backend& backend, Communicator& ranks, const Wishes& wishes,
   Diagnostics diagnostics;
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
-  const Loading loading{
-      .workers = 1, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
-        return backend.allocate_batch(bytes);
-      }};
+  const Loading loading{.workers = wishes.workers,
+                        .prefetch = 2,
+                        .kept = InputFeed::kept(backend),
+                        .allocate = [&](int64_t bytes) { return backend.allocate_batch(bytes); }};
   const TrainingOrder order(kSamples, kRows, true);
   DataPipeline data(
       BatchMaker(samples, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
@@ -335,7 +336,8 @@ TEST_CASE("two ranks: both save by the clock of one") {
 TEST_CASE("two ranks: data that one cannot read ends both, after the same rounds") {
   for (const size_t longest : kLongest) {
     Table table(2);
-    const auto outcomes = train_two({}, {.failing_sample = 17}, longest, table);
+    const auto outcomes =
+        train_two({}, {.failing_sample = 17, .workers = longest % 2 == 0 ? 0 : 1}, longest, table);
     INFO(longest);
     CHECK(outcomes[0].error == "another rank has failed; its own message says why");
     CHECK(outcomes[0].error_code == 76);
@@ -353,6 +355,7 @@ TEST_CASE("one rank: data that cannot be read ends the run in the place of its b
   CHECK(outcome.error == "the sample is lost");
   CHECK(outcome.error_code == 65);
   CHECK(outcome.state.step < kSamples / kRows);
+  CHECK(train_now({.failing_sample = 17, .workers = 0}).state == outcome.state);
 }
 
 }  // namespace trainer
