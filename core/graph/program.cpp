@@ -47,6 +47,25 @@ std::string_view to_string(Phase phase) {
   return "?";
 }
 
+TensorId tensor_named(std::span<const NamedTensor> tensors, std::string_view name) {
+  for (const NamedTensor& candidate : tensors) {
+    if (candidate.name == name) return candidate.tensor;
+  }
+  return kNone;
+}
+
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<const TensorId> ids) {
+  std::vector<TensorSpec> specs;
+  for (const TensorId id : ids)
+    specs.push_back(id == kNone ? TensorSpec{} : tensors[static_cast<size_t>(id)].spec);
+  return specs;
+}
+
+NodeSpecs node_specs(const Program& program, const Node& node) {
+  return {.inputs = specs_of(program.tensors, node.inputs),
+          .outputs = specs_of(program.tensors, node.outputs)};
+}
+
 Entry& Program::entry(std::string_view name) {
   for (Entry& entry : entries) {
     if (entry.name == name) return entry;

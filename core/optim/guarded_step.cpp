@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/guarded_step.h"
 
-#include <algorithm>
 #include <stdexcept>
 
+#include "core/graph/names.h"
 #include "core/optim/optimizer.h"
 
 namespace trainer {
@@ -11,9 +11,8 @@ namespace {
 
 /// The entry's own output, or what its micro-batches have summed up.
 TensorId loss_of(const Program& program, const Entry& entry) {
-  const auto own = std::find_if(entry.outputs.begin(), entry.outputs.end(),
-                                [](const NamedTensor& output) { return output.name == "loss"; });
-  const TensorId loss = own == entry.outputs.end() ? program.find(kStepLoss) : own->tensor;
+  const TensorId own = entry.output(output_name::kLoss);
+  const TensorId loss = own == kNone ? program.find(state_name::kGuardLoss) : own;
   if (loss == kNone) throw std::logic_error("a step without a loss cannot be guarded");
   return loss;
 }
@@ -43,9 +42,9 @@ GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched
     const TensorId state = in[StepGuard::kWindow + s];
     if (state != kNone) build.assign(state, out[StepGuard::kFirstState + s]);
   }
-  entry.outputs.push_back({"guard_reason", out[StepGuard::kReason]});
-  entry.outputs.push_back({"guard_skipped", out[StepGuard::kFirstState + 2]});
-  entry.outputs.push_back({"guard_in_a_row", out[StepGuard::kFirstState + 3]});
+  entry.outputs.push_back({output_name::kGuardReason, out[StepGuard::kReason]});
+  entry.outputs.push_back({output_name::kGuardSkipped, out[StepGuard::kFirstState + 2]});
+  entry.outputs.push_back({output_name::kGuardInARow, out[StepGuard::kFirstState + 3]});
   return {.skip = out[StepGuard::kSkip], .held = out[StepGuard::kHeld]};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/graph/names.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/unary.h"
@@ -17,14 +18,12 @@ TensorId counter(Program& program, const std::string& name) {
 }
 
 bool scales_loss(const Program& program) {
-  return program.find("loss_scale") != kNone;
+  return program.find(state_name::kLossScale) != kNone;
 }
 
 /// What gradients are to be divided by; 1 is what autodiff begins with.
 TensorId scale_of_loss(Program& program) {
-  if (scales_loss(program)) return loss_scale(program);
-  return program.persistent("one", {{1}, DType::f32}, Role::constant,
-                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+  return scales_loss(program) ? loss_scale(program) : constant_one(program);
 }
 
 /// `held` (1) where the scale may have to stay as it is, or kNone.
@@ -37,17 +36,17 @@ void append_scale_update(Builder& build, TensorId found, TensorId held) {
   if (held != kNone) read.push_back(held);
   const auto next = build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
   for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
-  build.entry().outputs.push_back({"loss_scale", next[0]});
-  build.entry().outputs.push_back({"skipped", next[2]});
+  build.entry().outputs.push_back({output_name::kLossScale, next[0]});
+  build.entry().outputs.push_back({output_name::kOverflows, next[2]});
 }
 
 }  // namespace
 
 TensorId step_counter(Program& program) {
-  return counter(program, "counter.step");
+  return counter(program, state_name::kStep);
 }
 TensorId update_counter(Program& program) {
-  return counter(program, "counter.updates");
+  return counter(program, state_name::kUpdates);
 }
 
 std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters) {
@@ -83,11 +82,11 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   build.set_phase(Phase::update);
   build.set_origin(origin);
   const TensorId table =
-      program.persistent("lr_table", {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
-                         {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
+      program.persistent(state_name::kLearningRates, {{static_cast<int64_t>(lr_table.size())}, DType::f32},
+                         Role::constant, {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
-  entry.outputs.push_back({"lr", inputs.lr});
+  entry.outputs.push_back({output_name::kLearningRate, inputs.lr});
   if (scales_loss(program) || guards.counts) {
     append_watch(build, inputs, guards);
   } else {
@@ -114,7 +113,7 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
   const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
   if (watches_norm && !limit) limit = std::numeric_limits<double>::infinity();
   const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
-  if (limit) entry.outputs.push_back({"grad_norm", found[2]});
+  if (limit) entry.outputs.push_back({output_name::kGradientNorm, found[2]});
   const bool guarded = guards.counts || guards.loss;
   const Watched watched{.found = found[1], .norm = limit ? found[2] : kNone};
   const GuardedStep step =
@@ -144,9 +143,8 @@ void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
     for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
     const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
     inputs.scale = clipped[0];
-    const bool is_known = std::ranges::any_of(
-        entry.outputs, [](const NamedTensor& output) { return output.name == "grad_norm"; });
-    if (!is_known) entry.outputs.push_back({"grad_norm", clipped[1]});
+    const bool is_known = entry.output(output_name::kGradientNorm) != kNone;
+    if (!is_known) entry.outputs.push_back({output_name::kGradientNorm, clipped[1]});
   }
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/base/version.h"
-#include "core/graph/ops/step_guard.h"
+#include "core/graph/names.h"
 #include "core/run/weights.h"
 #include "core/storage/safetensors.h"
 
@@ -53,9 +53,9 @@ std::vector<Contents> contents_of(const Plan& plan) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
     if (!changes(tensor.role) || plan.placements[i].region != Region::persistent) continue;
-    if (tensor.name.ends_with(kAverageSuffix)) {
+    if (tensor.name.ends_with(state_suffix::kAverage)) {
       averages.add(id, tensor,
-                   tensor.name.substr(0, tensor.name.size() - std::string(kAverageSuffix).size()));
+                   tensor.name.substr(0, tensor.name.size() - std::string(state_suffix::kAverage).size()));
     } else if (is_weight(tensor)) {
       model.add(id, tensor, tensor.name);
     } else {
@@ -71,7 +71,8 @@ bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
 
-constexpr auto kOfGuards = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted, kGuardSkipSteps};
+constexpr auto kOfGuards = {state_name::kGuardSkipped, state_name::kGuardInARow, state_name::kGuardWindow,
+                            state_name::kGuardAccepted, state_name::kGuardSkipSteps};
 
 /// Whether a tensor of this name need not fit, since it is of guards that are others now.
 bool may_differ(const std::string& name, const char* file, Guards guards) {
@@ -131,7 +132,7 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
     for (size_t i = 0; i < wanted.ids.size(); ++i) {
       const std::string& name = wanted.stored[i].name;
       const StoredTensor* stored = file.find(name);
-      const bool is_anew = may_differ(name, wanted.file, guards) && name != kGuardSkipped;
+      const bool is_anew = may_differ(name, wanted.file, guards) && name != state_name::kGuardSkipped;
       if (stored == nullptr || is_anew) continue;
       std::vector<std::byte> bytes(static_cast<size_t>(stored->end - stored->begin));
       file.read_bytes(*stored, bytes);

@@ -48,12 +48,12 @@ Program program_of(int64_t micro_batches, Content content) {
   Program program = forward_program(small_network(), kRows);
   std::vector<Pass> passes = {fuse_relu()};
   if (content != Content::numbers)
-    passes.push_back(read_pixels({{"train_step", kScales}, {"evaluate", kScales}}));
+    passes.push_back(read_pixels({{entry_name::kTrainStep, kScales}, {entry_name::kEvaluate, kScales}}));
   if (content == Content::samples) {
     const SampleSet training{
         .name = "train", .size = kSamples, .shape = kSample, .steps = device_augmentation()},
         held_out{.name = "val", .size = kValidation, .shape = kSample, .steps = {}};
-    passes.push_back(read_samples({{"train_step", training}, {"evaluate", held_out}}));
+    passes.push_back(read_samples({{entry_name::kTrainStep, training}, {entry_name::kEvaluate, held_out}}));
   }
   for (const Pass& pass : {autodiff(), accumulate(micro_batches)}) passes.push_back(pass);
   run_passes(program, passes);
@@ -103,8 +103,8 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
     REQUIRE(result.phases.has_value() == (result.step % 3 == 0));
     if (result.phases) CHECK((*result.phases)[Phase::backward] > 0);
     run.losses.push_back(result.loss);
-    run.rates.push_back(runner.value("lr"));
-    run.norms.push_back(runner.value("grad_norm"));
+    run.rates.push_back(runner.value(output_name::kLearningRate));
+    run.norms.push_back(runner.value(output_name::kGradientNorm));
   };
   for (int64_t step = 1; step <= 10; ++step) {
     runner.enqueue(step, step % 3 == 0);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/names.h"
+
 namespace trainer {
 namespace {
 
@@ -12,17 +14,23 @@ TensorId counter(Program& program, const char* name) {
   return program.persistent(name, kCounter, Role::optimizer, {});
 }
 
+Initial filled(double value) {
+  return {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}};
+}
+
 }  // namespace
 
 TensorId loss_scale(Program& program, const LossScaling& scaling) {
-  return program.persistent("loss_scale", kScalar, Role::optimizer,
-                            {.kind = Initial::Kind::fill, .a = scaling.initial, .b = 0, .table = {}});
+  return program.persistent(state_name::kLossScale, kScalar, Role::optimizer, filled(scaling.initial));
 }
 TensorId good_step_counter(Program& program) {
-  return counter(program, "loss_scale.good_steps");
+  return counter(program, state_name::kGoodSteps);
 }
 TensorId skipped_step_counter(Program& program) {
-  return counter(program, "loss_scale.skipped");
+  return counter(program, state_name::kOverflows);
+}
+TensorId constant_one(Program& program) {
+  return program.persistent(state_name::kOne, kScalar, Role::constant, filled(1));
 }
 
 std::string Unscale::attributes() const {

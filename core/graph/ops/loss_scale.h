@@ -20,6 +20,8 @@ struct LossScaling {
 TensorId loss_scale(Program& program, const LossScaling& scaling = {});
 TensorId good_step_counter(Program& program);
 TensorId skipped_step_counter(Program& program);
+/// The constant 1, f32 (1): what a loss is multiplied with that is not scaled.
+TensorId constant_one(Program& program);
 
 /// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
 /// `max_norm` their joint 2-norm without the scale (1). found is 1 where any gradient is not finite, else 0.

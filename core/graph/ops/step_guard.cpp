@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/names.h"
+
 namespace trainer {
 namespace {
 
@@ -15,20 +17,20 @@ bool absent_or(const TensorSpec& spec, const TensorSpec& expected) {
 }  // namespace
 
 TensorId guard_skipped(Program& program) {
-  return program.persistent(kGuardSkipped, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardSkipped, kCounter, Role::optimizer, {});
 }
 TensorId guard_in_a_row(Program& program) {
-  return program.persistent(kGuardInARow, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardInARow, kCounter, Role::optimizer, {});
 }
 TensorId guard_window(Program& program, const SpikeLimit& limit) {
-  return program.persistent(kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
+  return program.persistent(state_name::kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
 }
 TensorId guard_accepted(Program& program) {
-  return program.persistent(kGuardAccepted, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardAccepted, kCounter, Role::optimizer, {});
 }
 TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
-  return program.persistent(kGuardSkipSteps, {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32},
-                            Role::optimizer,
+  return program.persistent(state_name::kGuardSkipSteps,
+                            {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32}, Role::optimizer,
                             {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = guards.skip_steps});
 }
 

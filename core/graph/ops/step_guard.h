@@ -56,14 +56,6 @@ TensorId guard_in_a_row(Program& program);
 TensorId guard_window(Program& program, const SpikeLimit& limit);
 TensorId guard_accepted(Program& program);
 TensorId guard_skip_steps(Program& program, const StepGuards& guards);
-constexpr const char* kGuardSkipped = "guard.skipped";
-constexpr const char* kGuardInARow = "guard.in_a_row";
-constexpr const char* kGuardWindow = "guard.window";
-constexpr const char* kGuardAccepted = "guard.accepted";
-constexpr const char* kGuardSkipSteps = "guard.skip_steps";
-
-/// The loss of a step of micro-batches, f32 (1), summed over its runs.
-constexpr const char* kStepLoss = "guard.loss";
 
 /// Decides whether a step changes anything. Inputs: loss (1), found (1) (not 0: a gradient is not finite),
 /// norm of the gradients (1), steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses
