@@ -149,7 +149,8 @@ class LayoutChooser {
   TensorId add_copy(TensorId id, const Layout& wanted) {
     const Tensor& from = plan_.tensors[static_cast<size_t>(id)];
     const Role role = from.role == Role::gradient ? Role::gradient : Role::activation;
-    plan_.tensors.push_back({.name = "", .spec = from.spec, .role = role, .initial = {}});
+    plan_.tensors.push_back(
+        {.name = "", .spec = from.spec, .role = role, .initial = {}, .quantization = from.quantization});
     plan_.placements.push_back({.layout = wanted});
     open_.push_back(false);
     return static_cast<TensorId>(plan_.tensors.size() - 1);

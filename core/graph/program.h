@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,12 +62,20 @@ struct Initial {
   std::vector<float> table;
 };
 
+/// What the integers of a tensor stand for: scale * (integer - zero_point).
+struct Quantization {
+  double scale = 1;
+  int64_t zero_point = 0;
+  bool operator==(const Quantization&) const = default;
+};
+
 struct Tensor {
   std::string name;  ///< persistent tensors and inputs: unique; others: empty
   TensorSpec spec;
   Role role = Role::activation;
   Initial initial;
   bool frozen = false;  ///< parameters: training leaves it as it is
+  std::optional<Quantization> quantization = {};
 };
 
 /// The part of a step that a node belongs to, for timing.

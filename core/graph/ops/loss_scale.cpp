@@ -33,8 +33,8 @@ TensorId constant_one(Program& program) {
   return program.persistent(state_name::kOne, kScalar, Role::constant, filled(1));
 }
 
-std::string Unscale::attributes() const {
-  return max_norm ? fmt::format("max_norm={}", *max_norm) : "";
+void Unscale::describe(AttributeVisitor& visit) const {
+  if (max_norm) visit("max_norm", *max_norm);
 }
 
 std::vector<TensorSpec> Unscale::infer(std::span<const TensorSpec> inputs) const {
@@ -53,9 +53,12 @@ std::vector<TensorSpec> MultiplyBy::infer(std::span<const TensorSpec> inputs) co
   return {inputs[0]};
 }
 
-std::string UpdateLossScale::attributes() const {
-  return fmt::format("growth={} backoff={} interval={} smallest={}", scaling.growth, scaling.backoff,
-                     scaling.interval, scaling.smallest);
+void UpdateLossScale::describe(AttributeVisitor& visit) const {
+  visit("initial", scaling.initial, {.hidden = true});
+  visit("growth", scaling.growth);
+  visit("backoff", scaling.backoff);
+  visit("interval", scaling.interval);
+  visit("smallest", scaling.smallest);
 }
 
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {

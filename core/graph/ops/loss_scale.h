@@ -30,7 +30,7 @@ class Unscale final : public Operation {
  public:
   explicit Unscale(std::optional<double> limit) : max_norm(limit) {}
   std::string_view name() const override { return "unscale"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -52,7 +52,7 @@ class UpdateLossScale final : public Operation {
  public:
   explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}
   std::string_view name() const override { return "update_loss_scale"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == output; }
 

@@ -83,7 +83,7 @@ class StepGuard final : public Operation {
   StepGuard(double of_loss, double of_norm, bool scales_loss)
       : loss_sigmas(of_loss), norm_sigmas(of_norm), scaled(scales_loss) {}
   std::string_view name() const override { return "step_guard"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override {
     return input >= kWindow && input - kWindow + kFirstState == output;
