@@ -47,7 +47,7 @@ class AlgorithmChoice {
   template <class Primitive, class Make>
   std::string fastest(const OpContext& c, const std::string& usual, const Make& make) const {
     std::string key =
-        fmt::format("{} {}, {} threads:", c.op.name(), c.op.attributes(), omp_get_max_threads());
+        fmt::format("{} {}, {} threads:", c.op.name(), attributes_text(c.op), omp_get_max_threads());
     for (const TensorSpec& spec : c.inputs)
       key += fmt::format(" {}{}", to_string(spec.dtype), to_string(spec.shape));
     const auto [known, added] = tuning_->fastest.try_emplace(key, usual);

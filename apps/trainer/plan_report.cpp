@@ -10,9 +10,7 @@ namespace trainer {
 namespace {
 
 double node_flops(const Program& program, const Node& node) {
-  std::vector<TensorSpec> inputs, outputs;
-  for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
-  for (TensorId id : node.outputs) outputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
+  const auto [inputs, outputs] = node_specs(program, node);
   return node.op->flops(inputs, outputs);
 }
 
@@ -91,7 +89,7 @@ std::string memory_text(const Recipe& recipe, const Backend& backend, const Job&
 
 std::vector<LayerRow> layer_rows(const Recipe& recipe) {
   Program program;
-  Entry entry{.name = entry_name::kTrainStep};
+  Entry entry(entry_name::kTrainStep);
   Builder build(program, entry);
   const int64_t micro = recipe.training.micro_batch();
   Shape images{micro};

@@ -60,14 +60,17 @@ Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t works
 }
 
 std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t workspace_slot) const {
-  OpContext context{.op = *planned.node.op, .inputs = {}, .outputs = {}, .label = label_of(planned.node)};
-  Slots slots;
-  auto describe = [&](TensorId id, std::vector<TensorSpec>& specs, std::vector<void* const*>& addresses) {
-    specs.push_back(id == kNone ? TensorSpec{} : plan_.tensors[static_cast<size_t>(id)].spec);
-    addresses.push_back(id == kNone ? nullptr : &slots_[static_cast<size_t>(id)]);
+  const Node& node = planned.node;
+  const OpContext context{.op = *node.op,
+                          .inputs = specs_of(plan_.tensors, node.inputs),
+                          .outputs = specs_of(plan_.tensors, node.outputs),
+                          .label = label_of(node)};
+  auto address = [&](TensorId id) -> void* const* {
+    return id == kNone ? nullptr : &slots_[static_cast<size_t>(id)];
   };
-  for (TensorId id : planned.node.inputs) describe(id, context.inputs, slots.inputs);
-  for (TensorId id : planned.node.outputs) describe(id, context.outputs, slots.outputs);
+  Slots slots;
+  for (TensorId id : node.inputs) slots.inputs.push_back(address(id));
+  for (TensorId id : node.outputs) slots.outputs.push_back(address(id));
   slots.workspace = &slots_[workspace_slot];
   return backend_.compile(context, planned.choice, slots);
 }

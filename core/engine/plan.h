@@ -35,6 +35,9 @@ struct PlannedEntry {
   int64_t scratch_bytes = 0;                    ///< what the entry's offsets need
   int64_t live_bytes = 0;                       ///< largest sum of live tensors: no arrangement needs less
   std::map<std::string, int64_t> peak_by_kind;  ///< that sum by kind: activations, gradients, workspace
+
+  /// The output of that name, or kNone.
+  TensorId output(std::string_view wanted) const { return tensor_named(outputs, wanted); }
 };
 
 /// What a person who watches a run sees of a node: "conv2d model.layers[4].conv2d".

@@ -102,13 +102,9 @@ class LayoutChooser {
   }
 
   OpContext context_of(const Node& node) const {
-    OpContext context{.op = *node.op, .inputs = {}, .outputs = {}};
-    auto spec = [&](TensorId id) {
-      return id == kNone ? TensorSpec{} : plan_.tensors[static_cast<size_t>(id)].spec;
-    };
-    for (TensorId id : node.inputs) context.inputs.push_back(spec(id));
-    for (TensorId id : node.outputs) context.outputs.push_back(spec(id));
-    return context;
+    return {.op = *node.op,
+            .inputs = specs_of(plan_.tensors, node.inputs),
+            .outputs = specs_of(plan_.tensors, node.outputs)};
   }
 
   /// The tensor itself where it has the layout (or is open and now gets it), else its reordered copy.
@@ -153,7 +149,8 @@ class LayoutChooser {
   TensorId add_copy(TensorId id, const Layout& wanted) {
     const Tensor& from = plan_.tensors[static_cast<size_t>(id)];
     const Role role = from.role == Role::gradient ? Role::gradient : Role::activation;
-    plan_.tensors.push_back({.name = "", .spec = from.spec, .role = role, .initial = {}});
+    plan_.tensors.push_back(
+        {.name = "", .spec = from.spec, .role = role, .initial = {}, .quantization = from.quantization});
     plan_.placements.push_back({.layout = wanted});
     open_.push_back(false);
     return static_cast<TensorId>(plan_.tensors.size() - 1);

@@ -9,11 +9,9 @@
 namespace trainer {
 
 std::vector<TensorId> Builder::emit_all(std::shared_ptr<const Operation> op, std::vector<TensorId> inputs) {
-  std::vector<TensorSpec> specs;
-  for (TensorId id : inputs) specs.push_back(id == kNone ? TensorSpec{} : program_.spec(id));
   std::vector<TensorId> outputs;
   try {
-    for (TensorSpec& spec : op->infer(specs)) {
+    for (TensorSpec& spec : op->infer(specs_of(program_.tensors, inputs))) {
       numel(spec.shape);  // refuses what cannot be addressed
       outputs.push_back(program_.add({.name = "", .spec = std::move(spec), .role = role_, .initial = {}}));
     }

@@ -45,12 +45,29 @@ constexpr const char* kGuardSkipped = "guard_skipped";  ///< steps so far
 constexpr const char* kGuardInARow = "guard_in_a_row";
 }  // namespace output_name
 
-/// Persistent tensors.
+/// Persistent tensors. Checkpoints hold these names.
 namespace state_name {
-constexpr const char* kStep = "counter.step";        ///< i32 (1), batches consumed
-constexpr const char* kUpdates = "counter.updates";  ///< i32 (1), updates applied
-constexpr const char* kLossScale = "loss_scale";     ///< f32 (1)
-constexpr const char* kOne = "one";                  ///< f32 (1), a constant
+constexpr const char* kStep = "counter.step";                ///< i32 (1), batches consumed
+constexpr const char* kUpdates = "counter.updates";          ///< i32 (1), updates applied
+constexpr const char* kLearningRates = "lr_table";           ///< f32 (updates), a constant
+constexpr const char* kOne = "one";                          ///< f32 (1), a constant
+constexpr const char* kLossScale = "loss_scale";             ///< f32 (1)
+constexpr const char* kGoodSteps = "loss_scale.good_steps";  ///< i32 (1), in a row
+constexpr const char* kOverflows = "loss_scale.skipped";     ///< i32 (1)
+constexpr const char* kGuardLoss = "guard.loss";             ///< f32 (1), summed over the runs of a step
+constexpr const char* kGuardSkipped = "guard.skipped";       ///< i32 (1)
+constexpr const char* kGuardInARow = "guard.in_a_row";       ///< i32 (1), of skipped steps those not told
+constexpr const char* kGuardWindow = "guard.window";         ///< f32 (2, window), last losses and norms
+constexpr const char* kGuardAccepted = "guard.accepted";     ///< i32 (1), losses and norms so far
+constexpr const char* kGuardSkipSteps = "guard.skip_steps";  ///< i32 (2n), pairs (first, last)
 }  // namespace state_name
+
+/// Ends the name of a persistent tensor that belongs to another one of the same shape.
+namespace state_suffix {
+constexpr const char* kAverage = ".ema";           ///< the average over the updates
+constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches of a step
+constexpr const char* kLowCopy = ".low";           ///< in the low type of mixed precision
+constexpr const char* kBefore = ".before";         ///< the value before the step
+}  // namespace state_suffix
 
 }  // namespace trainer

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/graph/attribute.h"
 #include "core/graph/builder.h"
 #include "core/graph/program.h"
 
@@ -38,8 +39,8 @@ class Operation {
   virtual ~Operation() = default;
 
   virtual std::string_view name() const = 0;
-  /// "stride=2x2 padding=1x1"; empty where there is nothing to say.
-  virtual std::string attributes() const { return ""; }
+  /// Reports what the operation was made with, each attribute once; not what its name tells.
+  virtual void describe(AttributeVisitor& /*visit*/) const {}
   /// An absent optional input has an empty shape.
   virtual std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const = 0;
   /// Asked for floating point inputs only.

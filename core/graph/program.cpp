@@ -47,6 +47,25 @@ std::string_view to_string(Phase phase) {
   return "?";
 }
 
+TensorId tensor_named(std::span<const NamedTensor> tensors, std::string_view name) {
+  for (const NamedTensor& candidate : tensors) {
+    if (candidate.name == name) return candidate.tensor;
+  }
+  return kNone;
+}
+
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<const TensorId> ids) {
+  std::vector<TensorSpec> specs;
+  for (const TensorId id : ids)
+    specs.push_back(id == kNone ? TensorSpec{} : tensors[static_cast<size_t>(id)].spec);
+  return specs;
+}
+
+NodeSpecs node_specs(const Program& program, const Node& node) {
+  return {.inputs = specs_of(program.tensors, node.inputs),
+          .outputs = specs_of(program.tensors, node.outputs)};
+}
+
 Entry& Program::entry(std::string_view name) {
   for (Entry& entry : entries) {
     if (entry.name == name) return entry;
@@ -88,8 +107,12 @@ TensorId Program::input(const std::string& name, const TensorSpec& spec) {
 
 namespace {
 
-std::string type_text(const TensorSpec& spec) {
-  return fmt::format("{}[{}]", to_string(spec.dtype), fmt::join(spec.shape, ","));
+std::string type_text(const Tensor& tensor) {
+  const std::string text =
+      fmt::format("{}[{}]", to_string(tensor.spec.dtype), fmt::join(tensor.spec.shape, ","));
+  if (!tensor.quantization) return text;
+  return fmt::format("{} scale={} zero_point={}", text, tensor.quantization->scale,
+                     tensor.quantization->zero_point);
 }
 
 std::string reference(const Program& program, TensorId id) {
@@ -102,13 +125,13 @@ std::string node_text(const Program& program, const Node& node) {
   std::vector<std::string> outputs, inputs;
   for (TensorId id : node.outputs) {
     outputs.push_back(
-        id == kNone ? "-" : fmt::format("{}: {}", reference(program, id), type_text(program.spec(id))));
+        id == kNone ? "-" : fmt::format("{}: {}", reference(program, id), type_text(program.tensor(id))));
   }
   for (TensorId id : node.inputs) inputs.push_back(reference(program, id));
   std::string text = "  ";
   if (!outputs.empty()) text += fmt::format("{} = ", fmt::join(outputs, ", "));
   text += fmt::format("{}({})", node.op->name(), fmt::join(inputs, ", "));
-  if (const std::string attributes = node.op->attributes(); !attributes.empty())
+  if (const std::string attributes = attributes_text(*node.op); !attributes.empty())
     text += " {" + attributes + "}";
   if (!node.origin.path.empty()) text += "  # " + node.origin.path;
   return text + "\n";
@@ -120,7 +143,7 @@ std::string to_text(const Program& program) {
   std::string text;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.name.empty()) continue;
-    text += fmt::format("{} @{}: {}\n", to_string(tensor.role), tensor.name, type_text(tensor.spec));
+    text += fmt::format("{} @{}: {}\n", to_string(tensor.role), tensor.name, type_text(tensor));
   }
   for (const Entry& entry : program.entries) {
     text += fmt::format("\nentry {}\n", entry.name);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -59,16 +62,21 @@ struct Initial {
   std::vector<float> table;
 };
 
+/// What the integers of a tensor stand for: scale * (integer - zero_point).
+struct Quantization {
+  double scale = 1;
+  int64_t zero_point = 0;
+  bool operator==(const Quantization&) const = default;
+};
+
 struct Tensor {
   std::string name;  ///< persistent tensors and inputs: unique; others: empty
   TensorSpec spec;
   Role role = Role::activation;
   Initial initial;
   bool frozen = false;  ///< parameters: training leaves it as it is
+  std::optional<Quantization> quantization = {};
 };
-
-/// Ends the name of a state that averages another persistent tensor over the updates.
-constexpr const char* kAverageSuffix = ".ema";
 
 /// The part of a step that a node belongs to, for timing.
 enum class Phase { forward, backward, update };
@@ -88,6 +96,8 @@ struct NamedTensor {
   std::string name;
   TensorId tensor = kNone;
 };
+/// The tensor of that name, or kNone.
+TensorId tensor_named(std::span<const NamedTensor> tensors, std::string_view name);
 
 struct ParameterGradient {
   TensorId parameter = kNone;
@@ -96,6 +106,10 @@ struct ParameterGradient {
 
 /// A list of nodes in the order in which they run; single assignment, except that `assign` changes a state.
 struct Entry {
+  explicit Entry(std::string called) : name(std::move(called)) {}
+  /// The output of that name, or kNone.
+  TensorId output(std::string_view wanted) const { return tensor_named(outputs, wanted); }
+
   std::string name;
   std::vector<Node> nodes;
   std::vector<NamedTensor> outputs;          ///< what a caller may read after a run
@@ -119,6 +133,14 @@ struct Program {
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
   TensorId input(const std::string& name, const TensorSpec& spec);
 };
+
+/// What the tensors hold; an absent one has an empty shape.
+std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<const TensorId> ids);
+
+struct NodeSpecs {
+  std::vector<TensorSpec> inputs, outputs;
+};
+NodeSpecs node_specs(const Program& program, const Node& node);
 
 /// Stable text: one line per tensor that has a name, then one line per node. Tests compare it.
 std::string to_text(const Program& program);

@@ -35,14 +35,12 @@ class EntryCheck {
   void check(const Node& node) {
     const std::string what = fmt::format("{} ({})", node.op->name(), node.origin.path);
     const bool assigns = dynamic_cast<const Assign*>(node.op.get()) != nullptr;
-    std::vector<TensorSpec> inputs;
     for (const TensorId id : node.inputs) {
-      inputs.push_back(id == kNone ? TensorSpec{} : program_.spec(id));
       if (id == kNone) continue;
       require_defined(id, what);
       if (assigned_[static_cast<size_t>(viewed(id))]) fail(what + " uses a state after it was assigned");
     }
-    const std::vector<TensorSpec> outputs = node.op->infer(inputs);
+    const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program_.tensors, node.inputs));
     if (outputs.size() != node.outputs.size()) fail(what + " has the wrong number of outputs");
     for (size_t i = 0; i < outputs.size(); ++i) define(node.outputs[i], outputs[i], what);
     if (node.op->is_view()) viewed_[static_cast<size_t>(node.outputs[0])] = viewed(node.inputs[0]);

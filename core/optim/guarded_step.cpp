@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/guarded_step.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "core/graph/names.h"
@@ -13,9 +12,8 @@ namespace {
 
 /// The entry's own output, or what its micro-batches have summed up.
 TensorId loss_of(const Program& program, const Entry& entry) {
-  const auto own = std::find_if(entry.outputs.begin(), entry.outputs.end(),
-                                [](const NamedTensor& output) { return output.name == output_name::kLoss; });
-  const TensorId loss = own == entry.outputs.end() ? program.find(kStepLoss) : own->tensor;
+  const TensorId own = entry.output(output_name::kLoss);
+  const TensorId loss = own == kNone ? program.find(state_name::kGuardLoss) : own;
   if (loss == kNone) throw std::logic_error("a step without a loss cannot be guarded");
   return loss;
 }
@@ -25,20 +23,20 @@ const TensorSpec kCounter{{1}, DType::i32};
 }  // namespace
 
 TensorId guard_skipped(Program& program) {
-  return program.persistent(kGuardSkipped, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardSkipped, kCounter, Role::optimizer, {});
 }
 TensorId guard_in_a_row(Program& program) {
-  return program.persistent(kGuardInARow, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardInARow, kCounter, Role::optimizer, {});
 }
 TensorId guard_window(Program& program, const SpikeLimit& limit) {
-  return program.persistent(kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
+  return program.persistent(state_name::kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
 }
 TensorId guard_accepted(Program& program) {
-  return program.persistent(kGuardAccepted, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardAccepted, kCounter, Role::optimizer, {});
 }
 TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
-  return program.persistent(kGuardSkipSteps, {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32},
-                            Role::optimizer,
+  return program.persistent(state_name::kGuardSkipSteps,
+                            {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32}, Role::optimizer,
                             {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = guards.skip_steps});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/graph/builder.h"
+#include "core/graph/names.h"
 #include "core/graph/ops/step_guard.h"
 
 namespace trainer {
@@ -28,14 +29,10 @@ TensorId guard_window(Program& program, const SpikeLimit& limit);
 TensorId guard_accepted(Program& program);
 TensorId guard_skip_steps(Program& program, const StepGuards& guards);
 
-constexpr const char* kGuardSkipped = "guard.skipped";
-constexpr const char* kGuardInARow = "guard.in_a_row";
-constexpr const char* kGuardWindow = "guard.window";
-constexpr const char* kGuardAccepted = "guard.accepted";
-constexpr const char* kGuardSkipSteps = "guard.skip_steps";
-/// All of them.
-inline constexpr std::array kGuardStates = {kGuardSkipped, kGuardInARow, kGuardWindow, kGuardAccepted,
-                                            kGuardSkipSteps};
+/// Their names.
+inline constexpr std::array kGuardStates = {state_name::kGuardSkipped, state_name::kGuardInARow,
+                                            state_name::kGuardWindow, state_name::kGuardAccepted,
+                                            state_name::kGuardSkipSteps};
 
 /// What a guard says of a step, each (1): whether it changes nothing, and whether that has no cure in a
 /// smaller scale of the loss (kNone where guards do not count).

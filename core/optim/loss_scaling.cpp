@@ -12,9 +12,7 @@ bool scales_loss(const Program& program) {
 }
 
 TensorId scale_of_loss(Program& program) {
-  if (scales_loss(program)) return loss_scale(program);
-  return program.persistent(state_name::kOne, {{1}, DType::f32}, Role::constant,
-                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+  return scales_loss(program) ? loss_scale(program) : constant_one(program);
 }
 
 void append_scale_update(Builder& build, TensorId found, TensorId held) {

@@ -60,8 +60,8 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   build.set_phase(Phase::update);
   build.set_origin(origin);
   const TensorId table =
-      program.persistent("lr_table", {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
-                         {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
+      program.persistent(state_name::kLearningRates, {{static_cast<int64_t>(lr_table.size())}, DType::f32},
+                         Role::constant, {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   put_out(build, &StepReport::lr, inputs.lr);

@@ -10,7 +10,8 @@ namespace {
 /// The sum of a parameter's gradients so far. It persists between the runs of one step.
 TensorId sum_of(Program& program, const ParameterGradient& pair) {
   const Tensor& parameter = program.tensor(pair.parameter);
-  return program.persistent(parameter.name + ".gradient", parameter.spec, Role::gradient_sum, {});
+  return program.persistent(parameter.name + state_suffix::kGradientSum, parameter.spec, Role::gradient_sum,
+                            {});
 }
 
 /// sum := gradient on the first run, sum := sum + gradient on the others.
@@ -27,7 +28,7 @@ void append_sums(Program& program, Entry& entry, bool first) {
 
 void split(Program& program) {
   Entry next = copy_entry(program, program.entry(entry_name::kTrainStep), entry_name::kAccumulateNext);
-  Entry update{.name = entry_name::kUpdate, .nodes = {}, .outputs = {}, .gradients = {}};
+  Entry update(entry_name::kUpdate);
   for (const ParameterGradient& pair : next.gradients) {
     update.gradients.push_back({pair.parameter, sum_of(program, pair)});
   }

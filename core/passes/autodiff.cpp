@@ -68,23 +68,15 @@ class ReverseWalk {
   std::vector<TensorId> gradient_;  ///< by forward tensor
 };
 
-TensorId output_named(const Entry& entry, const std::string& name) {
-  for (const NamedTensor& output : entry.outputs) {
-    if (output.name == name) return output.tensor;
-  }
-  throw std::logic_error("entry " + entry.name + " has no output " + name);
-}
-
 }  // namespace
 
 Pass autodiff(bool scales_loss) {
   auto run = [scales_loss](Program& program) {
-    const TensorId seed =
-        scales_loss ? loss_scale(program)
-                    : program.persistent("one", {{1}, DType::f32}, Role::constant,
-                                         {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+    const TensorId seed = scales_loss ? loss_scale(program) : constant_one(program);
     Entry& entry = program.entry(entry_name::kTrainStep);
-    ReverseWalk(program, entry).run(output_named(entry, "loss"), seed);
+    const TensorId loss = entry.output(output_name::kLoss);
+    if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
+    ReverseWalk(program, entry).run(loss, seed);
   };
   return {.name = "autodiff", .help = "append the gradient of the loss", .optional = false, .run = run};
 }

@@ -25,7 +25,7 @@ std::map<TensorId, TensorId> assigned_values(const Entry& entry) {
 }
 
 TensorId add_average(Program& program, TensorId state) {
-  const std::string name = program.tensor(state).name + kAverageSuffix;
+  const std::string name = program.tensor(state).name + state_suffix::kAverage;
   return program.persistent(name, TensorSpec(program.spec(state)), Role::state, {});
 }
 

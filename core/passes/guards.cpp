@@ -18,11 +18,9 @@ namespace {
 
 /// guard.loss := loss on the first run, guard.loss + loss on the others.
 void sum_loss(Program& program, Entry& entry, bool first) {
-  const TensorId sum = program.persistent(kStepLoss, {{1}, DType::f32}, Role::gradient_sum, {});
-  const auto loss = std::find_if(entry.outputs.begin(), entry.outputs.end(),
-                                 [](const NamedTensor& output) { return output.name == "loss"; });
-  if (loss == entry.outputs.end()) throw std::logic_error("entry " + entry.name + " has no loss");
-  const TensorId value = loss->tensor;
+  const TensorId sum = program.persistent(state_name::kGuardLoss, {{1}, DType::f32}, Role::gradient_sum, {});
+  const TensorId value = entry.output(output_name::kLoss);
+  if (value == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
   Builder build(program, entry);
   build.set_phase(Phase::backward);
   build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
@@ -76,13 +74,13 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
 /// With micro-batches each moves the statistics that the one before has left. What they were before the step
 /// is kept, and comes back where the step is skipped.
 void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
-  Entry copies{.name = "", .nodes = {}, .outputs = {}, .gradients = {}};
+  Entry copies("");
   Builder keep(program, copies), build(program, update);
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics_of(program, first)) {
     const Tensor statistic = program.tensor(each.state);
     const TensorId before =
-        program.persistent(statistic.name + ".before", statistic.spec, Role::gradient_sum, {});
+        program.persistent(statistic.name + state_suffix::kBefore, statistic.spec, Role::gradient_sum, {});
     keep.set_origin(each.blend.origin);
     keep.assign(before, each.state);
     build.set_origin(each.blend.origin);

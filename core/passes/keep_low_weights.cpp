@@ -46,8 +46,9 @@ void keep(Program& program) {
   std::map<TensorId, TensorId> kept;
   Builder build(program, first);
   for (const auto& [parameter, value] : values) {
-    const Tensor copy{
-        .name = program.tensor(parameter).name + ".low", .spec = program.spec(value), .role = Role::low_copy};
+    const Tensor copy{.name = program.tensor(parameter).name + state_suffix::kLowCopy,
+                      .spec = program.spec(value),
+                      .role = Role::low_copy};
     kept[parameter] = program.persistent(copy.name, copy.spec, copy.role, {});
     build.set_origin({{}, copy.name});
     build.assign(kept[parameter], value);

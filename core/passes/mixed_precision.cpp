@@ -59,9 +59,7 @@ class Rewriter {
   }
 
   void infer_outputs(const Node& node) {
-    std::vector<TensorSpec> inputs;
-    for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program_.spec(id));
-    const std::vector<TensorSpec> outputs = node.op->infer(inputs);
+    const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program_.tensors, node.inputs));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (node.outputs[i] != kNone) program_.tensors[static_cast<size_t>(node.outputs[i])].spec = outputs[i];
     }

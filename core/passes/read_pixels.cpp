@@ -44,7 +44,7 @@ void read_pixels_of(Program& program, Entry& entry, TensorId images, const Pixel
 
 Pass read_pixels(std::map<std::string, PixelScales> scales) {
   auto run = [scales = std::move(scales)](Program& program) {
-    const TensorId images = program.find("images");
+    const TensorId images = program.find(input_name::kImages);
     if (images == kNone) throw std::logic_error("the program has no pictures");
     program.tensors[static_cast<size_t>(images)].spec.dtype = DType::u8;
     for (Entry& entry : program.entries) {

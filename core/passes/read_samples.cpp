@@ -13,11 +13,12 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
   const int64_t rows = program.spec(labels).shape[0];
   Shape all = set.shape;
   all.insert(all.begin(), set.size);
-  const TensorId samples = program.persistent("samples." + set.name, {all, DType::u8}, Role::samples, {});
+  const TensorId samples =
+      program.persistent(samples_name::kSamples + set.name, {all, DType::u8}, Role::samples, {});
   const TensorId answers =
-      program.persistent("sample_labels." + set.name, {{set.size}, DType::i32}, Role::samples, {});
-  const TensorId numbers = program.input("sample_numbers", {{rows}, DType::i32});
-  const TensorId epochs = program.input("sample_epochs", {{rows}, DType::i32});
+      program.persistent(samples_name::kSampleLabels + set.name, {{set.size}, DType::i32}, Role::samples, {});
+  const TensorId numbers = program.input(input_name::kSampleNumbers, {{rows}, DType::i32});
+  const TensorId epochs = program.input(input_name::kSampleEpochs, {{rows}, DType::i32});
   std::vector<Node> nodes;
   nodes.swap(entry.nodes);
   Builder build(program, entry);
@@ -39,7 +40,7 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
 
 Pass read_samples(std::map<std::string, SampleSet> sets) {
   auto run = [sets = std::move(sets)](Program& program) {
-    const TensorId images = program.find("images"), labels = program.find("labels");
+    const TensorId images = program.find(input_name::kImages), labels = program.find(input_name::kLabels);
     for (Entry& entry : program.entries) {
       read_samples_of(program, entry, images, labels, sets.at(entry.name));
     }

@@ -74,6 +74,10 @@ struct Candidate {
   bool cheap = false;
 };
 
+double bytes_of(const TensorSpec& spec) {
+  return static_cast<double>(numel(spec.shape)) * bytes_per_element(spec.dtype);
+}
+
 /// First outputs of forward nodes that the backward part reads, cheapest bytes first.
 std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   std::set<TensorId> read;
@@ -83,14 +87,10 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   std::vector<Candidate> found;
   for (const Node& node : entry.nodes) {
     if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
-    std::vector<TensorSpec> inputs, outputs;
+    const auto [inputs, outputs] = node_specs(program, node);
     double traffic = 0;
-    for (TensorId id : node.inputs) {
-      inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
-      traffic += static_cast<double>(numel(inputs.back().shape)) * bytes_per_element(inputs.back().dtype);
-    }
-    for (TensorId id : node.outputs) outputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
-    const double bytes = static_cast<double>(numel(outputs[0].shape)) * bytes_per_element(outputs[0].dtype);
+    for (const TensorSpec& input : inputs) traffic += bytes_of(input);
+    const double bytes = bytes_of(outputs[0]);
     const double flops = node.op->flops(inputs, outputs);
     found.push_back({.tensor = node.outputs[0],
                      .cost_per_byte = (flops + kOperationsPerByte * (traffic + bytes)) / bytes,

@@ -68,7 +68,7 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
 
 Entry forward_entry(Program& program, const Recipe& recipe, std::string_view name) {
   const bool training = name == entry_name::kTrainStep;
-  Entry entry{.name = std::string(name), .nodes = {}, .outputs = {}, .gradients = {}};
+  Entry entry{std::string(name)};
   Builder build(program, entry);
   const TensorId images = program.find(input_name::kImages);
   const LayerContext context{.build = build,
@@ -155,9 +155,8 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
 
 const Shape& logits_shape(const Program& program) {
   for (const Entry& entry : program.entries) {
-    for (const NamedTensor& output : entry.outputs) {
-      if (output.name == output_name::kLogits) return program.spec(output.tensor).shape;
-    }
+    if (const TensorId logits = entry.output(output_name::kLogits); logits != kNone)
+      return program.spec(logits).shape;
   }
   throw std::logic_error("the program has no logits");
 }

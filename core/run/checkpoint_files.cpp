@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/version.h"
+#include "core/graph/names.h"
 #include "core/optim/guarded_step.h"
 #include "core/run/weights.h"
 #include "core/storage/safetensors.h"
@@ -53,9 +54,9 @@ std::vector<Contents> contents_of(const Plan& plan) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
     if (!changes(tensor.role) || plan.placements[i].region != Region::persistent) continue;
-    if (tensor.name.ends_with(kAverageSuffix)) {
+    if (tensor.name.ends_with(state_suffix::kAverage)) {
       averages.add(id, tensor,
-                   tensor.name.substr(0, tensor.name.size() - std::string(kAverageSuffix).size()));
+                   tensor.name.substr(0, tensor.name.size() - std::string(state_suffix::kAverage).size()));
     } else if (is_weight(tensor)) {
       model.add(id, tensor, tensor.name);
     } else {
@@ -129,7 +130,7 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
     for (size_t i = 0; i < wanted.ids.size(); ++i) {
       const std::string& name = wanted.stored[i].name;
       const StoredTensor* stored = file.find(name);
-      const bool is_anew = may_differ(name, wanted.file, guards) && name != kGuardSkipped;
+      const bool is_anew = may_differ(name, wanted.file, guards) && name != state_name::kGuardSkipped;
       if (stored == nullptr || is_anew) continue;
       std::vector<std::byte> bytes(static_cast<size_t>(stored->end - stored->begin));
       file.read_bytes(*stored, bytes);

@@ -8,6 +8,7 @@
 #include "core/base/version.h"
 #include "core/config/fields.h"
 #include "core/config/patterns.h"
+#include "core/graph/names.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
@@ -79,7 +80,7 @@ void save(const Executable& executable, const std::filesystem::path& path, bool 
   }
   write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}},
                     [&](size_t i, const ByteSink& sink) {
-                      const TensorId average = executable.tensor(stored[i].name + kAverageSuffix);
+                      const TensorId average = executable.tensor(stored[i].name + state_suffix::kAverage);
                       const bool averaged = averages && average != kNone;
                       const std::vector<float> values = executable.read(averaged ? average : ids[i]);
                       sink(std::as_bytes(std::span(values)));
@@ -91,7 +92,7 @@ void load(Executable& executable, const std::filesystem::path& path, const Repla
           const std::string& suffix) {
   const SafetensorsFile file(path);
   check_replaced(executable, file, replaced);
-  const bool may_lack = suffix == kAverageSuffix;
+  const bool may_lack = suffix == state_suffix::kAverage;
   const std::vector<std::string> wrong = problems(executable, file, replaced.patterns, may_lack);
   if (!wrong.empty()) {
     const bool can_replace = !replaced.origin.path.empty();
@@ -114,7 +115,7 @@ void load(Executable& executable, const std::filesystem::path& path, const Repla
 bool is_weight(const Tensor& tensor) {
   if (tensor.role == Role::parameter) return true;
   return tensor.role == Role::state && tensor.spec.dtype == DType::f32 &&
-         !tensor.name.ends_with(kAverageSuffix);
+         !tensor.name.ends_with(state_suffix::kAverage);
 }
 
 void save_weights(const Executable& executable, const std::filesystem::path& path) {
@@ -127,7 +128,7 @@ void save_averages(const Executable& executable, const std::filesystem::path& pa
 
 void start_averages(Executable& executable) {
   for (TensorId id : weights(executable)) {
-    const TensorId average = executable.tensor(tensor(executable, id).name + kAverageSuffix);
+    const TensorId average = executable.tensor(tensor(executable, id).name + state_suffix::kAverage);
     if (average != kNone) executable.write(average, executable.read(id));
   }
 }
@@ -138,7 +139,7 @@ void load_weights(Executable& executable, const std::filesystem::path& path, con
 
 void load_averages(Executable& executable, const std::filesystem::path& path) {
   start_averages(executable);
-  load(executable, path, {}, kAverageSuffix);
+  load(executable, path, {}, state_suffix::kAverage);
 }
 
 }  // namespace trainer

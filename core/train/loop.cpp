@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/optim/guarded_step.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 /// Adds a range to the table of a program whose guards count. Between steps only.
 void skip_steps(Executable& executable, StepRange range) {
-  const TensorId id = executable.tensor(kGuardSkipSteps);
+  const TensorId id = executable.tensor(state_name::kGuardSkipSteps);
   if (id == kNone) throw std::logic_error("the program has no table of steps to skip");
   std::vector<float> table = executable.read(id);
   add_range(table, range);

@@ -16,17 +16,30 @@ namespace trainer {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+/// What a viewer shows of an operation: how it runs, and its attributes by name.
+Json arguments_of(const std::string& implementation, const std::vector<Attribute>& attributes) {
+  Json by_name = Json::object();
+  for (const Attribute& attribute : attributes) {
+    by_name[attribute.name] = std::visit([](const auto& value) { return Json(value); }, attribute.value);
+  }
+  return {{"implementation", implementation}, {"attributes", std::move(by_name)}};
+}
+
+}  // namespace
+
 void Trace::add_step(int64_t step, double begin, double end) {
-  events_.push_back({fmt::format("step {}", step), "step", "", Row::steps, begin, end});
+  events_.push_back({fmt::format("step {}", step), "step", Row::steps, begin, end});
 }
 
 void Trace::add_data_wait(double begin, double end) {
-  events_.push_back({"wait for data", "data", "", Row::data, begin, end});
+  events_.push_back({"wait for data", "data", Row::data, begin, end});
 }
 
 void Trace::add_node(const PlannedNode& planned, double begin, double end) {
-  events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)),
-                     planned.choice.implementation, Row::operations, begin, end});
+  events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)), Row::operations,
+                     begin, end, planned.choice.implementation, attributes_of(*planned.node.op)});
 }
 
 void Trace::write() const {
@@ -50,7 +63,7 @@ void Trace::write() const {
                   {"dur", (event.end - event.begin) * kMicroseconds},
                   {"pid", 1},
                   {"tid", static_cast<int>(event.row)}};
-    if (!event.detail.empty()) entry["args"] = {{"implementation", event.detail}};
+    if (event.row == Row::operations) entry["args"] = arguments_of(event.implementation, event.attributes);
     list.push_back(std::move(entry));
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(list)}};

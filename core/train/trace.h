@@ -29,9 +29,11 @@ class Trace {
  private:
   enum class Row { steps, data, operations };
   struct Event {
-    std::string name, category, detail;
+    std::string name, category;
     Row row;
     double begin, end;
+    std::string implementation = {};
+    std::vector<Attribute> attributes = {};
   };
 
   static constexpr int64_t kFirstStep = 3;

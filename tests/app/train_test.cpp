@@ -68,6 +68,11 @@ TEST_CASE("a profile times every operation of the steps asked for, and changes n
     ++found[event["name"]];
     CHECK(event["ts"].get<double>() >= 0);
     (event["cat"] == "step" ? steps : operations) += event["dur"].get<double>();
+    if (event["name"] == "sgd optimizer") {
+      CHECK(event["args"]["implementation"].is_string());
+      CHECK(event["args"]["attributes"]["momentum"].is_number());
+      CHECK(event["args"]["attributes"]["nesterov"].is_boolean());
+    }
   }
   CHECK(found["step 3"] == 1);
   CHECK(found["step 4"] == 1);

@@ -150,7 +150,7 @@ TEST_CASE("convolutions and both their gradients agree with the CPU's at odd siz
   const auto gpu = cuda_or_skip();
   if (gpu == nullptr) return;
   for (const ConvolutionCase& one : convolution_cases()) {
-    CAPTURE(to_string(one.x), to_string(one.w), one.geometry.text());
+    CAPTURE(to_string(one.x), to_string(one.w), attributes_text(Conv2d(one.geometry)));
     compare(*gpu, forward(one, false, false), 1, kMatrix);
     compare(*gpu, forward(one, true, true), 1, kMatrix);
     compare(*gpu, backward_data(one), 1, kMatrix);

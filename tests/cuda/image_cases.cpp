@@ -25,9 +25,11 @@ const std::vector<Conv2dGeometry> kWindows = {
 
 template <class Pool>
 KernelCase pool(const char* name, const Shape& shape, const Conv2dGeometry& window) {
-  return differentiable(fmt::format("{} {} {}", name, to_string(shape), window.text()), [=](Sketch& sketch) {
-    return sketch.build().emit<Pool>({sketch.parameter("x", shape, Values::distinct)}, window);
-  });
+  return differentiable(fmt::format("{} {} {}", name, to_string(shape), attributes_text(AvgPool2d(window))),
+                        [=](Sketch& sketch) {
+                          return sketch.build().emit<Pool>({sketch.parameter("x", shape, Values::distinct)},
+                                                           window);
+                        });
 }
 
 void add_pools(std::vector<KernelCase>& cases) {
@@ -71,7 +73,8 @@ void add_resampling(std::vector<KernelCase>& cases) {
     for (const Sizes& s : {Sizes{{2, 3, 5, 7}, {10, 21}}, Sizes{{1, 17, 7, 9}, {3, 4}},
                            Sizes{{2, 8, 1, 6}, {3, 12}}, Sizes{{1, 16, 6, 6}, {6, 6}}}) {
       cases.push_back(differentiable(
-          fmt::format("{} {} to {}x{}", to_string(rule), to_string(s.x), s.output[0], s.output[1]),
+          fmt::format("{} {} to {}x{}", attributes_text(Resample2d(rule, s.output)), to_string(s.x),
+                      s.output[0], s.output[1]),
           [=](Sketch& sketch) {
             return sketch.build().emit<Resample2d>({sketch.parameter("x", s.x)}, rule, s.output);
           }));

@@ -13,7 +13,7 @@ namespace trainer {
 
 std::vector<float> run_on(Backend& backend, const OneOperation& operation, uint64_t seed, float scale) {
   Program program;
-  program.entries.push_back({.name = "run", .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back("run");
   Builder build(program, program.entries[0]);
   std::vector<TensorId> inputs;
   for (const Shape& shape : operation.inputs) {

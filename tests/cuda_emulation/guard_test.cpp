@@ -20,7 +20,7 @@ constexpr const char* kStep = entry_name::kTrainStep;
 /// A guard whose states are changed where they lie, and a tensor that stays where a step is skipped.
 Program guard_program(const SpikeLimit& limit) {
   Program program;
-  program.entries.push_back({.name = kStep, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(kStep);
   Builder build(program, program.entries[0]);
   const StepGuards guards{.loss = true, .counts = true, .spike = limit, .skip_steps = {3, 4}};
   const TensorSpec scalar{{1}, DType::f32}, values{{33}, DType::f32};

@@ -64,7 +64,7 @@ TEST_CASE("a small set of samples lies on the device, and batches are numbers of
   CHECK(bytes_of(job.memory.host, "batches") < 2 * 8 * 6 * 128 * 4);
   std::string reading;
   for (const PlannedNode& planned : job.plan.entries[0].nodes) {
-    if (planned.node.op->name() == "read_samples") reading = planned.node.op->attributes();
+    if (planned.node.op->name() == "read_samples") reading = attributes_text(*planned.node.op);
   }
   CHECK(reading == "window=32x32 padding=4 mirror=0.5");
 }

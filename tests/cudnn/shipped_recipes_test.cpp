@@ -45,7 +45,7 @@ int plan_convolutions(const Program& program, const Backend& gpu, DType dtype) {
     for (const Node& node : entry.nodes) {
       if (!is_convolution(*node.op)) continue;
       const OpContext context = context_of(program, node, dtype);
-      INFO(node.op->name() << " " << node.op->attributes() << " of " << node.origin.path << " in "
+      INFO(node.op->name() << " " << attributes_text(*node.op) << " of " << node.origin.path << " in "
                            << to_string(dtype));
       const auto refusal = gpu.why_not(context);
       CAPTURE(refusal.value_or(""));

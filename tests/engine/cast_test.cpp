@@ -68,7 +68,7 @@ TEST_CASE("what is cast from a state before it changes is the old value, whoever
     INFO(backend->name());
     if (backend->set_precision(Precision::amp_bf16)) continue;
     Program program;
-    program.entries.push_back({.name = "run", .nodes = {}, .outputs = {}, .gradients = {}});
+    program.entries.emplace_back("run");
     Builder build(program, program.entries[0]);
     const TensorSpec spec{{3}, DType::f32};
     const TensorId state = program.persistent("state", spec, Role::state,
@@ -92,7 +92,7 @@ TEST_CASE("a cast changes layout and type in one walk, whatever the layouts") {
   for (const int64_t groups : {1, 2, 34}) {
     INFO(groups << " groups");
     Program program;
-    program.entries.push_back({.name = "run", .nodes = {}, .outputs = {}, .gradients = {}});
+    program.entries.emplace_back("run");
     Builder build(program, program.entries[0]);
     const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}, .groups = groups};
     const TensorId x = program.input("x", {{2, 34, 5, 6}, DType::f32});

@@ -28,10 +28,10 @@ void set_batch(Session& session, uint32_t step) {
   for (float& value : images) value = random.next_uniform();
   for (float& value : labels) value = static_cast<float>(random.next_below(10));
   for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<float>(i);
-  session.set({{"images", images},
-               {"labels", labels},
-               {"sample_index", index},
-               {"weights", std::vector<float>(kBatch, 1.0f / kBatch)}});
+  session.set({{input_name::kImages, images},
+               {input_name::kLabels, labels},
+               {input_name::kSampleIndex, index},
+               {input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch)}});
 }
 
 /// Every persistent tensor and the last loss after three steps.
@@ -39,9 +39,9 @@ std::vector<std::vector<double>> trained(const Program& program, Backend& backen
   Session session(program, backend);
   for (uint32_t step = 0; step < 3; ++step) {
     set_batch(session, step);
-    session.run("train_step");
+    session.run(entry_name::kTrainStep);
   }
-  std::vector<std::vector<double>> all{session.output("train_step", "loss")};
+  std::vector<std::vector<double>> all{session.output(entry_name::kTrainStep, output_name::kLoss)};
   for (const Tensor& tensor : program.tensors) {
     if (is_persistent(tensor.role)) all.push_back(session.persistent(tensor.name));
   }
@@ -75,7 +75,7 @@ TEST_CASE("a step allocates nothing") {
     Session session(shipped(model), *cpu);
     set_batch(session, 0);
     Executable& executable = session.executable();
-    for (const char* name : {"train_step", "evaluate"}) {
+    for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
       const size_t entry = executable.entry(name);
       Outputs outputs(executable, entry, 1);
       executable.run(entry);
@@ -98,7 +98,8 @@ TEST_CASE("a step's time is divided among its phases") {
   Session session(shipped("mlp"), *cpu);
   set_batch(session, 0);
   Executable& executable = session.executable();
-  const size_t train_step = executable.entry("train_step"), evaluate = executable.entry("evaluate");
+  const size_t train_step = executable.entry(entry_name::kTrainStep),
+               evaluate = executable.entry(entry_name::kEvaluate);
   executable.run(train_step, true);
   const PhaseSeconds train = executable.phases(train_step);
   for (const Phase phase : {Phase::forward, Phase::backward, Phase::update}) CHECK(train[phase] > 0);
@@ -113,7 +114,7 @@ TEST_CASE("evaluation changes nothing that persists") {
   const Program program = shipped("lenet");
   Session session(program, *cpu);
   set_batch(session, 0);
-  session.run("evaluate");
+  session.run(entry_name::kEvaluate);
   Session fresh(program, *cpu);
   for (const Tensor& tensor : program.tensors) {
     if (is_persistent(tensor.role)) CHECK(session.persistent(tensor.name) == fresh.persistent(tensor.name));

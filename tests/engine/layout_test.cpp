@@ -22,7 +22,7 @@ struct Weights {
 Program program_with(const Weights& shapes) {
   Program program;
   for (const char* name : {"use", "put"}) {
-    program.entries.push_back({.name = name, .nodes = {}, .outputs = {}, .gradients = {}});
+    program.entries.emplace_back(name);
   }
   Builder use(program, program.entries[0]), put(program, program.entries[1]);
   const int64_t side = 6;

@@ -46,9 +46,11 @@ using Values = std::map<std::string, std::vector<float>>;
 
 Values batch(uint64_t number) {
   RandomStream random(random_key(number, "batch"));
-  Values values{{"sample_index", {0, 1, 2, 3}}, {"weights", std::vector<float>(kRows, 0.25f)}};
-  for (int64_t i = 0; i < kRows * 36; ++i) values["images"].push_back(random.next_uniform());
-  for (int64_t i = 0; i < kRows; ++i) values["labels"].push_back(static_cast<float>(random.next_below(3)));
+  Values values{{input_name::kSampleIndex, {0, 1, 2, 3}},
+                {input_name::kWeights, std::vector<float>(kRows, 0.25f)}};
+  for (int64_t i = 0; i < kRows * 36; ++i) values[input_name::kImages].push_back(random.next_uniform());
+  for (int64_t i = 0; i < kRows; ++i)
+    values[input_name::kLabels].push_back(static_cast<float>(random.next_below(3)));
   return values;
 }
 
@@ -94,7 +96,7 @@ TEST_CASE("the first value that is not finite is named: an input and its row") {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
       Values planted = batch(1);
-      planted["images"][2 * 36 + 7] = bad;
+      planted[input_name::kImages][2 * 36 + 7] = bad;
       CHECK(search(backend, {planted}) == "the input images, in row 3 of the batch");
       CHECK(search(backend, {batch(2), planted, batch(3)}) ==
             "the input images, in row 3 of the batch, micro-batch 2 of 3");
@@ -122,7 +124,7 @@ TEST_CASE("the first value that is not finite is named: a gradient") {
     if (backend.name() == "reference") return;  // its numbers reach further
     // All classes are equally likely; the loss is finite, its gradient times the weights is not.
     Values heavy = batch(1);
-    heavy["weights"] = {1e37f, 0, 0, 0};
+    heavy[input_name::kWeights] = {1e37f, 0, 0, 0};
     CHECK(search(backend, {heavy}, {{"fc2.weight", std::vector<float>(3 * 7, 1e4f)}}) ==
           "the gradient of layers[6].linear (test.yaml:9:5), in linear_backward_data");
   });

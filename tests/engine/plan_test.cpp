@@ -33,7 +33,7 @@ class Mystery final : public Operation {
 template <class Op, class... Arguments>
 Program one_operation(DType dtype, Arguments... arguments) {
   Program program;
-  program.entries.push_back({.name = "run", .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back("run");
   Builder build(program, program.entries[0]);
   build.set_origin({.where = {.file = "resnet.yaml", .line = 41, .column = 9}, .path = "model.layers[7]"});
   build.emit<Op>({program.input("x", {{2, 3}, dtype})}, arguments...);

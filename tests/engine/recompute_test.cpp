@@ -38,7 +38,8 @@ Program program_with(const Recompute& setting) {
   const Network network = network_from(kNetwork);
   Program program = forward_program(network, kBatch);
   run_passes(program, {fuse_residual(), fuse_relu(), autodiff(), fuse_gradient_sum(), recompute(setting)});
-  optimizer_from("{name: sgd, momentum: 0.9}")->append_update(program, program.entry("train_step"), {0.05f});
+  optimizer_from("{name: sgd, momentum: 0.9}")
+      ->append_update(program, program.entry(entry_name::kTrainStep), {0.05f});
   run_passes(program, {dead_code()});
   return program;
 }
@@ -53,17 +54,17 @@ std::vector<std::vector<double>> trained(const Program& program, int64_t& scratc
     for (float& value : images) value = random.next_uniform();
     for (float& value : labels) value = static_cast<float>(random.next_below(7));
     for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<float>(i);
-    session.set({{"images", images},
-                 {"labels", labels},
-                 {"sample_index", index},
-                 {"weights", std::vector<float>(kBatch, 1.0f / kBatch)}});
-    session.run("train_step");
+    session.set({{input_name::kImages, images},
+                 {input_name::kLabels, labels},
+                 {input_name::kSampleIndex, index},
+                 {input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch)}});
+    session.run(entry_name::kTrainStep);
   }
   std::vector<std::vector<double>> all;
   for (const Tensor& tensor : program.tensors) {
     if (is_persistent(tensor.role)) all.push_back(session.persistent(tensor.name));
   }
-  scratch_bytes = session.executable().plan().entry("train_step").scratch_bytes;
+  scratch_bytes = session.executable().plan().entry(entry_name::kTrainStep).scratch_bytes;
   return all;
 }
 

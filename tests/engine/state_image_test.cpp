@@ -30,7 +30,8 @@ Program program() {
 struct Training {
   explicit Training(Backend& device) : backend(device), executable(make_plan(program(), device), device) {
     initialize(executable, 3);
-    for (const char* name : {"images", "labels", "weights", "sample_index"}) {
+    for (const char* name :
+         {input_name::kImages, input_name::kLabels, input_name::kWeights, input_name::kSampleIndex}) {
       const TensorId id = executable.tensor(name);
       const TensorSpec& spec = executable.plan().tensors[static_cast<size_t>(id)].spec;
       inputs.push_back({id, spec, backend.allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype))});
@@ -50,7 +51,7 @@ struct Training {
         }
       }
     }
-    executable.run(executable.entry("train_step"));
+    executable.run(executable.entry(entry_name::kTrainStep));
     backend.synchronize(backend.record_event());
   }
 

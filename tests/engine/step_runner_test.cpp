@@ -48,12 +48,12 @@ Program program_of(int64_t micro_batches, Content content) {
   Program program = forward_program(small_network(), kRows);
   std::vector<Pass> passes = {fuse_relu()};
   if (content != Content::numbers)
-    passes.push_back(read_pixels({{"train_step", kScales}, {"evaluate", kScales}}));
+    passes.push_back(read_pixels({{entry_name::kTrainStep, kScales}, {entry_name::kEvaluate, kScales}}));
   if (content == Content::samples) {
     const SampleSet training{
         .name = "train", .size = kSamples, .shape = kSample, .steps = device_augmentation()},
         held_out{.name = "val", .size = kValidation, .shape = kSample, .steps = {}};
-    passes.push_back(read_samples({{"train_step", training}, {"evaluate", held_out}}));
+    passes.push_back(read_samples({{entry_name::kTrainStep, training}, {entry_name::kEvaluate, held_out}}));
   }
   for (const Pass& pass : {autodiff(), accumulate(micro_batches)}) passes.push_back(pass);
   run_passes(program, passes);

@@ -20,8 +20,7 @@ using Values = std::vector<double>;
 
 /// An entry "run" on two states, s = (1, 2, 3) and t = (10, 20, 30), and an input x = (5, 6, 7).
 struct Bench {
-  Program program{.tensors = {},
-                  .entries = {Entry{.name = "run", .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry("run")}};
   Builder build{program, program.entries[0]};
   TensorId s = program.persistent("s", kThree, Role::state, table({1, 2, 3}));
   TensorId t = program.persistent("t", kThree, Role::state, table({10, 20, 30}));

@@ -31,10 +31,10 @@ void set_batch(Session& session, int64_t samples, uint64_t number) {
   std::vector<float> images(static_cast<size_t>(samples * 2 * 5 * 5)), labels;
   for (float& value : images) value = 2 * random.next_uniform() - 1;
   for (int64_t n = 0; n < samples; ++n) labels.push_back(static_cast<float>(random.next_below(3)));
-  session.set({{"images", images},
-               {"labels", labels},
-               {"sample_index", std::vector<float>(static_cast<size_t>(samples), 0)},
-               {"weights", std::vector<float>(static_cast<size_t>(samples), 0.25f)}});
+  session.set({{input_name::kImages, images},
+               {input_name::kLabels, labels},
+               {input_name::kSampleIndex, std::vector<float>(static_cast<size_t>(samples), 0)},
+               {input_name::kWeights, std::vector<float>(static_cast<size_t>(samples), 0.25f)}});
 }
 
 using Values = std::map<std::string, std::vector<double>>;
@@ -86,19 +86,19 @@ TEST_CASE("averages follow parameters and running statistics, and are evaluated 
     Values expected = values_of(session, "");
     for (uint64_t step = 0; step < 4; ++step) {
       set_batch(session, kBatch, step);
-      session.run("train_step");
+      session.run(entry_name::kTrainStep);
       follow(expected, values_of(session, ""));
     }
     check_close(values_of(session, ".ema"), expected, 1e-6);
     CHECK(relative_error(session.persistent("fc.weight.ema"), session.persistent("fc.weight")) > 1e-3);
 
-    session.run("evaluate_averages");
-    const double averaged = session.output("evaluate_averages", "loss")[0];
-    session.run("evaluate");
-    CHECK(session.output("evaluate", "loss")[0] != Approx(averaged).epsilon(1e-4));
+    session.run(entry_name::kEvaluateAverages);
+    const double averaged = session.output(entry_name::kEvaluateAverages, output_name::kLoss)[0];
+    session.run(entry_name::kEvaluate);
+    CHECK(session.output(entry_name::kEvaluate, output_name::kLoss)[0] != Approx(averaged).epsilon(1e-4));
     for (const auto& [name, values] : expected) session.set(name, {values.begin(), values.end()});
-    session.run("evaluate");
-    CHECK(session.output("evaluate", "loss")[0] == Approx(averaged).epsilon(1e-5));
+    session.run(entry_name::kEvaluate);
+    CHECK(session.output(entry_name::kEvaluate, output_name::kLoss)[0] == Approx(averaged).epsilon(1e-5));
   }
 }
 

@@ -32,10 +32,10 @@ void set_batch(Session& session, uint64_t number) {
   std::vector<float> images(static_cast<size_t>(kBatch * 2 * 7 * 7)), labels;
   for (float& value : images) value = 2 * random.next_uniform() - 1;
   for (int64_t n = 0; n < kBatch; ++n) labels.push_back(static_cast<float>(random.next_below(3)));
-  session.set({{"images", images},
-               {"labels", labels},
-               {"sample_index", std::vector<float>(static_cast<size_t>(kBatch), 0)},
-               {"weights", std::vector<float>(static_cast<size_t>(kBatch), 0.2f)}});
+  session.set({{input_name::kImages, images},
+               {input_name::kLabels, labels},
+               {input_name::kSampleIndex, std::vector<float>(static_cast<size_t>(kBatch), 0)},
+               {input_name::kWeights, std::vector<float>(static_cast<size_t>(kBatch), 0.2f)}});
 }
 
 Program program_with(const std::string& freeze, const std::vector<Pass>& passes = {fuse_relu()},
@@ -51,7 +51,7 @@ Values trained(const Program& program, Backend& backend, uint64_t steps) {
   Session session(program, backend);
   for (uint64_t step = 0; step < steps; ++step) {
     set_batch(session, step);
-    session.run("train_step");
+    session.run(entry_name::kTrainStep);
   }
   Values values;
   for (const Tensor& tensor : program.tensors) {
@@ -67,7 +67,7 @@ bool has_tensor(const Program& program, const std::string& name) {
 }
 
 int64_t count(const Program& program, std::string_view operation) {
-  const std::vector<Node>& nodes = program.find_entry("train_step")->nodes;
+  const std::vector<Node>& nodes = program.find_entry(entry_name::kTrainStep)->nodes;
   return std::count_if(nodes.begin(), nodes.end(),
                        [&](const Node& node) { return node.op->name() == operation; });
 }
@@ -138,10 +138,10 @@ TEST_CASE("frozen statistics stay and normalise in training too, folded where no
   // With all statistics given, training sees the function that evaluation sees.
   Session session(statistics, *cpu);
   set_batch(session, 1);
-  session.run("evaluate");
-  const double evaluated = session.output("evaluate", "loss")[0];
-  session.run("train_step");
-  CHECK(session.output("train_step", "loss")[0] == Approx(evaluated).epsilon(1e-6));
+  session.run(entry_name::kEvaluate);
+  const double evaluated = session.output(entry_name::kEvaluate, output_name::kLoss)[0];
+  session.run(entry_name::kTrainStep);
+  CHECK(session.output(entry_name::kTrainStep, output_name::kLoss)[0] == Approx(evaluated).epsilon(1e-6));
 }
 
 TEST_CASE("half of a layer's statistics cannot be frozen") {

@@ -43,7 +43,7 @@ const std::vector<Case> kCases = {
 };
 
 std::string text(const Case& c) {
-  return fmt::format("{} -> {} {}", to_string(c.x), c.out_channels, c.geometry.text());
+  return fmt::format("{} -> {} {}", to_string(c.x), c.out_channels, attributes_text(Conv2d(c.geometry)));
 }
 
 /// x as a parameter, so that its gradient is asked for too.
@@ -138,7 +138,8 @@ TEST_CASE("3x3 depthwise convolutions have kernels of their own in all direction
       int found = 0;
       for (const PlannedNode& planned : plan.entries[0].nodes) {
         if (!planned.node.op->name().starts_with("conv2d")) continue;
-        INFO(planned.node.op->name() << " " << geometry.text() << ": " << planned.choice.implementation);
+        INFO(planned.node.op->name() << " " << attributes_text(*planned.node.op) << ": "
+                                     << planned.choice.implementation);
         CHECK(planned.choice.implementation.find("dw") != std::string::npos);
         ++found;
       }
@@ -164,15 +165,16 @@ TEST_CASE("transposed convolutions have the right values and gradients") {
       {{2, 16, 3, 3}, 16, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 16}, {6, 5}},
   };
   for (const Transposed& c : cases) {
-    check_program(fmt::format("{} {}", to_string(c.x), c.geometry.text()), [&](Sketch& sketch) {
-      const TensorId x = sketch.parameter("x", c.x);
-      const TensorId w = sketch.parameter(
-          "w", {c.x[1], c.out_channels / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]});
-      const Shape out{c.x[0], c.out_channels, c.output[0], c.output[1]};
-      const TensorId y = sketch.build().emit<Conv2dBackwardData>({x, w}, c.geometry, out);
-      sketch.output("y", y);
-      sketch.loss(y);
-    });
+    check_program(
+        fmt::format("{} {}", to_string(c.x), attributes_text(Conv2d(c.geometry))), [&](Sketch& sketch) {
+          const TensorId x = sketch.parameter("x", c.x);
+          const TensorId w = sketch.parameter(
+              "w", {c.x[1], c.out_channels / c.geometry.groups, c.geometry.kernel[0], c.geometry.kernel[1]});
+          const Shape out{c.x[0], c.out_channels, c.output[0], c.output[1]};
+          const TensorId y = sketch.build().emit<Conv2dBackwardData>({x, w}, c.geometry, out);
+          sketch.output("y", y);
+          sketch.loss(y);
+        });
   }
 }
 

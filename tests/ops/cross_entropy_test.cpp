@@ -28,7 +28,7 @@ std::vector<std::unique_ptr<Backend>> both() {
 /// Loss and accuracies of logits that a test fills in.
 Program evaluation(int64_t samples, int64_t classes) {
   Program program;
-  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(kEntry);
   Builder build(program, program.entries[0]);
   const TensorId logits = program.input("logits", {{samples, classes}, DType::f32});
   const TensorId labels = program.input("labels", {{samples}, DType::i32});
@@ -92,7 +92,7 @@ TEST_CASE("cross entropy per pixel has the right values and gradient, the metric
 TEST_CASE("per pixel: the mean over pixels, NaN reaches the loss, a sample of weight 0 counts for nothing") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Program program;
-  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(kEntry);
   Builder build(program, program.entries[0]);
   const TensorId logits = program.input("logits", {{2, 2, 1, 2}, DType::f32});
   const TensorId labels = program.input("labels", {{2, 1, 2}, DType::i32});
@@ -118,7 +118,7 @@ TEST_CASE("per pixel: the mean over pixels, NaN reaches the loss, a sample of we
 
 TEST_CASE("a single class has no loss and no gradient") {
   Program program;
-  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(kEntry);
   Builder build(program, program.entries[0]);
   const TensorId one = program.input("one", {{1}, DType::f32}),
                  logits = program.input("logits", {{3, 1}, DType::f32});

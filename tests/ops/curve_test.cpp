@@ -29,9 +29,9 @@ struct Training {
 /// Batches are drawn as parameters are, from their names, by the same rule as in scripts/make_fixtures.py.
 void add_batches(Program& program) {
   const double root3 = std::sqrt(3.0);
-  const Shape images = program.spec(program.find("images")).shape,
-              labels = program.spec(program.find("labels")).shape;
-  const TensorId logits = program.entry("evaluate").outputs.back().tensor;
+  const Shape images = program.spec(program.find(input_name::kImages)).shape,
+              labels = program.spec(program.find(input_name::kLabels)).shape;
+  const TensorId logits = program.entry(entry_name::kEvaluate).outputs.back().tensor;
   const auto classes = static_cast<double>(program.spec(logits).shape[1]);
   for (int i = 0; i < kBatches; ++i) {
     program.persistent(fmt::format("images.{}", i), {images, DType::f32}, Role::constant,
@@ -56,7 +56,7 @@ void give_batch(Session& session, size_t batch) {
   std::vector<float> images = session.executable().read(session.id(fmt::format("images.{}", batch)));
   std::vector<float> labels = session.executable().read(session.id(fmt::format("labels.{}", batch)));
   for (float& label : labels) label = std::floor(label);
-  session.set({{"images", images}, {"labels", labels}});
+  session.set({{input_name::kImages, images}, {input_name::kLabels, labels}});
 }
 
 struct Curve {
@@ -68,16 +68,16 @@ Curve train(const Training& training, size_t steps, int threads) {
   const auto backend = make_cpu_backend(threads);
   Session session(program_of(training), *backend, 1);
   const auto rows = static_cast<size_t>(training.batch);
-  session.set("weights", std::vector<float>(rows, 1.0f / static_cast<float>(rows)));
+  session.set(input_name::kWeights, std::vector<float>(rows, 1.0f / static_cast<float>(rows)));
   Curve curve;
   for (size_t step = 0; step < steps; ++step) {
     give_batch(session, step % kBatches);
-    session.run("train_step");
-    curve.losses.push_back(session.output("train_step", "loss")[0]);
+    session.run(entry_name::kTrainStep);
+    curve.losses.push_back(session.output(entry_name::kTrainStep, output_name::kLoss)[0]);
     if (step + 1 != kEvaluatedAfter) continue;
     give_batch(session, kBatches - 1);
-    session.run("evaluate");
-    curve.logits = session.output("evaluate", "logits");
+    session.run(entry_name::kEvaluate);
+    curve.logits = session.output(entry_name::kEvaluate, output_name::kLogits);
   }
   return curve;
 }

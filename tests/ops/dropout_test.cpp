@@ -28,7 +28,7 @@ struct Draw {
 /// What the elements of a tensor of ones become.
 std::vector<double> factors(Backend& backend, const Draw& draw) {
   Program program;
-  program.entries.push_back({.name = "draw", .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back("draw");
   Builder build(program, program.entries[0]);
   const TensorId x = program.input("x", {draw.shape, DType::f32});
   const TensorId sample = program.input("sample", {{draw.shape[0]}, DType::i32});
@@ -130,7 +130,7 @@ TEST_CASE("stochastic depth keeps or drops whole samples, as many as it should")
     std::vector<std::vector<double>> drawn;
     for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
       Program program;
-      program.entries.push_back({.name = "draw", .nodes = {}, .outputs = {}, .gradients = {}});
+      program.entries.emplace_back("draw");
       Builder build(program, program.entries[0]);
       const TensorId x = program.input("x", {{kSamples, kWidth}, DType::f32});
       const TensorId sample = program.input("sample", {{kSamples}, DType::i32}),

@@ -28,7 +28,7 @@ constexpr const char* kStep = entry_name::kTrainStep;
 const TensorSpec kScalar{{1}, DType::f32}, kCounter{{1}, DType::i32};
 
 Entry empty_entry() {
-  return {.name = kStep, .nodes = {}, .outputs = {}, .gradients = {}};
+  return Entry(kStep);
 }
 
 /// A guard alone, of a loss, a norm and a finding that are inputs; it counts the steps too.

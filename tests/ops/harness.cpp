@@ -53,7 +53,7 @@ double difference(Session& session, double& value) {
   auto loss_at = [&](double offset) {
     value = middle + offset;
     session.run(kEntry);
-    return session.output(kEntry, "loss")[0];
+    return session.output(kEntry, output_name::kLoss)[0];
   };
   const double near = loss_at(kStep) - loss_at(-kStep), far = loss_at(2 * kStep) - loss_at(-2 * kStep);
   value = middle;
@@ -124,9 +124,7 @@ Program stored_as(Program program, DType dtype) {
     if (given && tensor.spec.dtype == DType::f32 && tensor.spec.shape.size() > 1) tensor.spec.dtype = dtype;
   }
   for (const Node& node : program.entry(kEntry).nodes) {
-    std::vector<TensorSpec> inputs;
-    for (TensorId id : node.inputs) inputs.push_back(id == kNone ? TensorSpec{} : program.spec(id));
-    const std::vector<TensorSpec> outputs = node.op->infer(inputs);
+    const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program.tensors, node.inputs));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != kNone) program.tensors[static_cast<size_t>(node.outputs[i])].spec = outputs[i];
     }

@@ -22,7 +22,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr const char* kStep = entry_name::kTrainStep;
 
 Entry empty_entry(const char* name) {
-  return {.name = name, .nodes = {}, .outputs = {}, .gradients = {}};
+  return Entry(name);
 }
 
 /// One parameter w whose gradient is the input g times the loss's scale, and the optimiser's update.
@@ -73,10 +73,10 @@ void follow_trace(Backend& backend, const std::string& name, const std::string& 
     if (planted(step) != 0) g[step % kSize] = planted(step), ++skipped;
     session.set("g", g);
     session.run(kStep);
-    different += session.output(kStep, "loss_scale")[0] == scales[step] ? 0 : 1;
+    different += session.output(kStep, output_name::kLossScale)[0] == scales[step] ? 0 : 1;
   }
   CHECK(different == 0);
-  CHECK(session.output(kStep, "skipped")[0] == static_cast<double>(skipped));
+  CHECK(session.output(kStep, output_name::kOverflows)[0] == static_cast<double>(skipped));
   CHECK(session.persistent("counter.step")[0] == static_cast<double>(scales.size()));
   CHECK(session.persistent("counter.updates")[0] == static_cast<double>(scales.size() - skipped));
   CHECK(relative_error(session.persistent("w"), fixture.doubles(name + "/w")) < 2e-5);
@@ -175,22 +175,22 @@ TEST_CASE("micro-batches are scaled each, and skipped together") {
   optimizer_from("{name: sgd, lr: 0.5}")->append_update(program, program.entry(entry_name::kUpdate), {0.5f});
   run_passes(program, {dead_code()});
   Session session(program, *cpu);
-  session.set({{"labels", {0, 1}}, {"weights", {0.25f, 0.25f}}});
+  session.set({{input_name::kLabels, {0, 1}}, {input_name::kWeights, {0.25f, 0.25f}}});
   const std::vector<double> first = session.persistent("1.weight");
   auto step = [&](float first_pixel) {
-    session.set("images", {first_pixel, 1, 2, 3, 4, 5});
+    session.set(input_name::kImages, {first_pixel, 1, 2, 3, 4, 5});
     session.run(entry_name::kAccumulateFirst);
-    session.set("images", {0, 1, 2, 3, 4, 5});
+    session.set(input_name::kImages, {0, 1, 2, 3, 4, 5});
     session.run(entry_name::kAccumulateNext);
     session.run(entry_name::kUpdate);
   };
   step(kInfinity);  // only the first of the two is bad
   CHECK(session.persistent("1.weight") == first);
-  CHECK(session.output(entry_name::kUpdate, "loss_scale")[0] == 32768);
-  CHECK(session.output(entry_name::kUpdate, "skipped")[0] == 1);
+  CHECK(session.output(entry_name::kUpdate, output_name::kLossScale)[0] == 32768);
+  CHECK(session.output(entry_name::kUpdate, output_name::kOverflows)[0] == 1);
   step(0);
   CHECK(session.persistent("1.weight") != first);
-  CHECK(session.output(entry_name::kUpdate, "loss_scale")[0] == 32768);
+  CHECK(session.output(entry_name::kUpdate, output_name::kLossScale)[0] == 32768);
   CHECK(session.persistent("counter.updates")[0] == 1);
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
   optimizer_from("{name: sgd, lr: 0.01}")->append_update(program, program.entry(kStep), {0.01f});
   run_passes(program, {dead_code()});
   Session session(program, backend, 1);
-  session.set("weights", std::vector<float>(kBatch, 1.0f / kBatch));
+  session.set(input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch));
   for (size_t step = 0; step < scales.size(); ++step) {
     INFO("step " << step);
     const size_t batch = step % kBatches;
@@ -217,10 +217,10 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
     if (step == 5) {  // too large for fp16
       for (float& pixel : images) pixel *= 1e5f;
     }
-    session.set({{"images", images}, {"labels", labels}});
+    session.set({{input_name::kImages, images}, {input_name::kLabels, labels}});
     session.run(kStep);
-    const double loss = session.output(kStep, "loss")[0];
-    CHECK(session.output(kStep, "loss_scale")[0] == scales[step]);
+    const double loss = session.output(kStep, output_name::kLoss)[0];
+    CHECK(session.output(kStep, output_name::kLossScale)[0] == scales[step]);
     CHECK(std::isfinite(loss) == std::isfinite(losses[step]));
     if (std::isfinite(losses[step])) CHECK(std::abs(loss - losses[step]) < 1e-3);
   }

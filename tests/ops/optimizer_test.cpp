@@ -41,10 +41,10 @@ std::map<std::string, std::vector<float>> batch_of(int64_t samples, int step, fl
     labels.push_back(static_cast<float>(random.next_below(5)));
     index.push_back(static_cast<float>(n));
   }
-  return {{"images", images},
-          {"labels", labels},
-          {"sample_index", index},
-          {"weights", std::vector<float>(static_cast<size_t>(samples), weight)}};
+  return {{input_name::kImages, images},
+          {input_name::kLabels, labels},
+          {input_name::kSampleIndex, index},
+          {input_name::kWeights, std::vector<float>(static_cast<size_t>(samples), weight)}};
 }
 
 std::vector<std::string> changing_tensors(const Program& program) {
@@ -101,14 +101,16 @@ TEST_CASE("five steps of every optimiser change parameters, moments and counters
     for (int step = 0; step < 5; ++step) {
       for (Session* session : {&found, &expected}) {
         session->set(batch_of(kBatch, step, 1.0f / kBatch));
-        session->run("train_step");
+        session->run(entry_name::kTrainStep);
       }
       // The fifth step is past the table: its last entry holds.
-      CHECK(found.output("train_step", "lr")[0] == rates[static_cast<size_t>(std::min(step, 3))]);
-      CHECK(relative_error(found.output("train_step", "loss"), expected.output("train_step", "loss")) < 1e-5);
+      CHECK(found.output(entry_name::kTrainStep, output_name::kLearningRate)[0] ==
+            rates[static_cast<size_t>(std::min(step, 3))]);
+      CHECK(relative_error(found.output(entry_name::kTrainStep, output_name::kLoss),
+                           expected.output(entry_name::kTrainStep, output_name::kLoss)) < 1e-5);
       if (text.find("clip_norm") != std::string::npos) {
-        CHECK(relative_error(found.output("train_step", "grad_norm"),
-                             expected.output("train_step", "grad_norm")) < 1e-4);
+        CHECK(relative_error(found.output(entry_name::kTrainStep, output_name::kGradientNorm),
+                             expected.output(entry_name::kTrainStep, output_name::kGradientNorm)) < 1e-4);
       }
     }
     for (const std::string& name : changing_tensors(program)) {
@@ -132,7 +134,7 @@ TEST_CASE("clipping bounds the joint norm and leaves small gradients alone") {
     std::map<std::string, std::vector<double>> before;
     for (const std::string& name : names) before[name] = session.persistent(name);
     session.set(batch_of(kBatch, 0, 1.0f / kBatch));
-    session.run("train_step");
+    session.run(entry_name::kTrainStep);
     for (const std::string& name : names) {
       if (name.starts_with("counter")) continue;
       const std::vector<double> after = session.persistent(name);
@@ -167,7 +169,7 @@ TEST_CASE("three micro-batches update as one batch does") {
     for (int step = 0; step < 3; ++step) {
       const auto batch = batch_of(kBatch, step, 1.0f / kBatch);
       one.set(batch);
-      one.run("train_step");
+      one.run(entry_name::kTrainStep);
       double loss = 0;
       for (int64_t part = 0; part < kCount; ++part) {
         for (const auto& [name, values] : batch) {
@@ -176,10 +178,10 @@ TEST_CASE("three micro-batches update as one batch does") {
         }
         const char* entry = part == 0 ? entry_name::kAccumulateFirst : entry_name::kAccumulateNext;
         parts.run(entry);
-        loss += parts.output(entry, "loss")[0];
+        loss += parts.output(entry, output_name::kLoss)[0];
       }
       parts.run(entry_name::kUpdate);
-      CHECK(loss == Approx(one.output("train_step", "loss")[0]).epsilon(c.tolerance));
+      CHECK(loss == Approx(one.output(entry_name::kTrainStep, output_name::kLoss)[0]).epsilon(c.tolerance));
     }
     for (const std::string& name : changing_tensors(whole)) {
       INFO(name);
@@ -200,7 +202,7 @@ TEST_CASE("a skipped step leaves weights and moments as they were") {
     for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
       INFO(step->name() << " with " << step->moments << " moments on " << backend->name());
       Program program;
-      program.entries.push_back({.name = "step", .nodes = {}, .outputs = {}, .gradients = {}});
+      program.entries.emplace_back("step");
       Builder build(program, program.entries[0]);
       auto one = [&](const char* name) { return program.input(name, {{1}, DType::f32}); };
       const TensorId count = program.persistent("count", {{1}, DType::i32}, Role::state, {});

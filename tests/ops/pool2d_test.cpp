@@ -26,12 +26,13 @@ template <class Pool>
 void check_pool(const char* name) {
   for (const Shape& shape : kImages) {
     for (const Conv2dGeometry& window : kWindows) {
-      check_program(fmt::format("{} {} {}", name, to_string(shape), window.text()), [&](Sketch& sketch) {
-        const TensorId x = sketch.parameter("x", shape, Values::distinct);
-        const TensorId y = sketch.build().emit<Pool>({x}, window);
-        sketch.output("y", y);
-        sketch.loss(y);
-      });
+      check_program(fmt::format("{} {} {}", name, to_string(shape), attributes_text(AvgPool2d(window))),
+                    [&](Sketch& sketch) {
+                      const TensorId x = sketch.parameter("x", shape, Values::distinct);
+                      const TensorId y = sketch.build().emit<Pool>({x}, window);
+                      sketch.output("y", y);
+                      sketch.loss(y);
+                    });
     }
   }
 }

@@ -40,8 +40,7 @@ std::vector<Side> sides() {
 struct FixtureProgram {
   const Fixture& fixture;
   std::string prefix;
-  Program program{.tensors = {},
-                  .entries = {Entry{.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry(kEntry)}};
   Builder build{program, program.entries[0]};
 
   FixtureProgram(const Fixture& f, const std::string& name) : fixture(f), prefix(name + "/") {}
@@ -234,7 +233,7 @@ struct Rule {
 /// One update of w by a gradient that the test sets, with whatever moments the rule has.
 Program update_program(const Rule& rule, const Shape& shape) {
   Program program;
-  program.entries.push_back({.name = kEntry, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(kEntry);
   Builder build(program, program.entries[0]);
   auto state = [&](const std::string& name, Role role) {
     return program.persistent(name, {shape, DType::f32}, role, {});

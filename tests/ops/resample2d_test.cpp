@@ -28,7 +28,8 @@ constexpr Resampling kRules[] = {Resampling::nearest, Resampling::bilinear, Resa
 TEST_CASE("resampling by every rule has the right values and gradient") {
   for (const Resampling rule : kRules) {
     for (const Case& c : kCases) {
-      check_program(fmt::format("{} {} to {}x{}", to_string(rule), to_string(c.x), c.output[0], c.output[1]),
+      check_program(fmt::format("{} {} to {}x{}", attributes_text(Resample2d(rule, c.output)), to_string(c.x),
+                                c.output[0], c.output[1]),
                     [&](Sketch& sketch) {
                       const TensorId x = sketch.parameter("x", c.x);
                       const TensorId y = sketch.build().emit<Resample2d>({x}, rule, c.output);
@@ -51,7 +52,8 @@ TEST_CASE("resampling takes a convolution's layout") {
         const TensorId large = build.emit<Resample2d>({middle}, rule, Extent2{9, 8});
         sketch.loss(build.emit<Conv2d>({large, v, kNone}, geometry));
       };
-      check_program(fmt::format("{}, {} channels", to_string(rule), channels), draft, 1);
+      check_program(fmt::format("{}, {} channels", attributes_text(Resample2d(rule, {9, 8})), channels),
+                    draft, 1);
     }
   }
 }

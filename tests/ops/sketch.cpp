@@ -40,9 +40,7 @@ Shape short_rows(int64_t count) {
 }  // namespace
 
 Sketch::Sketch(uint64_t seed)
-    : program{.tensors = {},
-              .entries = {Entry{
-                  .name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}}}},
+    : program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}},
       random_(random_key(seed, "sketch")),
       build_(program, program.entries[0]) {}
 

@@ -58,8 +58,9 @@ class Run {
   Run(Backend& backend, const Form& form, const StepGuards& guards)
       : form_(form), session_(program_of(form, guards), backend, form.seed) {
     for (const Tensor& tensor : session_.executable().plan().tensors) {
-      if (!tensor.name.ends_with(kAverageSuffix)) continue;
-      const std::string of = tensor.name.substr(0, tensor.name.size() - std::string(kAverageSuffix).size());
+      if (!tensor.name.ends_with(state_suffix::kAverage)) continue;
+      const std::string of =
+          tensor.name.substr(0, tensor.name.size() - std::string(state_suffix::kAverage).size());
       const std::vector<double> values = session_.persistent(of);
       session_.set(tensor.name, {values.begin(), values.end()});
     }
@@ -90,7 +91,7 @@ class Run {
     std::map<std::string, std::vector<double>> all;
     for (const Tensor& tensor : session_.executable().plan().tensors) {
       if (!is_persistent(tensor.role) || tensor.role == Role::gradient_sum) continue;
-      if (tensor.name != kGuardSkipSteps) all[tensor.name] = session_.persistent(tensor.name);
+      if (tensor.name != state_name::kGuardSkipSteps) all[tensor.name] = session_.persistent(tensor.name);
     }
     return all;
   }

@@ -14,7 +14,7 @@ namespace {
 /// The weight decay of each parameter's update, by name.
 std::map<std::string, double> decays(const std::string& optimizer) {
   Program program;
-  program.entries.push_back({.name = entry_name::kUpdate, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(entry_name::kUpdate);
   Entry& entry = program.entries[0];
   auto add = [&](const std::string& name, const Shape& shape) {
     const TensorId parameter = program.persistent(name, {shape, DType::f32}, Role::parameter, {});

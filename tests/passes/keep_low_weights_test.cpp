@@ -13,16 +13,15 @@ namespace {
 
 /// Two linear layers that share weights, in mixed precision, differentiated and split.
 Program draft(int64_t micro_batches, const Recompute& setting = {}) {
-  Program program{
-      .tensors = {},
-      .entries = {Entry{.name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
   Builder build(program, program.entries[0]);
   const TensorId x = program.input("x", {{4, 8}, DType::f32});
   const TensorId w = program.persistent("w", {{8, 8}, DType::f32}, Role::parameter, {});
   const TensorId y = build.emit<Linear>({build.emit<Linear>({x, w, kNone}), w, kNone});
   const TensorId labels = program.input("labels", {{4}, DType::i32}),
                  weights = program.input("weights", {{4}, DType::f32});
-  program.entries[0].outputs.push_back({"loss", build.emit<CrossEntropy>({y, labels, weights}, 0.0)});
+  program.entries[0].outputs.push_back(
+      {output_name::kLoss, build.emit<CrossEntropy>({y, labels, weights}, 0.0)});
   run_passes(program,
              {mixed_precision(DType::bf16), autodiff(), recompute(setting), accumulate(micro_batches)});
   return program;

@@ -17,9 +17,7 @@ namespace {
 
 /// Entries of a program in the making, and their text without the list of tensors.
 struct Draft {
-  Program program{
-      .tensors = {},
-      .entries = {Entry{.name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
   Builder build{program, program.entries[0]};
 
   TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
@@ -32,7 +30,8 @@ struct Draft {
   void loss(TensorId logits) {
     const int64_t batch = build.shape(logits)[0];
     const TensorId labels = input("labels", {batch}, DType::i32), weights = input("weights", {batch});
-    program.entries[0].outputs.push_back({"loss", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
+    program.entries[0].outputs.push_back(
+        {output_name::kLoss, build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
   }
   std::string after(const std::vector<Pass>& passes) {
     run_passes(program, passes);
@@ -50,7 +49,7 @@ TEST_CASE("products are computed in the low type, each weight being cast once, a
   TensorId y = draft.relu(draft.build.emit<Linear>({x, w, draft.parameter("b", {8})}));
   y = draft.build.emit<Linear>({y, w, kNone});  // the same weights again
   const TensorId logits = draft.build.emit<Linear>({y, v, kNone});
-  draft.program.entries[0].outputs.push_back({"logits", logits});
+  draft.program.entries[0].outputs.push_back({output_name::kLogits, logits});
   draft.loss(logits);
   CHECK(draft.after({}) == R"(
 entry train_step

@@ -17,9 +17,7 @@ namespace {
 
 /// A train_step in the making. Tensors are numbered in the order of their making, as the text shows them.
 struct Draft {
-  Program program{
-      .tensors = {},
-      .entries = {Entry{.name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
   Builder build{program, program.entries[0]};
 
   TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
@@ -83,7 +81,7 @@ TEST_CASE("recompute makes an activation again before its gradient is read") {
   }
   const TensorId logits = draft.build.emit<Linear>({y, draft.parameter("w", {4, 64}), kNone});
   const TensorId labels = draft.input("labels", {256}, DType::i32), weights = draft.input("weights", {256});
-  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
   run_passes(draft.program, {autodiff()});
   const std::string before = to_text(draft.program);
   run_passes(draft.program, {recompute({Recompute::Kind::size, int64_t{1} << 20})});
@@ -122,7 +120,7 @@ TEST_CASE("fuse_gradient_sum lets two gradients meet in a batch normalisation's 
   const TensorId other = draft.build.emit<Linear>({draft.flatten(draft.relu(y)), v, kNone});
   const TensorId logits = draft.build.emit<Binary>({one, other}, Binary::Kind::add);
   const TensorId labels = draft.input("labels", {2}, DType::i32), weights = draft.input("weights", {2});
-  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
   run_passes(draft.program, {autodiff()});
   const auto sums = [&] {
     int count = 0;
@@ -175,7 +173,7 @@ TEST_CASE("what is frozen gets no gradient, and what only leads there computes n
   y = draft.build.emit<Conv2d>({y, w, b}, Conv2dGeometry{});
   y = draft.relu(draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {y, gamma, beta, kNone})[0]);
   y = draft.build.emit<Linear>({draft.flatten(y), v, c});
-  draft.output("loss", draft.build.emit<CrossEntropy>({y, labels, weights}, 0.0));
+  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({y, labels, weights}, 0.0));
   auto backward = [&](const std::vector<TensorId>& frozen) {
     Program program = draft.program;
     for (TensorId id : frozen) program.tensors[static_cast<size_t>(id)].frozen = true;
@@ -264,7 +262,7 @@ Draft classifier() {
   const TensorId w = draft.parameter("w", {4, 3}), b = draft.parameter("b", {4});
   draft.parameter("unused", {7});
   const TensorId logits = draft.relu(draft.build.emit<Linear>({x, w, b}));
-  draft.output("loss", draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
   return draft;
 }
 
@@ -297,7 +295,7 @@ TEST_CASE("autodiff sums the gradients of what is read twice") {
   Draft draft;
   const TensorId w = draft.parameter("w", {2, 3});
   const TensorId square = draft.build.emit<Binary>({w, w}, Binary::Kind::mul);
-  draft.output("loss",
+  draft.output(output_name::kLoss,
                draft.build.emit<CrossEntropy>(
                    {square, draft.input("labels", {2}, DType::i32), draft.input("weights", {2})}, 0.0));
   CHECK(draft.after(autodiff()) == R"(

@@ -16,10 +16,10 @@ const PixelScales kTraining = {.scale = {1, 2, 3}, .offset = {0, 0, 0}},
 /// Two entries that read pictures: by a convolution and as they are, by a convolution alone.
 Program draft() {
   Program program;
-  const TensorId images = program.input("images", {{2, 3, 4, 4}, DType::f32});
+  const TensorId images = program.input(input_name::kImages, {{2, 3, 4, 4}, DType::f32});
   const TensorId w = program.persistent("w", {{3, 3, 1, 1}, DType::f32}, Role::parameter, {});
   for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
-    Entry entry{.name = name, .nodes = {}, .outputs = {}, .gradients = {}};
+    Entry entry(name);
     Builder build(program, entry);
     TensorId y = build.emit<Conv2d>({images, w, kNone}, Conv2dGeometry{});
     if (entry.name == entry_name::kTrainStep) y = build.emit<Binary>({y, images}, Binary::Kind::add);

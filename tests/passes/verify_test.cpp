@@ -14,8 +14,7 @@ namespace {
 
 /// y = relu(x); s := y. Each test breaks it in one way.
 struct Draft {
-  Program program{.tensors = {},
-                  .entries = {Entry{.name = "run", .nodes = {}, .outputs = {}, .gradients = {}}}};
+  Program program{.tensors = {}, .entries = {Entry("run")}};
   Builder build{program, program.entries[0]};
   TensorId x = program.input("x", {{4}, DType::f32});
   TensorId s = program.persistent("s", {{4}, DType::f32}, Role::state, {});

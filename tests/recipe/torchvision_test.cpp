@@ -92,9 +92,9 @@ TEST_CASE("the small U-Net gives each pixel its classes") {
   const Program program = forward_program(*recipe);
   const Entry* evaluate = program.find_entry(entry_name::kEvaluate);
   REQUIRE(evaluate != nullptr);
-  for (const NamedTensor& output : evaluate->outputs) {
-    if (output.name == "logits") CHECK(program.spec(output.tensor).shape == Shape{2, 4, 128, 128});
-  }
+  const TensorId logits = evaluate->output(output_name::kLogits);
+  REQUIRE(logits != kNone);
+  CHECK(program.spec(logits).shape == Shape{2, 4, 128, 128});
   int64_t parameters = 0;
   const auto double_conv = [](int64_t in, int64_t out) { return 9 * in * out + 9 * out * out + 4 * out; };
   const auto up = [](int64_t in, int64_t out) { return 4 * in * out + out; };

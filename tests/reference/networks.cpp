@@ -18,9 +18,9 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
   Builder build(program, program.entries[entry]);
   Shape images = network.input;
   images.insert(images.begin(), batch);
-  const TensorId x = program.input("images", {images, DType::f32});
-  const TensorId weights = program.input("weights", {{batch}, DType::f32});
-  const TensorId index = program.input("sample_index", {{batch}, DType::i32});
+  const TensorId x = program.input(input_name::kImages, {images, DType::f32});
+  const TensorId weights = program.input(input_name::kWeights, {{batch}, DType::f32});
+  const TensorId index = program.input(input_name::kSampleIndex, {{batch}, DType::i32});
   const LayerContext context{.build = build,
                              .name = "",
                              .training = training,
@@ -30,10 +30,10 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
   const TensorId logits = network.build(context, x).back();
   Shape label_shape = build.shape(logits);
   label_shape.erase(label_shape.begin() + 1);
-  const TensorId labels = program.input("labels", {label_shape, DType::i32});
+  const TensorId labels = program.input(input_name::kLabels, {label_shape, DType::i32});
   const TensorId loss = build.emit<CrossEntropy>({logits, labels, weights}, 0.0);
-  program.entries[entry].outputs.push_back({"loss", loss});
-  if (!training) program.entries[entry].outputs.push_back({"logits", logits});
+  program.entries[entry].outputs.push_back({output_name::kLoss, loss});
+  if (!training) program.entries[entry].outputs.push_back({output_name::kLogits, logits});
 }
 
 /// Reads a document into what `declare` binds. Throws Error with all problems, its own and those found
@@ -104,7 +104,7 @@ std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {
 Program forward_program(const Network& network, int64_t batch, uint64_t seed) {
   Program program;
   for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
-    program.entries.push_back({.name = name, .nodes = {}, .outputs = {}, .gradients = {}});
+    program.entries.emplace_back(name);
   }
   for (size_t entry : {0, 1}) append_forward(program, entry, network, batch, seed);
   return program;

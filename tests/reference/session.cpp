@@ -58,10 +58,9 @@ void Session::run(const std::string& entry) {
 }
 
 std::vector<double> Session::output(const std::string& entry, const std::string& name) const {
-  for (const NamedTensor& named : executable_.plan().entry(entry).outputs) {
-    if (named.name == name) return values(named.tensor);
-  }
-  throw std::logic_error("no output is named " + name);
+  const TensorId found = executable_.plan().entry(entry).output(name);
+  if (found == kNone) throw std::logic_error("no output is named " + name);
+  return values(found);
 }
 
 std::vector<double> Session::persistent(const std::string& name) const {

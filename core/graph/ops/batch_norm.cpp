@@ -13,9 +13,7 @@ namespace {
 /// again.
 constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
 
-std::string eps_text(double eps) {
-  return fmt::format("eps={:g}", eps);
-}
+constexpr AttributeStyle kEpsStyle{.digits = 6};
 
 double per_element(double flops, const TensorSpec& spec) {
   return flops * static_cast<double>(numel(spec.shape));
@@ -32,8 +30,9 @@ void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t la
 
 }  // namespace
 
-std::string BatchNorm::attributes() const {
-  return eps_text(eps) + (relu ? " relu" : "");
+void BatchNorm::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
+  visit("relu", relu);
 }
 
 std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) const {
@@ -63,8 +62,10 @@ double BatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const Tens
   return per_element(kForwardFlops, inputs[0]);
 }
 
-std::string BatchNormBackward::attributes() const {
-  return eps_text(eps) + (relu ? " relu" : "") + (residual ? " residual" : "");
+void BatchNormBackward::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
+  visit("relu", relu);
+  visit("residual", residual);
 }
 
 std::vector<TensorSpec> BatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
@@ -87,8 +88,8 @@ bool BatchNormBackward::in_place(size_t input, size_t output) const {
   return input == 0 && output == (residual ? 3u : 0u);
 }
 
-std::string BatchNormInference::attributes() const {
-  return eps_text(eps);
+void BatchNormInference::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
 }
 
 std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> inputs) const {
@@ -125,8 +126,8 @@ double BatchNormInference::flops(std::span<const TensorSpec> inputs, std::span<c
   return per_element(kInferenceFlops, inputs[0]);
 }
 
-std::string FoldBatchNorm::attributes() const {
-  return eps_text(eps);
+void FoldBatchNorm::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
 }
 
 std::vector<TensorSpec> FoldBatchNorm::infer(std::span<const TensorSpec> inputs) const {

@@ -13,7 +13,7 @@ class BatchNorm final : public Operation {
  public:
   explicit BatchNorm(double epsilon, bool with_relu = false) : eps(epsilon), relu(with_relu) {}
   std::string_view name() const override { return "batch_norm"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
     return input == 0 || input == 3 ? InputType::widest : InputType::f32;
@@ -34,7 +34,7 @@ class BatchNormBackward final : public Operation {
   BatchNormBackward(double epsilon, bool with_relu, bool with_residual)
       : eps(epsilon), relu(with_relu), residual(with_residual) {}
   std::string_view name() const override { return "batch_norm_backward"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override;
@@ -48,7 +48,7 @@ class BatchNormInference final : public Operation {
  public:
   explicit BatchNormInference(double epsilon) : eps(epsilon) {}
   std::string_view name() const override { return "batch_norm_inference"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   InputType input_type(size_t input) const override {
@@ -67,7 +67,7 @@ class FoldBatchNorm final : public Operation {
  public:
   explicit FoldBatchNorm(double epsilon) : eps(epsilon) {}
   std::string_view name() const override { return "fold_batch_norm"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const double eps;

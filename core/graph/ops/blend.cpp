@@ -5,8 +5,9 @@
 
 namespace trainer {
 
-std::string Blend::attributes() const {
-  return scale == 1 ? fmt::format("share={:g}", share) : fmt::format("share={:g} scale={:g}", share, scale);
+void Blend::describe(AttributeVisitor& visit) const {
+  visit("share", share, {.digits = 6});
+  visit("scale", scale, {.hidden = scale == 1, .digits = 6});
 }
 
 std::vector<TensorSpec> Blend::infer(std::span<const TensorSpec> inputs) const {

@@ -11,7 +11,7 @@ class Blend final : public Operation {
  public:
   explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}
   std::string_view name() const override { return "blend"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t) const override { return input < 2; }

@@ -11,7 +11,7 @@ class Cast final : public Operation {
  public:
   explicit Cast(DType dtype) : to(dtype) {}
   std::string_view name() const override { return "cast"; }
-  std::string attributes() const override { return "to=" + std::string(to_string(to)); }
+  void describe(AttributeVisitor& visit) const override { visit("to", std::string(to_string(to))); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }

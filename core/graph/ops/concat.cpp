@@ -35,8 +35,10 @@ std::vector<TensorId> Concat::gradient(const Backward& backward) const {
   return gradients;
 }
 
-std::string Slice::attributes() const {
-  return fmt::format("axis={} begin={} length={}", axis, begin, length);
+void Slice::describe(AttributeVisitor& visit) const {
+  visit("axis", axis);
+  visit("begin", begin);
+  visit("length", length);
 }
 
 std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {

@@ -10,7 +10,7 @@ class Concat final : public Operation {
  public:
   explicit Concat(int64_t a) : axis(a) {}
   std::string_view name() const override { return "concat"; }
-  std::string attributes() const override { return "axis=" + std::to_string(axis); }
+  void describe(AttributeVisitor& visit) const override { visit("axis", axis); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -24,7 +24,7 @@ class Slice final : public Operation {
  public:
   Slice(int64_t a, int64_t first, int64_t count) : axis(a), begin(first), length(count) {}
   std::string_view name() const override { return "slice"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 

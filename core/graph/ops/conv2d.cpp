@@ -15,12 +15,12 @@ double convolution_flops(const Shape& y, const Shape& w) {
 
 }  // namespace
 
-std::string Conv2dGeometry::text() const {
-  std::string text = fmt::format("kernel={}x{} stride={}x{} padding={}x{}", kernel[0], kernel[1], stride[0],
-                                 stride[1], padding[0], padding[1]);
-  if (dilation != Extent2{1, 1}) text += fmt::format(" dilation={}x{}", dilation[0], dilation[1]);
-  if (groups != 1) text += fmt::format(" groups={}", groups);
-  return text;
+void Conv2dGeometry::describe(AttributeVisitor& visit) const {
+  visit("kernel", kernel);
+  visit("stride", stride);
+  visit("padding", padding);
+  visit("dilation", dilation, {.hidden = dilation == Extent2{1, 1}});
+  visit("groups", groups, {.hidden = groups == 1});
 }
 
 Extent2 Conv2dGeometry::output(Extent2 input) const {
@@ -32,8 +32,9 @@ Extent2 Conv2dGeometry::output(Extent2 input) const {
   return out;
 }
 
-std::string Conv2d::attributes() const {
-  return geometry.text() + (relu ? " relu" : "");
+void Conv2d::describe(AttributeVisitor& visit) const {
+  geometry.describe(visit);
+  visit("relu", relu);
 }
 
 std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
@@ -73,13 +74,19 @@ double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
   return convolution_flops(outputs[0].shape, inputs[1].shape);
 }
 
+void Conv2dBackwardData::describe(AttributeVisitor& visit) const {
+  geometry.describe(visit);
+  visit("x_shape", x_shape, {.hidden = true});
+}
+
 std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1});
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
   expect(dy.size() == 4 && dy[1] == w[0] && x_shape[1] == w[1] * geometry.groups,
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
   expect(geometry.output({x_shape[2], x_shape[3]}) == Extent2{dy[2], dy[3]},
-         fmt::format("{} does not lead from {} to {}", geometry.text(), to_string(x_shape), to_string(dy)));
+         fmt::format("{} does not lead from {} to {}", attributes_text(*this), to_string(x_shape),
+                     to_string(dy)));
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
 
@@ -97,6 +104,12 @@ std::vector<TensorId> Conv2dBackwardData::gradient(const Backward& backward) con
 
 double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return convolution_flops(inputs[0].shape, inputs[1].shape);
+}
+
+void Conv2dBackwardWeights::describe(AttributeVisitor& visit) const {
+  geometry.describe(visit);
+  visit("w_shape", w_shape, {.hidden = true});
+  visit("bias", has_bias, {.hidden = true});
 }
 
 std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec> inputs) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "core/graph/operation.h"
@@ -9,14 +8,11 @@
 
 namespace trainer {
 
-/// Height and width.
-using Extent2 = std::array<int64_t, 2>;
-
 struct Conv2dGeometry {
   Extent2 kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
   int64_t groups = 1;
 
-  std::string text() const;
+  void describe(AttributeVisitor& visit) const;
   /// floor((in + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1, by dimension.
   Extent2 output(Extent2 input) const;
 };
@@ -27,7 +23,7 @@ class Conv2d final : public Operation {
  public:
   explicit Conv2d(Conv2dGeometry g, bool with_relu = false) : geometry(g), relu(with_relu) {}
   std::string_view name() const override { return "conv2d"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -42,7 +38,7 @@ class Conv2dBackwardData final : public Operation {
  public:
   Conv2dBackwardData(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "conv2d_backward_data"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -59,7 +55,7 @@ class Conv2dBackwardWeights final : public Operation {
   Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias)
       : geometry(g), w_shape(std::move(w)), has_bias(bias) {}
   std::string_view name() const override { return "conv2d_backward_weights"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

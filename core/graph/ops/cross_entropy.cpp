@@ -6,10 +6,6 @@
 namespace trainer {
 namespace {
 
-std::string smoothing_text(double smoothing) {
-  return smoothing == 0 ? "" : fmt::format("label_smoothing={}", smoothing);
-}
-
 void expect_classification(std::span<const TensorSpec> inputs) {
   expect_type(inputs, {2}, DType::f32);
   const Shape &logits = inputs[0].shape, &labels = inputs[1].shape;
@@ -46,8 +42,8 @@ double softmax_flops(const TensorSpec& logits) {
 LogitExtents::LogitExtents(const Shape& logits)
     : samples(logits[0]), classes(logits[1]), pixels(logits.size() == 4 ? logits[2] * logits[3] : 1) {}
 
-std::string CrossEntropy::attributes() const {
-  return smoothing_text(label_smoothing);
+void CrossEntropy::describe(AttributeVisitor& visit) const {
+  visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
 }
 
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
@@ -66,8 +62,8 @@ double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const T
   return softmax_flops(inputs[0]);
 }
 
-std::string CrossEntropyBackward::attributes() const {
-  return smoothing_text(label_smoothing);
+void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
+  visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
 }
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -42,7 +42,7 @@ class CrossEntropy final : public Operation {
  public:
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -56,7 +56,7 @@ class CrossEntropyBackward final : public Operation {
  public:
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy_backward"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t) const override { return input == 1; }
@@ -71,7 +71,7 @@ class TopK final : public Operation {
  public:
   explicit TopK(int64_t count) : k(count) {}
   std::string_view name() const override { return "top_k"; }
-  std::string attributes() const override { return "k=" + std::to_string(k); }
+  void describe(AttributeVisitor& visit) const override { visit("k", k); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const int64_t k;

@@ -5,8 +5,13 @@
 
 namespace trainer {
 
-std::string Dropout::attributes() const {
-  return fmt::format("p={} key={:016x}", rule.p, rule.key);
+void DropoutRule::describe(AttributeVisitor& visit) const {
+  visit("p", p);
+  visit("key", fmt::format("{:016x}", key));
+}
+
+void Dropout::describe(AttributeVisitor& visit) const {
+  rule.describe(visit);
 }
 
 std::vector<TensorSpec> Dropout::infer(std::span<const TensorSpec> inputs) const {

@@ -13,6 +13,7 @@ struct DropoutRule {
   double p = 0.5;
   uint64_t key = 0;
 
+  void describe(AttributeVisitor& visit) const;
   TRAINER_HD Words block(int64_t four_elements, int32_t sample, int32_t step) const {
     return philox(key, {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
                          static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}});
@@ -28,7 +29,7 @@ class Dropout final : public Operation {
  public:
   explicit Dropout(DropoutRule r) : rule(r) {}
   std::string_view name() const override { return "dropout"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;

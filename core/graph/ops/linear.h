@@ -11,7 +11,7 @@ class Linear final : public Operation {
  public:
   explicit Linear(bool with_relu = false) : relu(with_relu) {}
   std::string_view name() const override { return "linear"; }
-  std::string attributes() const override { return relu ? "relu" : ""; }
+  void describe(AttributeVisitor& visit) const override { visit("relu", relu); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -25,6 +25,7 @@ class LinearBackwardData final : public Operation {
  public:
   explicit LinearBackwardData(Shape x) : x_shape(std::move(x)) {}
   std::string_view name() const override { return "linear_backward_data"; }
+  void describe(AttributeVisitor& visit) const override { visit("x_shape", x_shape, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -37,6 +38,7 @@ class LinearBackwardWeights final : public Operation {
  public:
   explicit LinearBackwardWeights(bool bias) : has_bias(bias) {}
   std::string_view name() const override { return "linear_backward_weights"; }
+  void describe(AttributeVisitor& visit) const override { visit("bias", has_bias, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/names.h"
+
 namespace trainer {
 namespace {
 
@@ -12,21 +14,27 @@ TensorId counter(Program& program, const char* name) {
   return program.persistent(name, kCounter, Role::optimizer, {});
 }
 
+Initial filled(double value) {
+  return {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}};
+}
+
 }  // namespace
 
 TensorId loss_scale(Program& program, const LossScaling& scaling) {
-  return program.persistent("loss_scale", kScalar, Role::optimizer,
-                            {.kind = Initial::Kind::fill, .a = scaling.initial, .b = 0, .table = {}});
+  return program.persistent(state_name::kLossScale, kScalar, Role::optimizer, filled(scaling.initial));
 }
 TensorId good_step_counter(Program& program) {
-  return counter(program, "loss_scale.good_steps");
+  return counter(program, state_name::kGoodSteps);
 }
 TensorId skipped_step_counter(Program& program) {
-  return counter(program, "loss_scale.skipped");
+  return counter(program, state_name::kOverflows);
+}
+TensorId constant_one(Program& program) {
+  return program.persistent(state_name::kOne, kScalar, Role::constant, filled(1));
 }
 
-std::string Unscale::attributes() const {
-  return max_norm ? fmt::format("max_norm={}", *max_norm) : "";
+void Unscale::describe(AttributeVisitor& visit) const {
+  if (max_norm) visit("max_norm", *max_norm);
 }
 
 std::vector<TensorSpec> Unscale::infer(std::span<const TensorSpec> inputs) const {
@@ -45,9 +53,12 @@ std::vector<TensorSpec> MultiplyBy::infer(std::span<const TensorSpec> inputs) co
   return {inputs[0]};
 }
 
-std::string UpdateLossScale::attributes() const {
-  return fmt::format("growth={} backoff={} interval={} smallest={}", scaling.growth, scaling.backoff,
-                     scaling.interval, scaling.smallest);
+void UpdateLossScale::describe(AttributeVisitor& visit) const {
+  visit("initial", scaling.initial, {.hidden = true});
+  visit("growth", scaling.growth);
+  visit("backoff", scaling.backoff);
+  visit("interval", scaling.interval);
+  visit("smallest", scaling.smallest);
 }
 
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {

@@ -20,6 +20,8 @@ struct LossScaling {
 TensorId loss_scale(Program& program, const LossScaling& scaling = {});
 TensorId good_step_counter(Program& program);
 TensorId skipped_step_counter(Program& program);
+/// The constant 1, f32 (1): what a loss is multiplied with that is not scaled.
+TensorId constant_one(Program& program);
 
 /// loss scale (1), gradients f32… -> factor (1) that gradients are to be multiplied with, found (1), and with
 /// `max_norm` their joint 2-norm without the scale (1). found is 1 where any gradient is not finite, else 0.
@@ -28,7 +30,7 @@ class Unscale final : public Operation {
  public:
   explicit Unscale(std::optional<double> limit) : max_norm(limit) {}
   std::string_view name() const override { return "unscale"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -50,7 +52,7 @@ class UpdateLossScale final : public Operation {
  public:
   explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}
   std::string_view name() const override { return "update_loss_scale"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == output; }
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/optimizer_steps.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 namespace trainer {
 namespace {
 
@@ -12,17 +8,9 @@ double elements(const TensorSpec& spec) {
   return static_cast<double>(numel(spec.shape));
 }
 
-std::string sgd_text(const SgdRule& rule) {
-  return fmt::format("momentum={}{}", rule.momentum, rule.nesterov ? " nesterov" : "");
-}
-
-/// "0.1", or "0.1 and 0" where parameters differ.
-std::string decays_text(const std::vector<double>& decays) {
-  std::vector<double> different;
-  for (double decay : decays) {
-    if (std::find(different.begin(), different.end(), decay) == different.end()) different.push_back(decay);
-  }
-  return fmt::format("{}", fmt::join(different, " and "));
+void describe_sgd(const SgdRule& rule, AttributeVisitor& visit) {
+  visit("momentum", rule.momentum);
+  visit("nesterov", rule.nesterov);
 }
 
 template <class Rule>
@@ -33,9 +21,10 @@ Rule with_decay(Rule rule, double decay) {
 
 }  // namespace
 
-std::string OptimizerStep::attributes() const {
-  return fmt::format("{} weight_decay={} parameters={}", rule_text(), decays_text(weight_decay),
-                     parameters());
+void OptimizerStep::describe(AttributeVisitor& visit) const {
+  describe_rule(visit);
+  visit("weight_decay", weight_decay);
+  visit("parameters", static_cast<int64_t>(parameters()));
 }
 
 std::vector<TensorSpec> OptimizerStep::infer(std::span<const TensorSpec> inputs) const {
@@ -68,28 +57,32 @@ SgdRule Sgd::rule(size_t parameter) const {
   return with_decay(rule_, weight_decay[parameter]);
 }
 
-std::string Sgd::rule_text() const {
-  return sgd_text(rule_);
+void Sgd::describe_rule(AttributeVisitor& visit) const {
+  describe_sgd(rule_, visit);
 }
 
 SgdRule Lars::rule(size_t parameter) const {
   return with_decay(rule_, weight_decay[parameter]);
 }
 
-std::string Lars::rule_text() const {
-  return fmt::format("{} trust={} eps={}", sgd_text(rule_), trust, eps);
+void Lars::describe_rule(AttributeVisitor& visit) const {
+  describe_sgd(rule_, visit);
+  visit("trust", trust);
+  visit("eps", eps);
+  visit("adapts", std::vector<int64_t>(adapts.begin(), adapts.end()), {.hidden = true});
 }
 
 AdamWRule AdamW::rule(size_t parameter) const {
   return with_decay(rule_, weight_decay[parameter]);
 }
 
-std::string AdamW::rule_text() const {
-  return fmt::format("betas=({}, {}) eps={}", rule_.beta1, rule_.beta2, rule_.eps);
+void AdamW::describe_rule(AttributeVisitor& visit) const {
+  visit("betas", std::array{rule_.beta1, rule_.beta2});
+  visit("eps", rule_.eps);
 }
 
-std::string ClipByNorm::attributes() const {
-  return fmt::format("max_norm={}", max_norm);
+void ClipByNorm::describe(AttributeVisitor& visit) const {
+  visit("max_norm", max_norm);
 }
 
 std::vector<TensorSpec> ClipByNorm::infer(std::span<const TensorSpec>) const {

@@ -49,7 +49,7 @@ class OptimizerStep : public Operation {
 
   OptimizerStep(size_t moments_each, std::vector<double> decays)
       : moments(moments_each), weight_decay(std::move(decays)) {}
-  std::string attributes() const final;
+  void describe(AttributeVisitor& visit) const final;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const final;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const final;
   bool in_place(size_t input, size_t output) const final;
@@ -64,7 +64,7 @@ class OptimizerStep : public Operation {
   const std::vector<double> weight_decay;  ///< of each parameter, in place of the rule's own
 
  private:
-  virtual std::string rule_text() const = 0;
+  virtual void describe_rule(AttributeVisitor& visit) const = 0;
   virtual double flops_per_element() const = 0;
 };
 
@@ -77,7 +77,7 @@ class Sgd final : public OptimizerStep {
   SgdRule rule(size_t parameter) const;
 
  private:
-  std::string rule_text() const override;
+  void describe_rule(AttributeVisitor& visit) const override;
   double flops_per_element() const override { return 6; }
 
   SgdRule rule_;
@@ -112,7 +112,7 @@ class Lars final : public OptimizerStep {
   const std::vector<bool> adapts;  ///< of each parameter
 
  private:
-  std::string rule_text() const override;
+  void describe_rule(AttributeVisitor& visit) const override;
   double flops_per_element() const override { return 10; }
 
   SgdRule rule_;
@@ -126,7 +126,7 @@ class AdamW final : public OptimizerStep {
   AdamWRule rule(size_t parameter) const;
 
  private:
-  std::string rule_text() const override;
+  void describe_rule(AttributeVisitor& visit) const override;
   double flops_per_element() const override { return 14; }
 
   AdamWRule rule_;
@@ -137,7 +137,7 @@ class ClipByNorm final : public Operation {
  public:
   explicit ClipByNorm(double limit) : max_norm(limit) {}
   std::string_view name() const override { return "clip_by_norm"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

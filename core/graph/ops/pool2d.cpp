@@ -41,6 +41,11 @@ double MaxPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec>
   return window_flops(geometry, outputs[0]);
 }
 
+void MaxPool2dBackward::describe(AttributeVisitor& visit) const {
+  geometry.describe(visit);
+  visit("x_shape", x_shape, {.hidden = true});
+}
+
 std::vector<TensorSpec> MaxPool2dBackward::infer(std::span<const TensorSpec> inputs) const {
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
@@ -55,6 +60,11 @@ std::vector<TensorId> AvgPool2d::gradient(const Backward& backward) const {
 
 double AvgPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec> outputs) const {
   return window_flops(geometry, outputs[0]);
+}
+
+void AvgPool2dBackward::describe(AttributeVisitor& visit) const {
+  geometry.describe(visit);
+  visit("x_shape", x_shape, {.hidden = true});
 }
 
 std::vector<TensorSpec> AvgPool2dBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -11,7 +11,7 @@ class MaxPool2d final : public Operation {
  public:
   explicit MaxPool2d(Conv2dGeometry g) : geometry(g) {}
   std::string_view name() const override { return "max_pool2d"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override { geometry.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -25,7 +25,7 @@ class MaxPool2dBackward final : public Operation {
  public:
   MaxPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "max_pool2d_backward"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const Conv2dGeometry geometry;
@@ -37,7 +37,7 @@ class AvgPool2d final : public Operation {
  public:
   explicit AvgPool2d(Conv2dGeometry g) : geometry(g) {}
   std::string_view name() const override { return "avg_pool2d"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override { geometry.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -51,7 +51,7 @@ class AvgPool2dBackward final : public Operation {
  public:
   AvgPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "avg_pool2d_backward"; }
-  std::string attributes() const override { return geometry.text(); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const Conv2dGeometry geometry;

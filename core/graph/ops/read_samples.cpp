@@ -5,15 +5,17 @@
 
 namespace trainer {
 
-std::string ReadSamples::attributes() const {
-  std::string text;
+void ReadSamples::describe(AttributeVisitor& visit) const {
   for (int i = 0; i < steps.count; ++i) {
     const SampleStep& step = steps.steps[i];
-    if (i > 0) text += ' ';
-    text += step.mirrors ? fmt::format("mirror={}", step.p)
-                         : fmt::format("window={}x{} padding={}", step.height, step.width, step.padding);
+    if (step.mirrors) {
+      visit(fmt::format("mirror.{}", i), step.p);
+    } else {
+      visit(fmt::format("window.{}", i), Extent2{step.height, step.width});
+      visit(fmt::format("padding.{}", i), step.padding);
+    }
   }
-  return text;
+  visit("key", fmt::format("{:016x}", steps.key), {.hidden = true});
 }
 
 std::vector<TensorSpec> ReadSamples::infer(std::span<const TensorSpec> inputs) const {

@@ -12,7 +12,7 @@ class ReadSamples final : public Operation {
  public:
   explicit ReadSamples(const SampleSteps& wanted) : steps(wanted) {}
   std::string_view name() const override { return "read_samples"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 

@@ -32,21 +32,25 @@ double resample_flops(Resampling how, const Shape& x, const Shape& y) {
   return 2 * static_cast<double>(x[0] * x[1]) * rows * columns;
 }
 
-}  // namespace
-
-std::string_view to_string(Resampling how) {
+const char* mode_of(Resampling how) {
   switch (how) {
     case Resampling::nearest:
       return "nearest";
     case Resampling::bilinear:
-      return "bilinear";
     case Resampling::bilinear_aligned:
-      return "bilinear align_corners";
+      return "bilinear";
     case Resampling::average:
       return "average";
   }
   return "?";
 }
+
+void describe_rule(Resampling how, AttributeVisitor& visit) {
+  visit("mode", mode_of(how), {.named = false});
+  visit("align_corners", how == Resampling::bilinear_aligned);
+}
+
+}  // namespace
 
 Taps Taps::transposed(int64_t inputs) const {
   std::vector<std::vector<std::pair<int64_t, double>>> of_input(static_cast<size_t>(inputs));
@@ -88,6 +92,11 @@ Taps taps(Resampling how, int64_t inputs, int64_t outputs) {
   return all;
 }
 
+void Resample2d::describe(AttributeVisitor& visit) const {
+  describe_rule(how, visit);
+  visit("output", output, {.hidden = true});
+}
+
 std::vector<TensorSpec> Resample2d::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
@@ -100,6 +109,11 @@ std::vector<TensorId> Resample2d::gradient(const Backward& backward) const {
 
 double Resample2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
   return resample_flops(how, inputs[0].shape, outputs[0].shape);
+}
+
+void Resample2dBackward::describe(AttributeVisitor& visit) const {
+  describe_rule(how, visit);
+  visit("x_shape", x_shape, {.hidden = true});
 }
 
 std::vector<TensorSpec> Resample2dBackward::infer(std::span<const TensorSpec> inputs) const {

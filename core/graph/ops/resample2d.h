@@ -18,7 +18,6 @@ struct Taps {
 /// The rules of PyTorch: the nearest place; linear between places, pixel centres at halves or, aligned, the
 /// corners on each other; the mean of the window [floor(o * in / out), ceil((o + 1) * in / out)).
 enum class Resampling { nearest, bilinear, bilinear_aligned, average };
-std::string_view to_string(Resampling how);
 Taps taps(Resampling how, int64_t inputs, int64_t outputs);
 
 /// x (N, C, H, W) -> y (N, C, H', W'), by the same rule along both axes.
@@ -26,7 +25,7 @@ class Resample2d final : public Operation {
  public:
   Resample2d(Resampling rule, Extent2 out) : how(rule), output(out) {}
   std::string_view name() const override { return "resample2d"; }
-  std::string attributes() const override { return std::string(to_string(how)); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -41,7 +40,7 @@ class Resample2dBackward final : public Operation {
  public:
   Resample2dBackward(Resampling rule, Shape x) : how(rule), x_shape(std::move(x)) {}
   std::string_view name() const override { return "resample2d_backward"; }
-  std::string attributes() const override { return std::string(to_string(how)); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 

@@ -10,6 +10,7 @@ class Reshape final : public Operation {
  public:
   explicit Reshape(Shape to) : shape(std::move(to)) {}
   std::string_view name() const override { return "reshape"; }
+  void describe(AttributeVisitor& visit) const override { visit("shape", shape, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;

@@ -12,7 +12,7 @@ class ScalePixels final : public Operation {
  public:
   explicit ScalePixels(DType dtype) : to(dtype) {}
   std::string_view name() const override { return "scale_pixels"; }
-  std::string attributes() const override { return "to=" + std::string(to_string(to)); }
+  void describe(AttributeVisitor& visit) const override { visit("to", std::string(to_string(to))); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const DType to;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/names.h"
+
 namespace trainer {
 namespace {
 
@@ -14,12 +16,10 @@ bool absent_or(const TensorSpec& spec, const TensorSpec& expected) {
 
 }  // namespace
 
-std::string StepGuard::attributes() const {
-  std::vector<std::string> parts;
-  if (loss_sigmas > 0) parts.push_back(fmt::format("loss_sigmas={}", loss_sigmas));
-  if (norm_sigmas > 0) parts.push_back(fmt::format("norm_sigmas={}", norm_sigmas));
-  if (scaled) parts.emplace_back("scaled");
-  return fmt::format("{}", fmt::join(parts, " "));
+void StepGuard::describe(AttributeVisitor& visit) const {
+  visit("loss_sigmas", loss_sigmas, {.hidden = loss_sigmas == 0});
+  visit("norm_sigmas", norm_sigmas, {.hidden = norm_sigmas == 0});
+  visit("scaled", scaled);
 }
 
 std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {

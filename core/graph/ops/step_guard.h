@@ -37,9 +37,6 @@ struct SpikeLimit {
   }
 };
 
-/// The loss of a step of micro-batches, f32 (1), summed over its runs.
-constexpr const char* kStepLoss = "guard.loss";
-
 /// Decides whether a step changes anything. Inputs: loss (1), found (1) (not 0: a gradient is not finite),
 /// norm of the gradients (1), steps before this one i32 (1), pairs of steps to skip i32 (2n), the last losses
 /// and norms (2, window), how many there have been, skipped steps and skipped steps in a row i32 (1); all but
@@ -66,7 +63,7 @@ class StepGuard final : public Operation {
   StepGuard(double of_loss, double of_norm, bool scales_loss)
       : loss_sigmas(of_loss), norm_sigmas(of_norm), scaled(scales_loss) {}
   std::string_view name() const override { return "step_guard"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override {
     return input >= kWindow && input - kWindow + kFirstState == output;

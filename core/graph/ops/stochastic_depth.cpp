@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-std::string StochasticDepth::attributes() const {
-  return fmt::format("p={} key={:016x}", rule.p, rule.key);
+void StochasticDepth::describe(AttributeVisitor& visit) const {
+  rule.describe(visit);
 }
 
 std::vector<TensorSpec> StochasticDepth::infer(std::span<const TensorSpec> inputs) const {

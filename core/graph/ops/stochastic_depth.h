@@ -12,7 +12,7 @@ class StochasticDepth final : public Operation {
  public:
   explicit StochasticDepth(DropoutRule r) : rule(r) {}
   std::string_view name() const override { return "stochastic_depth"; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;

@@ -8,18 +8,15 @@
 namespace trainer {
 namespace {
 
-/// Collects a functor's parameters as text; stands where the recipe's parser stands otherwise.
-struct AttributeText {
-  std::string text;
-  void add(const char* name, const double* value, const char* /*help*/) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, *value);
-  }
+/// Reports a functor's parameters; stands where the recipe's parser stands otherwise.
+struct ParameterReporter {
+  AttributeVisitor& visit;
+  void add(const char* name, const double* value, const char* /*help*/) { visit(name, *value); }
 };
 
-std::string parameters_text(elementwise::Function function) {
-  AttributeText collector;
-  std::visit([&](auto& f) { f.declare(collector); }, function);
-  return collector.text;
+void describe_parameters(elementwise::Function function, AttributeVisitor& visit) {
+  ParameterReporter reporter{visit};
+  std::visit([&](auto& f) { f.declare(reporter); }, function);
 }
 
 template <class... Functors>
@@ -56,8 +53,8 @@ elementwise::Reads gradient_reads(const elementwise::Function& function) {
 std::string_view Unary::name() const {
   return function_name(function);
 }
-std::string Unary::attributes() const {
-  return parameters_text(function);
+void Unary::describe(AttributeVisitor& visit) const {
+  describe_parameters(function, visit);
 }
 
 std::vector<TensorSpec> Unary::infer(std::span<const TensorSpec> inputs) const {
@@ -73,8 +70,8 @@ std::vector<TensorId> Unary::gradient(const Backward& backward) const {
 UnaryBackward::UnaryBackward(elementwise::Function f)
     : function(f), name_(std::string(function_name(f)) + "_backward") {}
 
-std::string UnaryBackward::attributes() const {
-  return parameters_text(function);
+void UnaryBackward::describe(AttributeVisitor& visit) const {
+  describe_parameters(function, visit);
 }
 
 std::vector<TensorSpec> UnaryBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -11,7 +11,7 @@ class Unary final : public Operation {
  public:
   explicit Unary(elementwise::Function f) : function(f) {}
   std::string_view name() const override;
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -25,7 +25,7 @@ class UnaryBackward final : public Operation {
  public:
   explicit UnaryBackward(elementwise::Function f);
   std::string_view name() const override { return name_; }
-  std::string attributes() const override;
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t, size_t) const override { return true; }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "core/graph/operation.h"
+#include "core/recipe/job.h"
+#include "cpu/backend.h"
+
+namespace trainer {
+namespace {
+
+/// Writes attributes as an exporter would: a name with each, a type from the value.
+class Exporter final : public AttributeVisitor {
+ public:
+  std::set<std::string> names;
+  size_t reported = 0;
+
+ private:
+  void visit(std::string_view name, const AttributeValue& value, const AttributeStyle&) override {
+    CHECK_FALSE(name.empty());
+    CHECK_FALSE(value.valueless_by_exception());
+    names.emplace(name);
+    ++reported;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every operation of the shipped recipes reports each attribute once, under a name of its own") {
+  const auto cpu = make_cpu_backend(2, nullptr, true);
+  size_t recipes = 0, attributes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(TRAINER_SOURCE_DIR) + "/configs")) {
+    if (file.path().extension() != ".yaml") continue;
+    const auto recipe = Recipe::load(
+        file.path().string(), {"data.format=synthetic", "data.val_fraction=0", "training.precision=fp32",
+                               "training.global_batch_size=8", "training.micro_batch_size=4",
+                               "training.ema.decay=0.9", "guards.spike=skip", "optimizer.clip_norm=1"});
+    const Job job = make_job(*recipe, *cpu);
+    ++recipes;
+    for (const Entry& entry : job.program.entries) {
+      for (const Node& node : entry.nodes) {
+        INFO(file.path() << " " << node.op->name());
+        Exporter exporter;
+        node.op->describe(exporter);
+        CHECK(exporter.names.size() == exporter.reported);
+        CHECK(attributes_of(*node.op).size() == exporter.reported);
+        attributes += exporter.reported;
+      }
+    }
+  }
+  CHECK(recipes >= 8);
+  CHECK(attributes > 1000);
+}
+
+}  // namespace trainer
