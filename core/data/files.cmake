@@ -16,4 +16,4 @@ trainer_library(core/data
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/core/data/resample.cpp ${CMAKE_SOURCE_DIR}/core/data/transforms/gaussian.cpp
   ${CMAKE_SOURCE_DIR}/core/data/transforms/median.cpp
-  PROPERTIES COMPILE_OPTIONS -O3)
+  PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
