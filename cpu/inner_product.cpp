@@ -11,20 +11,17 @@ using Forward = dnnl::inner_product_forward;
 using BackwardData = dnnl::inner_product_backward_data;
 using BackwardWeights = dnnl::inner_product_backward_weights;
 
-/// x (N, K), w (O, K), y (N, O); activations row-major, weights in whatever layout suits all three products.
-/// An image in a convolution's layout is reordered first: taking it as it lies would end in a general matrix
-/// product with other weights for each direction.
+/// x (N, K), w (O, K), y (N, O), N counting all rows; activations row-major, so that (N, T, K) is such a
+/// matrix as it lies; weights in whatever layout suits all three products. An image in a convolution's layout
+/// is reordered first: taking it as it lies would end in a general matrix product with other weights for each
+/// direction.
 struct Problem {
   Shape x, w, y;
   DType dtype, w_dtype;  ///< of x and y; of w and the bias: the same, but f32 for their gradients
   bool bias = false, relu = false;
 
   Problem(const TensorSpec& of_x, int64_t outputs)
-      : x{of_x.shape[0], numel(of_x.shape) / of_x.shape[0]},
-        w{outputs, x[1]},
-        y{x[0], outputs},
-        dtype(of_x.dtype),
-        w_dtype(of_x.dtype) {}
+      : x(as_rows(of_x.shape)), w{outputs, x[1]}, y{x[0], outputs}, dtype(of_x.dtype), w_dtype(of_x.dtype) {}
 
   Descriptor plain_x() const { return to_descriptor(Layout{}, x, dtype); }
   Descriptor plain_y() const { return to_descriptor(Layout{}, y, dtype); }
@@ -64,7 +61,7 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 }
 
 Problem forward_problem(const OpContext& c) {
-  Problem p(c.inputs[0], c.outputs[0].shape[1]);
+  Problem p(c.inputs[0], c.outputs[0].shape.back());
   p.bias = !c.inputs[2].shape.empty();
   p.relu = static_cast<const Linear&>(c.op).relu;
   return p;
@@ -93,7 +90,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
 }
 
 Problem backward_data_problem(const OpContext& c) {
-  return {c.outputs[0], c.inputs[0].shape[1]};
+  return {c.outputs[0], c.inputs[0].shape.back()};
 }
 
 Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
@@ -118,7 +115,7 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
 }
 
 Problem backward_weights_problem(const OpContext& c) {
-  Problem p(c.inputs[0], c.inputs[1].shape[1]);
+  Problem p(c.inputs[0], c.inputs[1].shape.back());
   p.w_dtype = DType::f32;
   p.bias = static_cast<const LinearBackwardWeights&>(c.op).has_bias;
   return p;

@@ -13,7 +13,8 @@
 #include "cuda/matmul.h"
 #include "cuda/timing.h"
 
-// x (N, K), w (O, K), y (N, O), all row-major, so that cuBLASLt sees their transposes column by column:
+// x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
+// their transposes column by column:
 //   yT (O, N) = w xT           with bias and relu in the epilogue
 //   dxT (K, N) = wT dyT
 //   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
@@ -37,16 +38,17 @@ struct Problem {
   const Linear* forward = nullptr;
 };
 
-/// A batch may begin at any row of a larger one; all else begins where the plan puts it.
-uint32_t row_alignment(const TensorSpec& x) {
-  const auto row_bytes = static_cast<uint64_t>(numel(x.shape) / x.shape[0] * bytes_per_element(x.dtype));
-  return static_cast<uint32_t>(std::min<uint64_t>(kArenaAlignment, row_bytes & (~row_bytes + 1)));
+/// A batch may begin at any sample of a larger one; all else begins where the plan puts it.
+uint32_t sample_alignment(const TensorSpec& x) {
+  const auto bytes = static_cast<uint64_t>(numel(x.shape) / x.shape[0] * bytes_per_element(x.dtype));
+  return static_cast<uint32_t>(std::min<uint64_t>(kArenaAlignment, bytes & (~bytes + 1)));
 }
 
-/// The matrix (N, …) or (O, K), which is (…, N) column by column.
+/// The matrix (N, K) or (O, K), which is its transpose column by column.
 MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
-  return {.rows = numel(spec.shape) / spec.shape[0],
-          .columns = spec.shape[0],
+  const Shape rows = as_rows(spec.shape);
+  return {.rows = rows[1],
+          .columns = rows[0],
           .dtype = spec.dtype,
           .transposed = transposed,
           .alignment = kArenaAlignment};
@@ -66,7 +68,7 @@ Problem problem_of(const Device& device, const OpContext& context) {
     problem.a = 1;
     product.a = operand(context.inputs[1], true);
     product.b = operand(context.inputs[0]);
-    product.b.alignment = row_alignment(context.inputs[0]);
+    product.b.alignment = sample_alignment(context.inputs[0]);
     product.epilogue = bias ? (forward->relu ? Epilogue::bias_relu : Epilogue::bias)
                             : (forward->relu ? Epilogue::relu : Epilogue::none);
     if (bias) product.bias_dtype = context.inputs[2].dtype;
@@ -77,7 +79,7 @@ Problem problem_of(const Device& device, const OpContext& context) {
   } else {
     problem.b = 1;
     product.a = operand(context.inputs[0]);
-    product.a.alignment = row_alignment(context.inputs[0]);
+    product.a.alignment = sample_alignment(context.inputs[0]);
     product.b = operand(context.inputs[1], true);
     if (wants(context, 1)) {
       product.epilogue = Epilogue::sum_b;
@@ -95,7 +97,8 @@ MatrixProduct without_epilogue(MatrixProduct product) {
 
 /// The matrix as own kernels see it, row by row.
 Matrix as_matrix(const TensorSpec& spec) {
-  return {.rows = spec.shape[0], .columns = numel(spec.shape) / spec.shape[0], .dtype = spec.dtype};
+  const Shape rows = as_rows(spec.shape);
+  return {.rows = rows[0], .columns = rows[1], .dtype = spec.dtype};
 }
 
 int64_t bytes_of(const MatrixProduct::Operand& operand) {

@@ -54,10 +54,13 @@ struct Block {
   std::map<std::string, std::string> names = {};  ///< of its layers: here, and in the network
   std::shared_ptr<const Location> used_at = nullptr;
 
+  /// A layer's name in the network, also of NAME:OUTPUT.
   std::string resolve(const std::string& name) const {
     if (name == "input") return input;
-    const auto found = names.find(name);
-    return found != names.end() ? found->second : prefix + name;
+    if (const auto found = names.find(name); found != names.end()) return found->second;
+    const size_t colon = name.rfind(':');
+    if (colon == std::string::npos) return prefix + name;
+    return resolve(name.substr(0, colon)) + name.substr(colon);
   }
 };
 

@@ -16,7 +16,7 @@ class BatchNormLayer final : public Layer {
     fields.add("momentum", &momentum_, "share of a batch in the running statistics").at_least(0).at_most(1);
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     const Shape channels{in[1]};
@@ -25,7 +25,7 @@ class BatchNormLayer final : public Layer {
     const TensorId mean = state(context, "running_mean", channels, 0);
     const TensorId variance = state(context, "running_var", channels, 1);
     if (!context.training || has_fixed_statistics(context))
-      return context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_);
+      return {context.build.emit<BatchNormInference>({x[0], gamma, beta, mean, variance}, eps_)};
     const std::vector<TensorId> y =
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
     const int64_t count = numel(in) / in[1];
@@ -34,7 +34,7 @@ class BatchNormLayer final : public Layer {
     // As in PyTorch the running variance is the unbiased one.
     context.build.assign(variance,
                          context.build.emit<Blend>({variance, y[2]}, momentum_, values / (values - 1)));
-    return y[0];
+    return {y[0]};
   }
 
  private:

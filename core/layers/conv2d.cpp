@@ -22,7 +22,7 @@ class Conv2dLayer final : public Layer {
     initializer_.declare(fields);
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     const int64_t channels = in.size() == 4 ? in[1] : 0;
     const int64_t groups = geometry_.groups;
@@ -36,7 +36,7 @@ class Conv2dLayer final : public Layer {
         "weight", {out_channels_, channels / groups, geometry_.kernel[0], geometry_.kernel[1]},
         initializer_.weight(fan_in, out_channels_ * window));
     const TensorId b = bias_ ? context.parameter("bias", {out_channels_}, initializer_.bias(fan_in)) : kNone;
-    return context.build.emit<Conv2d>({x[0], w, b}, geometry_);
+    return {context.build.emit<Conv2d>({x[0], w, b}, geometry_)};
   }
 
  private:

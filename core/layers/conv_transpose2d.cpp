@@ -26,7 +26,7 @@ class ConvTranspose2dLayer final : public Layer {
     initializer_.declare(fields);
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     const int64_t groups = geometry_.groups, of_group = out_channels_ / groups;
@@ -41,9 +41,9 @@ class ConvTranspose2dLayer final : public Layer {
         context.parameter("weight", {in[1], of_group, geometry_.kernel[0], geometry_.kernel[1]},
                           initializer_.weight(fan_in, in[1] * window));
     const TensorId y = context.build.emit<Conv2dBackwardData>({x[0], w}, geometry_, output_shape(in));
-    if (!bias_) return y;
-    return context.build.emit<AddChannels>(
-        {y, context.parameter("bias", {out_channels_}, initializer_.bias(fan_in))});
+    if (!bias_) return {y};
+    return {context.build.emit<AddChannels>(
+        {y, context.parameter("bias", {out_channels_}, initializer_.bias(fan_in))})};
   }
 
  private:

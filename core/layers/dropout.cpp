@@ -12,10 +12,10 @@ class DropoutLayer final : public Layer {
     fields.add("p", &p_, "probability that an element becomes 0 in training").at_least(0).below(1).bare();
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    if (!context.training || p_ == 0) return x[0];
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    if (!context.training || p_ == 0) return {x[0]};
     const DropoutRule rule{.p = p_, .key = random_key(context.seed, "dropout " + context.name)};
-    return context.build.emit<Dropout>({x[0], context.sample_index, context.step}, rule);
+    return {context.build.emit<Dropout>({x[0], context.sample_index, context.step}, rule)};
   }
 
  private:

@@ -12,8 +12,8 @@ template <class Functor>
 class ElementwiseLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override { functor_.declare(fields); }
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    return context.build.emit<Unary>({x[0]}, elementwise::Function(functor_));
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    return {context.build.emit<Unary>({x[0]}, elementwise::Function(functor_))};
   }
 
  private:

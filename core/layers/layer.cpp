@@ -19,7 +19,9 @@ bool LayerContext::is_frozen(const std::string& suffix) const {
 void Layer::declare(Fields& fields) {
   declare_parameters(fields);
   fields.add("name", &name, "prefix of its parameters' names, and how other layers refer to it");
-  fields.add("inputs", &inputs, "names of the layers it reads, or \"input\"; default: the layer before");
+  fields.add("inputs", &inputs,
+             "names of the layers it reads, or \"input\"; NAME:1 is the second output of a layer that has "
+             "several; default: the layer before");
 }
 
 }  // namespace trainer

@@ -34,7 +34,8 @@ class Layer : public Component {
   /// Inputs that it takes at least and at most.
   virtual size_t min_inputs() const { return 1; }
   virtual size_t max_inputs() const { return 1; }
-  virtual TensorId build(LayerContext& context, const std::vector<TensorId>& x) const = 0;
+  /// Writes its operations for the inputs `x`; returns its outputs, of which there is at least one.
+  virtual std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const = 0;
 
  protected:
   virtual void declare_parameters(Fields& /*fields*/) {}

@@ -15,15 +15,12 @@ class LinearLayer final : public Layer {
     initializer_.declare(fields);
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape in = context.build.shape(x[0]);
-    if (in.size() != 2) {
-      fail_at(origin, "expected features (N, K), got shape " + to_string(in) + "; put `flatten` before it");
-    }
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const int64_t in = context.build.shape(x[0]).back();
     const TensorId w =
-        context.parameter("weight", {out_features_, in[1]}, initializer_.weight(in[1], out_features_));
-    const TensorId b = bias_ ? context.parameter("bias", {out_features_}, initializer_.bias(in[1])) : kNone;
-    return context.build.emit<Linear>({x[0], w, b});
+        context.parameter("weight", {out_features_, in}, initializer_.weight(in, out_features_));
+    const TensorId b = bias_ ? context.parameter("bias", {out_features_}, initializer_.bias(in)) : kNone;
+    return {context.build.emit<Linear>({x[0], w, b})};
   }
 
  private:
@@ -35,7 +32,8 @@ class LinearLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> linear_layer() {
-  return {"linear", "y = x wT + bias, as PyTorch's Linear", [] { return std::make_unique<LinearLayer>(); }};
+  return {"linear", "y = x wT + bias over the last extent, as PyTorch's Linear",
+          [] { return std::make_unique<LinearLayer>(); }};
 }
 
 }  // namespace trainer

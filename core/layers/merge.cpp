@@ -19,10 +19,10 @@ class BinaryLayer final : public MergeLayer {
  public:
   explicit BinaryLayer(Binary::Kind kind) : kind_(kind) {}
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     TensorId y = x[0];
     for (size_t i = 1; i < x.size(); ++i) y = context.build.emit<Binary>({y, x[i]}, kind_);
-    return y;
+    return {y};
   }
 
  private:
@@ -34,8 +34,8 @@ class ConcatLayer final : public MergeLayer {
   void declare_parameters(Fields& fields) override {
     fields.add("axis", &axis_, "dimension to join along; 1: channels or features").at_least(1);
   }
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    return context.build.emit<Concat>(x, axis_);
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    return {context.build.emit<Concat>(x, axis_)};
   }
 
  private:

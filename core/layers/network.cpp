@@ -13,6 +13,8 @@ namespace {
 
 /// Position of the network's input among the sources of a layer.
 constexpr size_t kInput = std::numeric_limits<size_t>::max();
+/// Of the number of a layer's output.
+constexpr size_t kMostDigits = 3;
 
 std::vector<std::string> names_of(const Registry<Layer>& registry) {
   std::vector<std::string> names;
@@ -62,7 +64,7 @@ void Network::check(Diagnostics& diagnostics) const {
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = *layers[i];
     for (const std::string& input_name : layer.inputs) {
-      if (known.contains(input_name)) continue;
+      if (find_source(input_name, i)) continue;
       std::vector<std::string> names;
       for (const auto& [name, index] : known) names.push_back(name);
       const auto near = nearest(input_name, names);
@@ -90,30 +92,52 @@ void Network::check(Diagnostics& diagnostics) const {
   }
 }
 
-std::vector<size_t> Network::sources(size_t index) const {
-  if (layers[index]->inputs.empty()) return {index == 0 ? kInput : index - 1};
-  std::vector<size_t> found;
-  for (const std::string& wanted : layers[index]->inputs) {
-    size_t source = kInput;
-    for (size_t i = 0; i < index; ++i) {
-      if (layer_name(i) == wanted) source = i;
+std::optional<Network::Source> Network::find_source(const std::string& wanted, size_t before) const {
+  auto named = [&](const std::string& name) -> std::optional<size_t> {
+    for (size_t i = before; i-- > 0;) {
+      if (layer_name(i) == name) return i;
     }
-    found.push_back(source);
+    return name == "input" ? std::optional(kInput) : std::nullopt;
+  };
+  if (const auto layer = named(wanted)) return Source{.layer = *layer};
+  const size_t colon = wanted.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::string number = wanted.substr(colon + 1);
+  const auto layer = named(wanted.substr(0, colon));
+  if (!layer || !is_number(number) || number.size() > kMostDigits) return std::nullopt;
+  return Source{.layer = *layer, .output = std::stoul(number)};
+}
+
+std::vector<Network::Source> Network::sources(size_t index) const {
+  if (layers[index]->inputs.empty()) return {{.layer = index == 0 ? kInput : index - 1}};
+  std::vector<Source> found;
+  for (const std::string& wanted : layers[index]->inputs) {
+    found.push_back(find_source(wanted, index).value_or(Source{.layer = kInput}));
   }
   return found;
 }
 
 std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
-  std::vector<TensorId> outputs;
+  std::vector<std::vector<TensorId>> outputs;
   context.freeze = &freeze;
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<TensorId> inputs;
-    for (size_t source : sources(i)) inputs.push_back(source == kInput ? x : outputs[source]);
+    for (const Source& source : sources(i)) {
+      const std::vector<TensorId> made = source.layer == kInput ? std::vector{x} : outputs[source.layer];
+      if (source.output >= made.size()) {
+        fail_at(layers[i]->origin_of("inputs"),
+                fmt::format("reads output {} of a layer whose last is output {}", source.output,
+                            made.size() - 1));
+      }
+      inputs.push_back(made[source.output]);
+    }
     context.name = layer_name(i);
     context.build.set_origin(layers[i]->origin);
     outputs.push_back(layers[i]->build(context, inputs));
   }
-  return outputs;
+  std::vector<TensorId> first;
+  for (const std::vector<TensorId>& made : outputs) first.push_back(made.at(0));
+  return first;
 }
 
 }  // namespace trainer

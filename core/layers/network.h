@@ -29,12 +29,18 @@ struct Network {
   /// A layer's name in parameters and messages: its own, or its number.
   std::string layer_name(size_t index) const;
 
-  /// Writes the forward part for a batch `x`; returns each layer's output. Shapes that do not fit throw Error
-  /// (exit 78) at the layer.
+  /// Writes the forward part for a batch `x`; returns each layer's first output. Shapes that do not fit throw
+  /// Error (exit 78) at the layer.
   std::vector<TensorId> build(LayerContext context, TensorId x) const;
 
  private:
-  std::vector<size_t> sources(size_t index) const;
+  /// What a layer reads: an output of an earlier layer, or the network's input.
+  struct Source {
+    size_t layer = 0, output = 0;
+  };
+  /// What a layer after `before` others means by "NAME", "NAME:OUTPUT" or "input".
+  std::optional<Source> find_source(const std::string& wanted, size_t before) const;
+  std::vector<Source> sources(size_t index) const;
 };
 
 }  // namespace trainer

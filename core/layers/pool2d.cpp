@@ -15,12 +15,12 @@ class Pool2dLayer final : public Layer {
     fields.add("padding", &padding_, "places added on each side").at_least(0);
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     Conv2dGeometry geometry{.kernel = kernel_, .stride = stride_, .padding = padding_};
     for (size_t d = 0; d < 2; ++d) {
       if (geometry.stride[d] == 0) geometry.stride[d] = kernel_[d];
     }
-    return context.build.emit<Op>({x[0]}, geometry);
+    return {context.build.emit<Op>({x[0]}, geometry)};
   }
 
  private:
@@ -29,10 +29,10 @@ class Pool2dLayer final : public Layer {
 
 class GlobalAvgPool2dLayer final : public Layer {
  public:
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
-    return context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = {in[2], in[3]}});
+    return {context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = {in[2], in[3]}})};
   }
 };
 

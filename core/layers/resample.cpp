@@ -22,7 +22,7 @@ class UpsampleLayer final : public Layer {
                "bilinear: the corners' centres lie on each other, not the images' edges");
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Extent2 in = image_extents(*this, context.build.shape(x[0]));
     if (align_corners_ && mode_ != "bilinear") {
       fail_at(origin_of("align_corners"), "goes with mode: bilinear only, got mode: " + mode_);
@@ -30,7 +30,7 @@ class UpsampleLayer final : public Layer {
     const Resampling how = mode_ == "nearest" ? Resampling::nearest
                            : align_corners_   ? Resampling::bilinear_aligned
                                               : Resampling::bilinear;
-    return context.build.emit<Resample2d>({x[0]}, how, Extent2{in[0] * scale_[0], in[1] * scale_[1]});
+    return {context.build.emit<Resample2d>({x[0]}, how, Extent2{in[0] * scale_[0], in[1] * scale_[1]})};
   }
 
  private:
@@ -46,13 +46,13 @@ class AdaptiveAvgPool2dLayer final : public Layer {
     fields.add("output_size", &output_, "height and width of the output").required().at_least(1).bare();
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Extent2 in = image_extents(*this, context.build.shape(x[0]));
     if (in[0] % output_[0] != 0 || in[1] % output_[1] != 0) {
-      return context.build.emit<Resample2d>({x[0]}, Resampling::average, output_);
+      return {context.build.emit<Resample2d>({x[0]}, Resampling::average, output_)};
     }
     const Extent2 window{in[0] / output_[0], in[1] / output_[1]};
-    return context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = window, .stride = window});
+    return {context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = window, .stride = window})};
   }
 
  private:

@@ -12,10 +12,10 @@ namespace {
 
 class FlattenLayer final : public Layer {
  public:
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
-    if (in.size() == 2) return x[0];
-    return context.build.emit<Reshape>({x[0]}, Shape{in[0], numel(in) / in[0]});
+    if (in.size() == 2) return {x[0]};
+    return {context.build.emit<Reshape>({x[0]}, Shape{in[0], numel(in) / in[0]})};
   }
 };
 
@@ -28,9 +28,9 @@ class ReshapeLayer final : public Layer {
         .bare();
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
-    return context.build.emit<Reshape>({x[0]}, resolved(in));
+    return {context.build.emit<Reshape>({x[0]}, resolved(in))};
   }
 
  private:

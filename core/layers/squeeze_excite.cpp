@@ -22,7 +22,7 @@ class SqueezeExciteLayer final : public Layer {
     fields.add("gate", &gate_, "function that makes the factors").one_of(function_names());
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     if (squeeze_channels_ && ratio_) {
@@ -32,7 +32,7 @@ class SqueezeExciteLayer final : public Layer {
     TensorId s = context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = {in[2], in[3]}});
     s = context.build.emit<Unary>({dense(context, "fc1", s, squeezed)}, function_named(activation_));
     s = context.build.emit<Unary>({dense(context, "fc2", s, in[1])}, function_named(gate_));
-    return context.build.emit<ScaleChannels>({x[0], s});
+    return {context.build.emit<ScaleChannels>({x[0], s})};
   }
 
  private:

@@ -16,10 +16,10 @@ class StochasticDepthLayer final : public Layer {
         .bare();
   }
 
-  TensorId build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    if (!context.training || p_ == 0) return x[0];
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    if (!context.training || p_ == 0) return {x[0]};
     const DropoutRule rule{.p = p_, .key = random_key(context.seed, "stochastic_depth " + context.name)};
-    return context.build.emit<StochasticDepth>({x[0], context.sample_index, context.step}, rule);
+    return {context.build.emit<StochasticDepth>({x[0], context.sample_index, context.step}, rule)};
   }
 
  private:

@@ -161,6 +161,32 @@ TEST_CASE("a use without a name leaves its layers' names, and one with an input 
 )");
 }
 
+TEST_CASE("an output of a layer is named within a use and behind it") {
+  check_layers(R"(templates:
+  block:
+    layers:
+      - conv: {name: a}
+      - relu: {inputs: ["a:1"]}
+      - add: {inputs: [input, "a:2"]}
+layers:
+  - conv: {name: stem}
+  - block: {name: one, inputs: ["stem:1"]}
+  - relu: {inputs: ["one:1"]}
+)",
+               R"(- conv:
+    name: stem
+- conv:
+    name: one.a
+    inputs: ["stem:1"]
+- relu:
+    inputs: ["one.a:1"]
+- add:
+    inputs: ["stem:1", "one.a:2"]
+- relu:
+    inputs: ["3:1"]
+)");
+}
+
 TEST_CASE("what `when` leaves out hands on its first input; `repeat` counts from 0") {
   check_layers(R"(templates:
   step:

@@ -43,8 +43,8 @@ std::vector<elementwise::Function> all_functions() {
   return make_functions(std::make_index_sequence<std::variant_size_v<elementwise::Function>>{});
 }
 
-OneOperation linear(int64_t batch, int64_t features, int64_t outputs, bool bias, bool relu) {
-  OneOperation operation{.inputs = {{batch, features}, {outputs, features}}, .emit = {}};
+OneOperation linear(const Shape& x, int64_t outputs, bool bias, bool relu) {
+  OneOperation operation{.inputs = {x, {outputs, x.back()}}, .emit = {}};
   if (bias) operation.inputs.push_back({outputs});
   operation.emit = [bias, relu](Builder& build, const std::vector<TensorId>& in) {
     return build.emit<Linear>({in[0], in[1], bias ? in[2] : kNone}, relu);
@@ -139,9 +139,10 @@ TEST_CASE("matrix products agree with the CPU's, with bias and relu and without"
   for (const bool bias : {false, true}) {
     for (const bool relu : {false, true}) {
       CAPTURE(bias, relu);
-      compare(*gpu, linear(1, 1, 1, bias, relu), 1, kMatrix);
-      compare(*gpu, linear(31, 33, 10, bias, relu), 1, kMatrix);
-      compare(*gpu, linear(128, 784, 256, bias, relu), 1, kMatrix);
+      compare(*gpu, linear({1, 1}, 1, bias, relu), 1, kMatrix);
+      compare(*gpu, linear({31, 33}, 10, bias, relu), 1, kMatrix);
+      compare(*gpu, linear({128, 784}, 256, bias, relu), 1, kMatrix);
+      compare(*gpu, linear({3, 31, 33}, 10, bias, relu), 1, kMatrix);
     }
   }
 }
@@ -163,8 +164,9 @@ TEST_CASE("a relu in the same kernel as a product keeps what is no number: a los
   const auto gpu = cuda_or_skip();
   if (gpu == nullptr) return;
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const OneOperation& operation : {forward(convolution_cases()[0], true, true),
-                                        linear(31, 33, 10, true, true), linear(31, 33, 10, false, true)}) {
+  for (const OneOperation& operation :
+       {forward(convolution_cases()[0], true, true), linear({31, 33}, 10, true, true),
+        linear({31, 33}, 10, false, true)}) {
     for (const float value : run_on(*gpu, operation, 1, nan)) REQUIRE(std::isnan(value));
   }
 }
@@ -172,9 +174,11 @@ TEST_CASE("a relu in the same kernel as a product keeps what is no number: a los
 TEST_CASE("gradients of matrix products agree with the CPU's") {
   const auto gpu = cuda_or_skip();
   if (gpu == nullptr) return;
-  for (const auto& [batch, features, outputs] :
-       {std::array<int64_t, 3>{1, 1, 1}, {31, 33, 10}, {128, 784, 256}}) {
-    const Shape x{batch, features}, w{outputs, features}, dy{batch, outputs};
+  for (const Shape& x : {Shape{1, 1}, {31, 33}, {128, 784}, {3, 31, 33}}) {
+    const int64_t outputs = x.back() / 3 + 1;
+    const Shape w{outputs, x.back()};
+    Shape dy = x;
+    dy.back() = outputs;
     CAPTURE(to_string(x), to_string(w));
     compare(*gpu,
             {.inputs = {dy, w},

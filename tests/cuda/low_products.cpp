@@ -27,7 +27,8 @@ std::vector<Product> products() {
            {24, 1, 3, 3},
            Conv2dGeometry{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 24}},
           {{128, 784}, {256, 784}, std::nullopt},
-          {{31, 33}, {10, 33}, std::nullopt}};
+          {{31, 33}, {10, 33}, std::nullopt},
+          {{4, 7, 33}, {10, 33}, std::nullopt}};
 }
 
 /// The product of factors in `low` and, through casts, the gradients of all three inputs.

@@ -6,6 +6,7 @@
 
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
+#include "core/graph/ops/reshape.h"
 #include "cpu/backend.h"
 #include "tests/reference/session.h"
 
@@ -36,7 +37,8 @@ Program program_with(const Weights& shapes) {
   const Conv2dGeometry geometry{.kernel = {shapes.conv[2], shapes.conv[3]},
                                 .padding = {shapes.conv[2] / 2, shapes.conv[3] / 2}};
   const TensorId y = use.emit<Conv2d>({x, w, kNone}, geometry);
-  use.emit<Linear>({y, v, kNone});  // takes the images as they lie
+  const TensorId features = use.emit<Reshape>({y}, Shape{2, shapes.linear[1]});
+  use.emit<Linear>({features, v, kNone});
   program.entries[0].outputs = {{"conv", w}, {"linear", v}};
   return program;
 }

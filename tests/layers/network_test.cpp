@@ -4,10 +4,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "core/graph/operation.h"
+#include "core/graph/ops/concat.h"
 #include "tests/reference/networks.h"
 
 using namespace trainer;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -124,6 +125,65 @@ TEST_CASE("names that are unknown, taken or reserved are errors at their place")
       "test.yaml:3:15: error: layers[0].flatten.name: '3' is what an unnamed layer or the input is called");
 }
 
+TEST_CASE("a linear layer of a sequence maps each position with the same weights") {
+  const Network network = network_from("input: [5, 7]\nlayers:\n  - linear: 4\n  - relu\n  - linear: 3\n");
+  Program program{.tensors = {}, .entries = {Entry("run")}};
+  Builder build(program, program.entries[0]);
+  const TensorId x = program.input("x", {{2, 5, 7}, DType::f32});
+  const std::vector<TensorId> outputs = network.build({.build = build}, x);
+  CHECK(program.spec(outputs[0]).shape == Shape{2, 5, 4});
+  CHECK(program.spec(outputs[2]).shape == Shape{2, 5, 3});
+  CHECK(parameters_of(program) ==
+        Parameters{{"0.weight", {4, 7}}, {"0.bias", {4}}, {"2.weight", {3, 4}}, {"2.bias", {3}}});
+}
+
+namespace {
+
+/// Two outputs: the first column, and the others.
+class Split final : public Layer {
+ public:
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const int64_t columns = context.build.shape(x[0])[1];
+    return {context.build.emit<Slice>({x[0]}, 1, 0, 1), context.build.emit<Slice>({x[0]}, 1, 1, columns - 1)};
+  }
+};
+
+/// The shapes of what the layers of a network put out, for a batch of two rows of four; its first layer has
+/// two outputs.
+std::vector<Shape> outputs_of(const std::string& layers) {
+  Network network = network_from("input: [4]\nlayers:\n  - relu: {name: parts}\n" + layers);
+  auto split = std::make_unique<Split>();
+  split->name = network.layers[0]->name;
+  network.layers[0] = std::move(split);
+  Program program{.tensors = {}, .entries = {Entry("run")}};
+  Builder build(program, program.entries[0]);
+  const TensorId x = program.input("x", {{2, 4}, DType::f32});
+  std::vector<Shape> shapes;
+  for (const TensorId id : network.build({.build = build}, x)) shapes.push_back(program.spec(id).shape);
+  return shapes;
+}
+
+}  // namespace
+
+TEST_CASE("a layer may have several outputs: the first by its name, each by its number") {
+  CHECK(outputs_of("  - relu\n") == std::vector<Shape>{{2, 1}, {2, 1}});
+  CHECK(outputs_of("  - relu: {inputs: [parts]}\n") == std::vector<Shape>{{2, 1}, {2, 1}});
+  CHECK(outputs_of("  - relu: {inputs: [\"parts:1\"]}\n") == std::vector<Shape>{{2, 1}, {2, 3}});
+  CHECK(outputs_of("  - concat: {inputs: [\"parts:1\", \"parts:0\", input]}\n") ==
+        std::vector<Shape>{{2, 1}, {2, 8}});
+}
+
+TEST_CASE("an output that a layer does not have is an error at the inputs") {
+  CHECK_THROWS_WITH(outputs_of("  - relu: {inputs: [\"parts:2\"]}\n"),
+                    Contains("layers[1].relu.inputs: reads output 2 of a layer whose last is output 1"));
+  CHECK_THROWS_WITH(outputs_of("  - relu: {inputs: [\"input:1\"]}\n"), Contains("whose last is output 0"));
+  check_problem("input: [1, 4, 4]\nlayers:\n  - relu: {name: a}\n  - relu: {inputs: [\"b:1\"]}\n",
+                "test.yaml:4:12: error: layers[1].relu.inputs: no earlier layer is named 'b:1'; did you mean "
+                "'a'?");
+  CHECK_THROWS_WITH(outputs_of("  - relu: {inputs: [\"parts:99999999999999999999\"]}\n"),
+                    Contains("no earlier layer is named 'parts:99999999999999999999'"));
+}
+
 TEST_CASE("layers that get too few or too many inputs are errors at their place") {
   check_problem(
       "input: [1, 4, 4]\nlayers:\n  - relu: {name: a}\n  - add\n",
@@ -135,8 +195,8 @@ TEST_CASE("layers that get too few or too many inputs are errors at their place"
 TEST_CASE("shapes that do not fit are errors at the layer or its parameter") {
   check_problem(
       "input: [3, 4, 4]\nlayers:\n  - linear: 2\n",
-      "test.yaml:3:5: error: layers[0].linear: expected features (N, K), got shape 2x3x4x4; put `flatten` "
-      "before it");
+      "test.yaml:3:5: error: layers[0].linear: expected features (N, K) or (N, T, K), got shape 2x3x4x4; "
+      "put `flatten` before it");
   check_problem(
       "input: [3, 4, 4]\nlayers:\n  - conv2d: {out_channels: 4, kernel_size: 3, groups: 2}\n  - flatten\n",
       "test.yaml:3:47: error: layers[0].conv2d.groups: must divide 3 input channels and 4 output channels, "

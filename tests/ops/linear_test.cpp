@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/linear.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
+#include "core/passes/pass.h"
+#include "cpu/backend.h"
 #include "tests/ops/harness.h"
+#include "tests/reference/session.h"
 
 using namespace trainer;
+using Catch::Matchers::Contains;
 
 TEST_CASE("linear layers have the right values and gradients") {
   struct Extents {
@@ -37,6 +42,92 @@ TEST_CASE("linear layers have the right values and gradients") {
       }
     }
   }
+}
+
+TEST_CASE("linear layers map the last of three extents") {
+  struct Extents {
+    Shape x;
+    int64_t outputs;
+  };
+  for (const Extents& e :
+       {Extents{{1, 1, 1}, 2}, {{1, 31, 33}, 5}, {{31, 1, 33}, 31}, {{3, 5, 17}, 1}, {{2, 33, 31}, 33}}) {
+    for (const bool bias : {false, true}) {
+      for (const bool relu : {false, true}) {
+        const Draft draft = [&](Sketch& sketch) {
+          const TensorId x = sketch.parameter("x", e.x);
+          const TensorId w = sketch.parameter("w", {e.outputs, e.x.back()});
+          const TensorId b = bias ? sketch.parameter("b", {e.outputs}) : kNone;
+          TensorId y = sketch.build().emit<Linear>({x, w, b});
+          if (relu) y = sketch.build().emit<Unary>({y}, elementwise::Function(elementwise::Relu{}));
+          sketch.output("y", y);
+          sketch.loss(y);
+        };
+        INFO(to_string(e.x) << " -> " << e.outputs);
+        if (relu) {
+          for (uint64_t seed : {1, 2}) check_cpu(draft, seed);
+        } else {
+          check_program("linear", draft);
+          check_bf16(draft, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a linear layer of three extents has the bits of its rows as a matrix, and copies nothing") {
+  const auto draft = [](Sketch& sketch, bool flat) {
+    Builder& build = sketch.build();
+    TensorId x = sketch.parameter("x", {3, 31, 33});
+    const TensorId w = sketch.parameter("w", {17, 33}), b = sketch.parameter("b", {17});
+    if (flat) x = build.emit<Reshape>({x}, Shape{93, 33});
+    TensorId y = build.emit<Linear>({x, w, b});
+    if (flat) y = build.emit<Reshape>({y}, Shape{3, 31, 17});
+    sketch.output("y", y);
+    sketch.loss(y);
+    run_passes(sketch.program, {autodiff()});
+    Entry& entry = sketch.program.entries[0];
+    for (const ParameterGradient& pair : std::vector(entry.gradients))
+      entry.outputs.push_back({sketch.program.tensor(pair.parameter).name, pair.gradient});
+  };
+  const auto reorders = [](Session& session) {
+    const std::vector<PlannedNode>& nodes = session.executable().plan().entries[0].nodes;
+    return std::ranges::count_if(nodes, [](const PlannedNode& n) { return n.node.op->name() == "reorder"; });
+  };
+  const auto cpu = make_cpu_backend(2);
+  for (const uint64_t seed : {1, 2}) {
+    Sketch rows(seed), matrix(seed);
+    draft(rows, false);
+    draft(matrix, true);
+    Session of_rows(rows.program, *cpu), of_matrix(matrix.program, *cpu);
+    of_rows.set(rows.values);
+    of_matrix.set(matrix.values);
+    of_rows.run(entry_name::kTrainStep);
+    of_matrix.run(entry_name::kTrainStep);
+    for (const char* name : {"y", "x", "w", "b"}) {
+      INFO(name << ", seed " << seed);
+      CHECK(of_rows.output(entry_name::kTrainStep, name) == of_matrix.output(entry_name::kTrainStep, name));
+    }
+    CHECK(reorders(of_rows) == reorders(of_matrix));
+  }
+}
+
+TEST_CASE("a linear layer refuses images, and weights for other features") {
+  Sketch sketch(1);
+  const TensorId w = sketch.parameter("w", {4, 5});
+  CHECK_THROWS_WITH(
+      sketch.build().emit<Linear>({sketch.input("images", {2, 1, 5, 5}), w, kNone}),
+      Contains("expected features (N, K) or (N, T, K), got shape 2x1x5x5; put `flatten` before it"));
+  CHECK_THROWS_WITH(sketch.build().emit<Linear>({sketch.input("x", {2, 5, 3}), w, kNone}),
+                    Contains("weights of shape 4x5 met 3 features"));
+}
+
+TEST_CASE("a linear layer of three extents counts a product for each row") {
+  const TensorSpec x{{3, 5, 7}, DType::f32}, w{{11, 7}, DType::f32}, y{{3, 5, 11}, DType::f32};
+  const double expected = 2.0 * 3 * 5 * 7 * 11;
+  CHECK(Linear().infer(std::vector{x, w, TensorSpec{}}) == std::vector{y});
+  CHECK(Linear().flops(std::vector{x, w, TensorSpec{}}, std::vector{y}) == expected);
+  CHECK(LinearBackwardData(x.shape).flops(std::vector{y, w}, std::vector{x}) == expected);
+  CHECK(LinearBackwardWeights(false).flops(std::vector{x, y}, std::vector{w}) == expected);
 }
 
 TEST_CASE("a linear layer takes a convolution's or a pool's output as it lies") {

@@ -8,10 +8,11 @@
 namespace trainer::reference {
 namespace {
 
-/// x (N, K), w (O, K), y (N, O).
+/// x (N, K), w (O, K), y (N, O), N counting all rows.
 struct Extents {
   int64_t samples, features, outputs;
-  Extents(const Shape& x, const Shape& y) : samples(x[0]), features(numel(x) / x[0]), outputs(y[1]) {}
+  Extents(const Shape& x, const Shape& y)
+      : samples(numel(x) / x.back()), features(x.back()), outputs(y.back()) {}
 };
 
 void forward(const Call& call) {

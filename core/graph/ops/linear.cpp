@@ -10,21 +10,30 @@ namespace {
 
 /// One multiply-add for each element of y and each feature of x.
 double matmul_flops(const Shape& y, const Shape& x) {
-  const int64_t features = numel(x) / x[0];
-  return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(features);
+  return 2.0 * static_cast<double>(numel(y)) * static_cast<double>(x.back());
+}
+
+/// The same rows with other features.
+Shape with_features(Shape shape, int64_t features) {
+  shape.back() = features;
+  return shape;
 }
 
 }  // namespace
+
+Shape as_rows(const Shape& features) {
+  return {numel(features) / features.back(), features.back()};
+}
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  expect(x.size() >= 2, "expected a batch of features (N, K), got " + to_string(x));
-  const int64_t features = numel(x) / x[0];
-  expect(w.size() == 2 && w[1] == features,
-         fmt::format("weights of shape {} met {} features", to_string(w), features));
-  return {{.shape = {x[0], w[0]}, .dtype = inputs[0].dtype}};
+  expect(x.size() == 2 || x.size() == 3,
+         "expected features (N, K) or (N, T, K), got shape " + to_string(x) + "; put `flatten` before it");
+  expect(w.size() == 2 && w[1] == x.back(),
+         fmt::format("weights of shape {} met {} features", to_string(w), x.back()));
+  return {{.shape = with_features(x, w[0]), .dtype = inputs[0].dtype}};
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
@@ -50,6 +59,9 @@ double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1});
+  const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
+  expect(w == Shape{dy.back(), x_shape.back()} && dy == with_features(x_shape, dy.back()),
+         fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
 
@@ -59,11 +71,12 @@ double LinearBackwardData::flops(std::span<const TensorSpec> inputs,
 }
 
 std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& x = inputs[0].shape;
-  const int64_t out = inputs[1].shape[1];
+  const Shape &x = inputs[0].shape, &dy = inputs[1].shape;
   expect_one_type(inputs, {0, 1});
-  std::vector<TensorSpec> outputs{{.shape = {out, numel(x) / x[0]}, .dtype = DType::f32}};
-  if (has_bias) outputs.push_back({.shape = {out}, .dtype = DType::f32});
+  expect(dy == with_features(x, dy.back()),
+         fmt::format("features {} met gradients {}", to_string(x), to_string(dy)));
+  std::vector<TensorSpec> outputs{{.shape = {dy.back(), x.back()}, .dtype = DType::f32}};
+  if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }
 

@@ -5,8 +5,11 @@
 
 namespace trainer {
 
-/// y = x wT + bias. x (N, …) with its inner extents taken as K features, w (O, K), bias (O) or absent -> y
-/// (N, O). With `relu` (set by fusion) y is clamped at zero in the same walk.
+/// The matrix that products see of features: all extents but the last count rows. (N, T, K) is (N * T, K).
+Shape as_rows(const Shape& features);
+
+/// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
+/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk.
 class Linear final : public Operation {
  public:
   explicit Linear(bool with_relu = false) : relu(with_relu) {}
@@ -20,7 +23,7 @@ class Linear final : public Operation {
   const bool relu;
 };
 
-/// dy (N, O), w (O, K) -> dx of the given shape (N, …).
+/// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K).
 class LinearBackwardData final : public Operation {
  public:
   explicit LinearBackwardData(Shape x) : x_shape(std::move(x)) {}
@@ -32,8 +35,8 @@ class LinearBackwardData final : public Operation {
   const Shape x_shape;
 };
 
-/// x (N, …), dy (N, O) -> dw (O, K) and, where there is one, the gradient of the bias (O); both f32 whatever
-/// x and dy are.
+/// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
+/// of the bias (O); both f32 whatever x and dy are.
 class LinearBackwardWeights final : public Operation {
  public:
   explicit LinearBackwardWeights(bool bias) : has_bias(bias) {}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/loss_scale.h"
 
-#include <fmt/format.h>
-
 #include "core/graph/names.h"
 
 namespace trainer {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/stochastic_depth.h"
 
-#include <fmt/format.h>
-
 namespace trainer {
 
 void StochasticDepth::describe(AttributeVisitor& visit) const {
