@@ -16,7 +16,7 @@ TEST_CASE("step report: every output has a name of its own") {
 
 TEST_CASE("step report: a program's outputs become fields, and what it does not put out is absent") {
   Program program;
-  program.entries.push_back({.name = entry_name::kTrainStep, .nodes = {}, .outputs = {}, .gradients = {}});
+  program.entries.emplace_back(entry_name::kTrainStep);
   Builder build(program, program.entries[0]);
   const TensorId number = program.input("number", {{1}, DType::f32});
   const TensorId count = program.input("count", {{1}, DType::i32});
