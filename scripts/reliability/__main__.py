@@ -36,7 +36,6 @@ ones end it before anything has begun.
 `python3 scripts/reliability --thorough --summary docs/reliability.md` writes this page. The test `reliability` does less of the
 same.
 
-
 {date}, commit {commit}, seed {seed}, {cores} cores.
 
 | what | outcome |
