@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Feeds the readers of files with damaged ones, each for SECONDS (default 60), under sanitizers, as many at a
-# time as there are processors. Fails on any crash, and on any input that alone takes more than a second. Prints what
-# each has run and covers, all runs so far included. --pack: replaces tests/fuzz/corpus by the inputs found so far that
-# cover anything of their own.
+# Fuzzes every reader of files for SECONDS each (default 60), under sanitizers, on all processors. Fails on any crash, and on
+# any input that takes more than a second alone. Prints the runs and the coverage of each fuzzer, earlier runs included.
+# --pack: replaces tests/fuzz/corpus by the inputs found so far that add coverage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

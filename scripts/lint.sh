@@ -151,7 +151,7 @@ case ${1:-} in
   --fast) tidy=no ;;
   --tidy) fast=no ;;
   *)
-    echo "usage: scripts/lint.sh [--fast | --tidy]    (--fast: without clang-tidy, --tidy: nothing else)" >&2
+    echo "usage: scripts/lint.sh [--fast | --tidy]    (--fast: everything except clang-tidy; --tidy: only clang-tidy)" >&2
     exit 64
     ;;
 esac

@@ -4,10 +4,10 @@
 #
 #   scripts/package.sh [--build DIRECTORY] [--with-tests] [OUT]
 #
-# OUT (default: build) gets trainer-VERSION-linux-x86_64.tar.gz: bin/trainer, lib/ with libtrainer_cuda.so (where it was
-# built) and every shared library but libc's and NVIDIA's, share/trainer/configs, and the licence of whatever is bundled.
-# NVIDIA's libraries are looked for by the loader: LD_LIBRARY_PATH first, then the system's folders.
-# --build packs a build that is there (default: builds the preset `release`); --with-tests adds bin/test_cuda.
+# Writes OUT/trainer-VERSION-linux-x86_64.tar.gz (OUT: build by default) with bin/trainer, lib/libtrainer_cuda.so if it was
+# built, every shared library except libc's and NVIDIA's, the recipes, the documentation, and the licences of bundled libraries.
+# The loader looks for NVIDIA's libraries in LD_LIBRARY_PATH first, then in the system's folders.
+# --build packs an existing build (default: builds the preset `release`); --with-tests adds bin/test_cuda.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -61,7 +61,7 @@ while read -r library place; do
   fi
   cp -L "/usr/share/doc/$package/copyright" "$root/share/doc/trainer/licences/$package"
 done < <(loaded "$root"/bin/* "$root"/lib/*.so)
-cp LICENSE THIRD_PARTY.md README.md "$root/share/doc/trainer/"
+cp -r LICENSE THIRD_PARTY.md README.md CONTRIBUTING.md docs "$root/share/doc/trainer/"
 
 tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
 echo "$out/$name.tar.gz: $(du -h "$out/$name.tar.gz" | cut -f1)"

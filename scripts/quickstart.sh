@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh clone to a trained network: sets up, builds a release, trains a CNN on Fashion-MNIST.
-# Arguments are passed on: scripts/quickstart.sh training.max_duration=1ep
+# From a fresh clone to a trained network: installs what is missing, builds, trains a CNN on Fashion-MNIST.
+# Arguments go to the program: scripts/quickstart.sh training.max_duration=1ep
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

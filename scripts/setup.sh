@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is needed to build and run, on Debian 12: only what is missing, shown before it is done.
+# Installs what is needed to build and run on Debian 12. It shows the command first and installs only what is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--tests] [--lint] [--dry-run]
-  --tests    also what scripts/test.sh needs: Slurm and munge, of which tests/slurm starts its own (no service is
-             needed), and TensorBoard from PyPI, in build/tensorboard
-  --lint     also what scripts/lint.sh and scripts/fuzz.sh need: clang, its formatter, checker and fuzzer
-  --dry-run  only show what is missing and the command that would install it
+  --tests    also install what scripts/test.sh needs: Slurm and munge (tests/slurm starts its own; no service is needed),
+             and TensorBoard from PyPI, in build/tensorboard
+  --lint     also install what scripts/lint.sh and scripts/fuzz.sh need: clang, clang-format, clang-tidy, libFuzzer
+  --dry-run  only print what is missing and the command that installs it
 TEXT
 }
 
@@ -53,10 +53,10 @@ missing_packages() {
   done
 }
 
-# Without Debian's package tools: names the libraries and goes on if the programs are there; CMake says the rest.
+# Without Debian's package tools: print the packages, and continue if the programs exist; CMake checks the libraries.
 check_by_hand() {
   local tool absent=()
-  echo "setup: this is not a Debian system; install the equivalents of:"
+  echo "setup: this is not a Debian system; install the equivalents of these packages:"
   echo "  ${packages[*]}"
   for tool in "${tools[@]}"; do
     command -v "$tool" >/dev/null || absent+=("$tool")
@@ -65,7 +65,7 @@ check_by_hand() {
     echo "setup: not found: ${absent[*]}" >&2
     exit "$unavailable"
   fi
-  echo "setup: the programs are there; a library that is missing will be named by CMake"
+  echo "setup: all programs were found; CMake names any missing library"
 }
 
 install_packages() {
@@ -76,7 +76,7 @@ install_packages() {
 
   mapfile -t missing < <(missing_packages)
   if [ ${#missing[@]} -eq 0 ]; then
-    echo "setup: everything needed is installed"
+    echo "setup: everything is installed already"
     return
   fi
 
@@ -92,18 +92,18 @@ install_packages() {
   fi
 
   echo "setup: missing: ${missing[*]}"
-  echo "setup: to be run:"
+  echo "setup: running:"
   [ ${#update[@]} -eq 0 ] || echo "  ${update[*]}"
   echo "  ${install[*]}"
   [ "$dry_run" = no ] || return 0
 
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null; then
-      echo "setup: there is no sudo here: have an administrator run the above without 'sudo', then try again" >&2
+      echo "setup: sudo is not installed; ask an administrator to run the commands above without 'sudo', then try again" >&2
       exit "$unavailable"
     fi
     if [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
-      echo "setup: sudo would ask for a password, and nobody is here to type it: run the above, then try again" >&2
+      echo "setup: sudo needs a password, and this is not a terminal; run the commands above, then try again" >&2
       exit "$unavailable"
     fi
   fi
@@ -122,7 +122,7 @@ install_tensorboard() {
   local folder=build/tensorboard found
   found=$("$folder/bin/python" -c 'from tensorboard import version; print(version.VERSION)' 2>/dev/null) || true
   [ "tensorboard==$found" != "$tensorboard" ] || return 0
-  echo "setup: to be run:"
+  echo "setup: running:"
   echo "  python3 -m venv --clear $folder && $folder/bin/pip install $tensorboard"
   [ "$dry_run" = no ] || return 0
   python3 -m venv --clear "$folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, builds and runs every test: the release, then all under ASan and UBSan, then loader and saver under TSan.
+# Installs what is missing, then builds and runs every test: release, ASan and UBSan, and TSan for loader and saver.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/stage.sh
@@ -11,7 +11,7 @@ for argument in "$@"; do
   case $argument in
     --quick) quick=yes ;;
     *)
-      echo "usage: [ALLOW_NO_CUDA=1] [ALLOW_NO_SLURM=1] scripts/test.sh [--quick]    (--quick: the release's tests only)" >&2
+      echo "usage: [ALLOW_NO_CUDA=1] [ALLOW_NO_SLURM=1] scripts/test.sh [--quick]    (--quick: only the release build)" >&2
       exit 64
       ;;
   esac
@@ -49,7 +49,7 @@ if command -v nvcc >/dev/null; then
   cuda=on
 elif [ "${ALLOW_NO_CUDA:-0}" = 1 ]; then
   cuda=off
-  echo "test: nvcc not found; going on without libtrainer_cuda.so, since ALLOW_NO_CUDA=1"
+  echo "test: nvcc not found; testing without libtrainer_cuda.so, because ALLOW_NO_CUDA=1"
 else
   echo "test: nvcc not found in PATH or ${CUDA_HOME:-/usr/local/cuda}/bin, so libtrainer_cuda.so cannot be built." >&2
   echo "test: install the CUDA toolkit, or set ALLOW_NO_CUDA=1 to test without it." >&2

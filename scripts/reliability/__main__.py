@@ -23,14 +23,18 @@ PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'dam
          'power': power.all_of}
 
 
-SUMMARY = '''# What was done to runs, and what came of it
+SUMMARY = '''# What runs have survived
 
-Written by `python3 scripts/reliability --thorough --summary docs/reliability.md`; the tests do less of the same
-(ctest `reliability`). Runs of small networks (MLP; CNN with dropout and augmentation; ResNet-18 with averaged weights
-and two micro-batches) are killed, disturbed and stopped, and started again with the same command line. In the end
-weights, optimiser, averages, state without wall-clock facts, and metrics without timings must be those of a run that
-nobody disturbed, byte for byte; every checkpoint found on the way must be whole, by a reader of its own. Signals are
-sent once the process catches them: those of its first milliseconds end it before anything is begun.
+No run was lost: every run below was killed, stopped or disturbed, started again with the same command, and ended with the same
+bits as an undisturbed run.
+
+The networks are an MLP, a CNN with dropout and augmentation, and ResNet-18 with averaged weights and two micro-batches. What must
+be equal, byte for byte: weights, optimiser, averages, the state without wall-clock facts, and the metrics without timings. Every
+checkpoint found on the way must be intact, verified by a separate reader. Signals are sent once the process handles them; earlier
+ones end it before anything has begun.
+
+`python3 scripts/reliability --thorough --summary docs/reliability.md` writes this page. The test `reliability` does less of the
+same.
 
 {date}, commit {commit}, seed {seed}, {cores} cores.
 

@@ -61,7 +61,7 @@ def long_step(context):
     require('grace period is over' in run.errors, f'the step was not long enough: {run.errors}')
     require(seconds < 3, f'a grace period of 1 s took {seconds:.1f} s')
     context.remove(run)
-    context.report('a step longer than run.grace_period=1s', f'75 after {seconds:.1f} s, the last checkpoint stands')
+    context.report('a step longer than run.grace_period=1s', f'75 after {seconds:.1f} s, the last checkpoint remains')
 
 
 def interrupted_twice(context):
@@ -146,7 +146,7 @@ def fifo(context):
     code = process.wait(60)
     require(code in (SAVED, 65), f'a FIFO: exit {code}: {run.errors}')
     context.remove(run)
-    context.report('TERM while a FIFO is awaited', '75 at once' if code == SAVED else 'a FIFO is refused, exit 65')
+    context.report('TERM while waiting for a FIFO', '75 at once' if code == SAVED else 'a FIFO is refused, exit 65')
     if code == SAVED:
         start_up_over_time(context)
 

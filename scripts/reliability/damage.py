@@ -31,5 +31,5 @@ def all_of(context):
         require(run.went_on_from() == step_of(before), run.errors)
         require_equal(expected, run, every_checkpoint=False)
         context.remove(run)
-    context.report('flipped bits', f'{count} in {len(files)} files: each refused by the file\'s name, the checkpoint '
-                   'before used, equal bits in the end')
+    context.report('flipped bits', f'{count} in {len(files)} files: each refused naming the file, the previous '
+                   'checkpoint used, equal bits in the end')

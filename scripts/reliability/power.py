@@ -167,5 +167,5 @@ def all_of(context):
                 continued += 1
     require(promised >= 40 - INTERVAL['mlp'], f'only {promised} was saved')
     context.report('power loss', f'{losses} disks, one for each of {len(calls)} calls and each of '
-                   f'{len(VARIANTS)} fates of what was not synchronised: always a whole checkpoint no older than the '
-                   f'last that was saved, with its metrics; {continued} of them continued to equal bits')
+                   f'{len(VARIANTS)} fates of unsynchronised data: always an intact checkpoint no older than the '
+                   f'last one saved, with its metrics; {continued} of them resumed, to equal bits')

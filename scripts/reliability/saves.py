@@ -87,8 +87,8 @@ def fail_at_each_call(context, save, expected, number):
 
     context.side_by_side(check, save.calls)
     context.report(f'{name} at each call of a save',
-                   f'{len(save.calls)} calls, {len(save.calls) - len(save.quiet)} told as failed saves, the others '
-                   'of no consequence; training went on, all bits equal')
+                   f'{len(save.calls)} calls, {len(save.calls) - len(save.quiet)} reported as failed saves, the others '
+                   'harmless; training continued, all bits equal')
 
 
 def short_at_each_call(context, save, expected):
@@ -102,7 +102,7 @@ def short_at_each_call(context, save, expected):
         context.remove(run)
 
     context.side_by_side(check, calls)
-    context.report('short writes and reads', f'{len(calls)} calls; the rest followed, all bits equal')
+    context.report('short writes and reads', f'{len(calls)} calls; the remaining bytes followed, all bits equal')
 
 
 def fail_always(context, save, expected):
@@ -120,13 +120,13 @@ def fail_always(context, save, expected):
         require_equal(expected, run)
         context.remove(run)
     context.report('saves that always fail', 'write, fsync, open, rename, mkdir: exit 74 after three in a row, the '
-                   'last checkpoint intact; once mended the run ends with equal bits')
+                   'last checkpoint intact; after the repair the run ends with equal bits')
 
 
 def kill_by_strace(context, expected):
     """The same by another tool: strace counts for each thread, so calls are named by their paths."""
     if not shutil.which('strace'):
-        context.report('kill by strace', 'left out: strace is not here')
+        context.report('kill by strace', 'skipped: strace is not installed')
         return
     found = 0
     for call in ('mkdir', 'rename', 'fsync'):
@@ -146,7 +146,7 @@ def kill_by_strace(context, expected):
 def full_disk(context):
     """A run whose directory lies on a disk with room for one checkpoint, in a mount namespace of its own."""
     if subprocess.run(['unshare', '-Urm', 'true'], stderr=subprocess.DEVNULL).returncode != 0:
-        context.report('full disk', 'left out: no right to mount here')
+        context.report('full disk', 'skipped: no right to mount')
         return
     expected, _ = uncut(context, 'mlp')
     run = Run(context.trainer, context.work / 'full', ['--config', str(context.recipes['mlp'])])
@@ -161,7 +161,7 @@ def full_disk(context):
     require(newest > 0, 'full disk: no checkpoint')
     require(run.finish() == 0 and run.went_on_from() == newest, run.errors)
     require_equal(expected, run)
-    context.report('full disk', f'warned, exit 74 with step {newest} intact; with room again all bits equal')
+    context.report('full disk', f'a warning, then exit 74 with step {newest} intact; with space again all bits equal')
 
 
 def all_of(context):

@@ -81,8 +81,8 @@ def kill(context, name, count):
 
     rounds = stop_at_random(context, name, count, sigkill, False, judge)
     require(resumes.past_zero > 0 or count < 4, f'{name}: no start went on from a checkpoint')
-    context.report(f'kill -9, {name}', f'{count} kills in {rounds} runs, {resumes.past_zero} starts went on past '
-                   f'step 0, at most {resumes.most_lost} steps beyond the newest checkpoint; all bits equal')
+    context.report(f'kill -9, {name}', f'{count} kills in {rounds} runs, {resumes.past_zero} resumed past '
+                   f'step 0, at most {resumes.most_lost} steps lost; all bits equal')
 
 
 def ask(context, name, count):
