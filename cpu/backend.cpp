@@ -10,45 +10,34 @@
 #include <cstring>
 #include <fstream>
 
-#include "core/graph/ops/reorder.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer {
 namespace {
 
-class CpuBackend final : public Backend {
+/// What planner and device share.
+std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning) {
+  auto handlers = std::make_shared<cpu::Handlers>(tuning);
+#define TRAINER_ADD_ROW(function) cpu::function(*handlers);
+  TRAINER_CPU_HANDLERS(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
+  return handlers;
+}
+
+class CpuPlanner final : public Planner {
  public:
-  CpuBackend(int threads, Tuning* tuning, bool emulate_bf16) : emulate_bf16_(emulate_bf16) {
-    omp_set_num_threads(threads > 0 ? threads : available_threads());
-    cpu::add_convolution(handlers_, tuning);
-    cpu::add_guards(handlers_);
-    cpu::add_inner_product(handlers_);
-    cpu::add_pixels(handlers_);
-    cpu::add_pooling(handlers_);
-    cpu::add_elementwise(handlers_);
-    cpu::add_movement(handlers_);
-    cpu::add_loss(handlers_);
-    cpu::add_loss_scale(handlers_);
-    cpu::add_optimizer(handlers_);
-    cpu::add_batch_norm(handlers_);
-    cpu::add_batch_norm_backward(handlers_);
-    cpu::add_batch_norm_inference(handlers_);
-    cpu::add_channels(handlers_);
-    cpu::add_resample(handlers_);
-    cpu::add_stochastic_depth(handlers_);
-  }
+  CpuPlanner(std::shared_ptr<const cpu::Handlers> handlers, bool emulate_bf16)
+      : handlers_(std::move(handlers)), emulate_bf16_(emulate_bf16) {}
 
   std::string_view name() const override { return "cpu"; }
 
-  std::map<std::string, std::string> facts() const override {
-    return {{"onednn", onednn_version()},
-            {"processor", processor_name()},
-            {"threads", std::to_string(omp_get_max_threads())}};
+  std::optional<std::string> set_precision(Precision precision) override {
+    return cpu::why_not(precision, emulate_bf16_);
   }
 
   std::optional<std::string> why_not(const OpContext& context) const override {
-    const cpu::Handler* handler = find(context);
+    const cpu::Handler* handler = handlers_->find(context.op);
     if (handler == nullptr) return "the CPU has no implementation of it";
     for (const std::vector<TensorSpec>* specs : {&context.inputs, &context.outputs}) {
       for (const TensorSpec& spec : *specs) {
@@ -60,22 +49,32 @@ class CpuBackend final : public Backend {
     return handler->why_not ? handler->why_not(context) : std::nullopt;
   }
 
-  std::optional<std::string> set_precision(Precision precision) override {
-    return cpu::why_not(precision, emulate_bf16_);
-  }
-
   Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return find(context)->select(context, inputs);
+    return handlers_->find(context.op)->select(context, inputs);
   }
 
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
     return cpu::select_reorder(context, from, to);
   }
 
-  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
-                                  const Slots& slots) const override {
-    return find(context)->compile(context, choice, slots);
+  int64_t memory_bytes() const override {
+    return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   }
+
+  std::map<std::string, std::string> facts() const override {
+    return {{"onednn", onednn_version()},
+            {"processor", processor_name()},
+            {"threads", std::to_string(omp_get_max_threads())}};
+  }
+
+ private:
+  std::shared_ptr<const cpu::Handlers> handlers_;
+  bool emulate_bf16_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(std::shared_ptr<const cpu::Handlers> handlers) : handlers_(std::move(handlers)) {}
 
   Buffer allocate(int64_t bytes) override {
     Buffer buffer = allocate_host(bytes);
@@ -88,45 +87,13 @@ class CpuBackend final : public Backend {
   }
   Buffer allocate_batch(int64_t bytes) override { return allocate_host(bytes); }
 
-  int64_t memory_bytes() const override {
-    return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  }
-
-  void upload(void* device, const float* host, int64_t elements, DType dtype) override {
-    if (dtype == DType::i32) {
-      std::transform(host, host + elements, static_cast<int32_t*>(device),
-                     [](float value) { return static_cast<int32_t>(value); });
-    } else if (dtype == DType::u8) {
-      std::transform(host, host + elements, static_cast<uint8_t*>(device),
-                     [](float value) { return static_cast<uint8_t>(value); });
-    } else if (dtype == DType::bf16) {
-      std::transform(host, host + elements, static_cast<BFloat16*>(device),
-                     [](float value) { return BFloat16(value); });
-    } else {
-      std::copy(host, host + elements, static_cast<float*>(device));
-    }
-  }
-  void download(float* host, const void* device, int64_t elements, DType dtype) override {
-    if (dtype == DType::i32) {
-      const auto* from = static_cast<const int32_t*>(device);
-      std::transform(from, from + elements, host, [](int32_t value) { return static_cast<float>(value); });
-    } else if (dtype == DType::bf16) {
-      const auto* from = static_cast<const BFloat16*>(device);
-      std::transform(from, from + elements, host, [](BFloat16 value) { return static_cast<float>(value); });
-    } else {
-      const auto* from = static_cast<const float*>(device);
-      std::copy(from, from + elements, host);
-    }
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
+                                  const Slots& slots) const override {
+    return handlers_->find(context.op)->compile(context, choice, slots);
   }
 
  private:
-  const cpu::Handler* find(const OpContext& context) const {
-    const auto found = handlers_.find(std::type_index(typeid(context.op)));
-    return found == handlers_.end() ? nullptr : &found->second;
-  }
-
-  cpu::Handlers handlers_;
-  bool emulate_bf16_;
+  std::shared_ptr<const cpu::Handlers> handlers_;
 };
 
 }  // namespace
@@ -146,8 +113,11 @@ std::string processor_name() {
   return "unknown";
 }
 
-std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {
-  return std::make_unique<CpuBackend>(threads, tuning, emulate_bf16);
+Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {
+  omp_set_num_threads(threads > 0 ? threads : available_threads());
+  const auto handlers = make_handlers(tuning);
+  return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),
+          .device = std::make_unique<CpuDevice>(handlers)};
 }
 
 namespace cpu {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "core/engine/backend.h"
@@ -13,7 +12,7 @@ namespace trainer {
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
 /// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs where
 /// the processor has instructions for it or, slowly, where `emulate_bf16` asks for it.
-std::unique_ptr<Backend> make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false);
+Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false);
 
 /// Cores that the process's affinity allows.
 int available_threads();

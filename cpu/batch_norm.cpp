@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "cpu/table.h"
 #include "cpu/two_walks.h"
 
 namespace trainer::cpu {

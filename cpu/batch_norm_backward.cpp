@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/graph/ops/batch_norm.h"
+#include "cpu/table.h"
 #include "cpu/two_walks.h"
 
 namespace trainer::cpu {

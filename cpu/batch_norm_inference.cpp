@@ -4,8 +4,8 @@
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/blend.h"
 #include "cpu/columns.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "cpu/columns.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -2,8 +2,8 @@
 #include "core/graph/ops/conv2d.h"
 
 #include "cpu/algorithm_choice.h"
-#include "cpu/handler.h"
 #include "cpu/onednn.h"
+#include "cpu/table.h"
 #include "cpu/widened.h"
 
 namespace trainer::cpu {
@@ -231,9 +231,9 @@ bool pays_in_f32(const Problem& p) {
 
 }  // namespace
 
-void add_convolution(Handlers& handlers, Tuning* tuning) {
+void add_convolution(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
-  const AlgorithmChoice algorithms(onednn, tuning);
+  const AlgorithmChoice algorithms(onednn, handlers.tuning());
   auto handler = [&](auto select, auto compile) {
     return onednn_handler(
         onednn, [=](const OneDnn&, const OpContext& c, const OpenLayouts&) { return select(algorithms, c); },

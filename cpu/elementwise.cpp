@@ -2,8 +2,8 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/unary.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/graph/ops/keep.h"
 #include "core/graph/ops/step_guard.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

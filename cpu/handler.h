@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "core/base/bfloat16.h"
-#include "core/engine/backend.h"
+#include "core/engine/device.h"
 #include "core/engine/tuning.h"
 
 namespace trainer::cpu {
@@ -21,25 +21,24 @@ struct Handler {
   /// The reason against this use of the operation; absent: there is none.
   std::function<std::optional<std::string>(const OpContext&)> why_not;
 };
-using Handlers = std::unordered_map<std::type_index, Handler>;
 
-// Each file of kernels adds its own.
-void add_convolution(Handlers& handlers, Tuning* tuning);
-void add_guards(Handlers& handlers);
-void add_inner_product(Handlers& handlers);
-void add_pixels(Handlers& handlers);
-void add_pooling(Handlers& handlers);
-void add_elementwise(Handlers& handlers);
-void add_movement(Handlers& handlers);
-void add_loss(Handlers& handlers);
-void add_loss_scale(Handlers& handlers);
-void add_optimizer(Handlers& handlers);
-void add_batch_norm(Handlers& handlers);
-void add_batch_norm_backward(Handlers& handlers);
-void add_batch_norm_inference(Handlers& handlers);
-void add_channels(Handlers& handlers);
-void add_resample(Handlers& handlers);
-void add_stochastic_depth(Handlers& handlers);
+/// The handlers of all operations, which cpu/table.h lists.
+class Handlers {
+ public:
+  explicit Handlers(Tuning* tuning) : tuning_(tuning) {}
+  Handler& operator[](std::type_index operation) { return all_[operation]; }
+  /// Or nullptr.
+  const Handler* find(const Operation& op) const {
+    const auto found = all_.find(typeid(op));
+    return found == all_.end() ? nullptr : &found->second;
+  }
+  /// Where algorithms are timed; null: they are chosen by rule.
+  Tuning* tuning() const { return tuning_; }
+
+ private:
+  std::unordered_map<std::type_index, Handler> all_;
+  Tuning* tuning_;
+};
 
 /// Why this processor cannot compute in a precision, and what to write instead.
 std::optional<std::string> why_not(Precision precision, bool emulate_bf16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/linear.h"
-#include "cpu/handler.h"
 #include "cpu/onednn.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
 #include "cpu/pixel_loss.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {
@@ -14,17 +14,17 @@ namespace {
 struct TargetSlots {
   TargetSlots(const std::vector<void* const*>& inputs, size_t labels)
       : label(inputs[labels]), mixed(inputs.size() > labels + 2) {
-    if (mixed) other = inputs[labels + 2], share = inputs[labels + 3];
+    if (mixed) other = inputs[labels + 2], mix_weight = inputs[labels + 3];
   }
   SoftmaxTarget row(int64_t n) const {
     const int32_t own = at<const int32_t>(label)[n];
-    return mixed ? SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(share)[n]}
+    return mixed ? SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(mix_weight)[n]}
                  : SoftmaxTarget{own, own, 1};
   }
 
   void* const* label;
   void* const* other = nullptr;
-  void* const* share = nullptr;
+  void* const* mix_weight = nullptr;
   bool mixed;
 };
 
@@ -42,7 +42,7 @@ TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t clas
   return sum;
 }
 
-/// Loss of one sample, in double: log-sum-exp minus the target's share of the logits.
+/// Loss of one sample, in double: log-sum-exp minus the target's mean of the logits.
 double sample_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
   const float largest = row_max(row, classes);
   const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
@@ -62,8 +62,8 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
 #pragma omp simd
   for (int64_t c = 0; c < classes; ++c) dx[c] = scale * (math::exp(row[c] - largest) * inverse - even);
   const float sharp = scale * (1.0f - smoothing);
-  dx[target.label] -= sharp * target.share;
-  if (target.share != 1) dx[target.other] -= sharp * (1.0f - target.share);
+  dx[target.label] -= sharp * target.mix_weight;
+  if (target.mix_weight != 1) dx[target.other] -= sharp * (1.0f - target.mix_weight);
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
 #include "cpu/square_sum.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -6,9 +6,9 @@
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
 #include "cpu/columns.h"
-#include "cpu/handler.h"
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

@@ -4,50 +4,25 @@
 
 #include "core/engine/step_layouts.h"
 #include "core/graph/ops/optimizer_steps.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
 #include "cpu/parameters.h"
 #include "cpu/square_sum.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {
 
 /// Source and destination are the same memory where the plan says so, and may be different memory otherwise.
-TRAINER_MULTIVERSION void sgd_range(SgdRule rule, float lr, float scale, const float* w, const float* g,
-                                    const float* m, float* new_w, float* new_m, int64_t count) {
+template <int moments, class Rule>
+TRAINER_MULTIVERSION void update_range(Rule rule, typename Rule::template Step<float> step, float decay,
+                                       float scale, Arrays a, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    float weight = w[i], moment = m[i];
-    rule(weight, scale * g[i], moment, lr);
-    new_w[i] = weight;
-    new_m[i] = moment;
-  }
-}
-
-TRAINER_MULTIVERSION void plain_sgd_range(SgdRule rule, float lr, float scale, const float* w, const float* g,
-                                          float* new_w, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    float weight = w[i], moment = 0;
-    rule(weight, scale * g[i], moment, lr);
-    new_w[i] = weight;
-  }
-}
-
-struct AdamWScalars {
-  float lr, scale, correction1, root_correction2;
-};
-
-TRAINER_MULTIVERSION void adamw_range(AdamWRule rule, AdamWScalars s, const float* w, const float* g,
-                                      const float* m, const float* v, float* new_w, float* new_m,
-                                      float* new_v, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    float weight = w[i], first = m[i], second = v[i];
-    rule(weight, s.scale * g[i], first, second, s.lr, s.correction1, s.root_correction2);
-    new_w[i] = weight;
-    new_m[i] = first;
-    new_v[i] = second;
+    float w = a.w[i], m = moments > 0 ? a.m[i] : 0, v = moments > 1 ? a.v[i] : 0;
+    rule(step, decay, scale * a.g[i], w, m, v);
+    a.new_w[i] = w;
+    if (moments > 0) a.new_m[i] = m;
+    if (moments > 1) a.new_v[i] = v;
   }
 }
 
@@ -55,73 +30,51 @@ float value_or(void* const* slot, float otherwise) {
   return slot == nullptr ? otherwise : *at<const float>(slot);
 }
 
-/// A kernel that runs update(parameters, lr, scale, updates so far), unless it is to be skipped.
-template <class Update>
-std::unique_ptr<Kernel> step_kernel(const OpContext& context, const Choice& choice, const Slots& slots,
-                                    Update update) {
-  return kernel([=, parameters = Parameters(context, choice, slots), in = slots.inputs]() mutable {
-    if (value_or(in[OptimizerStep::kSkip], 0) != 0) return parameters.keep();
-    void* const* updates = in[OptimizerStep::kUpdates];
-    update(parameters, *at<const float>(in[OptimizerStep::kLr]), value_or(in[OptimizerStep::kScale], 1),
-           updates == nullptr ? 0 : *at<const int32_t>(updates));
+/// A run of the elements of one parameter, which has as many moments as its rule wants.
+template <class Rule>
+void update_block(const Rule& rule, const typename Rule::template Step<float>& step, float decay, float scale,
+                  const Arrays& a, int64_t count) {
+  if (a.v != nullptr) return update_range<2>(rule, step, decay, scale, a, count);
+  if (a.m != nullptr) return update_range<1>(rule, step, decay, scale, a, count);
+  update_range<0>(rule, step, decay, scale, a, count);
+}
+
+/// What each parameter's gradient and decay are multiplied with.
+template <class Rule>
+void find_ratios(const Rule& rule, const OptimizerStep& op, const Parameters& all, float scale,
+                 std::vector<double>& ratios) {
+  parallel_ranges(static_cast<int64_t>(all.size()), 1, 1, [&](int64_t begin, int64_t end) {
+    for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
+      if (!op.adapts(p)) continue;
+      const Arrays a = all.arrays(p);
+      ratios[p] = rule.ratio(op.weight_decay[p], std::sqrt(square_sum(a.w, all.count(p))),
+                             double{scale} * std::sqrt(square_sum(a.g, all.count(p))));
+    }
   });
 }
 
-void sgd_block(const SgdRule& rule, float lr, float scale, const Arrays& a, int64_t begin, int64_t end) {
-  if (a.m == nullptr) {
-    plain_sgd_range(rule, lr, scale, a.w + begin, a.g + begin, a.new_w + begin, end - begin);
-  } else {
-    sgd_range(rule, lr, scale, a.w + begin, a.g + begin, a.m + begin, a.new_w + begin, a.new_m + begin,
-              end - begin);
-  }
-}
-
-std::unique_ptr<Kernel> compile_sgd(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const Sgd& op = static_cast<const Sgd&>(context.op);
-  return step_kernel(context, choice, slots, [&op](const Parameters& all, float lr, float scale, int32_t) {
-    all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
-      sgd_block(op.rule(p), lr, scale, a, begin, end);
+template <class Rule>
+std::unique_ptr<Kernel> step_kernel(const Rule& rule, const OpContext& context, const Choice& choice,
+                                    const Slots& slots) {
+  const auto& op = static_cast<const OptimizerStep&>(context.op);
+  return kernel([&op, rule, parameters = Parameters(context, choice, slots), in = slots.inputs,
+                 ratios = std::vector<double>(op.parameters(), 1.0)]() mutable {
+    if (value_or(in[OptimizerStep::kSkip], 0) != 0) return parameters.keep();
+    void* const* updates = in[OptimizerStep::kUpdates];
+    const auto step = rule.prepare(*at<const float>(in[OptimizerStep::kLr]),
+                                   updates == nullptr ? 0 : *at<const int32_t>(updates));
+    const float scale = value_or(in[OptimizerStep::kScale], 1);
+    if constexpr (Rule::kAdapts) find_ratios(rule, op, parameters, scale, ratios);
+    parameters.walk([&](size_t p, const Arrays& arrays, int64_t begin, int64_t end) {
+      update_block(rule, step, static_cast<float>(ratios[p] * op.weight_decay[p]),
+                   static_cast<float>(ratios[p] * scale), arrays.from(begin), end - begin);
     });
   });
 }
 
-/// The ratio multiplies the gradient and the decay, so that the rest is SGD.
-std::unique_ptr<Kernel> compile_lars(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const Lars& op = static_cast<const Lars&>(context.op);
-  std::vector<double> ratios(op.parameters());
-  return step_kernel(
-      context, choice, slots, [&op, ratios](const Parameters& all, float lr, float scale, int32_t) mutable {
-        parallel_ranges(static_cast<int64_t>(all.size()), 1, 1, [&](int64_t begin, int64_t end) {
-          for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
-            const Arrays a = all.arrays(p);
-            ratios[p] = op.ratio(p, std::sqrt(square_sum(a.w, all.count(p))),
-                                 double{scale} * std::sqrt(square_sum(a.g, all.count(p))));
-          }
-        });
-        all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
-          SgdRule rule = op.rule(p);
-          rule.weight_decay *= ratios[p];
-          sgd_block(rule, lr, static_cast<float>(ratios[p] * scale), a, begin, end);
-        });
-      });
-}
-
-std::unique_ptr<Kernel> compile_adamw(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const AdamW& op = static_cast<const AdamW&>(context.op);
-  return step_kernel(context, choice, slots,
-                     [&op](const Parameters& all, float lr, float scale, int32_t updates) {
-                       const double t = updates + 1.0;
-                       const AdamWRule first = op.rule(0);
-                       const AdamWScalars scalars{
-                           .lr = lr,
-                           .scale = scale,
-                           .correction1 = static_cast<float>(1 - std::pow(first.beta1, t)),
-                           .root_correction2 = static_cast<float>(std::sqrt(1 - std::pow(first.beta2, t)))};
-                       all.walk([&](size_t p, const Arrays& a, int64_t begin, int64_t end) {
-                         adamw_range(op.rule(p), scalars, a.w + begin, a.g + begin, a.m + begin, a.v + begin,
-                                     a.new_w + begin, a.new_m + begin, a.new_v + begin, end - begin);
-                       });
-                     });
+std::unique_ptr<Kernel> compile_step(const OpContext& context, const Choice& choice, const Slots& slots) {
+  return std::visit([&](const auto& rule) { return step_kernel(rule, context, choice, slots); },
+                    static_cast<const OptimizerStep&>(context.op).rule);
 }
 
 Choice select_step(const OpContext& context, const OpenLayouts& inputs) {
@@ -169,9 +122,7 @@ std::unique_ptr<Kernel> compile_increment(const OpContext&, const Choice&, const
 }  // namespace
 
 void add_optimizer(Handlers& handlers) {
-  handlers[typeid(Sgd)] = {select_step, compile_sgd, {}};
-  handlers[typeid(Lars)] = {select_step, compile_lars, {}};
-  handlers[typeid(AdamW)] = {select_step, compile_adamw, {}};
+  handlers[typeid(OptimizerStep)] = {select_step, compile_step, {}};
   handlers[typeid(ClipByNorm)] = {select_clip, compile_clip, {}};
   handlers[typeid(TableLookup)] = {select_row_major, compile_lookup, {}};
   handlers[typeid(Increment)] = {select_row_major, compile_increment, {}};

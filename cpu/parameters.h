@@ -14,6 +14,12 @@ namespace trainer::cpu {
 struct Arrays {
   const float *w, *g, *m, *v;
   float *new_w, *new_m, *new_v;
+
+  /// Those of the elements from `begin` on.
+  Arrays from(int64_t begin) const {
+    auto moved = [begin](auto* array) { return array == nullptr ? nullptr : array + begin; };
+    return {moved(w), moved(g), moved(m), moved(v), moved(new_w), moved(new_m), moved(new_v)};
+  }
 };
 
 /// All parameters of a step, end to end in one row that is divided among the threads.

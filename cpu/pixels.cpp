@@ -5,8 +5,8 @@
 #include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/scale_pixels.h"
 #include "cpu/columns.h"
-#include "cpu/handler.h"
 #include "cpu/parallel.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

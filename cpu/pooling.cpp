@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/pool2d.h"
 #include "cpu/global_pool.h"
-#include "cpu/handler.h"
 #include "cpu/onednn.h"
+#include "cpu/table.h"
 
 namespace trainer::cpu {
 namespace {

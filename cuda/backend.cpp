@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
-#include "cuda/conversion.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/monitor.h"
-#include "cuda/planning_backend.h"
+#include "cuda/planner.h"
 #include "cuda/ranges.h"
+#include "cuda/table.h"
 #include "cuda/timeline.h"
 
 namespace trainer::cuda {
@@ -56,61 +55,60 @@ cudaDeviceProp expect_device() {
   return properties;
 }
 
-class CudaBackend final : public PlanningBackend {
+std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
+  const cudaDeviceProp properties = expect_device();
+  auto gpu = std::make_shared<Gpu>();
+  gpu->name = properties.name;
+  gpu->compute_capability = 10 * properties.major + properties.minor;
+  gpu->tuning = request.tuning;
+  gpu->tf32 = request.tf32;
+  gpu->deterministic = request.deterministic;
+  check(cudaSetDevice(0), "choosing the GPU");
+  gpu->stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
+    return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
+  });
+  gpu->blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
+  gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name);
+  return gpu;
+}
+
+std::unique_ptr<Monitor> open_monitor() {
+  std::array<char, 32> bus{};
+  check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), 0), "asking for the GPU's place");
+  return Monitor::open(bus.data());
+}
+
+struct MemoryInfo {
+  size_t free = 0, total = 0;
+};
+MemoryInfo memory_info() {
+  MemoryInfo info;
+  check(cudaMemGetInfo(&info.free, &info.total), "reading the GPU's free memory");
+  return info;
+}
+
+class CudaPlanner final : public GpuPlanner {
  public:
-  explicit CudaBackend(const BackendRequest& request) {
-    const cudaDeviceProp properties = expect_device();
-    device_.name = properties.name;
-    device_.compute_capability = 10 * properties.major + properties.minor;
-    device_.tuning = request.tuning;
-    device_.tf32 = request.tf32;
-    device_.deterministic = request.deterministic;
-    check(cudaSetDevice(0), "choosing the GPU");
-    device_.stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
-      return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
-    });
-    timeline_.emplace(device_.stream.get());
-    std::array<char, 32> bus{};
-    check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), 0), "asking for the GPU's place");
-    monitor_ = Monitor::open(bus.data());
-    device_.blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
-    device_.cudnn = cudnn::Library::on_device(device_.stream.get(), device_.name);
-    add_handlers();
-  }
+  using GpuPlanner::GpuPlanner;
+
+  /// What is free now and what its buffers hold.
+  int64_t memory_bytes() const override { return static_cast<int64_t>(memory_info().free) + *gpu().held; }
 
   std::map<std::string, std::string> facts() const override {
-    return {{"gpu", device_.name},
+    return {{"gpu", gpu().name},
             {"cuda", version_text(CUDART_VERSION)},
-            {"cudnn", device_.cudnn->title()},
+            {"cudnn", gpu().cudnn->title()},
             {"cublaslt", std::to_string(cublasLtGetVersion())}};
   }
+};
 
-  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
-                                  const Slots& slots) const override {
-    return in_range(context.label, find(handlers_, context.op)->compile(device_, context, choice, slots));
-  }
-
-  int64_t record_event() override { return timeline_->record_event(); }
-  bool query(int64_t event) override { return timeline_->query(event); }
-  void synchronize(int64_t event) override { timeline_->synchronize(event); }
-  std::unique_ptr<Stopwatch> make_stopwatch(size_t points) override {
-    return timeline_->make_stopwatch(points);
-  }
-  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override {
-    return timeline_->capture_graph(work);
-  }
-  void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override {
-    timeline_->copy_to_device_async(copies, after);
-  }
-  void fetch(void* host, const void* device, int64_t bytes) override {
-    check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                          device_.stream.get()),
-          "copying from the GPU");
-  }
-
-  void store(void* device, const void* host, int64_t bytes) override {
-    copy(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice);
-  }
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(std::shared_ptr<const Gpu> gpu, std::shared_ptr<const Handlers> handlers)
+      : gpu_(std::move(gpu)),
+        handlers_(std::move(handlers)),
+        monitor_(open_monitor()),
+        timeline_(gpu_->stream.get()) {}
 
   Buffer allocate(int64_t bytes) override {
     // An empty buffer still gets an address, so that sub-arrays of it can be formed.
@@ -119,12 +117,12 @@ class CudaBackend final : public PlanningBackend {
     const cudaError_t status = cudaMalloc(&data, size);
     if (status == cudaErrorMemoryAllocation) out_of_memory(bytes);
     check(status, "allocating GPU memory");
-    *held_ += bytes;
-    Buffer buffer(data, bytes, [held = held_, bytes](void* memory) {
+    *gpu_->held += bytes;
+    Buffer buffer(data, bytes, [held = gpu_->held, bytes](void* memory) {
       static_cast<void>(cudaFree(memory));
       *held -= bytes;
     });
-    check(cudaMemsetAsync(data, 0, size, device_.stream.get()), "clearing GPU memory");
+    check(cudaMemsetAsync(data, 0, size, gpu_->stream.get()), "clearing GPU memory");
     return buffer;
   }
 
@@ -136,57 +134,76 @@ class CudaBackend final : public PlanningBackend {
     return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); });
   }
 
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
+                                  const Slots& slots) const override {
+    return in_range(context.label, handlers_->at(typeid(context.op)).compile(*gpu_, context, choice, slots));
+  }
+  std::unique_ptr<Kernel> capture_graph(const std::function<void()>& work) override {
+    return timeline_.capture_graph(work);
+  }
+
+  int64_t record_event() override { return timeline_.record_event(); }
+  bool query(int64_t event) override { return timeline_.query(event); }
+  void synchronize(int64_t event) override { timeline_.synchronize(event); }
+  std::unique_ptr<Stopwatch> make_stopwatch(size_t marks) override { return timeline_.make_stopwatch(marks); }
+
+  void copy_to_host(std::span<std::byte> host, const void* device) override {
+    copy_to_host_async(host, device);
+    finish_copy();
+  }
+  void copy_to_device(void* device, std::span<const std::byte> host) override {
+    check(cudaMemcpyAsync(device, host.data(), host.size(), cudaMemcpyHostToDevice, gpu_->stream.get()),
+          "copying to the GPU");
+    finish_copy();
+  }
+  void copy_to_host_async(std::span<std::byte> host, const void* device) override {
+    check(cudaMemcpyAsync(host.data(), device, host.size(), cudaMemcpyDeviceToHost, gpu_->stream.get()),
+          "copying from the GPU");
+  }
+  void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override {
+    timeline_.copy_to_device_async(copies, after);
+  }
+
   DeviceReading read_device() const override {
     return monitor_ == nullptr ? DeviceReading{} : monitor_->read();
   }
 
-  /// What is free now and what its buffers hold.
-  int64_t memory_bytes() const override {
-    size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
-    return static_cast<int64_t>(free) + *held_;
-  }
-
-  void upload(void* device, const float* host, int64_t elements, DType dtype) override {
-    const std::vector<std::byte> stored = to_stored({host, static_cast<size_t>(elements)}, dtype);
-    copy(device, stored.data(), stored.size(), cudaMemcpyHostToDevice);
-  }
-
-  void download(float* host, const void* device, int64_t elements, DType dtype) override {
-    std::vector<std::byte> stored(static_cast<size_t>(elements * bytes_per_element(dtype)));
-    copy(stored.data(), device, stored.size(), cudaMemcpyDeviceToHost);
-    from_stored(stored, dtype, host);
-  }
-
  private:
-  /// After everything put on the stream before; returns when it is done.
-  void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    check(cudaMemcpyAsync(to, from, bytes, kind, device_.stream.get()), "copying");
-    check(cudaStreamSynchronize(device_.stream.get()), "waiting for the GPU");
-  }
+  void finish_copy() { check(cudaStreamSynchronize(gpu_->stream.get()), "waiting for the GPU"); }
 
   [[noreturn]] void out_of_memory(int64_t bytes) const {
-    size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "reading the GPU's free memory");
-    const auto others = static_cast<int64_t>(total - free) - *held_;
+    const auto [free, total] = memory_info();
+    const auto others = static_cast<int64_t>(total - free) - *gpu_->held;
     throw Error(
         ExitCode::out_of_memory,
         fmt::format("out of GPU memory: asked for {}, free {} of {}; this run holds {}, other processes "
                     "and NVIDIA's libraries {}; lower training.micro_batch_size",
                     human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
-                    human_bytes(static_cast<int64_t>(total)), human_bytes(*held_), human_bytes(others)));
+                    human_bytes(static_cast<int64_t>(total)), human_bytes(*gpu_->held), human_bytes(others)));
   }
 
-  std::unique_ptr<Monitor> monitor_;                              ///< null where there is none
-  std::optional<Timeline> timeline_;                              ///< of the stream
-  std::shared_ptr<int64_t> held_ = std::make_shared<int64_t>(0);  ///< bytes in buffers, which may outlive it
+  std::shared_ptr<const Gpu> gpu_;
+  std::shared_ptr<const Handlers> handlers_;
+  std::unique_ptr<Monitor> monitor_;  ///< null where there is none
+  Timeline timeline_;                 ///< of the stream
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const BackendRequest& request) {
-  if (request.described != nullptr) return make_described_backend(request);
-  return std::make_unique<CudaBackend>(request);
+std::shared_ptr<const Handlers> all_handlers() {
+  auto handlers = std::make_shared<Handlers>(own_handlers());
+#define TRAINER_ADD_ROW(function) function(*handlers);
+  TRAINER_CUDA_LIBRARIES(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
+  return handlers;
+}
+
+Backend make_backend(const BackendRequest& request) {
+  if (request.described != nullptr) return {.planner = make_described_planner(request), .device = nullptr};
+  const auto gpu = open_gpu(request);
+  const auto handlers = all_handlers();
+  return {.planner = std::make_unique<CudaPlanner>(gpu, handlers),
+          .device = std::make_unique<CudaDevice>(gpu, handlers)};
 }
 
 }  // namespace trainer::cuda

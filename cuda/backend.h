@@ -4,15 +4,18 @@
 #include <memory>
 
 #include "core/engine/backend_library.h"
+#include "cuda/handler.h"
 
 namespace trainer::cuda {
 
-/// Runs on the first GPU that the process sees; kernels run behind the host, which waits in upload and
-/// download. With a described device it only plans for that, and needs no GPU. Throws Error (exit 69) with
-/// the reason where there is no GPU that it can use.
-std::unique_ptr<Backend> make_backend(const BackendRequest& request);
+/// Runs on the first GPU that the process sees, asynchronously. For a described device it is a planner alone,
+/// which needs no GPU. Throws Error (exit 69) with the reason where there is no GPU that it can use.
+Backend make_backend(const BackendRequest& request);
 
-/// The part of it that plans for a GPU that is only described.
-std::unique_ptr<Backend> make_described_backend(const BackendRequest& request);
+/// The planner for a GPU that is only described.
+std::unique_ptr<Planner> make_described_planner(const BackendRequest& request);
+
+/// Our own kernels, cuDNN's and cuBLASLt's.
+std::shared_ptr<const Handlers> all_handlers();
 
 }  // namespace trainer::cuda

@@ -2,7 +2,7 @@
 #include "cuda/batch_norm.h"
 
 #include "core/graph/ops/batch_norm.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
@@ -17,7 +17,7 @@ Layout bytes_in_a_row(int64_t bytes) {
   return {.dims = {bytes}, .padded = {bytes}, .strides = {1}, .block_sizes = {}, .block_dims = {}};
 }
 
-Choice select_forward(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   const ImageRows images = rows_of(context.inputs[0]);
   Choice choice = all_channels_last(context, "rows");
   if (choice.outputs.size() > 3) choice.outputs[3] = bytes_in_a_row(images.mask_bytes());
@@ -25,11 +25,11 @@ Choice select_forward(const Device&, const OpContext& context, const OpenLayouts
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_forward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   const auto& op = static_cast<const BatchNorm&>(context.op);
   return kernel(context, [=, images = rows_of(context.inputs[0]), eps = op.eps, relu = op.relu,
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormTensors tensors{
         .x = *in[0],
@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> compile_forward(const Device& device, const OpContext& c
   });
 }
 
-Choice select_backward(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   const ImageRows images = rows_of(context.inputs[1]);
   Choice choice = all_channels_last(context, "rows");
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bytes_in_a_row(images.mask_bytes());
@@ -53,11 +53,11 @@ Choice select_backward(const Device&, const OpContext& context, const OpenLayout
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const auto& op = static_cast<const BatchNormBackward&>(context.op);
   return kernel(context, [=, images = rows_of(context.inputs[1]), eps = op.eps, residual = op.residual,
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormGradients tensors{
         .dy = *in[0],
@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> compile_backward(const Device& device, const OpContext& 
   });
 }
 
-Choice select_inference(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_inference(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
 }
 
@@ -85,29 +85,29 @@ GivenStatistics given_at(const std::vector<void* const*>& in, size_t gamma) {
           at<const float>(in[gamma + 3])};
 }
 
-std::unique_ptr<Kernel> compile_inference(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_inference(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
   return kernel(context,
                 [=, images = rows_of(context.inputs[0]),
-                 eps = static_cast<const BatchNormInference&>(context.op).eps, stream = device.stream.get()] {
+                 eps = static_cast<const BatchNormInference&>(context.op).eps, stream = gpu.stream.get()] {
                   return launch_batch_norm_inference(images, eps, given_at(slots.inputs, 1), *slots.inputs[0],
                                                      *slots.outputs[0], stream);
                 });
 }
 
 /// Output channels come first in every layout of weights.
-Choice select_fold(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_fold(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = row_major(context, "channels");
   choice.inputs[0] = choice.outputs[0] = inputs[0].value_or(Layout{});
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_fold(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_fold(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
   const TensorSpec& w = context.inputs[0];
   return kernel(context,
                 [=, channels = w.shape[0], each = numel(w.shape) / w.shape[0], dtype = w.dtype,
-                 eps = static_cast<const FoldBatchNorm&>(context.op).eps, stream = device.stream.get()] {
+                 eps = static_cast<const FoldBatchNorm&>(context.op).eps, stream = gpu.stream.get()] {
                   return launch_fold_batch_norm(dtype, channels, each, eps, given_at(slots.inputs, 2),
                                                 *slots.inputs[0], optional_at<const float>(slots.inputs[1]),
                                                 *slots.outputs[0], at<float>(slots.outputs[1]), stream);

@@ -3,7 +3,7 @@
 
 #include "core/graph/ops/channels.h"
 #include "cuda/bias.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
@@ -13,30 +13,30 @@ Pictures pictures_of(const TensorSpec& images) {
   return {shape[0], shape[2] * shape[3], shape[1], images.dtype};
 }
 
-Choice select(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
 }
 
-std::unique_ptr<Kernel> compile_scale(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_scale(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = device.stream.get(),
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = gpu.stream.get(),
                           in = slots.inputs, y = slots.outputs[0]] {
     return launch_scale_channels(pictures, *in[0], *in[1], *y, stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_scale_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_scale_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = device.stream.get(),
+  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = gpu.stream.get(),
                           in = slots.inputs, ds = slots.outputs[0]] {
     return launch_picture_sums(pictures, 1, *in[0], *in[1], *ds, stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_add(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
   return kernel(context, [pictures = pictures_of(context.inputs[0]), b_dtype = context.inputs[1].dtype,
-                          stream = device.stream.get(), in = slots.inputs, y = slots.outputs[0]] {
+                          stream = gpu.stream.get(), in = slots.inputs, y = slots.outputs[0]] {
     return launch_add_channels(pictures, b_dtype, *in[0], *in[1], *y, stream);
   });
 }
@@ -46,16 +46,16 @@ Matrix rows_of(const TensorSpec& images) {
   return {pictures.samples * pictures.pixels, pictures.channels, pictures.dtype};
 }
 
-Choice select_add_backward(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "rows");
   choice.workspace_bytes = column_sums_workspace(rows_of(context.inputs[0]));
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_add_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_add_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
   return kernel(context, [rows = rows_of(context.inputs[0]), db_dtype = context.outputs[0].dtype,
-                          stream = device.stream.get(), dy = slots.inputs[0], db = slots.outputs[0],
+                          stream = gpu.stream.get(), dy = slots.inputs[0], db = slots.outputs[0],
                           workspace = slots.workspace] {
     return launch_column_sums(rows, *dy, *db, db_dtype, *workspace, stream);
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/convolution.h"
+#include "cuda/table.h"
 
 #include <fmt/format.h>
 
@@ -42,10 +43,10 @@ bool is_split(const Choice& choice) {
   return name == kThenBias || name == kThenCast || name == kThenCastAndColumnSums;
 }
 
-Choice select(const Device& device, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, kColumnSums);
   if (wants(context, 0)) {
-    const ConvolutionChoice chosen = *choose_convolution(device, context);
+    const ConvolutionChoice chosen = *choose_convolution(gpu, context);
     choice.implementation = implementation(chosen, wants(context, 1));
     choice.algorithm = chosen.engine.text;
     choice.workspace_bytes = chosen.workspace_bytes();
@@ -57,7 +58,7 @@ Choice select(const Device& device, const OpContext& context, const OpenLayouts&
   return choice;
 }
 
-std::optional<std::string> why_not(const Device& device, const OpContext& context) {
+std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuDNN convolves f32, f16 and bf16, not {}", to_string(dtype));
@@ -68,10 +69,10 @@ std::optional<std::string> why_not(const Device& device, const OpContext& contex
     return fmt::format("cuDNN wants one type in all of it, not {}, {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
   }
-  if (choose_convolution(device, context)) return std::nullopt;
-  const ConvolutionGraph graph = convolution_alone(convolution_graph(device, context));
-  const std::string& reason = device.cudnn->ask(graph).refusal;
-  return fmt::format("{} has no engine for {}{}", device.cudnn->title(), graph.text(),
+  if (choose_convolution(gpu, context)) return std::nullopt;
+  const ConvolutionGraph graph = convolution_alone(convolution_graph(gpu, context));
+  const std::string& reason = gpu.cudnn->ask(graph).refusal;
+  return fmt::format("{} has no engine for {}{}", gpu.cudnn->title(), graph.text(),
                      reason.empty() ? "" : ": " + reason);
 }
 
@@ -141,15 +142,15 @@ Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t st
   };
 }
 
-std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, const Choice& choice,
+std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                 const Slots& slots) {
-  cudaStream_t stream = device.stream.get();
+  cudaStream_t stream = gpu.stream.get();
   Step sums = bias_gradient(context, slots, stream);
   if (choice.implementation == kColumnSums) return kernel(context, sums);
-  const ConvolutionGraph whole = convolution_graph(device, context);
+  const ConvolutionGraph whole = convolution_graph(gpu, context);
   const ConvolutionChoice chosen{
       whole, is_split(choice) ? convolution_alone(whole) : whole, {.text = choice.algorithm}};
-  BoundPlan plan(device.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
+  BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
                  slots.workspace, chosen.unconverted_bytes());
   return kernel(context, [plan = std::move(plan), rest = rest_of(chosen, slots, stream),
                           sums = std::move(sums)]() mutable {
@@ -161,10 +162,8 @@ std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, 
 
 }  // namespace
 
-void add_convolution(Handlers& handlers, const Device& device) {
-  const Handler handler{.select = select, .compile = compile, .why_not = [&device](const OpContext& context) {
-                          return why_not(device, context);
-                        }};
+void add_convolution(Handlers& handlers) {
+  const Handler handler{.select = select, .compile = compile, .why_not = why_not_convolution};
   handlers[typeid(Conv2d)] = handlers[typeid(Conv2dBackwardData)] = handlers[typeid(Conv2dBackwardWeights)] =
       handler;
 }

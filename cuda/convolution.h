@@ -26,12 +26,12 @@ struct ConvolutionChoice {
 
 /// All that the operation wants of cuDNN, and what the run wants of its numbers: bias, relu and the type of
 /// the result are in the graph.
-cudnn::ConvolutionGraph convolution_graph(const Device& device, const OpContext& context);
+cudnn::ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context);
 /// The part that cuDNN does where own kernels do what they can.
 cudnn::ConvolutionGraph convolution_alone(cudnn::ConvolutionGraph graph);
 
 /// The heuristics' first that runs, or the one that a measurement of now or earlier says is the fastest.
-std::optional<ConvolutionChoice> choose_convolution(const Device& device, const OpContext& context);
+std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpContext& context);
 
 /// What an own kernel does after `convolution_alone(whole)`. Forward: bias (nullptr: none) and relu, `from`
 /// being the bias and `to` y; else a conversion of the gradient `from` to `to`.

@@ -50,16 +50,15 @@ bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
 /// kernel follows. Bias and relu are better in cuDNN's kernel, conversions of gradients are not: no engine
 /// that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better of the two, these
 /// come last: they are slow.
-std::vector<ConvolutionChoice> candidates(const Device& device, const ConvolutionGraph& whole, size_t most) {
+std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph& whole, size_t most) {
   const ConvolutionGraph alone = convolution_alone(whole);
   const bool converts = whole.converts();
   const ConvolutionGraph &first = converts ? alone : whole, &second = converts ? whole : alone;
   std::vector<ConvolutionChoice> found, fallbacks;
-  for (EngineChoice& engine : device.cudnn->usable(first, most))
+  for (EngineChoice& engine : gpu.cudnn->usable(first, most))
     (engine.fallback ? fallbacks : found).push_back({whole, first, std::move(engine)});
   if (differ(alone, whole) && (most > 1 || found.empty())) {
-    for (EngineChoice& engine :
-         device.cudnn->usable(second, converts ? std::min(most, kTimedConverting) : most))
+    for (EngineChoice& engine : gpu.cudnn->usable(second, converts ? std::min(most, kTimedConverting) : most))
       found.push_back({whole, second, std::move(engine)});
   }
   std::move(fallbacks.begin(), fallbacks.end(), std::back_inserter(found));
@@ -67,7 +66,7 @@ std::vector<ConvolutionChoice> candidates(const Device& device, const Convolutio
 }
 
 /// The fastest, by a run of each on memory of its own.
-const ConvolutionChoice& fastest(const Device& device, const std::vector<ConvolutionChoice>& all) {
+const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionChoice>& all) {
   const ConvolutionGraph& whole = all[0].whole;
   int64_t most = 0;
   for (const ConvolutionChoice& one : all) most = std::max(most, one.engine.workspace_bytes);
@@ -77,7 +76,7 @@ const ConvolutionChoice& fastest(const Device& device, const std::vector<Convolu
                      converted = scratch_memory(bytes_of(whole.w, DType::f32)),
                      bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
                      workspace = scratch_memory(most);
-  cudaStream_t stream = device.stream.get();
+  cudaStream_t stream = gpu.stream.get();
   std::vector<float> times;
   for (const ConvolutionChoice& one : all) {
     std::vector<std::pair<int64_t, void*>> tensors{
@@ -86,7 +85,7 @@ const ConvolutionChoice& fastest(const Device& device, const std::vector<Convolu
         {cudnn::kY, y.get()}};
     if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
     const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
-    const auto plan = device.cudnn->plan(one.graph, one.engine.text);
+    const auto plan = gpu.cudnn->plan(one.graph, one.engine.text);
     times.push_back(milliseconds(stream, [&] {
       plan->run(addresses);
       if (!one.is_split()) return;
@@ -99,14 +98,14 @@ const ConvolutionChoice& fastest(const Device& device, const std::vector<Convolu
 }
 
 /// What a tuning names, where the library still has it.
-std::optional<ConvolutionChoice> remembered(const Device& device, const ConvolutionGraph& whole,
+std::optional<ConvolutionChoice> remembered(const Gpu& gpu, const ConvolutionGraph& whole,
                                             const std::string& known) {
   for (const ConvolutionGraph& graph : {whole, convolution_alone(whole)}) {
-    for (const EngineChoice& engine : device.cudnn->ask(graph).choices) {
+    for (const EngineChoice& engine : gpu.cudnn->ask(graph).choices) {
       ConvolutionChoice one{whole, graph, engine};
       if (one.text() != known) continue;
       try {
-        one.engine.workspace_bytes = device.cudnn->plan(graph, engine.text)->workspace_bytes();
+        one.engine.workspace_bytes = gpu.cudnn->plan(graph, engine.text)->workspace_bytes();
         return one;
       } catch (const Error&) {  // it is timed anew
         return std::nullopt;
@@ -127,24 +126,24 @@ int64_t ConvolutionChoice::unconverted_bytes() const {
   return (bytes_of(graph.w, graph.dtype) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-std::optional<ConvolutionChoice> choose_convolution(const Device& device, const OpContext& context) {
-  const ConvolutionGraph whole = convolution_graph(device, context);
-  if (device.tuning == nullptr || !device.cudnn->on_device()) {
-    const std::vector<ConvolutionChoice> first = candidates(device, whole, 1);
+std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpContext& context) {
+  const ConvolutionGraph whole = convolution_graph(gpu, context);
+  if (gpu.tuning == nullptr || !gpu.cudnn->on_device()) {
+    const std::vector<ConvolutionChoice> first = candidates(gpu, whole, 1);
     return first.empty() ? std::nullopt : std::optional(first[0]);
   }
-  const std::string key = device.cudnn->title() + ": " + whole.text();
-  const auto known = device.tuning->fastest.find(key);
-  if (known != device.tuning->fastest.end()) {
-    if (auto found = remembered(device, whole, known->second)) return found;
+  const std::string key = gpu.cudnn->title() + ": " + whole.text();
+  const auto known = gpu.tuning->fastest.find(key);
+  if (known != gpu.tuning->fastest.end()) {
+    if (auto found = remembered(gpu, whole, known->second)) return found;
   }
-  const std::vector<ConvolutionChoice> all = candidates(device, whole, kTimed);
+  const std::vector<ConvolutionChoice> all = candidates(gpu, whole, kTimed);
   if (all.empty()) return std::nullopt;
-  const ConvolutionChoice& best = fastest(device, all);
+  const ConvolutionChoice& best = fastest(gpu, all);
   for (const ConvolutionChoice& one : all) {
-    if (&one != &best) device.cudnn->forget(one.graph, one.engine.text);
+    if (&one != &best) gpu.cudnn->forget(one.graph, one.engine.text);
   }
-  device.tuning->fastest[key] = best.text();
+  gpu.tuning->fastest[key] = best.text();
   return best;
 }
 
@@ -161,7 +160,7 @@ cudaError_t launch_rest(const ConvolutionGraph& whole, const void* from, void* t
   return launch_add_bias(y, to, from, whole.bias_dtype, whole.relu, stream);
 }
 
-ConvolutionGraph convolution_graph(const Device& device, const OpContext& context) {
+ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context) {
   ConvolutionGraph graph;
   const Conv2dGeometry* geometry = nullptr;
   Shape x = context.inputs[0].shape, w = context.inputs[1].shape, y = context.outputs[0].shape;
@@ -189,8 +188,8 @@ ConvolutionGraph convolution_graph(const Device& device, const OpContext& contex
   graph.stride = geometry->stride;
   graph.dilation = geometry->dilation;
   if (graph.kind != Kind::backward_data) graph.x_alignment = alignment(x, graph.dtype);
-  graph.tf32 = device.tf32 && graph.dtype == DType::f32;
-  graph.deterministic = device.deterministic;
+  graph.tf32 = gpu.tf32 && graph.dtype == DType::f32;
+  graph.deterministic = gpu.deterministic;
   return graph;
 }
 

@@ -2,33 +2,32 @@
 #include "cuda/dropout.h"
 
 #include "core/graph/ops/stochastic_depth.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
 /// Elements are numbered in row-major order.
-Choice select_dropout(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_dropout(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "loop");
 }
 
 /// A sample's elements lie together in every layout of the GPU.
-Choice select_depth(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_depth(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, inputs, "loop");
 }
 
 template <class Op>
-std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, const Slots& slots,
+std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Slots& slots,
                                 cudaError_t (*start)(const DropoutRule&, const Samples&, const void*, void*,
                                                      cudaStream_t)) {
   const TensorSpec& x = context.inputs[0];
-  return kernel(context,
-                [=, rule = static_cast<const Op&>(context.op).rule, count = x.shape[0],
-                 width = numel(x.shape) / x.shape[0], dtype = x.dtype, stream = device.stream.get()] {
-                  const Samples samples{count, width, dtype, at<const int32_t>(slots.inputs[1]),
-                                        at<const int32_t>(slots.inputs[2])};
-                  return start(rule, samples, *slots.inputs[0], *slots.outputs[0], stream);
-                });
+  return kernel(context, [=, rule = static_cast<const Op&>(context.op).rule, count = x.shape[0],
+                          width = numel(x.shape) / x.shape[0], dtype = x.dtype, stream = gpu.stream.get()] {
+    const Samples samples{count, width, dtype, at<const int32_t>(slots.inputs[1]),
+                          at<const int32_t>(slots.inputs[2])};
+    return start(rule, samples, *slots.inputs[0], *slots.outputs[0], stream);
+  });
 }
 
 }  // namespace
@@ -36,14 +35,14 @@ std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, 
 void add_dropout(Handlers& handlers) {
   handlers[typeid(Dropout)] = {
       select_dropout,
-      [](const Device& device, const OpContext& context, const Choice&, const Slots& slots) {
-        return compile<Dropout>(device, context, slots, launch_dropout);
+      [](const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
+        return compile<Dropout>(gpu, context, slots, launch_dropout);
       },
       floats_only};
   handlers[typeid(StochasticDepth)] = {
       select_depth,
-      [](const Device& device, const OpContext& context, const Choice&, const Slots& slots) {
-        return compile<StochasticDepth>(device, context, slots, launch_stochastic_depth);
+      [](const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
+        return compile<StochasticDepth>(gpu, context, slots, launch_stochastic_depth);
       },
       floats_only};
 }

@@ -4,16 +4,16 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/unary.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
-Choice select(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, inputs, "loop");
 }
 
-Choice select_blend(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_blend(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "loop");
 }
 
@@ -22,35 +22,35 @@ int64_t count(const OpContext& context) {
   return numel(context.inputs[0].shape);
 }
 
-std::unique_ptr<Kernel> compile_unary(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_unary(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   return kernel(context, [f = static_cast<const Unary&>(context.op).function, dtype = context.inputs[0].dtype,
-                          n = count(context), stream = device.stream.get(), x = slots.inputs[0],
+                          n = count(context), stream = gpu.stream.get(), x = slots.inputs[0],
                           y = slots.outputs[0]] { return launch_unary(f, dtype, *x, *y, n, stream); });
 }
 
-std::unique_ptr<Kernel> compile_unary_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_unary_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                const Slots& slots) {
   return kernel(context,
                 [f = static_cast<const UnaryBackward&>(context.op).function, dtype = context.inputs[0].dtype,
-                 n = count(context), stream = device.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
+                 n = count(context), stream = gpu.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
                   return launch_unary_backward(f, dtype, *in[0], *in[1], *dx, n, stream);
                 });
 }
 
-std::unique_ptr<Kernel> compile_binary(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_binary(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
   const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
   return kernel(context, [f = adds ? launch_add : launch_mul, dtype = context.inputs[0].dtype,
-                          n = count(context), stream = device.stream.get(), in = slots.inputs,
+                          n = count(context), stream = gpu.stream.get(), in = slots.inputs,
                           y = slots.outputs[0]] { return f(dtype, *in[0], *in[1], *y, n, stream); });
 }
 
-std::unique_ptr<Kernel> compile_blend(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_blend(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const Blend&>(context.op);
   return kernel(context, [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                          dtype = context.inputs[0].dtype, n = count(context), stream = device.stream.get(),
+                          dtype = context.inputs[0].dtype, n = count(context), stream = gpu.stream.get(),
                           in = slots.inputs, skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr,
                           y = slots.outputs[0]] {
     return launch_blend(share, scale, optional_at<const float>(skip), dtype, *in[0], *in[1], *y, n, stream);

@@ -10,7 +10,7 @@
 
 namespace trainer::cuda {
 
-// Each puts one loop over `count` elements of a floating type on the stream; an output may be one of the
+// Each enqueues one loop over `count` elements of a floating type; an output may be one of the
 // inputs.
 
 /// y = f(x)

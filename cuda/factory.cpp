@@ -20,18 +20,20 @@ void copy_text(const std::string& text, char* to, size_t bytes) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) trainer::Backend* trainer_make_backend(
-    const char* interface, const trainer::BackendRequest& request, char* reason, size_t reason_bytes) {
+extern "C" __attribute__((visibility("default"))) void trainer_open_backend(
+    const char* interface, const trainer::BackendRequest& request, trainer::Backend& backend, char* reason,
+    size_t reason_bytes) {
   try {
-    if (std::string(interface) == trainer::kBackendInterface)
-      return trainer::cuda::make_backend(request).release();
+    if (std::string(interface) == trainer::kBackendInterface) {
+      backend = trainer::cuda::make_backend(request);
+      return;
+    }
     copy_text(std::string("libtrainer_cuda.so is of another build: it has ") + trainer::kBackendInterface +
                   ", the program expects " + interface + "; install the two together",
               reason, reason_bytes);
   } catch (const std::exception& problem) {
     copy_text(problem.what(), reason, reason_bytes);
   }
-  return nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) void trainer_inspect_backend(char* json, size_t bytes) {

@@ -2,23 +2,23 @@
 #include "cuda/guards.h"
 
 #include "core/graph/ops/keep.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
-Choice select_guard(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_guard(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "one warp");
 }
 
-std::unique_ptr<Kernel> compile_guard(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_guard(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const StepGuard&>(context.op);
   return kernel(
       context,
       [loss_sigmas = op.loss_sigmas, norm_sigmas = op.norm_sigmas, scaled = op.scaled, i = slots.inputs,
        o = slots.outputs, pairs = numel(context.inputs[StepGuard::kSkipSteps].shape),
-       window = numel(context.inputs[StepGuard::kWindow].shape) / 2, stream = device.stream.get()] {
+       window = numel(context.inputs[StepGuard::kWindow].shape) / 2, stream = gpu.stream.get()] {
         const GuardInputs in{.loss = at<const float>(i[StepGuard::kLoss]),
                              .found = optional_at<const float>(i[StepGuard::kFound]),
                              .norm = optional_at<const float>(i[StepGuard::kNorm]),
@@ -44,20 +44,20 @@ std::unique_ptr<Kernel> compile_guard(const Device& device, const OpContext& con
       });
 }
 
-Choice select_keep(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_keep(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "copy");
 }
 
-std::optional<std::string> f32_only(const OpContext& context) {
+std::optional<std::string> f32_only(const Gpu&, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype == DType::f32) return std::nullopt;
   return "its GPU kernel takes f32, not " + std::string(to_string(dtype));
 }
 
-std::unique_ptr<Kernel> compile_keep(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_keep(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
   return kernel(context, [in = slots.inputs, y = slots.outputs[0], count = numel(context.inputs[0].shape),
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     return launch_keep(at<const float>(in[0]), at<const float>(in[1]), at<const float>(in[2]), at<float>(y),
                        count, stream);
   });

@@ -3,33 +3,24 @@
 
 #include <fmt/format.h>
 
+#include "cuda/table.h"
+
 namespace trainer::cuda {
 
-const Handler* find(const Handlers& handlers, const Operation& op) {
-  const auto found = handlers.find(typeid(op));
-  return found == handlers.end() ? nullptr : &found->second;
-}
-
-std::optional<std::string> why_not(const Handlers& handlers, const OpContext& context) {
-  const Handler* handler = find(handlers, context.op);
-  if (handler == nullptr) return "this version has no GPU kernel for it; write device.type=cpu";
-  return handler->why_not ? handler->why_not(context) : std::nullopt;
-}
-
-std::optional<std::string> why_not(const Device& device, Precision precision) {
+std::optional<std::string> why_not(const Gpu& gpu, Precision precision) {
   constexpr int kAmpere = 80;  // the first whose tensor cores know bf16 and tf32
   const bool wants_tf32 = precision == Precision::tf32;
-  if ((wants_tf32 || precision == Precision::amp_bf16) && device.compute_capability < kAmpere) {
+  if ((wants_tf32 || precision == Precision::amp_bf16) && gpu.compute_capability < kAmpere) {
     return fmt::format("{} has compute capability {}.{}, and {} begins with 8.0; write amp_fp16 or fp32",
-                       device.name, device.compute_capability / 10, device.compute_capability % 10,
+                       gpu.name, gpu.compute_capability / 10, gpu.compute_capability % 10,
                        wants_tf32 ? "tf32" : "bf16");
   }
-  if (wants_tf32 == device.tf32) return std::nullopt;
-  return fmt::format("{} was opened {} tf32, which the choice of engines depends on", device.name,
-                     device.tf32 ? "for" : "without");
+  if (wants_tf32 == gpu.tf32) return std::nullopt;
+  return fmt::format("{} was opened {} tf32, which the choice of engines depends on", gpu.name,
+                     gpu.tf32 ? "for" : "without");
 }
 
-std::optional<std::string> floats_only(const OpContext& context) {
+std::optional<std::string> floats_only(const Gpu&, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;
   return fmt::format("its GPU kernel computes in floating point, not {}", to_string(dtype));
@@ -81,19 +72,12 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
   return choice;
 }
 
-void add_own_kernels(Handlers& handlers) {
-  add_batch_norm(handlers);
-  add_channels(handlers);
-  add_dropout(handlers);
-  add_elementwise(handlers);
-  add_loss(handlers);
-  add_guards(handlers);
-  add_loss_scale(handlers);
-  add_movement(handlers);
-  add_optimizer(handlers);
-  add_pixels(handlers);
-  add_pooling(handlers);
-  add_resample(handlers);
+Handlers own_handlers() {
+  Handlers handlers;
+#define TRAINER_ADD_ROW(function) function(handlers);
+  TRAINER_CUDA_OWN(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
+  return handlers;
 }
 
 }  // namespace trainer::cuda

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/engine/backend.h"
+#include "core/engine/device.h"
 #include "core/engine/tuning.h"
 #include "cuda/check.h"
 
@@ -19,9 +19,9 @@ namespace cudnn {
 class Library;
 }
 
-/// The GPU as kernels see it: everything runs in the order in which it was put on the one stream. A device
-/// that is only described has neither stream nor cuBLASLt: handlers then choose, but nothing is compiled.
-struct Device {
+/// The GPU as handlers see it. Everything runs on the one stream. A GPU that is only described has neither
+/// stream nor cuBLASLt: handlers then choose, but nothing is compiled.
+struct Gpu {
   std::string name;            ///< "NVIDIA H200"
   int compute_capability = 0;  ///< 90 for 9.0
   Stream stream;
@@ -31,45 +31,28 @@ struct Device {
   bool tf32 = false;           ///< products of f32 may round their factors
   bool deterministic = false;  ///< the same bits every time, at any price
 
+  /// Bytes in buffers, which may outlive everything else here.
+  std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);
+
   bool described() const { return stream == nullptr; }
 };
 
-/// How the GPU runs one kind of operation. All three may keep `device`, which outlives them.
+/// How the GPU runs one kind of operation. Kernels may keep `gpu`, which outlives them.
 struct Handler {
-  std::function<Choice(const Device& device, const OpContext&, const OpenLayouts& inputs)> select;
-  std::function<std::unique_ptr<Kernel>(const Device& device, const OpContext&, const Choice&, const Slots&)>
-      compile;
+  std::function<Choice(const Gpu&, const OpContext&, const OpenLayouts&)> select;
+  std::function<std::unique_ptr<Kernel>(const Gpu&, const OpContext&, const Choice&, const Slots&)> compile;
   /// The reason against this use of the operation; absent: there is none.
-  std::function<std::optional<std::string>(const OpContext&)> why_not;
+  std::function<std::optional<std::string>(const Gpu&, const OpContext&)> why_not;
 };
 using Handlers = std::unordered_map<std::type_index, Handler>;
 
-// Each file of operations adds its own.
-void add_batch_norm(Handlers& handlers);
-void add_channels(Handlers& handlers);
-void add_dropout(Handlers& handlers);
-void add_elementwise(Handlers& handlers);
-void add_loss(Handlers& handlers);
-void add_guards(Handlers& handlers);
-void add_loss_scale(Handlers& handlers);
-void add_movement(Handlers& handlers);
-void add_optimizer(Handlers& handlers);
-void add_pixels(Handlers& handlers);
-void add_pooling(Handlers& handlers);
-void add_resample(Handlers& handlers);
-void add_linear(Handlers& handlers, const Device& device);
-void add_convolution(Handlers& handlers, const Device& device);
-/// All that need no library of NVIDIA's beside the runtime.
-void add_own_kernels(Handlers& handlers);
+/// What runs our own kernels: no library of NVIDIA's is needed beside the runtime.
+Handlers own_handlers();
 
-/// The handler of an operation, or nullptr.
-const Handler* find(const Handlers& handlers, const Operation& op);
-/// The reason why none of the handlers can run this.
-std::optional<std::string> why_not(const Handlers& handlers, const OpContext& context);
-/// The reason why the device does not compute in it as it was opened, and what to write instead.
-std::optional<std::string> why_not(const Device& device, Precision precision);
+/// The reason why the GPU does not compute in it as it was opened, and what to write instead.
+std::optional<std::string> why_not(const Gpu& gpu, Precision precision);
 /// A reason where the first input is of whole numbers.
-std::optional<std::string> floats_only(const OpContext& context);
+std::optional<std::string> floats_only(const Gpu& gpu, const OpContext& context);
 /// How to turn one of the GPU's layouts into another.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
 
@@ -95,7 +78,7 @@ T* optional_at(void* const* slot) {
   return slot == nullptr ? nullptr : static_cast<T*>(*slot);
 }
 
-/// A kernel that calls `launch()`, which puts work on the stream and holds the slots it needs.
+/// A kernel that calls `launch()`, which enqueues work on the stream and holds the slots it needs.
 template <class Launch>
 std::unique_ptr<Kernel> kernel(const OpContext& context, Launch launch) {
   struct Started final : Kernel {

@@ -9,8 +9,8 @@
 #include "core/engine/tuning.h"
 #include "cuda/bias.h"
 #include "cuda/cudnn/library.h"
-#include "cuda/handler.h"
 #include "cuda/matmul.h"
+#include "cuda/table.h"
 #include "cuda/timing.h"
 
 // x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
@@ -58,7 +58,7 @@ bool wants(const OpContext& context, size_t output) {
   return context.outputs.size() > output && !context.outputs[output].shape.empty();
 }
 
-Problem problem_of(const Device& device, const OpContext& context) {
+Problem problem_of(const Gpu& gpu, const OpContext& context) {
   Problem problem;
   MatrixProduct& product = problem.product;
   product.d = operand(context.outputs[0]);
@@ -86,7 +86,7 @@ Problem problem_of(const Device& device, const OpContext& context) {
       product.bias_dtype = context.outputs[1].dtype;
     }
   }
-  product.tf32 = device.tf32 && product.a.dtype == DType::f32;
+  product.tf32 = gpu.tf32 && product.a.dtype == DType::f32;
   return problem;
 }
 
@@ -124,9 +124,9 @@ cudaError_t launch_epilogue(const MatrixProduct& whole, const Matrix& y, void* d
                          stream);
 }
 
-float time_of(const Device& device, const MatrixProduct& whole, const Selected& selected,
+float time_of(const Gpu& gpu, const MatrixProduct& whole, const Selected& selected,
               const OpContext& context) {
-  const Problem problem = problem_of(device, context);
+  const Problem problem = problem_of(gpu, context);
   const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.b]);
   const DeviceMemory a = scratch_memory(bytes_of(whole.a)), b = scratch_memory(bytes_of(whole.b)),
                      d = scratch_memory(bytes_of(whole.d)),
@@ -135,44 +135,42 @@ float time_of(const Device& device, const MatrixProduct& whole, const Selected& 
                          std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
   Matmul matmul(selected.product);
   matmul.use(selected.algorithm);
-  return milliseconds(device.stream.get(), [&] {
-    matmul.run(device.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(),
-               device.stream.get());
+  return milliseconds(gpu.stream.get(), [&] {
+    matmul.run(gpu.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(), gpu.stream.get());
     if (selected.product.epilogue == whole.epilogue) return;
-    check(launch_epilogue(whole, y, d.get(), dy, b.get(), bias.get(), workspace.get(), device.stream.get()),
+    check(launch_epilogue(whole, y, d.get(), dy, b.get(), bias.get(), workspace.get(), gpu.stream.get()),
           "timing");
   });
 }
 
 /// The heuristics' first with the epilogue, or without where there is none with it; with a tuning, whichever
 /// of both is the fastest.
-std::optional<Selected> choose(const Device& device, const OpContext& context) {
-  const MatrixProduct whole = problem_of(device, context).product, plain = without_epilogue(whole);
-  const int most = device.tuning == nullptr ? 1 : kTimed;
+std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
+  const MatrixProduct whole = problem_of(gpu, context).product, plain = without_epilogue(whole);
+  const int most = gpu.tuning == nullptr ? 1 : kTimed;
   std::vector<Selected> candidates;
-  for (const auto& algorithm : matmul_algorithms(device.blas.get(), whole, most))
+  for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
     candidates.push_back({whole, algorithm});
-  const bool also_plain = candidates.empty() || device.tuning != nullptr;
+  const bool also_plain = candidates.empty() || gpu.tuning != nullptr;
   if (also_plain && whole.epilogue != Epilogue::none) {
-    for (const auto& algorithm : matmul_algorithms(device.blas.get(), plain, most))
+    for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), plain, most))
       candidates.push_back({plain, algorithm});
   }
   if (candidates.empty()) return std::nullopt;
-  if (device.tuning == nullptr) return candidates[0];
+  if (gpu.tuning == nullptr) return candidates[0];
   std::string& known =
-      device.tuning
-          ->fastest[fmt::format("cuBLASLt {}, {}: {}", cublasLtGetVersion(), device.name, whole.text())];
+      gpu.tuning->fastest[fmt::format("cuBLASLt {}, {}: {}", cublasLtGetVersion(), gpu.name, whole.text())];
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Selected& one) { return one.text() == known; });
   if (found != candidates.end()) return *found;
   std::vector<float> times;
-  for (const Selected& one : candidates) times.push_back(time_of(device, whole, one, context));
+  for (const Selected& one : candidates) times.push_back(time_of(gpu, whole, one, context));
   const auto least = std::min_element(times.begin(), times.end()) - times.begin();
   known = candidates[static_cast<size_t>(least)].text();
   return candidates[static_cast<size_t>(least)];
 }
 
-Choice select(const Device& device, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   if (!wants(context, 0)) {
     Choice choice = row_major(context, kColumnSums);
     choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[1]));
@@ -180,12 +178,12 @@ Choice select(const Device& device, const OpContext& context, const OpenLayouts&
   }
   Choice choice = row_major(context, kFused);
   choice.workspace_bytes = kMostMatmulWorkspace;
-  choice.workspace_is_bound = device.described();
-  if (device.described()) return choice;
-  const auto [product, algorithm] = *choose(device, context);
+  choice.workspace_is_bound = gpu.described();
+  if (gpu.described()) return choice;
+  const auto [product, algorithm] = *choose(gpu, context);
   choice.algorithm = algorithm.text;
   choice.workspace_bytes = algorithm.workspace_bytes;
-  const MatrixProduct whole = problem_of(device, context).product;
+  const MatrixProduct whole = problem_of(gpu, context).product;
   if (product.epilogue == whole.epilogue) return choice;
   choice.implementation = whole.epilogue == Epilogue::sum_b ? kAndColumnSums : kThenBias;
   if (whole.epilogue == Epilogue::sum_b) {
@@ -195,7 +193,7 @@ Choice select(const Device& device, const OpContext& context, const OpenLayouts&
   return choice;
 }
 
-std::optional<std::string> why_not(const Device& device, const OpContext& context) {
+std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuBLASLt multiplies f32, f16 and bf16 here, not {}", to_string(dtype));
@@ -203,22 +201,22 @@ std::optional<std::string> why_not(const Device& device, const OpContext& contex
   if (context.inputs[1].dtype != dtype)
     return fmt::format("cuBLASLt wants factors of one type, not {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype));
-  if (device.described() || choose(device, context)) return std::nullopt;
+  if (gpu.described() || choose(gpu, context)) return std::nullopt;
   return fmt::format("cuBLASLt {} has no algorithm for {} on {}", cublasLtGetVersion(),
-                     problem_of(device, context).product.text(), device.name);
+                     problem_of(gpu, context).product.text(), gpu.name);
 }
 
 class LinearKernel {
  public:
-  LinearKernel(const Device& device, const OpContext& context, const Choice& choice, Slots slots)
-      : problem_(problem_of(device, context)),
+  LinearKernel(const Gpu& gpu, const OpContext& context, const Choice& choice, Slots slots)
+      : problem_(problem_of(gpu, context)),
         fused_(choice.implementation == kFused),
         y_(as_matrix(context.outputs[0])),
         dy_(as_matrix(context.inputs[problem_.b])),
         matmul_(fused_ ? problem_.product : without_epilogue(problem_.product)),
         slots_(std::move(slots)),
-        blas_(device.blas.get()),
-        stream_(device.stream.get()) {
+        blas_(gpu.blas.get()),
+        stream_(gpu.stream.get()) {
     matmul_.use({choice.algorithm, choice.workspace_bytes});
   }
 
@@ -242,23 +240,21 @@ class LinearKernel {
   cudaStream_t stream_;
 };
 
-std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, const Choice& choice,
+std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                 const Slots& slots) {
   if (choice.implementation == kColumnSums) {
     return kernel(context, [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype,
-                            stream = device.stream.get()] {
+                            stream = gpu.stream.get()] {
       return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
     });
   }
-  return kernel(context, LinearKernel(device, context, choice, slots));
+  return kernel(context, LinearKernel(gpu, context, choice, slots));
 }
 
 }  // namespace
 
-void add_linear(Handlers& handlers, const Device& device) {
-  const Handler handler{.select = select, .compile = compile, .why_not = [&device](const OpContext& context) {
-                          return why_not(device, context);
-                        }};
+void add_linear(Handlers& handlers) {
+  const Handler handler{.select = select, .compile = compile, .why_not = why_not_product};
   handlers[typeid(Linear)] = handlers[typeid(LinearBackwardData)] = handlers[typeid(LinearBackwardWeights)] =
       handler;
 }

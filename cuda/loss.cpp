@@ -2,24 +2,24 @@
 #include "cuda/loss.h"
 
 #include "core/graph/ops/cross_entropy.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
 /// With their classes last, logits of pixels are rows like those of samples.
-Choice select(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
 }
 
-Choice select_sum(const Device& device, const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select(device, context, inputs);
+Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
   choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.pixels);
   return choice;
 }
 
-/// Logits are input `first` of a node, labels, weights, other labels and shares follow.
+/// Logits are input `first` of a node, labels, weights, other labels and mix weights follow.
 LogitRows rows_at(const LogitExtents& extents, const Slots& slots, size_t first) {
   const bool mixed = slots.inputs.size() > first + 3;
   return {extents.samples,
@@ -31,31 +31,31 @@ LogitRows rows_at(const LogitExtents& extents, const Slots& slots, size_t first)
           mixed ? at<const float>(slots.inputs[first + 4]) : nullptr};
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& context, const Choice&,
                                               const Slots& slots) {
   return kernel(context, [=, smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing,
                           extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     return launch_cross_entropy(rows_at(extents, slots, 0), dtype, *slots.inputs[0], smoothing,
                                 *slots.workspace, at<float>(slots.outputs[0]), stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_cross_entropy_backward(const Device& device, const OpContext& context,
+std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpContext& context,
                                                        const Choice&, const Slots& slots) {
   return kernel(context, [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
                           extents = LogitExtents(context.inputs[1].shape), dtype = context.inputs[1].dtype,
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     return launch_cross_entropy_backward(rows_at(extents, slots, 1), dtype, *slots.inputs[1], smoothing,
                                          at<const float>(slots.inputs[0]), *slots.outputs[0], stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_top_k(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   return kernel(context, [=, k = static_cast<const TopK&>(context.op).k,
                           extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          stream = device.stream.get()] {
+                          stream = gpu.stream.get()] {
     return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, *slots.workspace,
                         at<float>(slots.outputs[0]), stream);
   });

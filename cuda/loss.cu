@@ -23,7 +23,7 @@ __device__ inline int lane() {
 __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
   const int32_t own = rows.label[row];
   if (rows.other == nullptr) return {own, own, 1.0f};
-  return {own, rows.other[row], rows.share[row]};
+  return {own, rows.other[row], rows.mix_weight[row]};
 }
 
 /// The larger one; NaN if either is, so that it reaches the loss.

@@ -10,13 +10,13 @@
 namespace trainer::cuda {
 
 /// Rows of logits as they lie: of each sample `pixels` rows of `classes` logits. Labels: one of each row;
-/// weights: one of each sample. With `other` there are two labels, the first by its share.
+/// weights: one of each sample. With `other` there are two labels, the first by its mix weight.
 struct LogitRows {
   int64_t samples, pixels, classes;
   const int32_t* label;
   const float* weight;
   const int32_t* other;
-  const float* share;
+  const float* mix_weight;
 
   int64_t count() const { return samples * pixels; }
 };

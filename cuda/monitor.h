@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/backend.h"
+#include "core/engine/device.h"
 
 namespace trainer::cuda {
 

@@ -7,31 +7,31 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
 /// Whole numbers can be moved only as they lie.
-std::optional<std::string> why_not_reorder(const OpContext& context) {
-  return context.inputs[0].dtype == DType::i32 ? floats_only(context) : std::nullopt;
+std::optional<std::string> why_not_reorder(const Gpu& gpu, const OpContext& context) {
+  return context.inputs[0].dtype == DType::i32 ? floats_only(gpu, context) : std::nullopt;
 }
 
-Choice select_assign(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_assign(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "copy");
 }
 
-std::unique_ptr<Kernel> compile_assign(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_assign(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
   const auto bytes =
       static_cast<size_t>(numel(context.inputs[0].shape) * bytes_per_element(context.inputs[0].dtype));
-  return kernel(context, [=, state = slots.inputs[0], value = slots.inputs[1], stream = device.stream.get()] {
+  return kernel(context, [=, state = slots.inputs[0], value = slots.inputs[1], stream = gpu.stream.get()] {
     return cudaMemcpyAsync(*state, *value, bytes, cudaMemcpyDeviceToDevice, stream);
   });
 }
 
 /// Between row-major order and channels last, in whichever types the tensors have.
-std::unique_ptr<Kernel> compile_reorder(const Device& device, const OpContext& context, const Choice& choice,
+std::unique_ptr<Kernel> compile_reorder(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                         const Slots& slots) {
   const Shape& shape = context.inputs[0].shape;
   const Layout &from = choice.inputs[0], &to = choice.outputs[0], last = channels_last(shape);
@@ -40,17 +40,17 @@ std::unique_ptr<Kernel> compile_reorder(const Device& device, const OpContext& c
   const int64_t channels = shape[1], area = shape[2] * shape[3];
   return kernel(context, [=, rows = to_last ? channels : area, columns = to_last ? area : channels,
                           read = context.inputs[0].dtype, written = context.outputs[0].dtype,
-                          stream = device.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
+                          stream = gpu.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
     return launch_transpose(read, written, *x, *y, shape[0], rows, columns, stream);
   });
 }
 
 /// A cast changes the layout too where planning wants that.
-std::unique_ptr<Kernel> compile_cast(const Device& device, const OpContext& context, const Choice& choice,
+std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots) {
-  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(device, context, choice, slots);
+  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(gpu, context, choice, slots);
   return kernel(context, [count = numel(context.inputs[0].shape), from = context.inputs[0].dtype,
-                          to = context.outputs[0].dtype, stream = device.stream.get(), x = slots.inputs[0],
+                          to = context.outputs[0].dtype, stream = gpu.stream.get(), x = slots.inputs[0],
                           y = slots.outputs[0]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
@@ -60,7 +60,7 @@ bool along_channels(const OpContext& context, int64_t axis) {
 }
 
 template <class Op>
-Choice select_parts(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_parts(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return along_channels(context, static_cast<const Op&>(context.op).axis)
              ? all_channels_last(context, "pieces")
              : row_major(context, "pieces");
@@ -83,7 +83,7 @@ struct Around {
   }
 };
 
-std::unique_ptr<Kernel> compile_concat(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_concat(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
   const int64_t axis = static_cast<const Concat&>(context.op).axis;
   const auto along = static_cast<size_t>(axis);
@@ -93,7 +93,7 @@ std::unique_ptr<Kernel> compile_concat(const Device& device, const OpContext& co
     const int64_t length = input.shape[along] * y.inner;
     parts.push_back({y.outer, length, length, context.outputs[0].shape[along] * y.inner});
   }
-  return kernel(context, [=, stream = device.stream.get()] {
+  return kernel(context, [=, stream = gpu.stream.get()] {
     char* to = at<char>(slots.outputs[0]);
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < parts.size() && status == cudaSuccess; to += parts[i++].length) {
@@ -103,14 +103,14 @@ std::unique_ptr<Kernel> compile_concat(const Device& device, const OpContext& co
   });
 }
 
-std::unique_ptr<Kernel> compile_slice(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_slice(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const Slice&>(context.op);
   const Around x(context, context.inputs[0], op.axis);
   const int64_t length = op.length * x.inner,
                 step = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner;
   return kernel(context, [pieces = Pieces{x.outer, length, step, length}, skip = op.begin * x.inner,
-                          stream = device.stream.get(), from = slots.inputs[0], to = slots.outputs[0]] {
+                          stream = gpu.stream.get(), from = slots.inputs[0], to = slots.outputs[0]] {
     return launch_copy(pieces, at<const char>(from) + skip, *to, stream);
   });
 }
@@ -118,11 +118,11 @@ std::unique_ptr<Kernel> compile_slice(const Device& device, const OpContext& con
 }  // namespace
 
 void add_movement(Handlers& handlers) {
-  auto never = [](const Device&, const OpContext&, const OpenLayouts&) -> Choice {
+  auto never = [](const Gpu&, const OpContext&, const OpenLayouts&) -> Choice {
     throw std::logic_error("planning chooses the layouts of a reorder");
   };
   handlers[typeid(Reorder)] = {never, compile_reorder, why_not_reorder};
-  handlers[typeid(Cast)] = {[](const Device&, const OpContext& context, const OpenLayouts& inputs) {
+  handlers[typeid(Cast)] = {[](const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
                               return same_layout(context, inputs, "loop");
                             },
                             compile_cast, floats_only};

@@ -62,9 +62,10 @@ __global__ void finish_unscale(const Squares* partial, int64_t count, double max
 }
 
 /// One warp for each parameter.
+template <class Rule>
 __global__ void __launch_bounds__(kWarp)
-    lars_ratios(const __grid_constant__ ParameterTable table, const Squares* partial, double trust,
-                double eps, const float* scale, float* ratios) {
+    find_ratios(const __grid_constant__ ParameterTable table, const Squares* partial, Rule rule,
+                const float* scale, float* ratios) {
   const int p = static_cast<int>(blockIdx.x);
   Squares sum{};
   for (int block = table.first_block[p] + static_cast<int>(threadIdx.x); block < table.first_block[p + 1];
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kWarp)
   const double w = math::sqrt(warp_sum(sum.w)), g = ::sqrt(warp_sum(sum.g)) * (scale == nullptr ? 1 : *scale);
   if (threadIdx.x != 0) return;
   const double decay = table.of[p].decay;
-  ratios[p] = table.of[p].adapts ? static_cast<float>(Lars::ratio(trust, eps, decay, w, g)) : 1.0f;
+  ratios[p] = table.of[p].adapts ? static_cast<float>(rule.ratio(decay, w, g)) : 1.0f;
 }
 
 /// The ratios come first, rounded up so that the sums begin at a multiple of their size.
@@ -120,19 +121,29 @@ cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const 
   return launch(finish_unscale, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, to);
 }
 
-cudaError_t launch_lars_ratios(double trust, double eps, const float* scale,
-                               std::span<const ParameterPointers> parameters, void* workspace,
-                               cudaStream_t stream) {
+cudaError_t launch_ratios(const update::Rule& any, const float* scale,
+                          std::span<const ParameterPointers> parameters, void* workspace,
+                          cudaStream_t stream) {
   Squares* partial = sums_in(workspace, parameters.size());
-  return for_each_table(parameters, [&](const ParameterTable& table, dim3 blocks, size_t parameters_before,
-                                        int64_t blocks_before) {
-    const cudaError_t status =
-        launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
-    if (status != cudaSuccess) return status;
-    return launch(lars_ratios, dim3(static_cast<unsigned>(table.size)), dim3(kWarp), stream, table,
-                  partial + blocks_before, trust, eps, scale,
-                  static_cast<float*>(workspace) + parameters_before);
-  });
+  auto launch_tables = [&](auto rule) {
+    return for_each_table(parameters, [&](const ParameterTable& table, dim3 blocks, size_t before,
+                                          int64_t blocks_before) {
+      const cudaError_t status =
+          launch(sum_squares, blocks, dim3(kThreads), stream, table, partial + blocks_before);
+      if (status != cudaSuccess) return status;
+      return launch(find_ratios<decltype(rule)>, dim3(static_cast<unsigned>(table.size)), dim3(kWarp), stream,
+                    table, partial + blocks_before, rule, scale, static_cast<float*>(workspace) + before);
+    });
+  };
+  return std::visit(
+      [&](auto rule) {
+        if constexpr (decltype(rule)::kAdapts) {
+          return launch_tables(rule);
+        } else {
+          return cudaSuccess;
+        }
+      },
+      any);
 }
 
 }  // namespace trainer::cuda

@@ -2,28 +2,28 @@
 #include "cuda/optimizer.h"
 
 #include "core/engine/step_layouts.h"
-#include "cuda/handler.h"
 #include "cuda/norms.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
-Choice select_step(const Device&, const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = row_major(context, "one walk");
-  lay_out_step(context, inputs, choice);
-  return choice;
+bool adapts(const update::Rule& rule) {
+  return std::visit([](const auto& one) { return one.kAdapts; }, rule);
 }
 
-Choice select_lars(const Device& device, const OpContext& context, const OpenLayouts& inputs) {
-  const auto& op = static_cast<const Lars&>(context.op);
-  Choice choice = select_step(device, context, inputs);
+Choice select_step(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
+  const auto& op = static_cast<const OptimizerStep&>(context.op);
+  Choice choice = row_major(context, "one walk");
+  lay_out_step(context, inputs, choice);
+  if (!adapts(op.rule)) return choice;
   std::vector<int64_t> counts;
   for (size_t p = 0; p < op.parameters(); ++p) counts.push_back(numel(context.inputs[op.input_of(p)].shape));
   choice.workspace_bytes = norm_workspace_bytes(counts);
   return choice;
 }
 
-std::optional<std::string> why_not_step(const OpContext& context) {
+std::optional<std::string> why_not_step(const Gpu&, const OpContext& context) {
   for (size_t i = OptimizerStep::kFirstParameter; i < context.inputs.size(); ++i) {
     if (context.inputs[i].dtype == DType::f32) continue;
     return "its GPU kernel takes parameters and gradients in f32, not " +
@@ -37,11 +37,10 @@ class Parameters {
  public:
   Parameters(const OpContext& context, Slots slots)
       : op_(static_cast<const OptimizerStep&>(context.op)), slots_(std::move(slots)), all_(op_.parameters()) {
-    const auto* lars = dynamic_cast<const Lars*>(&op_);
     for (size_t p = 0; p < all_.size(); ++p) {
       all_[p].count = numel(context.inputs[op_.input_of(p)].shape);
       all_[p].decay = static_cast<float>(op_.weight_decay[p]);
-      all_[p].adapts = lars != nullptr && lars->adapts[p];
+      all_[p].adapts = op_.adapts(p);
     }
   }
 
@@ -73,38 +72,21 @@ class Parameters {
   std::vector<ParameterPointers> all_;
 };
 
-std::unique_ptr<Kernel> compile_sgd(const Device& device, const OpContext& context, const Choice&,
-                                    const Slots& slots) {
-  return kernel(context, [rule = static_cast<const Sgd&>(context.op).rule(0),
-                          all = Parameters(context, slots), stream = device.stream.get()]() mutable {
-    return launch_sgd(rule, all.scalars(), all.now(), nullptr, stream);
-  });
-}
-
-std::unique_ptr<Kernel> compile_adamw(const Device& device, const OpContext& context, const Choice&,
-                                      const Slots& slots) {
-  return kernel(context, [rule = static_cast<const AdamW&>(context.op).rule(0),
-                          all = Parameters(context, slots), stream = device.stream.get()]() mutable {
-    return launch_adamw(rule, all.scalars(), all.now(), stream);
-  });
-}
-
-std::unique_ptr<Kernel> compile_lars(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_step(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
-  const auto& op = static_cast<const Lars&>(context.op);
-  return kernel(context, [rule = op.rule(0), trust = op.trust, eps = op.eps, all = Parameters(context, slots),
-                          stream = device.stream.get()]() mutable {
+  return kernel(context, [rule = static_cast<const OptimizerStep&>(context.op).rule,
+                          all = Parameters(context, slots), stream = gpu.stream.get()]() mutable {
     const auto parameters = all.now();
     const StepScalars scalars = all.scalars();
-    const cudaError_t status =
-        launch_lars_ratios(trust, eps, scalars.scale, parameters, all.workspace(), stream);
+    if (!adapts(rule)) return launch_update(rule, scalars, parameters, nullptr, stream);
+    const cudaError_t status = launch_ratios(rule, scalars.scale, parameters, all.workspace(), stream);
     if (status != cudaSuccess) return status;
-    return launch_sgd(rule, scalars, parameters, static_cast<const float*>(all.workspace()), stream);
+    return launch_update(rule, scalars, parameters, static_cast<const float*>(all.workspace()), stream);
   });
 }
 
 /// Gradients stay in whatever layout they have.
-Choice select_clip(const Device&, const OpContext& context, const OpenLayouts& inputs) {
+Choice select_clip(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = row_major(context, "norm");
   std::vector<int64_t> counts;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -115,34 +97,34 @@ Choice select_clip(const Device&, const OpContext& context, const OpenLayouts& i
   return choice;
 }
 
-std::unique_ptr<Kernel> compile_clip(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_clip(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
   std::vector<ParameterPointers> gradients(context.inputs.size());
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i].shape);
   return kernel(context, [=, max_norm = static_cast<const ClipByNorm&>(context.op).max_norm,
-                          stream = device.stream.get()]() mutable {
+                          stream = gpu.stream.get()]() mutable {
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
     return launch_clip(max_norm, gradients, *slots.workspace, at<float>(slots.outputs[0]),
                        optional_at<float>(slots.outputs[1]), stream);
   });
 }
 
-Choice select_scalars(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select_scalars(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "one thread");
 }
 
-std::unique_ptr<Kernel> compile_lookup(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_lookup(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  return kernel(context, [=, last = context.inputs[0].shape[0] - 1, stream = device.stream.get()] {
+  return kernel(context, [=, last = context.inputs[0].shape[0] - 1, stream = gpu.stream.get()] {
     return launch_lookup(at<const float>(slots.inputs[0]), at<const int32_t>(slots.inputs[1]), last,
                          at<float>(slots.outputs[0]), stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_increment(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_increment(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
   return kernel(context, [x = slots.inputs[0], skip = slots.inputs.size() > 1 ? slots.inputs[1] : nullptr,
-                          y = slots.outputs[0], stream = device.stream.get()] {
+                          y = slots.outputs[0], stream = gpu.stream.get()] {
     return launch_increment(at<const int32_t>(x), optional_at<const float>(skip), at<int32_t>(y), stream);
   });
 }
@@ -150,9 +132,7 @@ std::unique_ptr<Kernel> compile_increment(const Device& device, const OpContext&
 }  // namespace
 
 void add_optimizer(Handlers& handlers) {
-  handlers[typeid(Sgd)] = {select_step, compile_sgd, why_not_step};
-  handlers[typeid(AdamW)] = {select_step, compile_adamw, why_not_step};
-  handlers[typeid(Lars)] = {select_lars, compile_lars, why_not_step};
+  handlers[typeid(OptimizerStep)] = {select_step, compile_step, why_not_step};
   handlers[typeid(ClipByNorm)] = {select_clip, compile_clip, floats_only};
   handlers[typeid(TableLookup)] = {select_scalars, compile_lookup, floats_only};
   handlers[typeid(Increment)] = {select_scalars, compile_increment, {}};

@@ -19,7 +19,7 @@ struct ParameterPointers {
   float* new_moments[2];
   int64_t count;
   float decay;
-  bool adapts;  ///< to its norms, in Lars
+  bool adapts;  ///< to its norms, where the rule does
 };
 
 /// One number each in device memory; updates, scale and skip may be nullptr.
@@ -29,14 +29,11 @@ struct StepScalars {
   const float *scale, *skip;
 };
 
-// One walk over all parameters, each in as few launches as their pointers fit into.
-
-/// `ratios`, where there are any, multiply each parameter's gradient and decay.
-cudaError_t launch_sgd(const SgdRule& rule, const StepScalars& scalars,
-                       std::span<const ParameterPointers> parameters, const float* ratios,
-                       cudaStream_t stream);
-cudaError_t launch_adamw(const AdamWRule& rule, const StepScalars& scalars,
-                         std::span<const ParameterPointers> parameters, cudaStream_t stream);
+/// One walk over all parameters, in as few launches as their pointers fit into. `ratios`, where the rule
+/// adapts, multiply each parameter's gradient and decay; else nullptr.
+cudaError_t launch_update(const update::Rule& rule, const StepScalars& scalars,
+                          std::span<const ParameterPointers> parameters, const float* ratios,
+                          cudaStream_t stream);
 
 /// y = table[min(index, last)]
 cudaError_t launch_lookup(const float* table, const int32_t* index, int64_t last, float* y,

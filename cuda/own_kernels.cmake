@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # What needs nothing of NVIDIA's beside the runtime: built into the library, and by g++ for the emulation.
-set(own_kernels
-  batch_norm.cu batch_norm_backward.cu batch_norm_inference.cu bias.cu channels.cu counters.cu dropout.cu
-  elementwise.cu guards.cu loss.cu movement.cu norms.cu optimizer.cu pixels.cu pooling.cu resample.cu)
-set(own_handlers
-  batch_norm.cpp channels.cpp check.cpp conversion.cpp dropout.cpp elementwise.cpp guards.cpp handler.cpp loss.cpp loss_scale.cpp movement.cpp
-  optimizer.cpp pixels.cpp pooling.cpp resample.cpp)
+file(GLOB own_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
+file(GLOB own_handlers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cpp)
+set(library_handlers
+  backend.cpp convolution.cpp convolution_choice.cpp described.cpp factory.cpp inspect.cpp linear.cpp matmul.cpp monitor.cpp
+  ranges.cpp timeline.cpp)
+list(TRANSFORM library_handlers PREPEND ${CMAKE_SOURCE_DIR}/cuda/)
+list(REMOVE_ITEM own_handlers ${library_handlers})

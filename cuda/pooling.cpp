@@ -3,12 +3,12 @@
 
 #include "core/graph/ops/pool2d.h"
 #include "cuda/channels.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
 
-Choice select(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "windows");
 }
 
@@ -18,25 +18,25 @@ Windows windows_of(const OpContext& context, const Shape& x, const Shape& y) {
   return Windows(static_cast<const Op&>(context.op).geometry, x, y);
 }
 
-std::unique_ptr<Kernel> compile_max(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_max(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  return kernel(context,
-                [windows = windows_of<MaxPool2d>(context, context.inputs[0].shape, context.outputs[0].shape),
-                 dtype = context.inputs[0].dtype, stream = device.stream.get(), x = slots.inputs[0],
-                 out = slots.outputs] {
-                  return launch_max_pool(windows, dtype, *x, *out[0],
-                                         out.size() > 1 ? optional_at<uint8_t>(out[1]) : nullptr, stream);
-                });
+  return kernel(
+      context,
+      [windows = windows_of<MaxPool2d>(context, context.inputs[0].shape, context.outputs[0].shape),
+       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), x = slots.inputs[0], out = slots.outputs] {
+        return launch_max_pool(windows, dtype, *x, *out[0],
+                               out.size() > 1 ? optional_at<uint8_t>(out[1]) : nullptr, stream);
+      });
 }
 
-std::unique_ptr<Kernel> compile_max_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_max_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
-  return kernel(context, [windows = windows_of<MaxPool2dBackward>(context, context.outputs[0].shape,
-                                                                  context.inputs[0].shape),
-                          dtype = context.inputs[0].dtype, stream = device.stream.get(), in = slots.inputs,
-                          dx = slots.outputs[0]] {
-    return launch_max_pool_backward(windows, dtype, *in[0], at<const uint8_t>(in[1]), *dx, stream);
-  });
+  return kernel(
+      context,
+      [windows = windows_of<MaxPool2dBackward>(context, context.outputs[0].shape, context.inputs[0].shape),
+       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
+        return launch_max_pool_backward(windows, dtype, *in[0], at<const uint8_t>(in[1]), *dx, stream);
+      });
 }
 
 /// A single window over the whole picture has too many elements for one thread each.
@@ -44,23 +44,23 @@ bool is_global(const Windows& w) {
   return w.kernel_h == w.height && w.kernel_w == w.width && w.padding_h == 0 && w.padding_w == 0;
 }
 
-std::unique_ptr<Kernel> compile_average(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_average(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   const Windows windows = windows_of<AvgPool2d>(context, context.inputs[0].shape, context.outputs[0].shape);
   const Pictures pictures{windows.samples, int64_t{windows.height} * windows.width, windows.channels,
                           context.inputs[0].dtype};
-  return kernel(context, [=, stream = device.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
+  return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
     if (!is_global(windows)) return launch_average_pool(windows, pictures.dtype, *x, *y, stream);
     return launch_picture_sums(pictures, 1.0f / static_cast<float>(pictures.pixels), *x, nullptr, *y, stream);
   });
 }
 
-std::unique_ptr<Kernel> compile_average_backward(const Device& device, const OpContext& context,
-                                                 const Choice&, const Slots& slots) {
+std::unique_ptr<Kernel> compile_average_backward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                                 const Slots& slots) {
   return kernel(
       context,
       [windows = windows_of<AvgPool2dBackward>(context, context.outputs[0].shape, context.inputs[0].shape),
-       dtype = context.inputs[0].dtype, stream = device.stream.get(), dy = slots.inputs[0],
+       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), dy = slots.inputs[0],
        dx = slots.outputs[0]] { return launch_average_pool_backward(windows, dtype, *dy, *dx, stream); });
 }
 

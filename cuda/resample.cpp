@@ -2,7 +2,7 @@
 #include "cuda/resample.h"
 
 #include "core/graph/ops/resample2d.h"
-#include "cuda/handler.h"
+#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
@@ -39,14 +39,14 @@ class OwnedTaps {
   int32_t outputs_;
 };
 
-Choice select(const Device&, const OpContext& context, const OpenLayouts&) {
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "taps");
 }
 
-std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, const Slots& slots,
+std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Slots& slots,
                                 const Taps& rows, const Taps& columns) {
   const Shape& x = context.inputs[0].shape;
-  cudaStream_t stream = device.stream.get();
+  cudaStream_t stream = gpu.stream.get();
   return kernel(context, [=, rows_on_device = OwnedTaps(rows, stream),
                           columns_on_device = OwnedTaps(columns, stream), dtype = context.inputs[0].dtype] {
     const Resampled images{x[0],
@@ -59,18 +59,18 @@ std::unique_ptr<Kernel> compile(const Device& device, const OpContext& context, 
   });
 }
 
-std::unique_ptr<Kernel> compile_forward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   const Resampling how = static_cast<const Resample2d&>(context.op).how;
   const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
-  return compile(device, context, slots, taps(how, x[2], y[2]), taps(how, x[3], y[3]));
+  return compile(gpu, context, slots, taps(how, x[2], y[2]), taps(how, x[3], y[3]));
 }
 
-std::unique_ptr<Kernel> compile_backward(const Device& device, const OpContext& context, const Choice&,
+std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const Resampling how = static_cast<const Resample2dBackward&>(context.op).how;
   const Shape &y = context.inputs[0].shape, &x = context.outputs[0].shape;
-  return compile(device, context, slots, taps(how, x[2], y[2]).transposed(x[2]),
+  return compile(gpu, context, slots, taps(how, x[2], y[2]).transposed(x[2]),
                  taps(how, x[3], y[3]).transposed(x[3]));
 }
 

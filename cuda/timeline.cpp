@@ -11,22 +11,22 @@ Event make_event(unsigned flags) {
   return make<Event>("making an event", cudaEventCreateWithFlags, flags);
 }
 
-bool is_recording(cudaStream_t stream) {
+bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &status), "asking whether a stream is recorded");
+  check(cudaStreamIsCapturing(stream, &status), "asking whether a stream is captured");
   return status != cudaStreamCaptureStatusNone;
 }
 
 class EventStopwatch final : public Stopwatch {
  public:
-  EventStopwatch(cudaStream_t stream, size_t points) : stream_(stream) {
-    for (size_t i = 0; i < points; ++i) events_.push_back(make_event(cudaEventDefault));
+  EventStopwatch(cudaStream_t stream, size_t marks) : stream_(stream) {
+    for (size_t i = 0; i < marks; ++i) events_.push_back(make_event(cudaEventDefault));
   }
 
-  /// Recorded into a graph, the event becomes a node that marks the event at each replay.
+  /// Captured into a graph, the event becomes a node that records it at each replay.
   void mark(size_t i) override {
-    const unsigned flags = is_recording(stream_) ? cudaEventRecordExternal : cudaEventRecordDefault;
-    check(cudaEventRecordWithFlags(events_[i].get(), stream_, flags), "marking an event in time");
+    const unsigned flags = is_capturing(stream_) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(events_[i].get(), stream_, flags), "recording an event");
   }
 
   double seconds(size_t i) const override {
@@ -45,7 +45,7 @@ class GraphKernel final : public Kernel {
  public:
   GraphKernel(cudaStream_t stream, GraphInstance instance)
       : stream_(stream), instance_(std::move(instance)) {}
-  void run() override { check(cudaGraphLaunch(instance_.get(), stream_), "launching a recorded step"); }
+  void run() override { check(cudaGraphLaunch(instance_.get(), stream_), "launching a captured step"); }
 
  private:
   cudaStream_t stream_;
@@ -73,23 +73,23 @@ int64_t Timeline::record_event() {
 }
 
 bool Timeline::query(int64_t event) {
-  if (event <= passed_) return true;
+  if (event <= complete_) return true;
   const cudaError_t status = cudaEventQuery(event_of(event));
   if (status == cudaErrorNotReady) return false;
   check(status, "the GPU's work");
-  passed_ = event;
+  complete_ = event;
   return true;
 }
 
 void Timeline::synchronize(int64_t event) {
   if (query(event)) return;
   check(cudaEventSynchronize(event_of(event)), "the GPU's work");
-  passed_ = event;
+  complete_ = event;
 }
 
 void Timeline::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
   constexpr const char* kWhat = "copying a batch to the GPU";
-  if (after > passed_) check(cudaStreamWaitEvent(copying_.get(), event_of(after), 0), kWhat);
+  if (after > complete_) check(cudaStreamWaitEvent(copying_.get(), event_of(after), 0), kWhat);
   for (const HostCopy& copy : copies) {
     check(cudaMemcpyAsync(copy.device, copy.host, static_cast<size_t>(copy.bytes), cudaMemcpyHostToDevice,
                           copying_.get()),
@@ -99,25 +99,25 @@ void Timeline::copy_to_device_async(std::span<const HostCopy> copies, int64_t af
   check(cudaStreamWaitEvent(stream_, copied_.get(), 0), kWhat);
 }
 
-std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t points) const {
-  return std::make_unique<EventStopwatch>(stream_, points);
+std::unique_ptr<Stopwatch> Timeline::make_stopwatch(size_t marks) const {
+  return std::make_unique<EventStopwatch>(stream_, marks);
 }
 
 std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& work) const {
-  // Only this thread is held to what may be recorded: loaders go on allocating page-locked memory.
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to record a step");
-  cudaGraph_t recorded = nullptr;
+  // Only this thread is held to what may be captured: loaders go on allocating page-locked memory.
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning to capture a step");
+  cudaGraph_t captured = nullptr;
   try {
     work();
   } catch (...) {
-    static_cast<void>(cudaStreamEndCapture(stream_, &recorded));
-    const Graph unfinished(recorded);
+    static_cast<void>(cudaStreamEndCapture(stream_, &captured));
+    const Graph unfinished(captured);
     throw;
   }
-  check(cudaStreamEndCapture(stream_, &recorded), "recording a step");
-  const Graph graph(recorded);
+  check(cudaStreamEndCapture(stream_, &captured), "capturing a step");
+  const Graph graph(captured);
   cudaGraphExec_t instance = nullptr;
-  check(cudaGraphInstantiate(&instance, graph.get(), 0), "preparing a recorded step");
+  check(cudaGraphInstantiate(&instance, graph.get(), 0), "instantiating a captured step");
   return std::make_unique<GraphKernel>(stream_, GraphInstance(instance));
 }
 

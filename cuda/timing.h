@@ -10,7 +10,7 @@ namespace trainer::cuda {
 
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 
-/// The least time that work put on the stream by `run()` takes the GPU, in milliseconds, after a run that
+/// The least time that work enqueued by `run()` takes the GPU, in milliseconds, after a run that
 /// does not count.
 template <class Run>
 float milliseconds(cudaStream_t stream, Run run) {

@@ -17,7 +17,7 @@ seconds=${1:-60}
 folder=build/fuzz
 stored=tests/fuzz/corpus
 limits=(-rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536)
-names=(jpeg png record cifar idx recipe safetensors manifest state)
+mapfile -t names < <(grep -l LLVMFuzzerTestOneInput tests/fuzz/*.cpp | sed 's|.*/||; s|\.cpp$||')
 command -v clang++ >/dev/null || {
   echo "fuzz: clang++ not found: run scripts/setup.sh --lint" >&2
   exit 69

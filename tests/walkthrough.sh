@@ -1,50 +1,123 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Follows CONTRIBUTING.md word for word in a copy of the sources: an element-wise function touches one file, a layer
-# two, and both then train. Usage: walkthrough.sh SOURCE_DIR BUILD_DIR
+# Follows CONTRIBUTING.md word for word in a copy of the sources. Of each section it counts the files that its blocks make
+# and the lines that they add to existing files, and compares with the section's heading; then it builds what they touch and
+# runs the tests of what they add. Usage: walkthrough.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1
 work=$2
 copy=$work/source
 
-rm -rf "$copy" "$work/run"
-mkdir -p "$copy"
-cp -r "$source_dir"/{CMakeLists.txt,CONTRIBUTING.md,apps,configs,core,cpu} "$copy"
-mkdir "$copy/cuda" && touch "$copy/cuda/CMakeLists.txt"
+rm -rf "$copy" "$work/before" "$work/blocks" "$work/run"
+mkdir -p "$copy" "$work/blocks"
+cp -r "$source_dir"/{CMakeLists.txt,apps,configs,core,cpu,cuda,docs,scripts,tests} "$copy"
 cp -r "$copy" "$work/before"
 trap 'rm -rf "$work/before"' EXIT
-
-# The Nth block of C++ in CONTRIBUTING.md.
-block() { awk -v n="$1" '/^```cpp$/ { ++seen; inside = seen == n; next } /^```$/ { inside = 0 } inside' "$source_dir/CONTRIBUTING.md"; }
-
-changed() { diff -rq "$work/before" "$copy" | wc -l; }
 
 fail() {
   echo "walkthrough: $1" >&2
   exit 1
 }
 
-# An element-wise function.
-functions=$copy/core/graph/ops/elementwise.h
-block 1 >"$work/functor.txt"
-awk -v functor="$work/functor.txt" '
-  /^\/\/\/ The closing list/ && !done { while ((getline line < functor) > 0) print line; print ""; done = 1 }
-  { print }' "$source_dir/core/graph/ops/elementwise.h" |
-  sed '/^using Function =/,/>;$/ s/>;$/, Elu>;/' >"$functions"
-grep -q ', Elu>;' "$functions" || fail "the closing list was not found in $functions"
-[ "$(changed)" -eq 1 ] || fail "an element-wise function touched $(changed) files, not 1"
+# Each block of C++ into a file of its own, NUMBER, its place ("file=core/x.cpp") into NUMBER.place and the heading of its
+# section into NUMBER.heading.
+awk -v folder="$work/blocks" '
+  /^## / { heading = $0 }
+  /^```cpp [a-z]+=/ { name = sprintf("%s/%02d", folder, ++blocks); print $2 > (name ".place"); print heading > (name ".heading"); next }
+  /^```$/ { name = ""; next }
+  name != "" { print > name }' "$source_dir/CONTRIBUTING.md"
 
-# A layer.
-block 2 >"$copy/core/layers/feature_mix.cpp"
-block 3 >"$work/row.txt"
-sed -i "/^#define TRAINER_LAYERS(row)/r $work/row.txt" "$copy/core/layers/table.h"
-[ "$(changed)" -eq 3 ] || fail "a layer touched $(($(changed) - 1)) files, not 2"
+apply() { # BLOCK
+  local kind path
+  IFS='=' read -r kind path <"$1.place"
+  case $kind in
+    file | test)
+      [ ! -e "$copy/$path" ] || fail "$path is there already"
+      cp "$1" "$copy/$path"
+      ;;
+    line) # after the first line of the first table
+      sed -i "0,/^#define TRAINER_[A-Z_]*(row) /{/^#define TRAINER_[A-Z_]*(row) /r $1
+}" "$copy/$path"
+      ;;
+    struct)
+      local name
+      name=$(sed -n 's/^struct \([A-Za-z]*\) .*/\1/p' "$1")
+      awk -v rule="$1" '
+        /^\/\/\/ The closing list/ { while ((getline line < rule) > 0) print line; print "" }
+        { print }' "$work/before/$path" | sed "/^using .* =/,/>;\$/ s/>;\$/, $name>;/" >"$copy/$path"
+      grep -q ", $name>;" "$copy/$path" || fail "the closing list was not found in $path"
+      ;;
+    *) fail "a block has no place that is known: $kind" ;;
+  esac
+}
+
+# What a section's blocks come to, in the words of its heading: "1 file, 1 line".
+cost() { # BEFORE
+  { TZ=UTC diff -rN -U0 "$1" "$copy" || true; } | awk '
+    function several(count, what) { return count " " what (count == 1 ? "" : "s") }
+    /^--- / { existed = $0 !~ /1970-01-01/; next }
+    /^\+\+\+ / {
+      is_test = $2 ~ /_test\.cpp$/ && heading ~ /test/
+      if (!existed && is_test) ++tests; else if (!existed) ++files
+      path = $2; next
+    }
+    /^\+/ && existed { ++lines[path]; ++all }
+    END {
+      for (path in lines) if (lines[path] > 1) ++edited
+      text = edited ? several(edited, "edited file") : ""
+      if (files) text = text (text ? ", " : "") several(files, "file")
+      if (!edited && all) text = text (text ? ", " : "") several(all, "line")
+      if (tests) text = text ", " several(tests, "test")
+      print text
+    }' heading="$2"
+}
+
+check_section() { # HEADING
+  local stated found
+  stated=${1##*: }
+  found=$(cost "$work/state" "$stated")
+  [ "$found" = "$stated" ] || fail "\"$1\" costs $found"
+  echo "walkthrough: ${1#\#\# }"
+}
+
+section=""
+for place in "$work"/blocks/*.place; do
+  block=${place%.place}
+  heading=$(<"$block.heading")
+  if [ "$heading" != "$section" ]; then
+    [ -z "$section" ] || check_section "$section"
+    section=$heading
+    rm -rf "$work/state"
+    cp -r "$copy" "$work/state"
+  fi
+  apply "$block"
+done
+check_section "$section"
+rm -rf "$work/state"
 
 # Built as the release is, relative to its sources, so that ccache serves every file that the walk left alone.
 export CCACHE_BASEDIR=$copy CCACHE_NOHASHDIR=1
 build=$copy/build/release
-cmake -S "$copy" -B "$build" -G Ninja -DTRAINER_TESTS=OFF -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || fail "$(cat "$work/configure.log")"
-cmake --build "$build" --target trainer >"$work/build.log" || fail "$(tail -n 30 "$work/build.log")"
+cmake -S "$copy" -B "$build" -G Ninja -DTRAINER_TESTS=ON -DTRAINER_CUDA=off -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" ||
+  fail "$(cat "$work/configure.log")"
+targets=(trainer test_ops test_passes)
+# Without the CUDA toolkit's headers there is no emulation.
+! cmake --build "$build" --target help | grep -q '^test_cuda_emulation:' || targets+=(test_cuda_emulation)
+cmake --build "$build" --target "${targets[@]}" >"$work/build.log" || fail "$(tail -n 30 "$work/build.log")"
+
+run_tests() { # PROGRAM NAMES
+  "$build/bin/$1" "$2" >"$work/$1.log" || fail "$(tail -n 40 "$work/$1.log")"
+  grep -q "All tests passed" "$work/$1.log" || fail "$1 has no test \"$2\""
+}
+run_tests test_ops "walk-through*"
+run_tests test_ops "*every element-wise function*"
+run_tests test_ops "*every optimiser*"
+run_tests test_passes "walk-through*"
+if [[ " ${targets[*]} " == *" test_cuda_emulation "* ]]; then
+  for cases in elementwise optimizer cumulative_sum; do
+    "$build/bin/test_cuda_emulation" "every kernel agrees*" -c "add_${cases}_cases" >"$work/emulation.log" || fail "$(tail -n 40 "$work/emulation.log")"
+  done
+fi
 
 cat >"$work/recipe.yaml" <<'RECIPE'
 model:
@@ -57,14 +130,16 @@ model:
     - linear: 4
 data: {format: synthetic, synthetic: {train_samples: 256, val_samples: 64}}
 training: {max_duration: 20ep, global_batch_size: 32}
-optimizer: {lr: 0.05, momentum: 0.9}
+optimizer: {name: qhm, lr: 0.2, beta: 0.9}
 logging: {interval: 1ba}
 RECIPE
 trainer=$build/bin/trainer
 "$trainer" layers >"$work/layers.txt"
-grep -q '^  elu ' "$work/layers.txt" || fail "the registry does not list elu"
-grep -q '^  feature_mix ' "$work/layers.txt" || fail "the registry does not list feature_mix"
+for name in elu feature_mix qhm; do
+  grep -q "^  $name " "$work/layers.txt" || fail "the registry does not list $name"
+done
+"$trainer" plan --config "$work/recipe.yaml" --dump program:after=drop_double_relu >"$work/program.txt" || fail "the pass is not in the order"
 "$trainer" --config "$work/recipe.yaml" run.output_dir="$work/run" 2>"$work/train.log" || fail "$(cat "$work/train.log")"
 top1=$(sed -n 's/.*"top1": \([0-9.]*\).*/\1/p' "$work/run/summary.json" | head -n 1)
 awk -v top1="$top1" 'BEGIN { exit !(top1 > 0.6) }' || fail "the network did not learn: top1 $top1"
-echo "walkthrough: one file for a function, two for a layer; the network with both learnt (top1 $top1)"
+echo "walkthrough: a network of them all learnt (top1 $top1)"

@@ -9,7 +9,7 @@ namespace trainer {
 namespace {
 
 /// For a GPU of which only a description is needed.
-std::unique_ptr<Backend> plan_for(const std::string& model, const Recipe& recipe, BackendRequest request) {
+Backend plan_for(const std::string& model, const Recipe& recipe, BackendRequest request) {
   const DeviceDescription device = find_device(model, recipe.origin_of("device.model"));
   request.described = &device;
   return load_backend(recipe.device.type, request);
@@ -17,7 +17,7 @@ std::unique_ptr<Backend> plan_for(const std::string& model, const Recipe& recipe
 
 }  // namespace
 
-std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads) {
+Backend open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads) {
   if (recipe.device.type == "cpu") {
     return make_cpu_backend(static_cast<int>(recipe.device.threads > 0 ? recipe.device.threads : threads),
                             recipe.runtime.autotune ? &tuning : nullptr, recipe.device.emulate_bf16);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/recipe.h"
@@ -12,9 +10,10 @@ namespace trainer {
 /// What a device is opened for: planning needs no GPU, only the description of one.
 enum class Use { train, plan };
 
-/// The backend that the recipe asks for. Throws Error (exit 69) with the reason where it is not available.
+/// The backend that the recipe asks for; a plan's may have no device. Throws Error (exit 69) with the reason
+/// where it is not available.
 /// With runtime.autotune it goes by `tuning` and adds to it, so that must outlive it. `threads` is for
 /// recipes that leave device.threads open.
-std::unique_ptr<Backend> open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads = 0);
+Backend open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads = 0);
 
 }  // namespace trainer

@@ -25,7 +25,7 @@ void print_cpu() {
   fmt::print("device.type=cpu\n");
   print("processor", processor_name());
   print("threads", fmt::format("{} may be used", available_threads()));
-  print("memory", human_bytes(make_cpu_backend(0)->memory_bytes()));
+  print("memory", human_bytes(make_cpu_backend(0).planner->memory_bytes()));
   print("oneDNN", onednn_version());
 }
 

@@ -46,7 +46,7 @@ int eval_command(const Arguments& arguments) {
   require_data(*recipe, Split::val);
   TrainedNetwork network(*recipe, Purpose::evaluate);
   const Job& job = network.job();
-  const Feed feed = open_feed(*recipe, job, network.backend(), Split::val, "");
+  const Feed feed = open_feed(*recipe, job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples, job.averages);
   OneRank alone;
   Agreement agreement(alone);

@@ -54,13 +54,14 @@ int plan_command(const Arguments& arguments) {
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
-  const std::unique_ptr<Backend> backend = open_device(*recipe, tuning, Use::plan);
+  const Backend backend = open_device(*recipe, tuning, Use::plan);
+  Planner& planner = *backend.planner;
   const auto& rows = recipe->training.micro_batch_size;
   const bool fits = rows && !rows->count;  // which only plans can tell
   const bool plan = !arguments.dump || *arguments.dump == "plan" || fits;
-  if (plan) set_precision(*recipe, *backend);
+  if (plan) set_precision(*recipe, planner);
   const Job job = make_fitting_job(
-      *recipe, *backend,
+      *recipe, planner,
       {.disabled_passes = arguments.disabled_passes,
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
        .plan = plan});
@@ -70,7 +71,7 @@ int plan_command(const Arguments& arguments) {
   if (arguments.dump) {
     fmt::print("{}", *arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());
   } else {
-    fmt::print("{}", arguments.json ? plan_json(*recipe, *backend, job) : plan_text(*recipe, *backend, job));
+    fmt::print("{}", arguments.json ? plan_json(*recipe, planner, job) : plan_text(*recipe, planner, job));
   }
   return 0;
 }

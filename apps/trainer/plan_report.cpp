@@ -68,13 +68,13 @@ std::string recompute_text(const Job& job) {
                      human_flops(again), 100 * again / step_flops(job));
 }
 
-std::string memory_text(const Recipe& recipe, const Backend& backend, const Job& job) {
+std::string memory_text(const Recipe& recipe, const Planner& planner, const Job& job) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds)
     text += fmt::format(
         "  {:<14} {:>11}{}\n", kind, human_bytes(bytes),
         kind == "workspace" && has_bounds(job.plan) ? "  (an upper bound, and so is the peak)" : "");
-  const int64_t total = job.memory.total(), available = available_bytes(recipe, backend);
+  const int64_t total = job.memory.total(), available = available_bytes(recipe, planner);
   text +=
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
                   100.0 * static_cast<double>(total) / static_cast<double>(available),
@@ -122,18 +122,18 @@ double step_flops(const Job& job) {
          entry_flops(job.program, entry_name::kUpdate);
 }
 
-std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& job) {
+std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& job) {
   const TrainingSection& training = recipe.training;
   std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name,
                                  to_string(training.max_duration), training.global_batch_size);
   if (training.micro_batches() > 1)
     text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
-  text += fmt::format(", on {}\n", backend.name());
+  text += fmt::format(", on {}\n", planner.name());
   if (job.found_micro_batch) {
     text += fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits\n",
                         training.micro_batch(), training.global_batch_size);
   }
-  for (const std::string& remark : backend.remarks()) text += remark + "\n";
+  for (const std::string& remark : planner.remarks()) text += remark + "\n";
   if (job.train) {
     text += fmt::format("data {}: {} training samples, {} steps of {} an epoch\n", recipe.data.format,
                         job.train->size, job.settings.steps,
@@ -144,15 +144,15 @@ std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& j
   text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),
                       job.plan.entries.front().nodes.size());
   text += recompute_text(job);
-  text += fmt::format("\nmemory\n{}", memory_text(recipe, backend, job));
+  text += fmt::format("\nmemory\n{}", memory_text(recipe, planner, job));
   return text;
 }
 
-std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& job) {
+std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& job) {
   nlohmann::ordered_json report;
   report["run"] = recipe.run.name;
-  report["device"] = std::string(backend.name());
-  report["remarks"] = backend.remarks();
+  report["device"] = std::string(planner.name());
+  report["remarks"] = planner.remarks();
   report["steps"] = job.settings.steps;
   report["global_batch_size"] = recipe.training.global_batch_size;
   report["micro_batch_size"] = recipe.training.micro_batch();
@@ -169,7 +169,7 @@ std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& j
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();
   report["memory"]["peak_is_bound"] = has_bounds(job.plan);
-  report["memory"]["available_bytes"] = available_bytes(recipe, backend);
+  report["memory"]["available_bytes"] = available_bytes(recipe, planner);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   for (const PlannedEntry& entry : job.plan.entries) {
     nlohmann::ordered_json nodes = nlohmann::ordered_json::array();

@@ -24,7 +24,7 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe);
 double step_flops(const Job& job);
 
 /// The report as text, and as JSON with the same content.
-std::string plan_text(const Recipe& recipe, const Backend& backend, const Job& job);
-std::string plan_json(const Recipe& recipe, const Backend& backend, const Job& job);
+std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& job);
+std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& job);
 
 }  // namespace trainer

@@ -169,7 +169,7 @@ int predict_command(const Arguments& arguments) {
   TrainedNetwork network(*recipe, Purpose::predict, samples.source->size());
   Unreadable unreadable;
   const auto pipeline =
-      open_pass(*recipe, network.job().program, network.backend(), *samples.source,
+      open_pass(*recipe, network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
   Report report(samples, arguments, unreadable);

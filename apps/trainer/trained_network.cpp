@@ -55,16 +55,16 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   tuning_ = tuning_of(recipe, files_, start);
   backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
   for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: passed over: {}\n", text);
-  set_precision(recipe, *backend_);
+  set_precision(recipe, *backend_.planner);
   keep_micro_batch(recipe, start);
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
   // What fits into memory is what training takes: over batches of another size sums have other last bits.
-  if (rows && !rows->count) make_fitting_job(recipe, *backend_);
+  if (rows && !rows->count) make_fitting_job(recipe, *backend_.planner);
   if (most_rows && *most_rows < recipe.training.micro_batch()) rows = AutoCount{*most_rows};
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
-  job_ = make_job(recipe, *backend_, {.purpose = purpose, .averages = averages});
-  require_memory(recipe, *backend_, job_);
-  executable_ = std::make_unique<Executable>(job_.plan, *backend_, recipe.runtime.cuda_graph);
+  job_ = make_job(recipe, *backend_.planner, {.purpose = purpose, .averages = averages});
+  require_memory(recipe, *backend_.planner, job_);
+  executable_ = std::make_unique<Executable>(job_.plan, *backend_.device, recipe.runtime.cuda_graph);
   initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
   load_weights(*executable_, files_.model);
   if (averages) load_averages(*executable_, files_.averages);

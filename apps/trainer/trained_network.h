@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/engine/backend.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
 #include "core/run/trained_files.h"
@@ -19,14 +20,14 @@ class TrainedNetwork {
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
   const TrainedFiles& files() const { return files_; }
-  Backend& backend() { return *backend_; }
+  Device& device() { return *backend_.device; }
   const Job& job() const { return job_; }
   Executable& executable() { return *executable_; }
 
  private:
   TrainedFiles files_;
   Tuning tuning_;
-  std::unique_ptr<Backend> backend_;
+  Backend backend_;
   Job job_;
   std::unique_ptr<Executable> executable_;
 };

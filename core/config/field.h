@@ -30,7 +30,8 @@ class Field {
   Field& below(double bound);
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();
-  Field& bare();               ///< `component: value` may stand for `component: {this: value}`
+  Field& bare();  ///< `component: value` may stand for `component: {this: value}`
+  Field& formerly(const std::string& old_name);  ///< which is refused with the present name
   Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
 
   std::string name;
@@ -39,6 +40,7 @@ class Field {
   std::optional<double> minimum, maximum;
   bool minimum_excluded = false, maximum_excluded = false;
   std::vector<std::string> names;
+  std::string former_name;  ///< or empty
   bool is_required = false, is_bare = false, is_mathematics = true;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …

@@ -57,6 +57,12 @@ Field* Fields::find_field(const std::string& name) {
   return found == fields_.end() ? nullptr : &*found;
 }
 
+const Field* Fields::find_renamed(const std::string& name) const {
+  const auto found = std::find_if(fields_.begin(), fields_.end(),
+                                  [&](const Field& field) { return field.former_name == name; });
+  return found == fields_.end() ? nullptr : &*found;
+}
+
 Group* Fields::find_group(const std::string& name) {
   const auto found =
       std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.name == name; });
@@ -93,6 +99,8 @@ void Fields::read_map(const Value& value, const std::string& path, Reading& read
     } else if (Group* group = find_group(entry.key)) {
       given_[entry.key] = {entry.key, entry.where, {}};
       read_group(*group, entry, entry_path, reading);
+    } else if (const Field* renamed = find_renamed(entry.key)) {
+      reading.error(entry.where, entry_path, fmt::format("this key is now called '{}'", renamed->name));
     } else {
       strangers.push_back(&entry);
     }

@@ -107,6 +107,8 @@ class Fields {
   Group& add_group(Group::Kind kind, const std::string& name, const std::string& help);
   Field* find_field(const std::string& name);
   Group* find_group(const std::string& name);
+  /// The field that once had this name, or null.
+  const Field* find_renamed(const std::string& name) const;
   void check_is_new(const std::string& name) const;
 
   void read_map(const Value& value, const std::string& path, Reading& reading,

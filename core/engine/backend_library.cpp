@@ -79,8 +79,7 @@ fs::path own_directory() {
 
 }  // namespace
 
-std::unique_ptr<Backend> load_backend(const std::string& name, const fs::path& directory,
-                                      const BackendRequest& request) {
+Backend load_backend(const std::string& name, const fs::path& directory, const BackendRequest& request) {
   if (name != "cuda") {
     throw Error(ExitCode::no_device,
                 fmt::format("no library holds a backend \"{}\": there is \"cuda\"", name));
@@ -89,12 +88,13 @@ std::unique_ptr<Backend> load_backend(const std::string& name, const fs::path& d
   const Library library = open_library(name, path);
   auto* factory = exported<BackendFactory>(name, path, library, kBackendFactory);
   std::array<char, 1024> reason{};
-  std::unique_ptr<Backend> backend(factory(kBackendInterface, request, reason.data(), reason.size()));
-  if (backend == nullptr) refuse(name, reason.data());
+  Backend backend;
+  factory(kBackendInterface, request, backend, reason.data(), reason.size());
+  if (backend.planner == nullptr) refuse(name, reason.data());
   return backend;
 }
 
-std::unique_ptr<Backend> load_backend(const std::string& name, const BackendRequest& request) {
+Backend load_backend(const std::string& name, const BackendRequest& request) {
   return load_backend(name, own_directory(), request);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "core/engine/backend.h"
@@ -13,23 +12,24 @@
 namespace trainer {
 
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
-/// between the two. Raise the number when Backend, Kernel, Operation or a type in their signatures changes.
-constexpr const char* kBackendInterface = "trainer backend interface 5, compiled by " __VERSION__;
+/// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
+/// changes.
+constexpr const char* kBackendInterface = "trainer backend interface 6, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {
-  const DeviceDescription* described = nullptr;  ///< plan for this one instead of using the one that is there
+  const DeviceDescription* described = nullptr;  ///< only plan, for this one
   Tuning* tuning = nullptr;    ///< time algorithms, keep the fastest here; outlives the backend
   bool tf32 = false;           ///< products of f32 may round their factors to 10 bits
   bool deterministic = false;  ///< no algorithm whose results vary from run to run
 };
 
-/// The function of a backend's library that makes the backend, under this name. It returns an owned one or,
-/// where there can be none, nullptr and in `reason` why, and what to do, ended by a zero. No exception leaves
-/// it.
-constexpr const char* kBackendFactory = "trainer_make_backend";
-using BackendFactory = Backend*(const char* interface, const BackendRequest& request, char* reason,
-                                size_t reason_bytes);
+/// The function of a backend's library that fills in `backend`, under this name: a planner and, unless the
+/// request describes a device, the device. Where there can be none it leaves both null and writes to `reason`
+/// why, and what to do, ended by a zero. No exception leaves it.
+constexpr const char* kBackendFactory = "trainer_open_backend";
+using BackendFactory = void(const char* interface, const BackendRequest& request, Backend& backend,
+                            char* reason, size_t reason_bytes);
 
 /// The other function that it exports: writes what this machine has for the backend as JSON, ended by a zero;
 /// versions as text under `driver`, `runtime`, …, GPUs under `devices`, each with `properties` as cuDNN has
@@ -39,11 +39,11 @@ using BackendInspector = void(char* json, size_t bytes);
 
 /// Opens libtrainer_NAME.so from `directory` or its sibling `lib`; the library stays open until the process
 /// ends. Throws Error (exit 69) with the reason and what to do where there is no such backend here.
-std::unique_ptr<Backend> load_backend(const std::string& name, const std::filesystem::path& directory,
-                                      const BackendRequest& request = {});
+Backend load_backend(const std::string& name, const std::filesystem::path& directory,
+                     const BackendRequest& request = {});
 
 /// The same, beside the running program.
-std::unique_ptr<Backend> load_backend(const std::string& name, const BackendRequest& request = {});
+Backend load_backend(const std::string& name, const BackendRequest& request = {});
 
 /// What the inspector of that library writes, which is looked for in the same places. Throws as load_backend.
 std::string inspect_backend(const std::string& name);

@@ -20,12 +20,12 @@ void PhaseSeconds::add(const PhaseSeconds& other) {
   for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += other.seconds[i];
 }
 
-Executable::Executable(Plan plan, Backend& backend, bool replay)
+Executable::Executable(Plan plan, Device& device, bool replay)
     : plan_(std::move(plan)),
-      backend_(backend),
-      persistent_(backend.allocate(plan_.persistent_bytes)),
-      scratch_(backend.allocate(plan_.scratch_bytes)),
-      replay_(replay && backend.is_async()) {
+      device_(device),
+      persistent_(device.allocate(plan_.persistent_bytes)),
+      scratch_(device.allocate(plan_.scratch_bytes)),
+      replay_(replay && plan_.is_async) {
   size_t nodes = 0;
   for (const PlannedEntry& entry : plan_.entries) nodes += entry.nodes.size();
   slots_.assign(plan_.tensors.size() + nodes, nullptr);
@@ -46,7 +46,7 @@ Executable::Executable(Plan plan, Backend& backend, bool replay)
 /// Compiles the nodes of an entry, whose workspaces have the slots from `workspace_slot` on.
 Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
   Prepared prepared;
-  prepared.stopwatch = backend_.make_stopwatch(kPhases + 1);
+  prepared.stopwatch = device_.make_stopwatch(kPhases + 1);
   prepared.phase_ends.assign(kPhases, 0);
   for (const PlannedNode& planned : entry.nodes) {
     slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
@@ -72,15 +72,15 @@ std::unique_ptr<Kernel> Executable::compile(const PlannedNode& planned, size_t w
   for (TensorId id : node.inputs) slots.inputs.push_back(address(id));
   for (TensorId id : node.outputs) slots.outputs.push_back(address(id));
   slots.workspace = &slots_[workspace_slot];
-  return backend_.compile(context, planned.choice, slots);
+  return device_.compile(context, planned.choice, slots);
 }
 
 void Executable::run_observed(const Step& step) {
   auto seconds = [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); };
-  backend_.synchronize(backend_.record_event());
+  device_.synchronize(device_.record_event());
   const double begin = seconds();
   step.kernel->run();
-  backend_.synchronize(backend_.record_event());
+  device_.synchronize(device_.record_event());
   observer_(*step.node, begin, seconds());
 }
 
@@ -102,7 +102,7 @@ void Executable::run(size_t entry, bool timed) {
   Prepared& prepared = entries_[entry];
   // The first run is a walk: what libraries only do once they do then.
   const bool replays = replay_ && prepared.has_run && !observer_;
-  Kernel* kernel = replays ? recorded(prepared, timed) : nullptr;
+  Kernel* kernel = replays ? captured(prepared, timed) : nullptr;
   if (kernel != nullptr) {
     kernel->run();
   } else {
@@ -111,26 +111,27 @@ void Executable::run(size_t entry, bool timed) {
   prepared.has_run = true;
 }
 
-/// The recording for the inputs as they are bound now, made on first use; null where the device keeps none.
-Kernel* Executable::recorded(Prepared& entry, bool timed) {
-  auto fits = [&](const Recording& recording) {
-    if (recording.timed != timed) return false;
+/// The graph for the inputs as they are bound now, captured on first use; null where the device captures
+/// none.
+Kernel* Executable::captured(Prepared& entry, bool timed) {
+  auto fits = [&](const CapturedGraph& graph) {
+    if (graph.timed != timed) return false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (recording.inputs[i] != slots_[static_cast<size_t>(inputs_[i])]) return false;
+      if (graph.inputs[i] != slots_[static_cast<size_t>(inputs_[i])]) return false;
     }
     return true;
   };
-  const auto known = std::find_if(entry.recordings.begin(), entry.recordings.end(), fits);
-  if (known != entry.recordings.end()) return known->kernel.get();
-  std::unique_ptr<Kernel> kernel = backend_.capture_graph([&] { walk(entry, timed); });
+  const auto known = std::find_if(entry.graphs.begin(), entry.graphs.end(), fits);
+  if (known != entry.graphs.end()) return known->kernel.get();
+  std::unique_ptr<Kernel> kernel = device_.capture_graph([&] { walk(entry, timed); });
   if (kernel == nullptr) {
     replay_ = false;
     return nullptr;
   }
-  Recording recording{.inputs = {}, .timed = timed, .kernel = std::move(kernel)};
-  for (TensorId input : inputs_) recording.inputs.push_back(slots_[static_cast<size_t>(input)]);
-  entry.recordings.push_back(std::move(recording));
-  return entry.recordings.back().kernel.get();
+  CapturedGraph graph{.inputs = {}, .timed = timed, .kernel = std::move(kernel)};
+  for (TensorId input : inputs_) graph.inputs.push_back(slots_[static_cast<size_t>(input)]);
+  entry.graphs.push_back(std::move(graph));
+  return entry.graphs.back().kernel.get();
 }
 
 void Executable::walk(const Prepared& entry, bool timed) {
@@ -156,31 +157,42 @@ PhaseSeconds Executable::phases(size_t entry) const {
   return spent;
 }
 
-std::vector<float> Executable::read(TensorId id) const {
+template <class T>
+std::vector<T> Executable::read(TensorId id) const {
   const auto index = static_cast<size_t>(id);
   const Shape& shape = plan_.tensors[index].spec.shape;
   const Layout& layout = plan_.placements[index].layout;
-  std::vector<float> stored(static_cast<size_t>(stored_elements(layout, shape)));
-  backend_.download(stored.data(), slots_[index], static_cast<int64_t>(stored.size()),
-                    plan_.tensors[index].spec.dtype);
+  const StoredType type = plan_.stored_type(id);
+  std::vector<std::byte> bytes(static_cast<size_t>(stored_elements(layout, shape) * type.bytes));
+  device_.copy_to_host(bytes, slots_[index]);
+  std::vector<T> stored = from_stored<T>(bytes, type);
   if (layout.row_major()) return stored;
-  std::vector<float> values;
+  std::vector<T> values;
   values.reserve(static_cast<size_t>(numel(shape)));
   for_each_place(layout, shape, [&](int64_t place) { values.push_back(stored[static_cast<size_t>(place)]); });
   return values;
 }
 
-void Executable::write(TensorId id, const std::vector<float>& values) {
+template <class T>
+void Executable::write(TensorId id, const std::vector<T>& values) {
   const auto index = static_cast<size_t>(id);
   const Shape& shape = plan_.tensors[index].spec.shape;
   const Layout& layout = plan_.placements[index].layout;
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
-  std::vector<float> stored(static_cast<size_t>(stored_elements(layout, shape)), 0.0f);
+  std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
-  backend_.upload(slots_[index], stored.data(), static_cast<int64_t>(stored.size()),
-                  plan_.tensors[index].spec.dtype);
+  device_.copy_to_device(slots_[index], to_stored(std::span<const T>(stored), plan_.stored_type(id)));
 }
+
+template std::vector<float> Executable::read(TensorId) const;
+template std::vector<double> Executable::read(TensorId) const;
+template std::vector<int32_t> Executable::read(TensorId) const;
+template std::vector<uint8_t> Executable::read(TensorId) const;
+template void Executable::write(TensorId, const std::vector<float>&);
+template void Executable::write(TensorId, const std::vector<double>&);
+template void Executable::write(TensorId, const std::vector<int32_t>&);
+template void Executable::write(TensorId, const std::vector<uint8_t>&);
 
 }  // namespace trainer

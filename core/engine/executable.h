@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/device.h"
 #include "core/engine/plan.h"
 
 namespace trainer {
@@ -23,16 +24,16 @@ struct PhaseSeconds {
 /// Told of each node that ran, with the steady clock's seconds before and after.
 using NodeObserver = std::function<void(const PlannedNode& node, double begin, double end)>;
 
-/// A plan with its memory and kernels: walks an entry's nodes in order, or, on a device that keeps work,
-/// replays what an earlier walk put there. After construction and the first runs nothing is allocated.
+/// A plan with its memory and kernels: walks an entry's nodes in order, or replays the graph that the device
+/// captured of an earlier walk. After construction and the first runs nothing is allocated.
 class Executable {
  public:
-  /// Keeps a reference to the backend; with `replay` false every run walks. Throws Error (exit 71) where the
-  /// device has not enough memory.
-  Executable(Plan plan, Backend& backend, bool replay = true);
+  /// Keeps a reference to the device, for whose planner the plan was made; with `replay` false every run
+  /// walks. Throws Error (exit 71) where the device has not enough memory.
+  Executable(Plan plan, Device& device, bool replay = true);
 
   const Plan& plan() const { return plan_; }
-  Backend& backend() { return backend_; }
+  Device& device() const { return device_; }
 
   /// Position of an entry point, for run().
   size_t entry(std::string_view name) const;
@@ -41,7 +42,7 @@ class Executable {
   /// Points an input at memory that the device can read; it must stay until the next run is done.
   void bind(TensorId input, void* data);
 
-  /// Puts an entry's work on the device; with `timed` measures its phases too.
+  /// Enqueues an entry's work; with `timed` measures its phases too.
   void run(size_t entry, bool timed = false);
   /// Of the last timed run of an entry, which must be done.
   PhaseSeconds phases(size_t entry) const;
@@ -52,9 +53,12 @@ class Executable {
 
   /// A tensor's memory.
   void* address(TensorId id) const { return slots_[static_cast<size_t>(id)]; }
-  /// A persistent tensor's elements in row-major order, whatever its layout.
-  std::vector<float> read(TensorId id) const;
-  void write(TensorId id, const std::vector<float>& values);
+  /// A persistent tensor's elements in row-major order, whatever its layout, as float, double, int32_t or
+  /// uint8_t: see from_stored and to_stored.
+  template <class T = float>
+  std::vector<T> read(TensorId id) const;
+  template <class T>
+  void write(TensorId id, const std::vector<T>& values);
 
   /// Everything that persists, in the device's memory.
   std::span<std::byte> persistent() const {
@@ -70,8 +74,8 @@ class Executable {
     std::unique_ptr<Kernel> kernel;
     const PlannedNode* node;
   };
-  /// A walk that the device keeps, for the inputs that it was made with.
-  struct Recording {
+  /// A walk as the device captured it, with the inputs that were bound then.
+  struct CapturedGraph {
     std::vector<void*> inputs;
     bool timed;
     std::unique_ptr<Kernel> kernel;
@@ -80,17 +84,17 @@ class Executable {
     std::vector<Step> steps;
     std::vector<size_t> phase_ends;  ///< number of steps up to the end of each phase
     std::unique_ptr<Stopwatch> stopwatch;
-    std::vector<Recording> recordings;
+    std::vector<CapturedGraph> graphs;
     bool has_run = false;
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
   Prepared prepare(const PlannedEntry& entry, size_t workspace_slot);
   void walk(const Prepared& entry, bool timed);
   void run_observed(const Step& step);
-  Kernel* recorded(Prepared& entry, bool timed);
+  Kernel* captured(Prepared& entry, bool timed);
 
   Plan plan_;
-  Backend& backend_;
+  Device& device_;
   Buffer persistent_, scratch_;
   std::vector<void*>
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
@@ -102,7 +106,7 @@ class Executable {
 };
 
 /// The first value of a persistent tensor: a parameter's from (seed, name, element), others as they state.
-std::vector<float> initial_values(const Tensor& tensor, uint64_t seed);
+std::vector<double> initial_values(const Tensor& tensor, uint64_t seed);
 /// Gives every persistent tensor its first value.
 void initialize(Executable& executable, uint64_t seed);
 

@@ -13,8 +13,8 @@ Words draws(uint64_t key, size_t block) {
   return philox(key, {{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}});
 }
 
-std::vector<float> uniform_values(size_t count, uint64_t key, double low, double high) {
-  std::vector<float> values(count);
+std::vector<double> uniform_values(size_t count, uint64_t key, double low, double high) {
+  std::vector<double> values(count);
   Words words{};
   for (size_t i = 0; i < count; ++i) {
     if (i % 4 == 0) words = draws(key, i / 4);
@@ -24,8 +24,8 @@ std::vector<float> uniform_values(size_t count, uint64_t key, double low, double
 }
 
 /// Box and Muller's transform: two uniforms make two normals.
-std::vector<float> normal_values(size_t count, uint64_t key, double mean, double deviation) {
-  std::vector<float> values(count);
+std::vector<double> normal_values(size_t count, uint64_t key, double mean, double deviation) {
+  std::vector<double> values(count);
   Words words{};
   for (size_t i = 0; i < count; ++i) {
     if (i % 4 == 0) words = draws(key, i / 4);
@@ -40,13 +40,15 @@ std::vector<float> normal_values(size_t count, uint64_t key, double mean, double
 
 }  // namespace
 
-std::vector<float> initial_values(const Tensor& tensor, uint64_t seed) {
+std::vector<double> initial_values(const Tensor& tensor, uint64_t seed) {
   const auto count = static_cast<size_t>(numel(tensor.spec.shape));
   const uint64_t key = random_key(seed, tensor.name);
   const Initial& initial = tensor.initial;
   switch (initial.kind) {
     case Initial::Kind::fill:
-      return std::vector<float>(count, static_cast<float>(initial.a));
+      // Every backend begins with the same numbers, however wide it stores them.
+      return std::vector<double>(count,
+                                 is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
     case Initial::Kind::uniform:
       return uniform_values(count, key, initial.a, initial.b);
     case Initial::Kind::normal:

@@ -22,25 +22,24 @@ int64_t slot_bytes(const Plan& plan) {
 
 }  // namespace
 
-int64_t InputFeed::device_bytes(const Plan& plan, const Backend& backend) {
-  return backend.is_async() ? kSlots * slot_bytes(plan) : 0;
+int64_t InputFeed::device_bytes(const Plan& plan) {
+  return plan.is_async ? kSlots * slot_bytes(plan) : 0;
 }
 
 InputFeed::InputFeed(Executable& executable) : executable_(executable) {
   const Plan& plan = executable.plan();
-  Backend& backend = executable.backend();
-  if (!backend.is_async()) return;
+  if (!plan.is_async) return;
   offsets_.resize(plan.tensors.size());
   for_each_input(plan, [&](size_t i, int64_t bytes) {
     offsets_[i] = slot_bytes_;
     slot_bytes_ += align_up(bytes);
   });
-  memory_ = backend.allocate(device_bytes(plan, backend));
-  done_.assign(kSlots, backend.record_event());  // not before the memory is cleared
+  memory_ = executable.device().allocate(device_bytes(plan));
+  done_.assign(kSlots, executable.device().record_event());  // not before the memory is cleared
 }
 
 void InputFeed::make_room() {
-  if (!done_.empty()) executable_.backend().synchronize(done_[static_cast<size_t>(given_ % kSlots)]);
+  if (!done_.empty()) executable_.device().synchronize(done_[static_cast<size_t>(given_ % kSlots)]);
 }
 
 void InputFeed::give(std::span<const InputData> batch) {
@@ -56,12 +55,12 @@ void InputFeed::give(std::span<const InputData> batch) {
     copies_.push_back({place, input.data, executable_.plan().placements[i].bytes});
     executable_.bind(input.input, place);
   }
-  executable_.backend().copy_to_device_async(copies_, done_[static_cast<size_t>(slot)]);
+  executable_.device().copy_to_device_async(copies_, done_[static_cast<size_t>(slot)]);
 }
 
 void InputFeed::done() {
   if (done_.empty()) return;
-  done_[static_cast<size_t>(given_++ % kSlots)] = executable_.backend().record_event();
+  done_[static_cast<size_t>(given_++ % kSlots)] = executable_.device().record_event();
 }
 
 }  // namespace trainer

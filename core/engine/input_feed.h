@@ -14,8 +14,8 @@ struct InputData {
   void* data = nullptr;
 };
 
-/// Brings batches to an executable's inputs. A device that reads host memory gets them where they lie; one
-/// that works later gets copies, in slots of its own, made while it works on the batches before.
+/// Brings batches to an executable's inputs. A synchronous device reads them in place; an asynchronous one
+/// gets copies, in slots of its own, made while it works on the batches before.
 class InputFeed {
  public:
   /// Throws Error (exit 71) where the device has no room for the slots.
@@ -30,9 +30,9 @@ class InputFeed {
   void done();
 
   /// How many batches must stay as they are after being given, the last one included.
-  static int64_t kept(const Backend& backend) { return backend.is_async() ? kSlots : 1; }
+  static int64_t kept(const Plan& plan) { return plan.is_async ? kSlots : 1; }
   /// Device memory that a feed takes for the inputs of a plan.
-  static int64_t device_bytes(const Plan& plan, const Backend& backend);
+  static int64_t device_bytes(const Plan& plan);
 
  private:
   /// One that is worked on, one on its way, and one so that neither waits for the host.
@@ -44,7 +44,7 @@ class InputFeed {
   int64_t slot_bytes_ = 0;
   int64_t given_ = 0;
   std::vector<HostCopy> copies_;
-  std::vector<int64_t> done_;  ///< for each slot, the point where its last batch is done with
+  std::vector<int64_t> done_;  ///< for each slot, the event after the last reader of its batch
 };
 
 }  // namespace trainer

@@ -9,11 +9,11 @@
 
 namespace trainer {
 
-/// The numbers that runs of one entry put out, read behind the device: a run's numbers are asked for when it
-/// starts and taken when it is done, so that nobody waits for the other.
+/// The scalar outputs of an entry's runs, read asynchronously: asked for when a run is enqueued and taken
+/// when it is done, so that neither host nor device waits.
 class Outputs {
  public:
-  /// For runs of which at most `depth` are under way.
+  /// For at most `depth` runs in flight.
   Outputs(Executable& executable, size_t entry, int64_t depth);
 
   /// After run(): asks for its numbers. The runs before must be taken but for depth - 1.
@@ -32,9 +32,9 @@ class Outputs {
   Executable& executable_;
   std::vector<std::string> names_;
   std::vector<TensorId> tensors_;
-  std::vector<DType> dtypes_;
+  std::vector<StoredType> types_;
   Buffer memory_;                  ///< depth rows of eight bytes for each number
-  std::vector<int64_t> points_;    ///< of each row
+  std::vector<int64_t> events_;    ///< of each row
   int64_t asked_ = 0, taken_ = 0;  ///< runs
   std::vector<double> values_;
 };

@@ -11,11 +11,12 @@
 
 namespace trainer {
 
-Plan make_plan(const Program& program, const Backend& backend) {
+Plan make_plan(const Program& program, const Planner& planner) {
   verify(program);
   Plan plan;
-  choose_layouts(program, backend, plan);
-  place_tensors(backend, plan);
+  plan.is_async = planner.is_async();
+  choose_layouts(program, planner, plan);
+  place_tensors(planner, plan);
   return plan;
 }
 
@@ -31,6 +32,11 @@ TensorId Plan::find(std::string_view name) const {
     if (!tensors[i].name.empty() && tensors[i].name == name) return static_cast<TensorId>(i);
   }
   return kNone;
+}
+
+StoredType Plan::stored_type(TensorId id) const {
+  const auto index = static_cast<size_t>(id);
+  return {.dtype = tensors[index].spec.dtype, .bytes = placements[index].element_bytes};
 }
 
 std::string label_of(const Node& node) {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/backend.h"
+#include "core/engine/planner.h"
+#include "core/engine/stored.h"
 #include "core/graph/program.h"
 
 namespace trainer {
@@ -17,6 +18,7 @@ struct Placement {
   Region region = Region::none;
   int64_t offset = 0;  ///< bytes from the region's start
   int64_t bytes = 0;
+  int64_t element_bytes = 0;  ///< of one stored element
   Layout layout;
   TensorId viewed_input = kNone;  ///< in Region::input: the input in whose memory this tensor lies
 };
@@ -49,17 +51,20 @@ struct Plan {
   std::vector<Tensor> tensors;  ///< the program's, then those that reorders add
   std::vector<Placement> placements;
   std::vector<PlannedEntry> entries;
+  bool is_async = false;  ///< for a device that runs asynchronously and in memory of its own
   int64_t persistent_bytes = 0;
   int64_t scratch_bytes = 0;                          ///< of the largest entry
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;
   TensorId find(std::string_view name) const;
+  StoredType stored_type(TensorId id) const;
 };
 
 /// Plans all entries of `program`. Persistent layouts are chosen by the first entry that uses them, so the
-/// training entry comes first. Throws Error (exit 78) with the origin of an operation that `backend` refuses.
-Plan make_plan(const Program& program, const Backend& backend);
+/// training entry comes first. Throws Error (exit 78) with the origin of an operation that the planner
+/// refuses.
+Plan make_plan(const Program& program, const Planner& planner);
 
 /// Whether a workspace in it is only a bound, so that its memory is one too.
 bool has_bounds(const Plan& plan);

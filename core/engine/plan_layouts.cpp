@@ -17,8 +17,8 @@ namespace {
 /// reads: so weights in f32 lie as their gradient does. Reading pixels is such a cast.
 class LayoutChooser {
  public:
-  LayoutChooser(Plan& plan, const Backend& backend)
-      : plan_(plan), backend_(backend), open_(plan.tensors.size(), false) {
+  LayoutChooser(Plan& plan, const Planner& planner)
+      : plan_(plan), planner_(planner), open_(plan.tensors.size(), false) {
     for (size_t i = 0; i < plan.tensors.size(); ++i) open_[i] = is_persistent(plan.tensors[i].role);
   }
 
@@ -46,7 +46,7 @@ class LayoutChooser {
         const Layout &from = layout_of(planned.node.inputs[0]), &to = layout_of(planned.node.outputs[0]);
         const OpContext context = context_of(planned.node);
         planned.choice =
-            from == to ? backend_.select(context, {from}) : backend_.select_reorder(context, from, to);
+            from == to ? planner_.select(context, {from}) : planner_.select_reorder(context, from, to);
       }
     }
   }
@@ -82,8 +82,8 @@ class LayoutChooser {
   }
 
   void refuse_unless_possible(const Node& node, const OpContext& context) const {
-    if (const auto reason = backend_.why_not(context)) {
-      fail_at(node.origin, fmt::format("{} cannot run on {}: {}", node.op->name(), backend_.name(), *reason));
+    if (const auto reason = planner_.why_not(context)) {
+      fail_at(node.origin, fmt::format("{} cannot run on {}: {}", node.op->name(), planner_.name(), *reason));
     }
   }
 
@@ -91,7 +91,7 @@ class LayoutChooser {
     refuse_unless_possible(node, context);
     OpenLayouts now;
     for (TensorId id : node.inputs) now.push_back(id == kNone ? Layout{} : layout_so_far(id));
-    return backend_.select(context, now);
+    return planner_.select(context, now);
   }
 
   /// Of a cast that waits: its source's, which costs least.
@@ -159,7 +159,7 @@ class LayoutChooser {
   TensorId reorder(TensorId id, const Layout& wanted, const Origin& origin) {
     const TensorId copy = add_copy(id, wanted);
     Node node{.op = std::make_shared<Reorder>(), .inputs = {id}, .outputs = {copy}, .origin = origin};
-    Choice choice = backend_.select_reorder(context_of(node), layout_of(id), wanted);
+    Choice choice = planner_.select_reorder(context_of(node), layout_of(id), wanted);
     place(std::move(node), std::move(choice));
     return copy;
   }
@@ -176,7 +176,7 @@ class LayoutChooser {
   const Layout& layout_of(TensorId id) const { return plan_.placements[static_cast<size_t>(id)].layout; }
 
   Plan& plan_;
-  const Backend& backend_;
+  const Planner& planner_;
   std::vector<bool> open_;  ///< persistent tensors whose layout nobody has chosen yet
   PlannedEntry planned_;
   Phase phase_ = Phase::forward;           ///< of the node that is being looked at
@@ -186,10 +186,10 @@ class LayoutChooser {
 
 }  // namespace
 
-void choose_layouts(const Program& program, const Backend& backend, Plan& plan) {
+void choose_layouts(const Program& program, const Planner& planner, Plan& plan) {
   plan.tensors = program.tensors;
   plan.placements.assign(program.tensors.size(), {});
-  LayoutChooser chooser(plan, backend);
+  LayoutChooser chooser(plan, planner);
   for (const Entry& entry : program.entries) chooser.choose(entry);
   chooser.choose_casts();
 }

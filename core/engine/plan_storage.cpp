@@ -14,8 +14,8 @@ constexpr int kNever = -1;
 /// and where it lies. A storage is named by one of its tensors.
 class StoragePlanner {
  public:
-  StoragePlanner(const Backend& backend, Plan& plan, PlannedEntry& entry)
-      : backend_(backend), plan_(plan), entry_(entry), storage_(plan.tensors.size()) {
+  StoragePlanner(Plan& plan, PlannedEntry& entry)
+      : plan_(plan), entry_(entry), storage_(plan.tensors.size()) {
     for (size_t i = 0; i < storage_.size(); ++i) storage_[i] = static_cast<TensorId>(i);
     index_uses();
   }
@@ -215,15 +215,14 @@ class StoragePlanner {
   }
 
   int64_t bytes_of(TensorId id) const {
-    const TensorSpec& spec = plan_.tensors[index(id)].spec;
-    return stored_elements(layout(id), spec.shape) * backend_.element_bytes(spec.dtype);
+    return stored_elements(layout(id), plan_.tensors[index(id)].spec.shape) *
+           plan_.placements[index(id)].element_bytes;
   }
 
   TensorId root(TensorId id) const { return storage_[index(id)]; }
   const Layout& layout(TensorId id) const { return plan_.placements[index(id)].layout; }
   static size_t index(TensorId id) { return static_cast<size_t>(id); }
 
-  const Backend& backend_;
   Plan& plan_;
   PlannedEntry& entry_;
   std::vector<TensorId> storage_;
@@ -244,12 +243,13 @@ std::string kind_of(Role role) {
   }
 }
 
-void place_persistent(const Backend& backend, Plan& plan) {
+void place_persistent(const Planner& planner, Plan& plan) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     Placement& at = plan.placements[i];
+    at.element_bytes = planner.element_bytes(tensor.spec.dtype);
     if (!is_from_outside(tensor.role) && !is_persistent(tensor.role)) continue;
-    at.bytes = stored_elements(at.layout, tensor.spec.shape) * backend.element_bytes(tensor.spec.dtype);
+    at.bytes = stored_elements(at.layout, tensor.spec.shape) * at.element_bytes;
     at.region = is_from_outside(tensor.role) ? Region::input : Region::persistent;
     if (at.region == Region::input) continue;
     at.offset = plan.persistent_bytes;
@@ -260,10 +260,10 @@ void place_persistent(const Backend& backend, Plan& plan) {
 
 }  // namespace
 
-void place_tensors(const Backend& backend, Plan& plan) {
-  place_persistent(backend, plan);
+void place_tensors(const Planner& planner, Plan& plan) {
+  place_persistent(planner, plan);
   for (PlannedEntry& entry : plan.entries) {
-    StoragePlanner(backend, plan, entry).run();
+    StoragePlanner(plan, entry).run();
     plan.scratch_bytes = std::max(plan.scratch_bytes, entry.scratch_bytes);
   }
 }

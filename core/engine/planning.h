@@ -7,9 +7,9 @@ namespace trainer {
 
 /// First half of planning: fills `plan` with the program's tensors, each with its layout, and entries whose
 /// nodes have their choice, reorders included.
-void choose_layouts(const Program& program, const Backend& backend, Plan& plan);
+void choose_layouts(const Program& program, const Planner& planner, Plan& plan);
 
 /// Second half: decides which tensors share memory, and where each lies.
-void place_tensors(const Backend& backend, Plan& plan);
+void place_tensors(const Planner& planner, Plan& plan);
 
 }  // namespace trainer

@@ -71,19 +71,22 @@ void read_rows(const Unit* stored, const Rows& rows, const Sink& sink) {
 StateImage::StateImage(Executable& executable, Memory memory)
     : executable_(executable), data_(executable.persistent().data()) {
   if (memory == Memory::shared) return;
-  memory_ = executable.backend().allocate_batch(image_bytes(executable.plan()));
+  memory_ = executable.device().allocate_batch(image_bytes(executable.plan()));
   data_ = memory_->data();
 }
 
 void StateImage::take() {
-  Backend& backend = executable_.backend();
-  if (!memory_) return backend.synchronize(backend.record_event());
-  backend.fetch(data_, executable_.persistent().data(), memory_->bytes());
-  backend.synchronize(backend.record_event());
+  Device& device = executable_.device();
+  if (memory_) device.copy_to_host_async(bytes(), executable_.persistent().data());
+  device.synchronize(device.record_event());
 }
 
 void StateImage::restore() {
-  if (memory_) executable_.backend().store(executable_.persistent().data(), data_, memory_->bytes());
+  if (memory_) executable_.device().copy_to_device(executable_.persistent().data(), bytes());
+}
+
+std::span<std::byte> StateImage::bytes() const {
+  return {data_, executable_.persistent().size()};
 }
 
 std::byte* StateImage::at(TensorId id) const {
@@ -95,7 +98,7 @@ std::byte* StateImage::at(TensorId id) const {
 void StateImage::read(TensorId id, const Sink& sink) const {
   const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
   const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
-  const int64_t element = executable_.backend().element_bytes(tensor.spec.dtype);
+  const int64_t element = executable_.plan().stored_type(id).bytes;
   const std::byte* stored = at(id);
   if (layout.row_major()) return sink({stored, static_cast<size_t>(numel(tensor.spec.shape) * element)});
   with_element(element, [&](auto unit) {
@@ -107,7 +110,7 @@ void StateImage::read(TensorId id, const Sink& sink) const {
 void StateImage::write(TensorId id, std::span<const std::byte> bytes) {
   const Tensor& tensor = executable_.plan().tensors[static_cast<size_t>(id)];
   const Layout& layout = executable_.plan().placements[static_cast<size_t>(id)].layout;
-  const int64_t element = executable_.backend().element_bytes(tensor.spec.dtype);
+  const int64_t element = executable_.plan().stored_type(id).bytes;
   if (static_cast<int64_t>(bytes.size()) != numel(tensor.spec.shape) * element)
     throw std::logic_error("write: wrong number of bytes");
   std::memset(at(id), 0, static_cast<size_t>(stored_elements(layout, tensor.spec.shape) * element));

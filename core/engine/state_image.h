@@ -21,9 +21,9 @@ class StateImage {
   explicit StateImage(Executable& executable, Memory memory = Memory::own);
   static int64_t image_bytes(const Plan& plan) { return plan.persistent_bytes; }
 
-  /// Becomes what the device has come to once everything put on it is done, and waits for that.
+  /// Waits until everything enqueued is done, and takes the state as it is then.
   void take();
-  /// The device gets it back.
+  /// Copies the state back to the device.
   void restore();
 
   /// A persistent tensor's elements in row-major order, in pieces.
@@ -32,6 +32,7 @@ class StateImage {
   void write(TensorId id, std::span<const std::byte> bytes);
 
  private:
+  std::span<std::byte> bytes() const;
   std::byte* at(TensorId id) const;
 
   Executable& executable_;

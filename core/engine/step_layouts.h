@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/engine/backend.h"
+#include "core/engine/planner.h"
 
 namespace trainer {
 

@@ -21,9 +21,6 @@ struct ValueText {
   }
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(const Extent2& value) const { return fmt::format("{}x{}", value[0], value[1]); }
-  std::string operator()(const std::array<double, 2>& value) const {
-    return fmt::format("({}, {})", value[0], value[1]);
-  }
   std::string operator()(const std::vector<int64_t>& values) const {
     return fmt::format("{}", fmt::join(values, ","));
   }

@@ -16,8 +16,8 @@ class Operation;
 using Extent2 = std::array<int64_t, 2>;
 
 /// A list of reals has one for each parameter that an optimiser updates.
-using AttributeValue = std::variant<bool, int64_t, double, std::string, Extent2, std::array<double, 2>,
-                                    std::vector<int64_t>, std::vector<double>>;
+using AttributeValue =
+    std::variant<bool, int64_t, double, std::string, Extent2, std::vector<int64_t>, std::vector<double>>;
 
 /// How the text form of programs shows an attribute. It shows a bool by its name, and only where it is true.
 struct AttributeStyle {

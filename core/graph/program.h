@@ -59,7 +59,7 @@ struct Initial {
   Kind kind = Kind::fill;
   double a = 0;  ///< fill: the value; uniform: low; normal: mean
   double b = 0;  ///< uniform: high; normal: standard deviation
-  std::vector<float> table;
+  std::vector<double> table;
 };
 
 /// What the integers of a tensor stand for: scale * (integer - zero_point).

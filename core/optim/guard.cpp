@@ -50,15 +50,6 @@ std::string text_of(double loss) {
   return std::isnan(loss) ? "NaN" : fmt::format("{}", loss);
 }
 
-/// The nearest number at or below (above) the step that f32 holds.
-float as_bound(int64_t step, bool above) {
-  auto bound = static_cast<float>(step);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (!above && static_cast<int64_t>(bound) > step) bound = std::nextafter(bound, -kInfinity);
-  if (above && static_cast<int64_t>(bound) < step) bound = std::nextafter(bound, kInfinity);
-  return bound;
-}
-
 }  // namespace
 
 GuardDecision Guard::judge(const StepReport& step) {
@@ -155,27 +146,26 @@ StepRange Guard::rolled_back(int64_t step, const GuardState& saved) {
   return {step + 1, last_judged_};
 }
 
-std::vector<float> skip_table(std::vector<int64_t> steps, int64_t room) {
+std::vector<int32_t> skip_table(std::vector<int64_t> steps, int64_t room) {
   std::sort(steps.begin(), steps.end());
-  std::vector<float> table;
-  int64_t last = -1;
-  for (const int64_t step : steps) {
-    if (last >= 0 && step <= last + 1) {
-      table.back() = as_bound(step, true);
+  std::vector<int32_t> table;
+  for (const int64_t number : steps) {
+    const auto step = static_cast<int32_t>(number);
+    if (!table.empty() && step <= table.back() + 1) {
+      table.back() = step;
     } else {
-      table.insert(table.end(), {as_bound(step, false), as_bound(step, true)});
+      table.insert(table.end(), {step, step});
     }
-    last = step;
   }
-  table.resize(table.size() + 2 * static_cast<size_t>(room), 0.0f);
+  table.resize(table.size() + 2 * static_cast<size_t>(room), 0);
   return table;
 }
 
-void add_range(std::vector<float>& skip_table, StepRange range) {
+void add_range(std::vector<int32_t>& skip_table, StepRange range) {
   for (size_t i = 0; i < skip_table.size(); i += 2) {
     if (skip_table[i + 1] != 0) continue;
-    skip_table[i] = as_bound(range.first, false);
-    skip_table[i + 1] = as_bound(range.last, true);
+    skip_table[i] = static_cast<int32_t>(range.first);
+    skip_table[i + 1] = static_cast<int32_t>(range.last);
     return;
   }
   throw std::logic_error("the table of steps to skip is full");

@@ -69,8 +69,8 @@ class Guard {
 };
 
 /// Pairs of steps for StepGuards::skip_steps, and room for as many ranges more as may be added.
-std::vector<float> skip_table(std::vector<int64_t> steps, int64_t room);
+std::vector<int32_t> skip_table(std::vector<int64_t> steps, int64_t room);
 /// Writes a range into the first free row of such a table. A full table throws std::logic_error.
-void add_range(std::vector<float>& skip_table, StepRange range);
+void add_range(std::vector<int32_t>& skip_table, StepRange range);
 
 }  // namespace trainer

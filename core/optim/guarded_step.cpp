@@ -37,7 +37,10 @@ TensorId guard_accepted(Program& program) {
 TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
   return program.persistent(state_name::kGuardSkipSteps,
                             {{static_cast<int64_t>(guards.skip_steps.size())}, DType::i32}, Role::optimizer,
-                            {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = guards.skip_steps});
+                            {.kind = Initial::Kind::table,
+                             .a = 0,
+                             .b = 0,
+                             .table = {guards.skip_steps.begin(), guards.skip_steps.end()}});
 }
 
 GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled) {

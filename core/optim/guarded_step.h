@@ -17,7 +17,7 @@ struct StepGuards {
   bool counts =
       false;  ///< nor one whose gradients are not; the run goes on, and its skipped steps are counted
   std::optional<SpikeLimit> spike;  ///< only where it counts
-  std::vector<float> skip_steps;    ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
+  std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
 
 /// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that

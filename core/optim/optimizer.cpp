@@ -27,12 +27,6 @@ TensorId update_counter(Program& program) {
   return counter(program, state_name::kUpdates);
 }
 
-std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters) {
-  std::vector<double> decays;
-  for (const UpdatedParameter& parameter : parameters) decays.push_back(parameter.weight_decay);
-  return decays;
-}
-
 void Optimizer::declare(Fields& fields) {
   fields.add("lr", &lr, "learning rate before the schedule").at_least(0);
   declare_parameters(fields);
@@ -59,9 +53,9 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   Builder build(program, entry);
   build.set_phase(Phase::update);
   build.set_origin(origin);
-  const TensorId table =
-      program.persistent(state_name::kLearningRates, {{static_cast<int64_t>(lr_table.size())}, DType::f32},
-                         Role::constant, {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = lr_table});
+  const TensorId table = program.persistent(
+      state_name::kLearningRates, {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
+      {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {lr_table.begin(), lr_table.end()}});
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   put_out(build, &StepReport::lr, inputs.lr);
@@ -143,12 +137,6 @@ void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
   }
   const std::vector<TensorId> values = build.emit_all(step(parameters), all);
   for (size_t i = 0; i < changed.size(); ++i) build.assign(changed[i], values[i]);
-}
-
-const Registry<Optimizer>& optimizers() {
-  static const Registry<Optimizer> table = {sgd_optimizer(), adam_optimizer(), adamw_optimizer(),
-                                            lars_optimizer()};
-  return table;
 }
 
 }  // namespace trainer

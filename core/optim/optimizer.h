@@ -13,7 +13,6 @@ struct UpdatedParameter {
   double weight_decay = 0;
   bool spared = false;  ///< its kind is in no_decay
 };
-std::vector<double> decays_of(const std::vector<UpdatedParameter>& parameters);
 
 /// How gradients change parameters.
 class Optimizer : public Component {
@@ -57,13 +56,8 @@ class Optimizer : public Component {
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };
+/// One for each rule of core/graph/ops/update_rules.h.
 const Registry<Optimizer>& optimizers();
-
-/// Rows of the table, each defined in its own file.
-Registered<Optimizer> sgd_optimizer();
-Registered<Optimizer> adam_optimizer();
-Registered<Optimizer> adamw_optimizer();
-Registered<Optimizer> lars_optimizer();
 
 /// Persistent counters, i32 (1): batches consumed, and updates applied.
 TensorId step_counter(Program& program);

@@ -2,7 +2,7 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/binary.h"
 #include "core/passes/copy_entry.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -50,6 +50,10 @@ Pass accumulate(int64_t micro_batches) {
           .help = "sum gradients over the micro-batches of a step",
           .optional = false,
           .run = run};
+}
+
+std::optional<Pass> accumulate_pass(const PassOptions& options) {
+  return options.trains ? std::optional(accumulate(options.micro_batches)) : std::nullopt;
 }
 
 }  // namespace trainer

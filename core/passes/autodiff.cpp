@@ -6,7 +6,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/passes/dependence.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -79,6 +79,10 @@ Pass autodiff(bool scales_loss) {
     ReverseWalk(program, entry).run(loss, seed);
   };
   return {.name = "autodiff", .help = "append the gradient of the loss", .optional = false, .run = run};
+}
+
+std::optional<Pass> autodiff_pass(const PassOptions& options) {
+  return options.trains ? std::optional(autodiff(scales_loss(options.precision))) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -4,7 +4,7 @@
 #include "core/graph/ops/blend.h"
 #include "core/passes/copy_entry.h"
 #include "core/passes/guards.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -88,6 +88,15 @@ Pass given_averages() {
           .help = "evaluate averages of the weights that another run has kept",
           .optional = false,
           .run = run};
+}
+
+std::optional<Pass> average_weights_pass(const PassOptions& options) {
+  if (!options.trains || !options.ema_decay) return std::nullopt;
+  return average_weights(*options.ema_decay);
+}
+
+std::optional<Pass> given_averages_pass(const PassOptions& options) {
+  return options.averages && !options.trains ? std::optional(given_averages()) : std::nullopt;
 }
 
 }  // namespace trainer

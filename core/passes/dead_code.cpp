@@ -3,7 +3,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/assign.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -40,6 +40,10 @@ Pass dead_code() {
     for (Entry& entry : program.entries) sweep(program, entry);
   };
   return {.name = "dead_code", .help = "remove what nothing needs", .optional = false, .run = run};
+}
+
+std::optional<Pass> dead_code_pass(const PassOptions&) {
+  return dead_code();
 }
 
 }  // namespace trainer

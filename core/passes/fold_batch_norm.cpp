@@ -2,7 +2,7 @@
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/passes/dependence.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 #include "core/passes/uses.h"
 
 namespace trainer {
@@ -60,6 +60,10 @@ Pass fold_batch_norm() {
               "normalisation behind it",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> fold_batch_norm_pass(const PassOptions&) {
+  return fold_batch_norm();
 }
 
 }  // namespace trainer

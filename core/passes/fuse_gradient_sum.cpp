@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 #include "core/passes/uses.h"
 
 namespace trainer {
@@ -43,6 +43,10 @@ Pass fuse_gradient_sum() {
           .help = "add gradients that meet at a batch normalisation in its own walk",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> fuse_gradient_sum_pass(const PassOptions& options) {
+  return options.trains ? std::optional(fuse_gradient_sum()) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -3,7 +3,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 #include "core/passes/uses.h"
 
 namespace trainer {
@@ -60,6 +60,10 @@ Pass fuse_relu() {
           .help = "compute a relu together with the convolution, normalisation or linear layer before it",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> fuse_relu_pass(const PassOptions&) {
+  return fuse_relu();
 }
 
 }  // namespace trainer

@@ -3,7 +3,7 @@
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 #include "core/passes/uses.h"
 
 namespace trainer {
@@ -47,6 +47,10 @@ Pass fuse_residual() {
           .help = "add a residual in the walk of the batch normalisation before it",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> fuse_residual_pass(const PassOptions&) {
+  return fuse_residual();
 }
 
 }  // namespace trainer

@@ -11,7 +11,7 @@
 #include "core/graph/ops/keep.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "core/graph/ops/step_guard.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -126,6 +126,14 @@ Pass guard_statistics() {
           .help = "leave running statistics as they were in a step that is skipped",
           .optional = false,
           .run = run};
+}
+
+std::optional<Pass> sum_losses_pass(const PassOptions& options) {
+  return options.trains && options.watches_loss ? std::optional(sum_losses()) : std::nullopt;
+}
+
+std::optional<Pass> guard_statistics_pass(const PassOptions& options) {
+  return options.trains && options.may_skip ? std::optional(guard_statistics()) : std::nullopt;
 }
 
 }  // namespace trainer

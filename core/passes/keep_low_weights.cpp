@@ -2,7 +2,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -74,6 +74,10 @@ Pass keep_low_weights() {
           .help = "cast weights once a step, not once for each micro-batch",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> keep_low_weights_pass(const PassOptions& options) {
+  return options.trains ? std::optional(keep_low_weights()) : std::nullopt;
 }
 
 }  // namespace trainer

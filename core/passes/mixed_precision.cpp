@@ -3,7 +3,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -83,6 +83,11 @@ Pass mixed_precision(DType low) {
           .help = "compute products and what follows them in a type of two bytes (training.precision)",
           .optional = false,
           .run = run};
+}
+
+std::optional<Pass> mixed_precision_pass(const PassOptions& options) {
+  const auto low = low_type(options.precision);
+  return low ? std::optional(mixed_precision(*low)) : std::nullopt;
 }
 
 }  // namespace trainer

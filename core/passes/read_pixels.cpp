@@ -4,14 +4,14 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/scale_pixels.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
 
 TensorId constant(Program& program, const std::string& name, const std::vector<float>& values) {
   return program.persistent(name, {{static_cast<int64_t>(values.size())}, DType::f32}, Role::constant,
-                            {.kind = Initial::Kind::table, .table = values});
+                            {.kind = Initial::Kind::table, .table = {values.begin(), values.end()}});
 }
 
 /// Puts the reading of bytes before an entry. Where the pictures are only wanted in a low type, that is what
@@ -55,6 +55,13 @@ Pass read_pixels(std::map<std::string, PixelScales> scales) {
           .help = "take pictures as bytes and scale them on the device",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> read_pixels_pass(const PassOptions& options) {
+  if (options.pixels.empty()) return std::nullopt;
+  Pass pass = read_pixels(options.pixels);
+  pass.optional = options.samples.empty();  // samples on the device are bytes
+  return pass;
 }
 
 }  // namespace trainer

@@ -3,7 +3,7 @@
 
 #include "core/graph/builder.h"
 #include "core/graph/ops/read_samples.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -53,6 +53,10 @@ Pass read_samples(std::map<std::string, SampleSet> sets) {
           .help = "take samples from the device's memory and augment them there (data.cache)",
           .optional = false,
           .run = run};
+}
+
+std::optional<Pass> read_samples_pass(const PassOptions& options) {
+  return options.samples.empty() ? std::nullopt : std::optional(read_samples(options.samples));
 }
 
 }  // namespace trainer

@@ -5,7 +5,7 @@
 
 #include "core/graph/operation.h"
 #include "core/passes/liveness.h"
-#include "core/passes/pass.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -135,6 +135,10 @@ Pass recompute(const Recompute& setting) {
           .help = "forget activations and make them again for the backward part (memory.recompute)",
           .optional = true,
           .run = run};
+}
+
+std::optional<Pass> recompute_pass(const PassOptions& options) {
+  return options.trains ? std::optional(recompute(options.recompute)) : std::nullopt;
 }
 
 }  // namespace trainer

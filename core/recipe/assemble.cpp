@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/config/patterns.h"
+#include "core/passes/table.h"
 
 namespace trainer {
 namespace {
@@ -50,7 +51,7 @@ Targets declare_targets(Program& program, const Recipe& recipe, const Shape& log
                   .weights = program.input(input_name::kWeights, {{rows}, DType::f32})};
   if (training && recipe.data.mix.any()) {
     targets.other_labels = program.input(input_name::kOtherLabels, {{rows}, DType::i32});
-    targets.shares = program.input(input_name::kMixWeights, {{rows}, DType::f32});
+    targets.mix_weights = program.input(input_name::kMixWeights, {{rows}, DType::f32});
   }
   return targets;
 }
@@ -130,13 +131,6 @@ void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabl
   }
 }
 
-/// Passes over the forward part, the same whatever follows: training and evaluation compute the same bits.
-std::vector<Pass> forward_part(const Recipe& recipe) {
-  std::vector<Pass> passes = {fuse_residual(), fold_batch_norm(), fuse_relu()};
-  if (const auto low = low_type(recipe.training.parsed_precision())) passes.push_back(mixed_precision(*low));
-  return passes;
-}
-
 }  // namespace
 
 Program forward_program(const Recipe& recipe, Purpose purpose) {
@@ -178,37 +172,24 @@ BatchForm batch_form(const Program& program) {
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
-  const Precision precision = recipe.training.parsed_precision();
-  const StepGuards guards = recipe.guards.step_guards(scales_loss(precision));
-  auto update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
-    recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
-  };
-  std::vector<Pass> passes = forward_part(recipe);
-  if (setting.is_async && recipe.data.mix.mixup == 0) passes.push_back(read_pixels(pixel_scales(recipe)));
-  if (!setting.samples.empty()) {
-    passes.back().optional = false;  // these are bytes
-    passes.push_back(read_samples(setting.samples));
+  PassOptions options{.trains = setting.purpose == Purpose::train,
+                      .averages = setting.averages,
+                      .precision = recipe.training.parsed_precision()};
+  if (options.trains) {
+    if (setting.is_async && recipe.data.mix.mixup == 0) options.pixels = pixel_scales(recipe);
+    options.samples = setting.samples;
+    options.recompute = *recipe.memory.parsed_recompute();
+    options.micro_batches = recipe.training.micro_batches();
+    const StepGuards guards = recipe.guards.step_guards(scales_loss(options.precision));
+    options.watches_loss = guards.loss;
+    options.may_skip = guards.counts || scales_loss(options.precision);
+    options.ema_decay = recipe.training.ema_decay;
+    options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
+      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
+    };
   }
-  for (Pass pass :
-       {autodiff(scales_loss(precision)), fuse_gradient_sum(), recompute(*recipe.memory.parsed_recompute()),
-        accumulate(recipe.training.micro_batches()), keep_low_weights()}) {
-    passes.push_back(std::move(pass));
-  }
-  if (guards.loss) passes.push_back(sum_losses());
-  passes.push_back({.name = "update", .help = "append the optimiser", .optional = false, .run = update});
-  if (guards.counts || scales_loss(precision)) passes.push_back(guard_statistics());
-  if (recipe.training.ema_decay) passes.push_back(average_weights(*recipe.training.ema_decay));
-  passes.push_back(dead_code());
+  std::vector<Pass> passes = passes_of(options);
   leave_out(passes, setting.disabled);
-  return passes;
-}
-
-std::vector<Pass> forward_passes(const Recipe& recipe, bool averages,
-                                 const std::vector<std::string>& disabled) {
-  std::vector<Pass> passes = forward_part(recipe);
-  if (averages) passes.push_back(given_averages());
-  passes.push_back(dead_code());
-  leave_out(passes, disabled);
   return passes;
 }
 

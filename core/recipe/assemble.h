@@ -33,6 +33,8 @@ BatchForm batch_form(const Program& program);
 
 /// What passes depend on beside the recipe.
 struct PassSetting {
+  Purpose purpose = Purpose::train;
+  bool averages = false;                     ///< without training: averages are given, and evaluated too
   std::vector<float> lr_table;               ///< one learning rate per update
   bool is_async = false;                     ///< such a device gets pictures as bytes: a quarter of the way
   std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
@@ -42,8 +44,5 @@ struct PassSetting {
 /// Everything between the forward program and the finished one, in order. Names in `disabled` that are those
 /// of no optional pass throw Error (exit 64).
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting);
-/// The same for a program that does not train; with `averages` it gets `evaluate_averages` too.
-std::vector<Pass> forward_passes(const Recipe& recipe, bool averages,
-                                 const std::vector<std::string>& disabled);
 
 }  // namespace trainer

@@ -39,12 +39,12 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
 }
 
 /// Whatever has no sense on a device, whichever the samples.
-void check_cache(const Recipe& recipe, const Backend& backend, Labels labels) {
+void check_cache(const Recipe& recipe, const Planner& planner, Labels labels) {
   const Origin origin = recipe.origin_of("data.cache");
-  if (!backend.is_async()) {
+  if (!planner.is_async()) {
     fail_at(origin, fmt::format("device is for a GPU: the {} reads samples where they lie; write none, or "
                                 "device.type: cuda",
-                                backend.name()));
+                                planner.name()));
   }
   if (recipe.data.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
@@ -54,9 +54,9 @@ void check_cache(const Recipe& recipe, const Backend& backend, Labels labels) {
 
 }  // namespace
 
-std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Backend& backend,
+std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
                                                 const SplitInfos& infos, Labels labels) {
-  check_cache(recipe, backend, labels);
+  check_cache(recipe, planner, labels);
   const bool validates = has_split(recipe.data, Split::val);
   if (!infos.train || (validates && !infos.validation)) require_data(recipe);
   for (const std::optional<SourceInfo>* info : {&infos.train, &infos.validation}) {

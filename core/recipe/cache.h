@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/data/source.h"
-#include "core/engine/backend.h"
+#include "core/engine/planner.h"
 #include "core/passes/pass.h"
 #include "core/recipe/recipe.h"
 
@@ -20,7 +20,7 @@ struct SplitInfos {
 
 /// The samples that data.cache: device puts into the device's memory, by the entry that reads them. Throws
 /// Error (exit 78) at what the device cannot do, and where files are missing whose size must be known.
-std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Backend& backend,
+std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
                                                 const SplitInfos& infos, Labels labels);
 
 }  // namespace trainer

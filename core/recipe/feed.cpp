@@ -21,24 +21,24 @@ TransformChain checked_chain(const Recipe& recipe, const DataSource& source, Spl
   return chain;
 }
 
-Loading loading_of(const Recipe& recipe, Backend& backend) {
+Loading loading_of(const Recipe& recipe, const Plan& plan, Device& device) {
   return {.workers = recipe.data.workers,
           .prefetch = recipe.data.prefetch,
-          .kept = InputFeed::kept(backend),
-          .allocate = [&backend](int64_t bytes) { return backend.allocate_batch(bytes); }};
+          .kept = InputFeed::kept(plan),
+          .allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); }};
 }
 
 }  // namespace
 
-std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Program& program, Backend& backend,
+std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Job& job, Device& device,
                                         const DataSource& source, const UnreadableHandler& unreadable) {
   const EvaluationBatches batches{.batch = recipe.training.micro_batch(), .unreadable = unreadable};
   return std::make_unique<DataPipeline>(
-      BatchMaker(source, checked_chain(recipe, source, Split::val), batches, batch_form(program)),
-      loading_of(recipe, backend));
+      BatchMaker(source, checked_chain(recipe, source, Split::val), batches, batch_form(job.program)),
+      loading_of(recipe, job.plan, device));
 }
 
-Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split split,
+Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split,
                const std::filesystem::path& unreadable_list) {
   Feed feed;
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
@@ -46,7 +46,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
   request.unreadable_list = unreadable_list.string();
   feed.source = open_source(recipe.data, request);
   if (split == Split::val) {
-    feed.pipeline = open_pass(recipe, job.program, backend, *feed.source, nullptr);
+    feed.pipeline = open_pass(recipe, job, device, *feed.source, nullptr);
     return feed;
   }
   const TrainingOrder order(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last);
@@ -56,7 +56,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Backend& backend, Split spl
                                 .mix = recipe.data.mix};
   feed.pipeline = std::make_unique<DataPipeline>(
       BatchMaker(*feed.source, checked_chain(recipe, *feed.source, split), batches, batch_form(job.program)),
-      loading_of(recipe, backend));
+      loading_of(recipe, job.plan, device));
   return feed;
 }
 

@@ -68,7 +68,7 @@ void add_bytes(std::vector<std::pair<std::string, int64_t>>& kinds, const std::s
   kinds.emplace_back(kind, bytes);
 }
 
-MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& backend) {
+MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   MemoryBudget budget;
   const auto add = [&](const std::string& kind, int64_t bytes) { add_bytes(budget.kinds, kind, bytes); };
   for (const char* kind : {"parameters", "gradients", "optimizer", "activations", "workspace", "state"})
@@ -83,16 +83,16 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
   const int64_t rows = recipe.training.micro_batch();
   const auto& input = recipe.model.input;
   const Loading loading{
-      .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
+      .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(job.plan)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
-  if (backend.is_async()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
-  auto& host = backend.is_async() ? budget.host : budget.kinds;
+  if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
+  auto& host = job.plan.is_async ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
-  add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, backend, job.checkpoints));
+  add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;
 }
@@ -115,7 +115,7 @@ int64_t planned_bytes(const MemoryBudget& memory) {
 }
 
 /// The largest smaller micro-batch that divides the global batch and whose own plan fits; 0 where none does.
-int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& job, int64_t available) {
+int64_t fitting_micro_batch(Recipe& recipe, const Planner& planner, const Job& job, int64_t available) {
   constexpr int64_t kVaries = int64_t{4} << 20;  // the process itself, from one start to the next
   const int64_t program = job.memory.total() - planned_bytes(job.memory) + kVaries;
   const std::optional<AutoCount> asked = recipe.training.micro_batch_size;
@@ -123,7 +123,7 @@ int64_t fitting_micro_batch(Recipe& recipe, const Backend& backend, const Job& j
   for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
     if (recipe.training.global_batch_size % rows != 0) continue;
     recipe.training.micro_batch_size = AutoCount{rows};
-    const Job smaller = make_job(recipe, backend, {.purpose = job.purpose, .averages = job.averages});
+    const Job smaller = make_job(recipe, planner, {.purpose = job.purpose, .averages = job.averages});
     if (planned_bytes(smaller.memory) + program <= available) fits = rows;
   }
   recipe.training.micro_batch_size = asked;
@@ -145,7 +145,7 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
           .seed = static_cast<uint64_t>(recipe.run.seed)};
 }
 
-Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options) {
+Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options) {
   Job job{.purpose = options.purpose, .averages = options.averages};
   job.program = forward_program(recipe, options.purpose);
   if (options.observe) options.observe("layers", job.program);
@@ -156,41 +156,40 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
   }
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
-  PassSetting setting{.lr_table = lr_table(recipe, job.settings),
-                      .is_async = backend.is_async(),
+  PassSetting setting{.purpose = options.purpose,
+                      .averages = options.averages,
+                      .lr_table = lr_table(recipe, job.settings),
+                      .is_async = planner.is_async(),
                       .disabled = options.disabled_passes};
   if (trains && recipe.data.cache == "device") {
-    setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));
+    setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, label_kind(job.program));
   }
-  run_passes(job.program,
-             trains ? passes_for(recipe, setting)
-                    : forward_passes(recipe, options.averages, options.disabled_passes),
-             options.observe);
+  run_passes(job.program, passes_for(recipe, setting), options.observe);
   if (!options.plan) return job;
-  job.plan = make_plan(job.program, backend);
-  job.memory = memory_budget(recipe, job, backend);
+  job.plan = make_plan(job.program, planner);
+  job.memory = memory_budget(recipe, job);
   return job;
 }
 
-Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& options) {
+Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& options) {
   TrainingSection& training = recipe.training;
   if (!training.micro_batch_size || training.micro_batch_size->count)
-    return make_job(recipe, backend, options);
+    return make_job(recipe, planner, options);
   int64_t program = 0;
   for (int64_t rows = training.global_batch_size;; --rows) {
     if (training.global_batch_size % rows != 0) continue;
     training.micro_batch_size = AutoCount{rows};
-    Job job = make_job(recipe, backend, options);
+    Job job = make_job(recipe, planner, options);
     job.found_micro_batch = true;
     // What earlier plans have left with the allocator is no part of the run.
     if (program == 0) program = program_bytes(job.memory);
     program_bytes(job.memory) = program;
-    if (rows == 1 || job.memory.total() <= available_bytes(recipe, backend)) return job;
+    if (rows == 1 || job.memory.total() <= available_bytes(recipe, planner)) return job;
   }
 }
 
-int64_t available_bytes(const Recipe& recipe, const Backend& backend) {
-  return recipe.device.memory ? recipe.device.memory->bytes : backend.memory_bytes();
+int64_t available_bytes(const Recipe& recipe, const Planner& planner) {
+  return recipe.device.memory ? recipe.device.memory->bytes : planner.memory_bytes();
 }
 
 void require_data(const Recipe& recipe, std::optional<Split> split) {
@@ -206,7 +205,7 @@ void require_data(const Recipe& recipe, std::optional<Split> split) {
   diagnostics.throw_if_any();
 }
 
-std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job, int64_t available) {
+std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job, int64_t available) {
   std::string text;
   for (const auto& [kind, bytes] : job.memory.kinds) {
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
@@ -214,19 +213,19 @@ std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text +=
         fmt::format("\ntry data.cache=none, which leaves {} of samples on the host", human_bytes(samples));
-  const int64_t rows = fitting_micro_batch(recipe, backend, job, available);
+  const int64_t rows = fitting_micro_batch(recipe, planner, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");
   return text;
 }
 
-void require_memory(Recipe& recipe, const Backend& backend, const Job& job) {
-  const int64_t available = available_bytes(recipe, backend);
+void require_memory(Recipe& recipe, const Planner& planner, const Job& job) {
+  const int64_t available = available_bytes(recipe, planner);
   if (job.memory.total() <= available) return;
   throw Error(ExitCode::out_of_memory,
               fmt::format("the run needs {}, {} has {}:{}", human_bytes(job.memory.total()),
                           recipe.device.memory ? "device.memory" : "the device", human_bytes(available),
-                          memory_advice(recipe, backend, job, available)));
+                          memory_advice(recipe, planner, job, available)));
 }
 
 }  // namespace trainer

@@ -42,26 +42,26 @@ struct JobOptions {
 };
 
 /// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.
-Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& options = {});
+Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options = {});
 
 /// The same where training.micro_batch_size may be auto: then it becomes, in `recipe`, the largest divisor of
 /// the global batch whose plan fits into memory, or 1 where none does.
-Job make_fitting_job(Recipe& recipe, const Backend& backend, const JobOptions& options = {});
+Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& options = {});
 
 /// What a run may take of the device: device.memory, or all there is.
-int64_t available_bytes(const Recipe& recipe, const Backend& backend);
+int64_t available_bytes(const Recipe& recipe, const Planner& planner);
 
 /// Throws Error (exit 78) that lists the data files that are not there, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 
 /// The budget line by line, and the micro-batch that would fit into `available`. Plans with smaller ones to
 /// find out; leaves `recipe` as it was.
-std::string memory_advice(Recipe& recipe, const Backend& backend, const Job& job, int64_t available);
+std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job, int64_t available);
 
 /// Throws Error (exit 71) with the budget and the micro-batch that would fit, where it is more than
 /// device.memory or what the device has. Plans with smaller micro-batches to find out; leaves `recipe` as it
 /// was.
-void require_memory(Recipe& recipe, const Backend& backend, const Job& job);
+void require_memory(Recipe& recipe, const Planner& planner, const Job& job);
 
 /// The request for one split of the recipe's data.
 SourceRequest source_request(const Recipe& recipe, const Program& program, Split split);

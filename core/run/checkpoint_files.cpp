@@ -143,7 +143,7 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
 void load_checkpoint(Executable& executable, const std::filesystem::path& checkpoint, Guards guards) {
   if (guards == Guards::other) begin_guards_anew(executable);
   StateImage image(executable,
-                   executable.backend().is_async() ? StateImage::Memory::own : StateImage::Memory::shared);
+                   executable.plan().is_async ? StateImage::Memory::own : StateImage::Memory::shared);
   image.take();
   read_tensors(checkpoint, executable.plan(), image, guards);
   image.restore();

@@ -31,8 +31,8 @@ std::string utc_time() {
 
 }  // namespace
 
-int64_t Checkpoints::memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy) {
-  return policy.in_background() || backend.is_async() ? StateImage::image_bytes(plan) : 0;
+int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointPolicy& policy) {
+  return policy.in_background() || plan.is_async ? StateImage::image_bytes(plan) : 0;
 }
 
 Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
@@ -45,9 +45,8 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy
       facts_(std::move(facts)),
       log_(log),
       durable_(std::move(durable)),
-      image_(executable, memory_bytes(executable.plan(), executable.backend(), policy_) == 0
-                             ? StateImage::Memory::shared
-                             : StateImage::Memory::own),
+      image_(executable, memory_bytes(executable.plan(), policy_) == 0 ? StateImage::Memory::shared
+                                                                       : StateImage::Memory::own),
       last_begin_(steady_seconds()) {
   remove_leftovers(root_);
 }

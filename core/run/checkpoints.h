@@ -42,7 +42,7 @@ class Checkpoints final : public Checkpointer {
   ~Checkpoints() override { wait(); }
 
   /// Host memory that a run with this policy takes for it.
-  static int64_t memory_bytes(const Plan& plan, const Backend& backend, const CheckpointPolicy& policy);
+  static int64_t memory_bytes(const Plan& plan, const CheckpointPolicy& policy);
 
   /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
   /// there.

@@ -19,7 +19,7 @@ struct RunState {
   std::string mathematics;  ///< the run's identity
   std::string recipe;       ///< resolved, as YAML
   int64_t micro_batch_size = 0;
-  std::map<std::string, std::string> facts;       ///< Backend::facts and versions
+  std::map<std::string, std::string> facts;       ///< Planner::facts and versions
   std::map<std::string, std::string> algorithms;  ///< what runtime.autotune found
   std::map<std::string, std::string> wall;        ///< when and where it was saved; alters nothing
 };

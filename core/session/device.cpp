@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-void set_precision(const Recipe& recipe, Backend& backend) {
-  const auto reason = backend.set_precision(recipe.training.parsed_precision());
+void set_precision(const Recipe& recipe, Planner& planner) {
+  const auto reason = planner.set_precision(recipe.training.parsed_precision());
   if (!reason) return;
   fail_at(recipe.origin_of("training.precision"),
           fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));

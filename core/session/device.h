@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
@@ -16,11 +15,10 @@ constexpr const char* kTuningFile = "algorithms.json";
 
 /// Opens the backend that a recipe asks for. With runtime.autotune it follows `tuning` and adds to it, so
 /// that must outlive it. `threads` is for recipes that leave device.threads open; 0: not said.
-using OpenDevice =
-    std::function<std::unique_ptr<Backend>(const Recipe& recipe, Tuning& tuning, int64_t threads)>;
+using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, int64_t threads)>;
 
-/// Tells the device what the run computes in. Throws Error (exit 78) at training.precision where it cannot.
-void set_precision(const Recipe& recipe, Backend& backend);
+/// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
+void set_precision(const Recipe& recipe, Planner& planner);
 
 /// What an earlier start of the same run found, which stands in the checkpoint that it goes on from too;
 /// empty without runtime.autotune.

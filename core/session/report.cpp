@@ -19,7 +19,7 @@ int64_t parameter_count(const Program& program) {
 
 }  // namespace
 
-void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
+void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
               const Start& start, const Tuning& tuning, Log& log) {
   const TrainingSection& training = recipe.training;
   log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
@@ -28,7 +28,7 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
                        training.micro_batches() > 1
                            ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
                            : "",
-                       backend.name(), human_bytes(job.memory.total())));
+                       planner.name(), human_bytes(job.memory.total())));
   if (job.found_micro_batch) {
     log.info(fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits",
                          training.micro_batch(), training.global_batch_size));
@@ -36,7 +36,7 @@ void announce(const Recipe& recipe, const Job& job, const Backend& backend, cons
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
     log.info(fmt::format("goes on after step {}, from {}", start.step(), start.from->checkpoint.string()));
-    for (const std::string& departure : departures(recipe, start, backend, tuning)) log.warn(departure);
+    for (const std::string& departure : departures(recipe, start, planner, tuning)) log.warn(departure);
   } else if (directory.state() == RunDirectory::State::unfinished) {
     log.warn(
         "an earlier run of this recipe was stopped before its first checkpoint; it starts again from step 0");

@@ -11,7 +11,7 @@
 namespace trainer {
 
 /// Logs what is about to be trained, on what, and from where.
-void announce(const Recipe& recipe, const Job& job, const Backend& backend, const RunDirectory& directory,
+void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
               const Start& start, const Tuning& tuning, Log& log);
 
 /// The summary.json of a run whose steps are all done.

@@ -21,14 +21,15 @@ constexpr std::chrono::seconds kPatienceAfterRestart(120);
 
 /// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
 /// now.
-Executable open_executable(Recipe& recipe, Backend& backend, const Job& job) {
+Executable open_executable(Recipe& recipe, const Backend& backend, const Job& job) {
   try {
-    return Executable(job.plan, backend, recipe.runtime.cuda_graph);
+    return Executable(job.plan, *backend.device, recipe.runtime.cuda_graph);
   } catch (const Error& problem) {
     if (problem.code() != ExitCode::out_of_memory) throw;
-    throw Error(ExitCode::out_of_memory,
-                fmt::format("{}; the plan's {}:{}", problem.what(), human_bytes(job.memory.total()),
-                            memory_advice(recipe, backend, job, available_bytes(recipe, backend))));
+    throw Error(
+        ExitCode::out_of_memory,
+        fmt::format("{}; the plan's {}:{}", problem.what(), human_bytes(job.memory.total()),
+                    memory_advice(recipe, *backend.planner, job, available_bytes(recipe, *backend.planner))));
   }
 }
 
@@ -46,7 +47,7 @@ void fill(Executable& executable, const Recipe& recipe, const Job& job, const St
 /// What all parts of a run need.
 struct Parts {
   Recipe& recipe;
-  Backend& backend;
+  const Backend& backend;
   const Job& job;
   const Tuning& tuning;
   const Start& start;
@@ -98,8 +99,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   const Job& job = run.job;
   const RunDirectory& directory = run.directory;
   const std::filesystem::path list = directory.file("bad_samples.txt");
-  const Feed train_feed = open_feed(recipe, job, run.backend, Split::train, list);
-  const Feed validation_feed = open_feed(recipe, job, run.backend, Split::val, list);
+  const Feed train_feed = open_feed(recipe, job, *run.backend.device, Split::train, list);
+  const Feed validation_feed = open_feed(recipe, job, *run.backend.device, Split::val, list);
   Executable executable = open_executable(recipe, run.backend, job);
   fill(executable, recipe, job, run.start, run.log);
   std::optional<DeviceSamples> samples;
@@ -108,7 +109,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
 
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
-  announce(recipe, job, run.backend, directory, run.start, run.tuning, run.log);
+  announce(recipe, job, *run.backend.planner, directory, run.start, run.tuning, run.log);
   MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
@@ -117,7 +118,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   }
   Trace trace(directory.file("trace.json"), profiled_steps);
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
-                          lasting_state(recipe, run.backend, run.tuning), run.log, [&] { metrics.sync(); });
+                          lasting_state(recipe, *run.backend.planner, run.tuning), run.log,
+                          [&] { metrics.sync(); });
   checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps);
@@ -151,10 +153,10 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
   const Start start = choose_start(recipe);
   keep_micro_batch(recipe, start);
   Tuning tuning = earlier_tuning(recipe, start.from ? &*start.from : nullptr);
-  const std::unique_ptr<Backend> backend = open_device(recipe, tuning, earlier_threads(start));
-  set_precision(recipe, *backend);
-  const Job job = make_fitting_job(recipe, *backend, {.disabled_passes = options.disabled_passes});
-  require_memory(recipe, *backend, job);
+  const Backend backend = open_device(recipe, tuning, earlier_threads(start));
+  set_precision(recipe, *backend.planner);
+  const Job job = make_fitting_job(recipe, *backend.planner, {.disabled_passes = options.disabled_passes});
+  require_memory(recipe, *backend.planner, job);
 
   RunDirectory directory(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
   if (directory.state() == RunDirectory::State::finished) {
@@ -165,7 +167,7 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
   require_whole(recipe, start);
   require_rollbacks(recipe, start);
   require_steps_left(recipe, start, job.settings.steps);
-  return train({recipe, *backend, job, tuning, start, directory, signals, limit, progress, log},
+  return train({recipe, backend, job, tuning, start, directory, signals, limit, progress, log},
                options.profiled_steps);
 }
 

@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kThreads = "threads";
 
-std::map<std::string, std::string> facts_of(const Backend& backend) {
-  std::map<std::string, std::string> facts = backend.facts();
-  facts["device"] = std::string(backend.name());
+std::map<std::string, std::string> facts_of(const Planner& planner) {
+  std::map<std::string, std::string> facts = planner.facts();
+  facts["device"] = std::string(planner.name());
   facts["trainer"] = kVersion;
   return facts;
 }
@@ -140,11 +140,11 @@ void require_unchanged(const Recipe& recipe, const Start& start) {
                           recipe.output_directory()));
 }
 
-std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend,
+std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
                                     const Tuning& tuning) {
   if (!start.from) return {};
   const RunState& there = start.from->state;
-  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(backend));
+  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(planner));
   if (there.micro_batch_size != recipe.training.micro_batch()) {
     sentences.push_back(fmt::format("training.micro_batch_size was {} and is {} here", there.micro_batch_size,
                                     recipe.training.micro_batch()));
@@ -156,12 +156,12 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
   return sentences;
 }
 
-RunState lasting_state(const Recipe& recipe, const Backend& backend, const Tuning& tuning) {
+RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning) {
   RunState state;
   state.mathematics = recipe.identity().mathematics;
   state.recipe = recipe.to_yaml(false);
   state.micro_batch_size = recipe.training.micro_batch();
-  state.facts = facts_of(backend);
+  state.facts = facts_of(planner);
   state.algorithms = algorithms(recipe, tuning);
   return state;
 }

@@ -54,10 +54,10 @@ void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps)
 void require_unchanged(const Recipe& recipe, const Start& start);
 
 /// What cannot be the same as before, a sentence each.
-std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Backend& backend,
+std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
                                     const Tuning& tuning);
 
 /// The part of a run's state that stays as it is.
-RunState lasting_state(const Recipe& recipe, const Backend& backend, const Tuning& tuning);
+RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning);
 
 }  // namespace trainer

@@ -31,7 +31,7 @@ int64_t DeviceSamples::device_bytes(const Plan& plan) {
 }
 
 DeviceSamples::DeviceSamples(Executable& executable, const DataSource& train, const DataSource* validation)
-    : memory_(executable.backend().allocate(device_bytes(executable.plan()))) {
+    : memory_(executable.device().allocate(device_bytes(executable.plan()))) {
   auto copy_split = [&](const DataSource& source, const std::string& name) {
     copy(executable, source, executable.tensor("samples." + name),
          executable.tensor("sample_labels." + name));
@@ -42,7 +42,7 @@ DeviceSamples::DeviceSamples(Executable& executable, const DataSource& train, co
 
 void DeviceSamples::copy(Executable& executable, const DataSource& source, TensorId samples,
                          TensorId labels) {
-  Backend& backend = executable.backend();
+  Device& device = executable.device();
   const Plan& plan = executable.plan();
   auto place = [&](TensorId id) {
     std::byte* at = memory_.data() + used_;
@@ -54,7 +54,7 @@ void DeviceSamples::copy(Executable& executable, const DataSource& source, Tenso
   const Shape shape = source.sample_shape();
   const int64_t each = numel(shape), label = sizeof(int32_t);
   const int64_t most = std::max<int64_t>(1, kPieceBytes / each);
-  const Buffer pixels = backend.allocate_batch(most * each), answers = backend.allocate_batch(most * label);
+  const Buffer pixels = device.allocate_batch(most * each), answers = device.allocate_batch(most * label);
   Image image;
   for (int64_t first = 0; first < source.size(); first += most) {
     const int64_t count = std::min(most, source.size() - first);
@@ -67,8 +67,8 @@ void DeviceSamples::copy(Executable& executable, const DataSource& source, Tenso
     }
     const HostCopy copies[] = {{to_samples + first * each, pixels.data(), count * each},
                                {to_labels + first * label, answers.data(), count * label}};
-    backend.copy_to_device_async(copies, backend.record_event());  // not before the memory is cleared
-    backend.synchronize(backend.record_event());
+    device.copy_to_device_async(copies, device.record_event());  // not before the memory is cleared
+    device.synchronize(device.record_event());
   }
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/backend.h"
+#include "core/engine/device.h"
 
 namespace trainer {
 

@@ -16,7 +16,7 @@ namespace {
 void skip_steps(Executable& executable, StepRange range) {
   const TensorId id = executable.tensor(state_name::kGuardSkipSteps);
   if (id == kNone) throw std::logic_error("the program has no table of steps to skip");
-  std::vector<float> table = executable.read(id);
+  std::vector<int32_t> table = executable.read<int32_t>(id);
   add_range(table, range);
   executable.write(id, table);
 }
@@ -31,7 +31,7 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       out_(std::move(output)),
       agreement_(ranks, [this] { return wish(); }),
       runner_(executable, train, settings.micro_batches, agreement_),
-      recorder_(executable.backend(), settings, out_),
+      recorder_(executable, settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
@@ -105,7 +105,7 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
 void TrainingLoop::enqueue(int64_t step) {
   const bool logged = step == settings_.steps || step % settings_.logging_interval == 0;
   const double before = steady_seconds();
-  runner_.enqueue(step, logged || !executable_.backend().is_async());
+  runner_.enqueue(step, logged || !executable_.plan().is_async);
   if (following_) out_.trace->add_step(step, before, steady_seconds());
 }
 

@@ -44,7 +44,8 @@ class KeptStates {
         const Node& node = planned.node;
         if (node.phase == Phase::update || dynamic_cast<const Assign*>(node.op.get()) == nullptr) continue;
         const Tensor& state = plan.tensors[static_cast<size_t>(node.inputs[0])];
-        if (state.role == Role::state) values_.emplace(node.inputs[0], executable.read(node.inputs[0]));
+        if (state.role == Role::state)
+          values_.emplace(node.inputs[0], executable.read<double>(node.inputs[0]));
       }
     }
   }
@@ -56,7 +57,7 @@ class KeptStates {
 
  private:
   Executable& executable_;
-  std::map<TensorId, std::vector<float>> values_;
+  std::map<TensorId, std::vector<double>> values_;
 };
 
 class Search {
@@ -66,7 +67,7 @@ class Search {
     for (size_t i = 0; i < plan_.tensors.size(); ++i) {
       if (is_floating(plan_.tensors[i].spec.dtype)) largest = std::max(largest, plan_.placements[i].bytes);
     }
-    host_ = executable.backend().allocate_batch(largest);
+    host_ = executable.device().allocate_batch(largest);
   }
 
   /// Walks until something is found or the update begins.
@@ -127,11 +128,9 @@ class Search {
 
   int64_t bad(TensorId id) {
     if (id == kNone || !is_floating(spec(id).dtype)) return -1;
-    Backend& backend = executable_.backend();
-    const int64_t element = backend.element_bytes(spec(id).dtype);
+    const int64_t element = plan_.stored_type(id).bytes;
     const int64_t bytes = plan_.placements[static_cast<size_t>(id)].bytes;
-    backend.fetch(host_.data(), executable_.address(id), bytes);
-    backend.synchronize(backend.record_event());
+    executable_.device().copy_to_host({host_.data(), static_cast<size_t>(bytes)}, executable_.address(id));
     return first_bad(host_.data(), bytes / element, spec(id).dtype, element);
   }
 

@@ -18,13 +18,13 @@ bool better(const std::string& name, double a, double b) {
 
 }  // namespace
 
-Recorder::Recorder(Backend& backend, LoopSettings settings, LoopOutput output)
-    : backend_(backend), settings_(std::move(settings)), out_(std::move(output)) {}
+Recorder::Recorder(const Executable& executable, LoopSettings settings, LoopOutput output)
+    : executable_(executable), settings_(std::move(settings)), out_(std::move(output)) {}
 
 void Recorder::start(const LoopState& state) {
   state_ = state;
   first_step_ = state.step + 1;
-  watch_.note(backend_.read_device());
+  watch_.note(executable_.device().read_device());
   resume_clock();
 }
 
@@ -94,8 +94,8 @@ void Recorder::write_interval(const StepReport& step) {
   record.backward_ms = phase_ms(Phase::backward);
   record.update_ms = phase_ms(Phase::update);
   record.memory_bytes = resident_bytes();
-  if (backend_.is_async()) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
-  for (const auto& number : watch_.note(backend_.read_device())) record.metrics.push_back(number);
+  if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
+  for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
   record.loss_scale = step.loss_scale;
   record.skipped = step.skipped();
   out_.metrics.append(record);

@@ -38,7 +38,7 @@ struct LoopOutput {
 /// Keeps count of what the steps come to, and tells it: metrics, progress, log.
 class Recorder {
  public:
-  Recorder(Backend& backend, LoopSettings settings, LoopOutput output);
+  Recorder(const Executable& executable, LoopSettings settings, LoopOutput output);
 
   /// Goes on from there.
   void start(const LoopState& state);
@@ -67,7 +67,7 @@ class Recorder {
   void warn_if_input_bound();
   double epoch() const;
 
-  Backend& backend_;
+  const Executable& executable_;
   LoopSettings settings_;
   LoopOutput out_;
   LoopState state_;

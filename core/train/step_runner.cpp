@@ -33,8 +33,8 @@ void StepRunner::start_at(int64_t step) {
 }
 
 std::string StepRunner::find_non_finite(int64_t step) {
-  Backend& backend = executable_.backend();
-  backend.synchronize(backend.record_event());  // batches on their way must not be made anew
+  Device& device = executable_.device();
+  device.synchronize(device.record_event());  // batches on their way must not be made anew
   const int64_t next = last_enqueued_ + 1;
   start_at(step);
   bool is_bound = false;
@@ -83,10 +83,10 @@ void StepRunner::enqueue(int64_t step, bool timed) {
 /// An asynchronous device holds the times of one run of an entry: those of a step in flight are read before
 /// the next step is timed.
 void StepRunner::keep_times() {
-  Backend& backend = executable_.backend();
+  Device& device = executable_.device();
   for (InFlight& step : steps_) {
     if (!step.timed || step.phases) continue;
-    backend.synchronize(backend.record_event());
+    device.synchronize(device.record_event());
     step.phases = phases_later();
   }
 }
@@ -101,7 +101,7 @@ void StepRunner::next_batch() {
 
 void StepRunner::run(size_t entry, InFlight& step) {
   executable_.run(entry, step.timed);
-  if (!step.timed || executable_.backend().is_async()) return;
+  if (!step.timed || executable_.plan().is_async) return;
   if (!step.phases) step.phases.emplace();
   step.phases->add(executable_.phases(entry));
 }

@@ -40,7 +40,7 @@ class StepRunner {
   int64_t last_enqueued() const { return last_enqueued_; }
   int64_t in_flight() const { return static_cast<int64_t>(steps_.size()); }
   /// A step is taken when this many later ones are enqueued, whatever is ready: 0 on a synchronous device.
-  int64_t lag() const { return executable_.backend().is_async() ? kMaxInFlight - 1 : 0; }
+  int64_t lag() const { return executable_.plan().is_async ? kMaxInFlight - 1 : 0; }
   /// Waits for the oldest step in flight, and for the votes of all ranks.
   StepResult take();
 

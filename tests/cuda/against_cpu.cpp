@@ -24,10 +24,10 @@ constexpr double kMatrix = 1e-5;
 const std::vector<int64_t> kSizes{1, 31, 33, 256, 70001};
 constexpr int64_t kBeyondTheGrid = int64_t{65535} * 256 + 1001;
 
-void compare(Backend& gpu, const OneOperation& operation, float scale, double tolerance) {
+void compare(const Backend& gpu, const OneOperation& operation, float scale, double tolerance) {
   const auto cpu = make_cpu_backend(0);
   for (const uint64_t seed : {1, 2}) {
-    const double found = distance(run_on(gpu, operation, seed, scale), run_on(*cpu, operation, seed, scale));
+    const double found = distance(run_on(gpu, operation, seed, scale), run_on(cpu, operation, seed, scale));
     CAPTURE(seed, to_string(operation.inputs[0]), found);
     CHECK(found <= tolerance);
   }
@@ -102,7 +102,7 @@ OneOperation backward_weights(const ConvolutionCase& one, size_t output) {
 
 TEST_CASE("element-wise functions and their gradients agree with the CPU's") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   for (const elementwise::Function& f : all_functions()) {
     CAPTURE(function_name(f));
     for (const int64_t size : kSizes) {
@@ -120,7 +120,7 @@ TEST_CASE("element-wise functions and their gradients agree with the CPU's") {
 
 TEST_CASE("sums and products agree with the CPU's, beyond the largest grid too") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   std::vector<int64_t> sizes = kSizes;
   sizes.push_back(kBeyondTheGrid);
   for (const auto kind : {Binary::Kind::add, Binary::Kind::mul}) {
@@ -135,7 +135,7 @@ TEST_CASE("sums and products agree with the CPU's, beyond the largest grid too")
 
 TEST_CASE("matrix products agree with the CPU's, with bias and relu and without") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   for (const bool bias : {false, true}) {
     for (const bool relu : {false, true}) {
       CAPTURE(bias, relu);
@@ -149,7 +149,7 @@ TEST_CASE("matrix products agree with the CPU's, with bias and relu and without"
 
 TEST_CASE("convolutions and both their gradients agree with the CPU's at odd sizes") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   for (const ConvolutionCase& one : convolution_cases()) {
     CAPTURE(to_string(one.x), to_string(one.w), attributes_text(Conv2d(one.geometry)));
     compare(*gpu, forward(one, false, false), 1, kMatrix);
@@ -162,7 +162,7 @@ TEST_CASE("convolutions and both their gradients agree with the CPU's at odd siz
 
 TEST_CASE("a relu in the same kernel as a product keeps what is no number: a loss scale hangs on it") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const OneOperation& operation :
        {forward(convolution_cases()[0], true, true), linear({31, 33}, 10, true, true),
@@ -173,7 +173,7 @@ TEST_CASE("a relu in the same kernel as a product keeps what is no number: a los
 
 TEST_CASE("gradients of matrix products agree with the CPU's") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   for (const Shape& x : {Shape{1, 1}, {31, 33}, {128, 784}, {3, 31, 33}}) {
     const int64_t outputs = x.back() / 3 + 1;
     const Shape w{outputs, x.back()};

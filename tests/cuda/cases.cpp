@@ -73,11 +73,11 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
                        const TensorId labels = sketch.integers("labels", shape[0], shape[1]),
                                       others = sketch.integers("others", shape[0], shape[1]);
                        const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive),
-                                      shares = sketch.input("shares", {shape[0]}, Values::positive);
-                       for (float& share : sketch.values["shares"]) share -= 0.5f;
-                       sketch.values["shares"][0] = 1;
+                                      mix_weights = sketch.input("mix_weights", {shape[0]}, Values::positive);
+                       for (float& weight : sketch.values["mix_weights"]) weight -= 0.5f;
+                       sketch.values["mix_weights"][0] = 1;
                        sketch.output("loss", sketch.build().emit<CrossEntropy>(
-                                                 {logits, labels, weights, others, shares}, 0.1));
+                                                 {logits, labels, weights, others, mix_weights}, 0.1));
                      }});
   }
 }
@@ -111,12 +111,9 @@ void add_movement_cases(std::vector<KernelCase>& cases) {
 }
 
 const std::vector<CaseFamily>& case_families() {
-  static const std::vector<CaseFamily> all = {
-      {"element by element", add_elementwise_cases}, {"losses and metrics", add_loss_cases},
-      {"batch normalisation", add_batch_norm_cases}, {"other operations on images", add_image_cases},
-      {"moving and joining", add_movement_cases},    {"random factors", add_random_cases},
-      {"optimisers", add_optimizer_cases},           {"guards", add_guard_cases},
-  };
+#define TRAINER_LIST_ROW(function) {#function, function},
+  static const std::vector<CaseFamily> all = {TRAINER_KERNEL_CASES(TRAINER_LIST_ROW)};
+#undef TRAINER_LIST_ROW
   return all;
 }
 

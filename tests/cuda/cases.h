@@ -19,21 +19,29 @@ struct KernelCase {
 /// A case whose draft gives a tensor that is compared, and that a loss depends on.
 KernelCase differentiable(const std::string& name, const std::function<TensorId(Sketch&)>& draft);
 
-/// Cases that a test runs together.
+/// The table of cases, which tests run on a GPU and in the emulation: one line for each family, a function
+/// that its own file defines.
+// clang-format off
+#define TRAINER_KERNEL_CASES(row) \
+  row(add_elementwise_cases) \
+  row(add_loss_cases) \
+  row(add_batch_norm_cases) \
+  row(add_image_cases) \
+  row(add_movement_cases) \
+  row(add_random_cases) \
+  row(add_optimizer_cases) \
+  row(add_guard_cases)
+// clang-format on
+
+#define TRAINER_DECLARE_ROW(function) void function(std::vector<KernelCase>& cases);
+TRAINER_KERNEL_CASES(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
+
 struct CaseFamily {
   std::string name;
   void (*add)(std::vector<KernelCase>& cases);
 };
 const std::vector<CaseFamily>& case_families();
-
-void add_batch_norm_cases(std::vector<KernelCase>& cases);
-void add_elementwise_cases(std::vector<KernelCase>& cases);
-void add_guard_cases(std::vector<KernelCase>& cases);
-void add_image_cases(std::vector<KernelCase>& cases);
-void add_loss_cases(std::vector<KernelCase>& cases);
-void add_movement_cases(std::vector<KernelCase>& cases);
-void add_optimizer_cases(std::vector<KernelCase>& cases);
-void add_random_cases(std::vector<KernelCase>& cases);
 
 /// What f16 (or bf16) leaves of a comparison: some roundings to 11 (8) bits.
 Tolerances narrow_tolerances(DType dtype);

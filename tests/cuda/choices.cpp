@@ -36,15 +36,15 @@ void for_each_convolution(const Visit& visit) {
 
 TEST_CASE("a GPU's own description leads to the engines and workspaces that the GPU itself gets") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   const auto inspected = nlohmann::json::parse(inspect_backend("cuda"));
   const std::string json = inspected["devices"][0]["properties"].dump();
   const DeviceDescription device = read_device_description(json, "the GPU here");
   const auto described = load_backend("cuda", BackendRequest{.described = &device});
   for_each_convolution([&](const OpContext& context) {
     INFO(context.op.name() << " " << to_string(context.inputs[0].dtype));
-    const Choice real = gpu->select(context, OpenLayouts(context.inputs.size()));
-    const Choice planned = described->select(context, OpenLayouts(context.inputs.size()));
+    const Choice real = gpu->planner->select(context, OpenLayouts(context.inputs.size()));
+    const Choice planned = described.planner->select(context, OpenLayouts(context.inputs.size()));
     CHECK(real.algorithm == planned.algorithm);
     CHECK(real.workspace_bytes == planned.workspace_bytes);
     CHECK(real.implementation == planned.implementation);
@@ -52,7 +52,7 @@ TEST_CASE("a GPU's own description leads to the engines and workspaces that the 
 }
 
 TEST_CASE("what is timed once is chosen again without timing, and runs") {
-  if (cuda_or_skip() == nullptr) return;
+  if (!cuda_or_skip()) return;
   Tuning tuning;
   const auto timing = load_backend("cuda", BackendRequest{.tuning = &tuning});
   const Linear linear(true);
@@ -60,18 +60,18 @@ TEST_CASE("what is timed once is chosen again without timing, and runs") {
       .op = linear,
       .inputs = {tensor({128, 784}, DType::f32), tensor({256, 784}, DType::f32), tensor({256}, DType::f32)},
       .outputs = {tensor({128, 256}, DType::f32)}};
-  const Choice first = timing->select(product, OpenLayouts(3));
+  const Choice first = timing.planner->select(product, OpenLayouts(3));
   for_each_convolution([&](const OpContext& context) {
-    static_cast<void>(timing->select(context, OpenLayouts(context.inputs.size())));
+    static_cast<void>(timing.planner->select(context, OpenLayouts(context.inputs.size())));
   });
   CHECK(tuning.fastest.size() == 10);
   const auto known = tuning.fastest;
   const auto later = load_backend("cuda", BackendRequest{.tuning = &tuning});
-  CHECK(later->select(product, OpenLayouts(3)).algorithm == first.algorithm);
+  CHECK(later.planner->select(product, OpenLayouts(3)).algorithm == first.algorithm);
   for_each_convolution([&](const OpContext& context) {
     INFO(context.op.name() << " " << to_string(context.inputs[0].dtype));
-    CHECK(later->select(context, OpenLayouts(context.inputs.size())).algorithm ==
-          timing->select(context, OpenLayouts(context.inputs.size())).algorithm);
+    CHECK(later.planner->select(context, OpenLayouts(context.inputs.size())).algorithm ==
+          timing.planner->select(context, OpenLayouts(context.inputs.size())).algorithm);
   });
   CHECK(tuning.fastest == known);
 
@@ -79,7 +79,7 @@ TEST_CASE("what is timed once is chosen again without timing, and runs") {
                                .emit = [](Builder& build, const auto& in) {
                                  return build.emit<Linear>({in[0], in[1], in[2]}, true);
                                }};
-  CHECK(run_on(*later, operation, 1, 1).size() == 310);
+  CHECK(run_on(later, operation, 1, 1).size() == 310);
 }
 
 }  // namespace trainer

@@ -14,8 +14,9 @@ using trainer::ExitCode;
 TEST_CASE("the library opens, and without a GPU says why it cannot run and what to do") {
   try {
     const auto backend = trainer::load_backend("cuda");
-    CHECK(backend->name() == "cuda");
-    CHECK(backend->memory_bytes() > 0);
+    CHECK(backend.planner->name() == "cuda");
+    CHECK(backend.planner->memory_bytes() > 0);
+    CHECK(backend.device != nullptr);
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::no_device);
     CHECK_THAT(error.what(), Contains("device.type=cuda: no CUDA device: cudaGetDeviceCount says cudaError"));
@@ -31,12 +32,15 @@ TEST_CASE("the library refuses a program of another build, in as many letters as
   REQUIRE(factory != nullptr);
 
   char reason[512];
-  CHECK(factory("trainer backend interface 0", {}, reason, sizeof reason) == nullptr);
+  trainer::Backend backend;
+  factory("trainer backend interface 0", {}, backend, reason, sizeof reason);
+  CHECK((backend.planner == nullptr && backend.device == nullptr));
   CHECK_THAT(reason, Contains("another build") && Contains(trainer::kBackendInterface) &&
                          Contains("expects trainer backend interface 0; install the two together"));
 
   std::memset(reason, '#', sizeof reason);
-  CHECK(factory("trainer backend interface 0", {}, reason, 8) == nullptr);
+  factory("trainer backend interface 0", {}, backend, reason, 8);
+  CHECK(backend.planner == nullptr);
   CHECK(std::string(reason) == "libtrai");
   CHECK(reason[8] == '#');
   ::dlclose(library);

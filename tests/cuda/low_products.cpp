@@ -47,7 +47,7 @@ Draft draft_of(const Product& product, DType low, bool bias) {
   };
 }
 
-void check_products(Backend& gpu) {
+void check_products(const Backend& gpu) {
   for (const Product& product : products()) {
     for (const DType low : {DType::f16, DType::bf16}) {
       for (const bool bias : {false, true}) {
@@ -63,14 +63,14 @@ void check_products(Backend& gpu) {
 
 TEST_CASE("products of f16 and bf16 and their gradients, those of weights in f32, agree with the reference") {
   const auto gpu = cuda_or_skip();
-  if (gpu != nullptr) check_products(*gpu);
+  if (gpu) check_products(*gpu);
 }
 
 TEST_CASE("so do those that a measurement chose, which may convert gradients in cuDNN's own kernel") {
-  if (cuda_or_skip() == nullptr) return;
+  if (!cuda_or_skip()) return;
   Tuning tuning;
   const auto gpu = load_backend("cuda", BackendRequest{.tuning = &tuning});
-  check_products(*gpu);
+  check_products(gpu);
 }
 
 }  // namespace trainer

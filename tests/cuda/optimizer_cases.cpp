@@ -7,6 +7,7 @@
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "tests/cuda/cases.h"
+#include "tests/ops/rules.h"
 
 namespace trainer {
 namespace {
@@ -37,16 +38,13 @@ void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const 
   sketch.loss(sketch.parameter("p", {3}));
 }
 
-std::vector<double> decays(size_t count) {
-  std::vector<double> all(count, 0.1);
-  all[0] = 0;
-  return all;
-}
-
-std::vector<bool> adapting(size_t count) {
-  std::vector<bool> all(count, true);
-  all[count - 1] = false;
-  return all;
+/// The first parameter does not decay; to the last the rule does not adapt.
+std::shared_ptr<OptimizerStep> step(const update::Rule& rule, size_t parameters) {
+  std::vector<double> decays(parameters, 0.1);
+  decays.front() = 0;
+  std::vector<bool> adapting(parameters, std::visit([](const auto& one) { return one.kAdapts; }, rule));
+  adapting.back() = false;
+  return std::make_shared<OptimizerStep>(rule, decays, adapting);
 }
 
 void add_step(std::vector<KernelCase>& cases, const std::string& name, std::shared_ptr<OptimizerStep> op,
@@ -115,23 +113,27 @@ void add_loss_scaling(std::vector<KernelCase>& cases) {
 }  // namespace
 
 void add_optimizer_cases(std::vector<KernelCase>& cases) {
-  const SgdRule plain{}, heavy{.momentum = 0.9}, nesterov{.momentum = 0.5, .nesterov = true};
-  const auto some = decays(kSizes.size());
-  add_step(cases, "sgd", std::make_shared<Sgd>(plain, some), kSizes);
-  add_step(cases, "sgd, momentum, scaled", std::make_shared<Sgd>(heavy, some), kSizes, {.scaled = true});
-  add_step(cases, "sgd, nesterov", std::make_shared<Sgd>(nesterov, some), kSizes);
-  add_step(cases, "sgd, skipped", std::make_shared<Sgd>(heavy, some), kSizes, {.skipped = true});
-  add_step(cases, "adamw", std::make_shared<AdamW>(AdamWRule{}, some), kSizes, {.scaled = true});
-  add_step(cases, "adam", std::make_shared<AdamW>(AdamWRule{.decoupled = false}, some), kSizes);
-  add_step(cases, "adamw, skipped", std::make_shared<AdamW>(AdamWRule{}, some), kSizes, {.skipped = true});
-  const auto lars = std::make_shared<Lars>(heavy, 0.02, 1e-9, some, adapting(kSizes.size()));
-  add_step(cases, "lars", lars, kSizes, {.scaled = true});
+  const update::Sgd heavy{.momentum = 0.9};
+  update::Lars lars;
+  lars.trust_coefficient = 0.02;
+  update::Lars without_moment = lars;
+  without_moment.momentum = 0;
+  for_each_rule([&](const auto& rule) {
+    add_step(cases, rule.kName, step(rule, kSizes.size()), kSizes);
+    add_step(cases, std::string(rule.kName) + ", scaled", step(rule, kSizes.size()), kSizes,
+             {.scaled = true});
+    add_step(cases, std::string(rule.kName) + ", skipped", step(rule, kSizes.size()), kSizes,
+             {.skipped = true});
+  });
+  add_step(cases, "sgd, momentum, scaled", step(heavy, kSizes.size()), kSizes, {.scaled = true});
+  add_step(cases, "sgd, nesterov", step(update::Sgd{.momentum = 0.5, .nesterov = true}, kSizes.size()),
+           kSizes);
+  add_step(cases, "sgd, momentum, skipped", step(heavy, kSizes.size()), kSizes, {.skipped = true});
+  add_step(cases, "lars, long steps", step(lars, kSizes.size()), kSizes, {.scaled = true});
   // More than one kernel's arguments can hold.
   const std::vector<int64_t> many(330, 3);
-  const auto many_decays = decays(many.size());
-  add_step(cases, "sgd, many parameters", std::make_shared<Sgd>(heavy, many_decays), many);
-  add_step(cases, "lars, many parameters",
-           std::make_shared<Lars>(plain, 0.02, 1e-9, many_decays, adapting(many.size())), many);
+  add_step(cases, "sgd, many parameters", step(heavy, many.size()), many);
+  add_step(cases, "lars, many parameters", step(without_moment, many.size()), many);
   for (const double limit : {0.5, 1e6}) {
     cases.push_back({fmt::format("clip_by_norm {}", limit),
                      [=](Sketch& sketch) {

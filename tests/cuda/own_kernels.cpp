@@ -8,7 +8,7 @@ namespace trainer {
 
 TEST_CASE("our own kernels agree with the reference on a GPU as they do in the emulation") {
   const auto gpu = cuda_or_skip();
-  if (gpu == nullptr) return;
+  if (!gpu) return;
   for (const CaseFamily& family : case_families()) {
     INFO(family.name);
     std::vector<KernelCase> cases;

@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-std::vector<float> run_on(Backend& backend, const OneOperation& operation, uint64_t seed, float scale) {
+std::vector<float> run_on(const Backend& backend, const OneOperation& operation, uint64_t seed, float scale) {
   Program program;
   program.entries.emplace_back("run");
   Builder build(program, program.entries[0]);
@@ -24,7 +24,7 @@ std::vector<float> run_on(Backend& backend, const OneOperation& operation, uint6
   const TensorId output = operation.emit(build, inputs);
   program.entries[0].outputs.push_back({"output", output});
 
-  Executable executable(make_plan(program, backend), backend);
+  Executable executable(make_plan(program, *backend.planner), *backend.device);
   for (const TensorId input : inputs) {
     RandomStream random(random_key(seed, program.tensor(input).name));
     std::vector<float> values(static_cast<size_t>(numel(program.spec(input).shape)));
@@ -35,13 +35,13 @@ std::vector<float> run_on(Backend& backend, const OneOperation& operation, uint6
   return executable.read(output);
 }
 
-std::unique_ptr<Backend> cuda_or_skip() {
+std::optional<Backend> cuda_or_skip() {
   try {
     return load_backend("cuda");
   } catch (const Error& error) {
     REQUIRE(error.code() == ExitCode::no_device);
     std::printf("skipped: %s: %s\n", Catch::getResultCapture().getCurrentTestName().c_str(), error.what());
-    return nullptr;
+    return std::nullopt;
   }
 }
 

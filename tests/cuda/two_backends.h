@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +18,10 @@ struct OneOperation {
 };
 
 /// The output's elements in row-major order, on inputs uniform in [-scale, scale) drawn from `seed`.
-std::vector<float> run_on(Backend& backend, const OneOperation& operation, uint64_t seed, float scale);
+std::vector<float> run_on(const Backend& backend, const OneOperation& operation, uint64_t seed, float scale);
 
-/// The GPU's backend, or nullptr after a line that says why the test is skipped.
-std::unique_ptr<Backend> cuda_or_skip();
+/// The GPU's backend, or nothing after a line that says why the test is skipped.
+std::optional<Backend> cuda_or_skip();
 
 /// |a - b| / |b|, both as Euclidean norms.
 double distance(const std::vector<float>& a, const std::vector<float>& b);

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "core/graph/ops/assign.h"
-#include "cuda/conversion.h"
-#include "cuda/handler.h"
+#include "cuda/planner.h"
 #include "tests/cuda_emulation/memory.h"
 
 namespace trainer {
@@ -65,25 +64,18 @@ class FencedKernel final : public Kernel {
   std::vector<Range> ranges_;
 };
 
-class EmulatedBackend final : public Backend {
+class EmulatedPlanner final : public cuda::GpuPlanner {
  public:
-  EmulatedBackend() { cuda::add_own_kernels(handlers_); }
-
+  using GpuPlanner::GpuPlanner;
   std::string_view name() const override { return "emulated cuda"; }
-  std::optional<std::string> why_not(const OpContext& context) const override {
-    return cuda::why_not(handlers_, context);
-  }
-  Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return cuda::find(handlers_, context.op)->select(device_, context, inputs);
-  }
-  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    return cuda::select_reorder(context, from, to);
-  }
-  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
-                                  const Slots& slots) const override {
-    auto kernel = cuda::find(handlers_, context.op)->compile(device_, context, choice, slots);
-    return std::make_unique<FencedKernel>(std::move(kernel), context, choice, slots);
-  }
+  bool is_async() const override { return false; }
+  int64_t memory_bytes() const override { return int64_t{1} << 32; }
+};
+
+class EmulatedDevice final : public Device {
+ public:
+  EmulatedDevice(std::shared_ptr<const cuda::Gpu> gpu, std::shared_ptr<const cuda::Handlers> handlers)
+      : gpu_(std::move(gpu)), handlers_(std::move(handlers)) {}
 
   Buffer allocate(int64_t bytes) override {
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -93,27 +85,30 @@ class EmulatedBackend final : public Backend {
     return Buffer(data, bytes, [](void* memory) { static_cast<void>(cudaFree(memory)); });
   }
   Buffer allocate_batch(int64_t bytes) override { return allocate(bytes); }
-  int64_t memory_bytes() const override { return int64_t{1} << 32; }
 
-  void upload(void* device, const float* host, int64_t elements, DType dtype) override {
-    const std::vector<std::byte> stored = cuda::to_stored({host, static_cast<size_t>(elements)}, dtype);
-    cuda::check(cudaMemcpyAsync(device, stored.data(), stored.size(), cudaMemcpyHostToDevice, nullptr),
-                "copying");
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
+                                  const Slots& slots) const override {
+    auto kernel = handlers_->at(typeid(context.op)).compile(*gpu_, context, choice, slots);
+    return std::make_unique<FencedKernel>(std::move(kernel), context, choice, slots);
   }
-  void download(float* host, const void* device, int64_t elements, DType dtype) override {
-    const auto* stored = static_cast<const std::byte*>(device);
-    cuda::from_stored({stored, static_cast<size_t>(elements * bytes_per_element(dtype))}, dtype, host);
+
+  void copy_to_device(void* device, std::span<const std::byte> host) override {
+    cuda::check(cudaMemcpyAsync(device, host.data(), host.size(), cudaMemcpyHostToDevice, nullptr),
+                "copying");
   }
 
  private:
-  cuda::Device device_;
-  cuda::Handlers handlers_;
+  std::shared_ptr<const cuda::Gpu> gpu_;
+  std::shared_ptr<const cuda::Handlers> handlers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_emulated_backend() {
-  return std::make_unique<EmulatedBackend>();
+Backend make_emulated_backend() {
+  const auto gpu = std::make_shared<const cuda::Gpu>();
+  const auto handlers = std::make_shared<const cuda::Handlers>(cuda::own_handlers());
+  return {.planner = std::make_unique<EmulatedPlanner>(gpu, handlers),
+          .device = std::make_unique<EmulatedDevice>(gpu, handlers)};
 }
 
 }  // namespace trainer

@@ -47,11 +47,11 @@ Program guard_program(const SpikeLimit& limit) {
 
 TEST_CASE("a guard's states, changed where they lie, follow the reference in any order of threads") {
   const auto backend = make_emulated_backend();
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   for (const uint32_t schedule : {0, 1, 7}) {
     emulation::set_schedule(schedule);
     const Program program = guard_program({.loss_sigmas = 4, .norm_sigmas = 5, .window = 37});
-    Session emulated(program, *backend), exact(program, reference);
+    Session emulated(program, backend), exact(program, reference);
     RandomStream random(random_key(schedule, "losses"));
     int skipped = 0;
     for (int step = 0; step < 90; ++step) {

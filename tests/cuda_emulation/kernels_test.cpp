@@ -16,7 +16,7 @@ void expect_no_faults() {
   for (const emulation::Fault& fault : emulation::take_faults()) FAIL_CHECK(fault.kind << ": " << fault.text);
 }
 
-void check(Backend& backend, const KernelCase& one) {
+void check(const Backend& backend, const KernelCase& one) {
   INFO(one.name);
   for (const uint32_t schedule : kSchedules) {
     INFO("schedule " << schedule);
@@ -39,7 +39,7 @@ TEST_CASE("every kernel agrees with the reference in any order of threads, and a
     SECTION(family.name) {
       std::vector<KernelCase> cases;
       family.add(cases);
-      for (const KernelCase& one : cases) check(*backend, one);
+      for (const KernelCase& one : cases) check(backend, one);
     }
   }
 }

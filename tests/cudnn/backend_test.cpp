@@ -16,10 +16,11 @@ TensorSpec tensor(const Shape& shape, DType dtype = DType::f32) {
   return {.shape = shape, .dtype = dtype};
 }
 
-std::unique_ptr<Backend> described(const std::string& name, BackendRequest request = {}) {
+/// The planner for a GPU of which there is only the shipped description.
+std::unique_ptr<Planner> described(const std::string& name, BackendRequest request = {}) {
   const DeviceDescription device = shipped_device(name);
   request.described = &device;
-  return load_backend("cuda", request);
+  return load_backend("cuda", request).planner;
 }
 
 /// A 3x3 convolution with bias and relu, large enough for tensor cores.
@@ -129,7 +130,7 @@ TEST_CASE("bf16 and tf32 need a GPU that has them, and tf32 one that was opened 
   DeviceDescription turing = shipped_device("a100");
   turing.compute_capability = 75;
   turing.name = "a Turing";
-  const auto old = load_backend("cuda", BackendRequest{.described = &turing, .tf32 = true});
+  const auto old = load_backend("cuda", BackendRequest{.described = &turing, .tf32 = true}).planner;
   CHECK(old->set_precision(Precision::amp_bf16) ==
         "a Turing has compute capability 7.5, and bf16 begins with 8.0; write amp_fp16 or fp32");
   CHECK_THAT(old->set_precision(Precision::tf32).value_or(""), Contains("tf32 begins with 8.0"));
@@ -170,8 +171,8 @@ TEST_CASE("a described GPU has its memory but for what the libraries take, and c
   const auto gpu = described("a100");
   CHECK(gpu->memory_bytes() == 85100068864 - (int64_t{1} << 30));
   CHECK(gpu->is_async());
-  CHECK_THROWS_AS(gpu->allocate(1), std::logic_error);
-  CHECK_THROWS_AS(gpu->allocate_batch(1), std::logic_error);
+  const DeviceDescription device = shipped_device("a100");
+  CHECK(load_backend("cuda", BackendRequest{.described = &device}).device == nullptr);
 }
 
 TEST_CASE("what cuDNN has no engine for is refused with cuDNN's release, the GPU and the graph") {
@@ -180,7 +181,7 @@ TEST_CASE("what cuDNN has no engine for is refused with cuDNN's release, the GPU
   REQUIRE(at != std::string::npos);
   turing.properties.replace(at, 15, "\"deviceVer\":750");
   turing.name = "a Turing";
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &turing});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &turing}).planner;
   const Convolution convolution;
   const std::string reason = gpu->why_not(convolution.context(DType::bf16)).value_or("");
   CHECK_THAT(reason,
@@ -190,7 +191,7 @@ TEST_CASE("what cuDNN has no engine for is refused with cuDNN's release, the GPU
 TEST_CASE("a description that cuDNN does not take refuses every convolution, with that reason") {
   DeviceDescription broken = shipped_device("h200");
   broken.properties = "{}";
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &broken});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &broken}).planner;
   const Convolution convolution;
   for (int i = 0; i < 2; ++i) {
     CHECK_THAT(gpu->why_not(convolution.context(DType::f16)).value_or(""),

@@ -16,7 +16,7 @@ class Planning {
   Job job(const std::string& recipe, std::vector<std::string> overrides) {
     overrides.emplace_back("data.cache=device");
     recipe_ = Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + recipe, overrides);
-    return make_job(*recipe_, *gpu_);
+    return make_job(*recipe_, *gpu_.planner);
   }
   std::string refusal(const std::string& recipe, const std::vector<std::string>& overrides) {
     try {
@@ -28,11 +28,11 @@ class Planning {
     return "none";
   }
   Recipe& recipe() { return *recipe_; }
-  Backend& gpu() { return *gpu_; }
+  const Planner& gpu() { return *gpu_.planner; }
 
  private:
   DeviceDescription device_ = shipped_device("h200");
-  std::unique_ptr<Backend> gpu_ = load_backend("cuda", BackendRequest{.described = &device_});
+  Backend gpu_ = load_backend("cuda", BackendRequest{.described = &device_});
   std::unique_ptr<Recipe> recipe_;
 };
 

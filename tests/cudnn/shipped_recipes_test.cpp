@@ -39,7 +39,7 @@ std::vector<fs::path> shipped_recipes() {
 }
 
 /// Plans every convolution once; returns how many nodes there were.
-int plan_convolutions(const Program& program, const Backend& gpu, DType dtype) {
+int plan_convolutions(const Program& program, const Planner& gpu, DType dtype) {
   int planned = 0;
   for (const Entry& entry : program.entries) {
     for (const Node& node : entry.nodes) {
@@ -60,7 +60,7 @@ int plan_convolutions(const Program& program, const Backend& gpu, DType dtype) {
   return planned;
 }
 
-Job job_in(const fs::path& path, Precision precision, Backend& gpu) {
+Job job_in(const fs::path& path, Precision precision, Planner& gpu) {
   REQUIRE(!gpu.set_precision(precision));
   const auto recipe =
       Recipe::load(path.string(), {"training.precision=" + std::string(to_string(precision))});
@@ -104,7 +104,7 @@ int count(const Plan& plan, std::string_view operation) {
 
 TEST_CASE("every shipped recipe has a plan in mixed precision, its products in the low type") {
   const DeviceDescription device = shipped_device("h200");
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   Precision precision = Precision::amp_fp16;
   for (const fs::path& path : shipped_recipes()) {
     INFO(path << " in " << to_string(precision));
@@ -116,7 +116,7 @@ TEST_CASE("every shipped recipe has a plan in mixed precision, its products in t
 TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast once, nothing reordered") {
   const DeviceDescription device = shipped_device(GENERATE("a100", "h200", "b200"));
   INFO(device.name);
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs/resnet50_imagenet.yaml";
   for (const Precision precision : {Precision::amp_fp16, Precision::amp_bf16}) {
     INFO(to_string(precision));
@@ -138,7 +138,7 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
 
 TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
   const DeviceDescription device = shipped_device("h200");
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   auto content = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {
     const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
     const auto recipe = Recipe::load(path, overrides);
@@ -153,7 +153,7 @@ TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
 TEST_CASE("every shipped recipe has a plan for A100, H200 and B200, its convolutions in all types") {
   const DeviceDescription device = shipped_device(GENERATE("a100", "h200", "b200"));
   INFO(device.name);
-  const auto gpu = load_backend("cuda", BackendRequest{.described = &device});
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
   int planned = 0;
   const auto recipes = shipped_recipes();
   CHECK(recipes.size() >= 7);

@@ -134,7 +134,7 @@ Program program_of(int64_t micro_batches) {
 }
 
 /// Trains on one rank. No assertions: it runs in threads too.
-Outcome train(Backend& backend, Communicator& ranks, const Wishes& wishes,
+Outcome train(const Backend& backend, Communicator& ranks, const Wishes& wishes,
               const test::ScratchDirectory& scratch) {
   test::QuietLog quiet;
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 4),
@@ -143,15 +143,16 @@ Outcome train(Backend& backend, Communicator& ranks, const Wishes& wishes,
   Diagnostics diagnostics;
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
+  const Plan plan = make_plan(program_of(1), *backend.planner);
   const Loading loading{.workers = wishes.workers,
                         .prefetch = 2,
-                        .kept = InputFeed::kept(backend),
-                        .allocate = [&](int64_t bytes) { return backend.allocate_batch(bytes); }};
+                        .kept = InputFeed::kept(plan),
+                        .allocate = [&](int64_t bytes) { return backend.device->allocate_batch(bytes); }};
   const TrainingOrder order(kSamples, kRows, true);
   DataPipeline data(
       BatchMaker(samples, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
   DataPipeline validation(BatchMaker(*held_out, chain, EvaluationBatches{kRows}), loading);
-  Executable executable(make_plan(program_of(1), backend), backend, true);
+  Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 
   const LoopSettings settings{.steps = kSteps,
@@ -189,8 +190,8 @@ constexpr size_t kLongest[] = {0, 2, 9, 40, SIZE_MAX};
 
 Outcome train_late(const Wishes& wishes, size_t longest) {
   const auto cpu = make_cpu_backend(1);
-  LateBackend late(*cpu);
-  late.longest = longest;
+  LateBackend late(cpu);
+  late.late().set_longest_queue(longest);
   OneRank ranks;
   return train(late, ranks, wishes, test::ScratchDirectory());
 }
@@ -198,7 +199,7 @@ Outcome train_late(const Wishes& wishes, size_t longest) {
 Outcome train_now(const Wishes& wishes) {
   const auto cpu = make_cpu_backend(1);
   OneRank ranks;
-  return train(*cpu, ranks, wishes, test::ScratchDirectory());
+  return train(cpu, ranks, wishes, test::ScratchDirectory());
 }
 
 /// Two ranks whose devices are late in different ways.
@@ -210,7 +211,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
     for (size_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         const auto cpu = make_cpu_backend(1);
-        LateBackend late(*cpu);
+        LateBackend late(cpu);
         late.longest = rank == 0 ? longest : 5;
         Seat seat(table, rank);
         outcomes[rank] = train(late, seat, rank == 0 ? first : second, scratch[rank]);

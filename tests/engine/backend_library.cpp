@@ -81,7 +81,7 @@ TEST_CASE("a library of NVIDIA's that the loader does not find is named, with wh
 TEST_CASE("a library that holds no backend is refused") {
   const EmptyProgramFolder folder;
   fs::create_symlink(path_of_libm(), folder.library("bin"));
-  CHECK_THAT(refusal("cuda", folder.bin()), Contains("it has no trainer_make_backend"));
+  CHECK_THAT(refusal("cuda", folder.bin()), Contains("it has no trainer_open_backend"));
 }
 
 TEST_CASE("only known backends are looked for") {

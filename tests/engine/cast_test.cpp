@@ -18,12 +18,12 @@ namespace {
 /// A plan in bf16 of a shipped network; nothing where this processor has no bf16.
 std::optional<Plan> plan_in_bf16(const std::string& model) {
   const auto cpu = make_cpu_backend(2, nullptr, true);
-  if (cpu->set_precision(Precision::amp_bf16)) return std::nullopt;
+  if (cpu.planner->set_precision(Precision::amp_bf16)) return std::nullopt;
   return make_plan(
       training_program(network_file("configs/models/" + model + ".yaml"), 8,
                        *optimizer_from("{name: sgd, momentum: 0.9}"), {0.1f},
                        {fuse_residual(), fold_batch_norm(), fuse_relu(), mixed_precision(DType::bf16)}),
-      *cpu);
+      *cpu.planner);
 }
 
 int count(const PlannedEntry& entry, std::string_view operation) {
@@ -63,10 +63,10 @@ TEST_CASE("weights in f32 lie as their gradient does, and the optimiser walks bo
 
 TEST_CASE("what is cast from a state before it changes is the old value, whoever reads it first") {
   const auto cpu = make_cpu_backend(2, nullptr, true);
-  ReferenceBackend reference;
-  for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
-    INFO(backend->name());
-    if (backend->set_precision(Precision::amp_bf16)) continue;
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&cpu, &reference}) {
+    INFO(backend->planner->name());
+    if (backend->planner->set_precision(Precision::amp_bf16)) continue;
     Program program;
     program.entries.emplace_back("run");
     Builder build(program, program.entries[0]);
@@ -88,7 +88,7 @@ TEST_CASE("what is cast from a state before it changes is the old value, whoever
 
 TEST_CASE("a cast changes layout and type in one walk, whatever the layouts") {
   const auto cpu = make_cpu_backend(2, nullptr, true);
-  if (cpu->set_precision(Precision::amp_bf16)) return;
+  if (cpu.planner->set_precision(Precision::amp_bf16)) return;
   for (const int64_t groups : {1, 2, 34}) {
     INFO(groups << " groups");
     Program program;
@@ -103,8 +103,8 @@ TEST_CASE("a cast changes layout and type in one walk, whatever the layouts") {
     const TensorId dx = build.emit<Conv2dBackwardData>({y, low(w)}, geometry, Shape{2, 34, 5, 6});
     program.entries[0].outputs.push_back({"y", build.emit<Cast>({y}, DType::f32)});
     program.entries[0].outputs.push_back({"dx", build.emit<Cast>({dx}, DType::f32)});
-    ReferenceBackend reference(true);
-    Session found(program, *cpu), expected(program, reference);
+    const Backend reference = make_reference_backend(true);
+    Session found(program, cpu), expected(program, reference);
     std::vector<float> values(2 * 34 * 5 * 6);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) - 6;
     for (Session* session : {&found, &expected}) {

@@ -35,7 +35,7 @@ void set_batch(Session& session, uint32_t step) {
 }
 
 /// Every persistent tensor and the last loss after three steps.
-std::vector<std::vector<double>> trained(const Program& program, Backend& backend) {
+std::vector<std::vector<double>> trained(const Program& program, const Backend& backend) {
   Session session(program, backend);
   for (uint32_t step = 0; step < 3; ++step) {
     set_batch(session, step);
@@ -55,9 +55,9 @@ TEST_CASE("two trainings on equal threads give the same bits") {
     const Program program = shipped(model);
     for (int threads : {1, 2}) {
       const auto first = make_cpu_backend(threads);
-      const auto one = trained(program, *first);
+      const auto one = trained(program, first);
       const auto second = make_cpu_backend(threads);
-      CHECK(one == trained(program, *second));
+      CHECK(one == trained(program, second));
     }
   }
 }
@@ -72,7 +72,7 @@ TEST_CASE("the counter counts what this program allocates") {
 TEST_CASE("a step allocates nothing") {
   const auto cpu = make_cpu_backend(2);
   for (const char* model : {"mlp", "lenet"}) {
-    Session session(shipped(model), *cpu);
+    Session session(shipped(model), cpu);
     set_batch(session, 0);
     Executable& executable = session.executable();
     for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
@@ -95,7 +95,7 @@ TEST_CASE("a step allocates nothing") {
 
 TEST_CASE("a step's time is divided among its phases") {
   const auto cpu = make_cpu_backend(1);
-  Session session(shipped("mlp"), *cpu);
+  Session session(shipped("mlp"), cpu);
   set_batch(session, 0);
   Executable& executable = session.executable();
   const size_t train_step = executable.entry(entry_name::kTrainStep),
@@ -112,10 +112,10 @@ TEST_CASE("a step's time is divided among its phases") {
 TEST_CASE("evaluation changes nothing that persists") {
   const auto cpu = make_cpu_backend(2);
   const Program program = shipped("lenet");
-  Session session(program, *cpu);
+  Session session(program, cpu);
   set_batch(session, 0);
   session.run(entry_name::kEvaluate);
-  Session fresh(program, *cpu);
+  Session fresh(program, cpu);
   for (const Tensor& tensor : program.tensors) {
     if (is_persistent(tensor.role)) CHECK(session.persistent(tensor.name) == fresh.persistent(tensor.name));
   }

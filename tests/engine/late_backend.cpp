@@ -10,10 +10,11 @@ namespace {
 /// A kernel of the inner backend over slots of its own.
 class LateKernel final : public Kernel {
  public:
-  using Put = std::function<void(std::function<void()>)>;
+  using Enqueue = std::function<void(std::function<void()>)>;
 
-  LateKernel(const Backend& inner, const OpContext& context, const Choice& choice, Slots slots, Put put)
-      : slots_(std::move(slots)), enqueue_(std::move(put)) {
+  LateKernel(const Device& inner, const OpContext& context, const Choice& choice, Slots slots,
+             Enqueue enqueue)
+      : slots_(std::move(slots)), enqueue_(std::move(enqueue)) {
     own_.resize(slots_.inputs.size() + slots_.outputs.size() + 1);
     Slots own = slots_;
     size_t next = 0;
@@ -41,15 +42,15 @@ class LateKernel final : public Kernel {
 
  private:
   Slots slots_;
-  Put enqueue_;
+  Enqueue enqueue_;
   std::vector<void*> own_;
   std::unique_ptr<Kernel> kernel_;
 };
 
 class Replay final : public Kernel {
  public:
-  Replay(std::vector<std::function<void()>> works, LateKernel::Put put)
-      : works_(std::move(works)), enqueue_(std::move(put)) {}
+  Replay(std::vector<std::function<void()>> works, LateKernel::Enqueue enqueue)
+      : works_(std::move(works)), enqueue_(std::move(enqueue)) {}
   void run() override {
     enqueue_([this] {
       for (const auto& work : works_) work();
@@ -58,109 +59,121 @@ class Replay final : public Kernel {
 
  private:
   std::vector<std::function<void()>> works_;
-  LateKernel::Put enqueue_;
+  LateKernel::Enqueue enqueue_;
 };
 
-/// Point i + 1 is a second after event i, once both are marked.
+/// Mark i + 1 is a second after mark i, once both are reached.
 class LateStopwatch final : public Stopwatch {
  public:
-  LateStopwatch(size_t points, LateKernel::Put put) : marked_(points, false), enqueue_(std::move(put)) {}
+  LateStopwatch(size_t marks, LateKernel::Enqueue enqueue)
+      : reached_(marks, false), enqueue_(std::move(enqueue)) {}
   void mark(size_t i) override {
-    marked_[i] = false;
-    enqueue_([this, i] { marked_[i] = true; });
+    reached_[i] = false;
+    enqueue_([this, i] { reached_[i] = true; });
   }
-  double seconds(size_t i) const override { return marked_[i] && marked_[i + 1] ? 1 : -1e9; }
+  double seconds(size_t i) const override { return reached_[i] && reached_[i + 1] ? 1 : -1e9; }
 
  private:
-  std::vector<bool> marked_;
-  LateKernel::Put enqueue_;
+  std::vector<bool> reached_;
+  LateKernel::Enqueue enqueue_;
+};
+
+class LatePlanner final : public Planner {
+ public:
+  explicit LatePlanner(Planner& inner) : inner_(inner) {}
+  std::string_view name() const override { return "late"; }
+  bool is_async() const override { return true; }
+  std::optional<std::string> why_not(const OpContext& context) const override {
+    return inner_.why_not(context);
+  }
+  Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
+    return inner_.select(context, inputs);
+  }
+  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
+    return inner_.select_reorder(context, from, to);
+  }
+  int64_t element_bytes(DType dtype) const override { return inner_.element_bytes(dtype); }
+  int64_t memory_bytes() const override { return inner_.memory_bytes(); }
+
+ private:
+  Planner& inner_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> LateBackend::compile(const OpContext& context, const Choice& choice,
-                                             const Slots& slots) const {
-  auto* self = const_cast<LateBackend*>(this);
-  return std::make_unique<LateKernel>(inner_, context, choice, slots,
-                                      [self](Work work) { self->enqueue(std::move(work)); });
-}
-
-std::unique_ptr<Stopwatch> LateBackend::make_stopwatch(size_t points) {
-  return std::make_unique<LateStopwatch>(points, [this](Work work) { enqueue(std::move(work)); });
-}
-
-std::unique_ptr<Kernel> LateBackend::capture_graph(const std::function<void()>& work) {
-  if (!records_) return nullptr;
-  std::vector<Work> works;
-  recording_ = &works;
-  work();
-  recording_ = nullptr;
-  ++recordings;
-  return std::make_unique<Replay>(std::move(works), [this](Work replay) { enqueue(std::move(replay)); });
-}
-
-void LateBackend::enqueue(Work work) {
-  if (recording_ != nullptr) {
-    recording_->push_back(std::move(work));
-    return;
-  }
-  queue_.push_back(std::move(work));
-  ++enqueued_;
-  progress(longest);
-}
-
-void LateBackend::progress(size_t left) {
-  while (queue_.size() > left) {
-    queue_.front()();
-    queue_.pop_front();
-    ++done_;
-  }
-}
-
-void LateBackend::synchronize(int64_t event) {
-  if (done_ < event) ++waits;
-  finish(event);
-}
-
-void LateBackend::finish(int64_t event) {
-  progress(static_cast<size_t>(std::max<int64_t>(0, enqueued_ - std::max(event, done_))));
-}
-
-void LateBackend::fetch(void* host, const void* device, int64_t bytes) {
-  enqueue([=] { std::memcpy(host, device, static_cast<size_t>(bytes)); });
-}
-
-void LateBackend::store(void* device, const void* host, int64_t bytes) {
-  finish(enqueued_);
-  std::memcpy(device, host, static_cast<size_t>(bytes));
-}
-
-/// Late: just before what is put here next. Early: as soon as the event has passed.
-void LateBackend::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
-  if (copies_ == Copies::early) finish(after);
-  for (const HostCopy& copy : copies) {
-    if (copies_ == Copies::late) {
-      fetch(copy.device, copy.host, copy.bytes);
-    } else {
-      std::memcpy(copy.device, copy.host, static_cast<size_t>(copy.bytes));
-    }
-  }
-}
-
-Buffer LateBackend::allocate(int64_t bytes) {
+Buffer LateDevice::allocate(int64_t bytes) {
   Buffer buffer = inner_.allocate(bytes);
   enqueue([data = buffer.data(), bytes] { std::memset(data, 0, static_cast<size_t>(bytes)); });
   return buffer;
 }
 
-void LateBackend::upload(void* device, const float* host, int64_t elements, DType dtype) {
-  synchronize(enqueued_);
-  inner_.upload(device, host, elements, dtype);
+std::unique_ptr<Kernel> LateDevice::compile(const OpContext& context, const Choice& choice,
+                                            const Slots& slots) const {
+  auto* self = const_cast<LateDevice*>(this);
+  return std::make_unique<LateKernel>(inner_, context, choice, slots,
+                                      [self](Work work) { self->enqueue(std::move(work)); });
 }
 
-void LateBackend::download(float* host, const void* device, int64_t elements, DType dtype) {
-  synchronize(enqueued_);
-  inner_.download(host, device, elements, dtype);
+std::unique_ptr<Kernel> LateDevice::capture_graph(const std::function<void()>& work) {
+  if (!captures_) return nullptr;
+  std::vector<Work> works;
+  capture_ = &works;
+  work();
+  capture_ = nullptr;
+  ++graphs_;
+  return std::make_unique<Replay>(std::move(works), [this](Work replay) { enqueue(std::move(replay)); });
 }
+
+void LateDevice::enqueue(Work work) {
+  if (capture_ != nullptr) {
+    capture_->push_back(std::move(work));
+    return;
+  }
+  queue_.push_back(std::move(work));
+  ++enqueued_;
+  while (queue_.size() > longest_) synchronize(done_ + 1);
+}
+
+void LateDevice::synchronize(int64_t event) {
+  for (; done_ < event; ++done_) {
+    queue_.front()();
+    queue_.pop_front();
+  }
+}
+
+std::unique_ptr<Stopwatch> LateDevice::make_stopwatch(size_t marks) {
+  return std::make_unique<LateStopwatch>(marks, [this](Work work) { enqueue(std::move(work)); });
+}
+
+void LateDevice::copy_to_host(std::span<std::byte> host, const void* device) {
+  synchronize(enqueued_);
+  inner_.copy_to_host(host, device);
+}
+
+void LateDevice::copy_to_device(void* device, std::span<const std::byte> host) {
+  synchronize(enqueued_);
+  inner_.copy_to_device(device, host);
+}
+
+void LateDevice::copy_to_host_async(std::span<std::byte> host, const void* device) {
+  enqueue([=] { std::memcpy(host.data(), device, host.size()); });
+}
+
+/// Late: just before what is enqueued next. Early: as soon as the event is reached.
+void LateDevice::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
+  if (copies_ == Copies::early) synchronize(after);
+  for (const HostCopy& copy : copies) {
+    auto work = [copy] { std::memcpy(copy.device, copy.host, static_cast<size_t>(copy.bytes)); };
+    if (copies_ == Copies::late) {
+      enqueue(work);
+    } else {
+      work();
+    }
+  }
+}
+
+LateBackend::LateBackend(const Backend& inner, bool captures, Copies copies)
+    : Backend{.planner = std::make_unique<LatePlanner>(*inner.planner),
+              .device = std::make_unique<LateDevice>(*inner.device, captures, copies)} {}
 
 }  // namespace trainer

@@ -70,7 +70,7 @@ TEST_CASE("places of a blocked layout are where oneDNN puts the elements") {
   for (const Weights& shapes : {Weights{{32, 16, 3, 3}, {10, 32 * 36}}, Weights{{17, 3, 3, 3}, {13, 17 * 36}},
                                 Weights{{33, 31, 1, 1}, {48, 33 * 36}}, Weights{{64, 1, 5, 5}, {17, 64 * 36}},
                                 Weights{{5, 34, 3, 1}, {1, 5 * 36}}}) {
-    Session session(program_with(shapes), *cpu);
+    Session session(program_with(shapes), cpu);
     for (const std::string name : {"conv", "linear"}) {
       const TensorId id = session.id(name);
       const auto index = static_cast<size_t>(id);

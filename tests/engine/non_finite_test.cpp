@@ -56,16 +56,17 @@ Values batch(uint64_t number) {
 
 /// What is said of a step whose micro-batches are these, after some change of the parameters; and that it
 /// leaves everything as it was.
-std::string search(Backend& backend, const std::vector<Values>& batches, const Values& parameters = {}) {
+std::string search(const Backend& backend, const std::vector<Values>& batches,
+                   const Values& parameters = {}) {
   Session session(program_of(static_cast<int64_t>(batches.size())), backend);
   session.set(parameters);
   Executable& executable = session.executable();
   auto states = [&] {
-    std::map<std::string, std::vector<float>> all;
+    std::map<std::string, std::vector<double>> all;
     const std::vector<Tensor>& tensors = executable.plan().tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!is_persistent(tensors[i].role) || tensors[i].role == Role::gradient_sum) continue;
-      for (float value : executable.read(static_cast<TensorId>(i)))
+      for (double value : executable.read<double>(static_cast<TensorId>(i)))
         all[tensors[i].name].push_back(std::isnan(value) ? -12345 : value);
     }
     return all;
@@ -78,13 +79,12 @@ std::string search(Backend& backend, const std::vector<Values>& batches, const V
   return text;
 }
 
-void with_backends(const std::function<void(Backend&)>& check) {
+void with_backends(const std::function<void(const Backend&)>& check) {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
-  LateBackend late(*cpu, true);
-  for (Backend* backend :
-       {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference), static_cast<Backend*>(&late)}) {
-    INFO(backend->name() << (backend->is_async() ? ", later" : ""));
+  const Backend reference = make_reference_backend();
+  LateBackend late(cpu, true);
+  for (const Backend* backend : {&cpu, &reference, static_cast<const Backend*>(&late)}) {
+    INFO(backend->planner->name() << (backend->planner->is_async() ? ", later" : ""));
     check(*backend);
   }
 }
@@ -92,7 +92,7 @@ void with_backends(const std::function<void(Backend&)>& check) {
 }  // namespace
 
 TEST_CASE("the first value that is not finite is named: an input and its row") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
       Values planted = batch(1);
@@ -105,10 +105,10 @@ TEST_CASE("the first value that is not finite is named: an input and its row") {
 }
 
 TEST_CASE("the first value that is not finite is named: an operation with its place in the recipe") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     // Finite weights whose products are not.
     const Values huge{{"fc1.weight", std::vector<float>(7 * 5 * 4 * 4, 3e38f)}};
-    if (backend.name() != "reference") {
+    if (backend.planner->name() != "reference") {
       CHECK(search(backend, {batch(1)}, huge) == "the output of layers[4].linear (test.yaml:7:5), linear");
       CHECK(search(backend, {batch(1), batch(2)}, huge) ==
             "the output of layers[4].linear (test.yaml:7:5), linear, micro-batch 1 of 2");
@@ -120,8 +120,8 @@ TEST_CASE("the first value that is not finite is named: an operation with its pl
 }
 
 TEST_CASE("the first value that is not finite is named: a gradient") {
-  with_backends([](Backend& backend) {
-    if (backend.name() == "reference") return;  // its numbers reach further
+  with_backends([](const Backend& backend) {
+    if (backend.planner->name() == "reference") return;  // its numbers reach further
     // All classes are equally likely; the loss is finite, its gradient times the weights is not.
     Values heavy = batch(1);
     heavy[input_name::kWeights] = {1e37f, 0, 0, 0};
@@ -131,7 +131,7 @@ TEST_CASE("the first value that is not finite is named: a gradient") {
 }
 
 TEST_CASE("where the second time everything is finite, that is said") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     CHECK(search(backend, {batch(1)}) == "not seen again when the step was computed a second time");
     CHECK(search(backend, {batch(1), batch(2), batch(3)}) ==
           "not seen again when the step was computed a second time");

@@ -42,7 +42,7 @@ Program one_operation(DType dtype, Arguments... arguments) {
 
 std::string refusal(const Program& program, const Backend& backend) {
   try {
-    make_plan(program, backend);
+    make_plan(program, *backend.planner);
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::recipe);
     const std::string text = error.what();  // its last line only counts the problems
@@ -57,7 +57,7 @@ TEST_CASE("shipped networks need hardly more scratch memory than lives at once")
   const auto cpu = make_cpu_backend(2);
   for (const char* model : {"mlp", "lenet"}) {
     for (const char* optimizer : {"sgd", "{name: adamw, clip_norm: 1}"}) {
-      const Plan plan = make_plan(shipped(model, optimizer), *cpu);
+      const Plan plan = make_plan(shipped(model, optimizer), *cpu.planner);
       for (const PlannedEntry& entry : plan.entries) {
         INFO(model << " " << entry.name);
         CHECK(entry.live_bytes > 0);
@@ -78,7 +78,7 @@ TEST_CASE("shipped networks need hardly more scratch memory than lives at once")
 TEST_CASE("shipped networks run on no reference implementation") {
   const auto cpu = make_cpu_backend(2);
   for (const char* model : {"mlp", "lenet"}) {
-    const Plan plan = make_plan(shipped(model, "{name: sgd, momentum: 0.9}"), *cpu);
+    const Plan plan = make_plan(shipped(model, "{name: sgd, momentum: 0.9}"), *cpu.planner);
     CHECK(to_text(plan).find(" ref") == std::string::npos);
     for (const PlannedEntry& entry : plan.entries) {
       for (const PlannedNode& planned : entry.nodes) {
@@ -94,13 +94,13 @@ TEST_CASE("a plan is the same every time") {
   const auto cpu = make_cpu_backend(2);
   for (const char* model : {"mlp", "lenet"}) {
     const Program program = shipped(model, "adamw");
-    CHECK(to_text(make_plan(program, *cpu)) == to_text(make_plan(program, *cpu)));
+    CHECK(to_text(make_plan(program, *cpu.planner)) == to_text(make_plan(program, *cpu.planner)));
   }
 }
 
 TEST_CASE("an executable allocates what the plan says") {
-  ReferenceBackend backend;
-  const Plan plan = make_plan(shipped("mlp", "sgd"), backend);
+  const Backend backend = make_reference_backend();
+  const Plan plan = make_plan(shipped("mlp", "sgd"), *backend.planner);
   CHECK(plan.persistent_by_kind.at("parameters") >=
         8 * (784 * 1000 + 1000 + 1000 * 100 + 100 + 100 * 10 + 10));
   CHECK(plan.scratch_bytes % kArenaAlignment == 0);
@@ -108,14 +108,14 @@ TEST_CASE("an executable allocates what the plan says") {
 
 TEST_CASE("what a backend refuses is an error at the operation's origin") {
   const auto cpu = make_cpu_backend(1);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const std::string place = "resnet.yaml:41:9: error: model.layers[7]: ";
-  CHECK(refusal(one_operation<Mystery>(DType::f32), *cpu) ==
+  CHECK(refusal(one_operation<Mystery>(DType::f32), cpu) ==
         place + "mystery cannot run on cpu: the CPU has no implementation of it");
   CHECK(refusal(one_operation<Mystery>(DType::f32), reference) ==
         place + "mystery cannot run on reference: no loop has been written for it");
   const auto relu = elementwise::Function(elementwise::Relu{});
-  CHECK(refusal(one_operation<Unary>(DType::f16, relu), *cpu) ==
+  CHECK(refusal(one_operation<Unary>(DType::f16, relu), cpu) ==
         place +
             "relu cannot run on cpu: the CPU has no fp16 arithmetic; write amp_bf16 or fp32, or "
             "device.type=cuda");

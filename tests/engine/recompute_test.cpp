@@ -47,7 +47,7 @@ Program program_with(const Recompute& setting) {
 /// Every persistent tensor after three steps.
 std::vector<std::vector<double>> trained(const Program& program, int64_t& scratch_bytes) {
   const auto backend = make_cpu_backend(2);
-  Session session(program, *backend);
+  Session session(program, backend);
   for (uint32_t step = 0; step < 3; ++step) {
     RandomStream random(random_key(5, "batch"), step);
     std::vector<float> images(kBatch * 1200), labels(kBatch), index(kBatch);

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kRows = 4, kSamples = 40, kSteps = 24;
 const Shape kSample = {1, 6, 6};
 
-/// A loss that jumps at once, before many steps are done: what follows is under way by then.
+/// A loss that jumps at once, before many steps are done: what follows is in flight by then.
 StepGuards guards() {
   return {.loss = true,
           .counts = true,
@@ -40,27 +40,28 @@ Program program_of(int64_t micro_batches) {
 }
 
 struct Run {
-  std::map<std::string, std::vector<float>> state;  ///< persistent tensors
+  std::map<std::string, std::vector<double>> state;  ///< persistent tensors
   std::string loop;  ///< what it has come to, as text: a mean of no losses is no number
   int64_t rollbacks = 0;
   std::string events;
 };
 
-Run train(Backend& backend, int64_t micro_batches) {
+Run train(const Backend& backend, int64_t micro_batches) {
   const test::ScratchDirectory scratch;
   test::QuietLog quiet;
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 4);
   Diagnostics diagnostics;
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
+  const Plan plan = make_plan(program_of(micro_batches), *backend.planner);
   const Loading loading{
-      .workers = 2, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
-        return backend.allocate_batch(bytes);
+      .workers = 2, .prefetch = 2, .kept = InputFeed::kept(plan), .allocate = [&](int64_t bytes) {
+        return backend.device->allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
   DataPipeline data(
       BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
-  Executable executable(make_plan(program_of(micro_batches), backend), backend, true);
+  Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 
   LoopSettings settings{.steps = kSteps,
@@ -88,7 +89,8 @@ Run train(Backend& backend, int64_t micro_batches) {
           .events = ""};
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
     const Tensor& tensor = executable.plan().tensors[i];
-    if (is_persistent(tensor.role)) run.state[tensor.name] = executable.read(static_cast<TensorId>(i));
+    if (is_persistent(tensor.role))
+      run.state[tensor.name] = executable.read<double>(static_cast<TensorId>(i));
   }
   read_records(scratch / "metrics.jsonl", [&](const MetricsRecord& record) {
     if (record.event) run.events += *record.event + " at " + std::to_string(record.step) + "; ";
@@ -98,17 +100,17 @@ Run train(Backend& backend, int64_t micro_batches) {
 
 }  // namespace
 
-TEST_CASE("a device that works later goes back to the same checkpoints and comes to the same bits") {
+TEST_CASE("an asynchronous device rolls back to the same checkpoints and comes to the same bits") {
   const int64_t micro_batches = GENERATE(1, 2);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(*cpu, micro_batches);
+  const Run expected = train(cpu, micro_batches);
   INFO(expected.events);
   CHECK(expected.rollbacks > 1);
-  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
+  for (const auto copies : {Copies::late, Copies::early}) {
     for (const bool records : {false, true}) {
       for (const size_t longest : {size_t{0}, size_t{9}, size_t{60}, SIZE_MAX}) {
-        LateBackend late(*cpu, records, copies);
-        late.longest = longest;
+        LateBackend late(cpu, records, copies);
+        late.late().set_longest_queue(longest);
         const Run found = train(late, micro_batches);
         CHECK(found.events == expected.events);
         CHECK(found.state == expected.state);

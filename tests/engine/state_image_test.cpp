@@ -28,13 +28,14 @@ Program program() {
 
 /// An executable with batches of its own.
 struct Training {
-  explicit Training(Backend& device) : backend(device), executable(make_plan(program(), device), device) {
+  explicit Training(const Backend& backend)
+      : device(*backend.device), executable(make_plan(program(), *backend.planner), device) {
     initialize(executable, 3);
     for (const char* name :
          {input_name::kImages, input_name::kLabels, input_name::kWeights, input_name::kSampleIndex}) {
       const TensorId id = executable.tensor(name);
       const TensorSpec& spec = executable.plan().tensors[static_cast<size_t>(id)].spec;
-      inputs.push_back({id, spec, backend.allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype))});
+      inputs.push_back({id, spec, device.allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype))});
       executable.bind(id, inputs.back().memory.data());
     }
   }
@@ -52,15 +53,15 @@ struct Training {
       }
     }
     executable.run(executable.entry(entry_name::kTrainStep));
-    backend.synchronize(backend.record_event());
+    device.synchronize(device.record_event());
   }
 
   /// Everything that persists, by name.
-  std::map<std::string, std::vector<float>> state() const {
-    std::map<std::string, std::vector<float>> all;
+  std::map<std::string, std::vector<double>> state() const {
+    std::map<std::string, std::vector<double>> all;
     for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
       const Tensor& tensor = executable.plan().tensors[i];
-      if (is_persistent(tensor.role)) all[tensor.name] = executable.read(static_cast<TensorId>(i));
+      if (is_persistent(tensor.role)) all[tensor.name] = executable.read<double>(static_cast<TensorId>(i));
     }
     return all;
   }
@@ -70,7 +71,7 @@ struct Training {
     TensorSpec spec;
     Buffer memory;
   };
-  Backend& backend;
+  Device& device;
   Executable executable;
   std::vector<Input> inputs;
 };
@@ -83,7 +84,7 @@ std::vector<std::byte> bytes_of(const StateImage& image, TensorId id) {
 }
 
 /// What a checkpoint leaves out has no meaning between steps.
-void drop_sums(std::map<std::string, std::vector<float>>& state) {
+void drop_sums(std::map<std::string, std::vector<double>>& state) {
   std::erase_if(state, [](const auto& entry) { return entry.first.ends_with(".gradient"); });
 }
 
@@ -91,7 +92,7 @@ void drop_sums(std::map<std::string, std::vector<float>>& state) {
 
 TEST_CASE("an image has every persistent tensor as it was when it was taken") {
   const auto cpu = make_cpu_backend(2);
-  Training run(*cpu);
+  Training run(cpu);
   run.step(1);
   StateImage image(run.executable);
   image.take();
@@ -103,7 +104,8 @@ TEST_CASE("an image has every persistent tensor as it was when it was taken") {
     if (!is_persistent(tensor.role) || tensor.spec.dtype != DType::f32) continue;
     const auto id = static_cast<TensorId>(i);
     const std::vector<std::byte> found = bytes_of(image, id);
-    const std::vector<float>& expected = before.at(tensor.name);
+    const std::vector<double>& numbers = before.at(tensor.name);
+    const std::vector<float> expected(numbers.begin(), numbers.end());
     REQUIRE(found.size() == expected.size() * sizeof(float));
     CHECK(std::memcmp(found.data(), expected.data(), found.size()) == 0);
     changed += run.executable.read(id) != expected;
@@ -115,7 +117,7 @@ TEST_CASE("an image has every persistent tensor as it was when it was taken") {
 
 TEST_CASE("padding is zero again where a tensor is written, whatever a run that went wrong has left there") {
   const auto cpu = make_cpu_backend(2);
-  Training run(*cpu);
+  Training run(cpu);
   StateImage image(run.executable, StateImage::Memory::shared);
   const Plan& plan = run.executable.plan();
   size_t with_padding = 0;
@@ -138,7 +140,7 @@ TEST_CASE("padding is zero again where a tensor is written, whatever a run that 
 
 TEST_CASE("an image that is restored makes the same steps follow") {
   const auto cpu = make_cpu_backend(2);
-  Training run(*cpu);
+  Training run(cpu);
   run.step(1);
   StateImage image(run.executable);
   image.take();
@@ -153,7 +155,7 @@ TEST_CASE("an image that is restored makes the same steps follow") {
 
 TEST_CASE("whole numbers pass through an image exactly") {
   const auto cpu = make_cpu_backend(1);
-  Training run(*cpu);
+  Training run(cpu);
   const TensorId counter = run.executable.tensor("counter.step");
   StateImage image(run.executable);
   image.take();
@@ -169,7 +171,7 @@ TEST_CASE("whole numbers pass through an image exactly") {
 TEST_CASE("a checkpoint's files take a training on, on any device and in any layout") {
   const test::ScratchDirectory scratch;
   const auto cpu = make_cpu_backend(2);
-  Training run(*cpu);
+  Training run(cpu);
   run.step(1);
   run.step(2);
   StateImage image(run.executable);
@@ -182,8 +184,8 @@ TEST_CASE("a checkpoint's files take a training on, on any device and in any lay
   drop_sums(expected);
 
   const auto other = make_cpu_backend(2);
-  LateBackend late(*other);
-  for (Backend* backend : {static_cast<Backend*>(other.get()), static_cast<Backend*>(&late)}) {
+  LateBackend late(other);
+  for (const Backend* backend : {&other, static_cast<const Backend*>(&late)}) {
     Training next(*backend);
     load_checkpoint(next.executable, path);
     next.step(3);
@@ -196,7 +198,7 @@ TEST_CASE("a checkpoint's files take a training on, on any device and in any lay
 TEST_CASE("files that do not fit a run are refused with every tensor that is wrong") {
   const test::ScratchDirectory scratch;
   const auto cpu = make_cpu_backend(1);
-  Training run(*cpu);
+  Training run(cpu);
   StateImage image(run.executable);
   image.take();
   CheckpointWriter writer(scratch.path(), 2);
@@ -205,7 +207,8 @@ TEST_CASE("files that do not fit a run are refused with every tensor that is wro
   const Network other =
       network_from("{input: [3, 9, 7], layers: [flatten, {linear: {out_features: 5, name: fc}}]}");
   Executable executable(
-      make_plan(training_program(other, kRows, *optimizer_from("{name: sgd}"), {0.1f}, {}), *cpu), *cpu);
+      make_plan(training_program(other, kRows, *optimizer_from("{name: sgd}"), {0.1f}, {}), *cpu.planner),
+      *cpu.device);
   const std::string text = test::error_text(ExitCode::data, [&] { load_checkpoint(executable, path); });
   CHECK_THAT(text, Catch::Contains("it has no 'fc.weight'") && Catch::Contains("the run has no '"));
 }

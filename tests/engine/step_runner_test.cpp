@@ -65,23 +65,24 @@ Program program_of(int64_t micro_batches, Content content) {
 struct Run {
   std::vector<double> losses, rates, norms;
   std::map<std::string, double> evaluation;
-  std::vector<std::vector<float>> parameters;
+  std::vector<std::vector<double>> parameters;
 
   bool operator==(const Run&) const = default;
 };
 
 /// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
 /// with `searches` an earlier step is computed again while others are in flight.
-Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
+Run train(const Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
           Content content = Content::numbers, int64_t lag = INT64_MAX) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
              held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
   const TransformList list = augmentation(), none;
   const TransformChain chain(list, kSample, diagnostics), plain(none, kSample, diagnostics);
+  const Plan plan = make_plan(program_of(micro_batches, content), *backend.planner);
   const Loading loading{
-      .workers = 2, .prefetch = 2, .kept = InputFeed::kept(backend), .allocate = [&](int64_t bytes) {
-        return backend.allocate_batch(bytes);
+      .workers = 2, .prefetch = 2, .kept = InputFeed::kept(plan), .allocate = [&](int64_t bytes) {
+        return backend.device->allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
   const BatchForm form{.content = content};
@@ -89,7 +90,7 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
       BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}, form),
       loading);
   DataPipeline validation(BatchMaker(*held_out, plain, EvaluationBatches{kRows}, form), loading);
-  Executable executable(make_plan(program_of(micro_batches, content), backend), backend, replay);
+  Executable executable(plan, *backend.device, replay);
   initialize(executable, 1);
   std::optional<DeviceSamples> samples;
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
@@ -120,24 +121,24 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {
     const Role role = executable.plan().tensors[i].role;
     if (is_persistent(role) && role != Role::constant)
-      run.parameters.push_back(executable.read(static_cast<TensorId>(i)));
+      run.parameters.push_back(executable.read<double>(static_cast<TensorId>(i)));
   }
   return run;
 }
 
 }  // namespace
 
-TEST_CASE("a device that works later trains the same bits, with several steps under way") {
+TEST_CASE("an asynchronous device trains the same bits, with several steps in flight") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(*cpu, micro_batches);
+  const Run expected = train(cpu, micro_batches);
   CHECK(expected.losses.size() == 10);
   CHECK(expected.losses.front() != expected.losses.back());
   CHECK(expected.rates.back() == Approx(0.2));
   CHECK(expected.evaluation.at("loss") > 0);
-  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
+  for (const auto copies : {Copies::late, Copies::early}) {
     for (const int64_t lag : {0, 1, 2, 3}) {
-      LateBackend late(*cpu, false, copies);
+      LateBackend late(cpu, false, copies);
       CHECK(train(late, micro_batches, true, false, Content::numbers, lag) == expected);
     }
   }
@@ -147,22 +148,22 @@ TEST_CASE(
     "pictures that travel as bytes, or lie on the device, give the bits of those that travel as numbers") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(*cpu, micro_batches);
-  CHECK(train(*cpu, micro_batches, true, false, Content::bytes) == expected);
+  const Run expected = train(cpu, micro_batches);
+  CHECK(train(cpu, micro_batches, true, false, Content::bytes) == expected);
   for (const Content content : {Content::bytes, Content::samples}) {
-    LateBackend late(*cpu), recording(*cpu, true, LateBackend::Copies::early);
+    LateBackend late(cpu), capturing(cpu, true, Copies::early);
     CHECK(train(late, micro_batches, true, true, content) == expected);
-    CHECK(train(recording, micro_batches, true, true, content) == expected);
+    CHECK(train(capturing, micro_batches, true, true, content) == expected);
   }
 }
 
 TEST_CASE("a step that is computed again leaves the bits of the run") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(*cpu, micro_batches);
-  CHECK(train(*cpu, micro_batches, true, true) == expected);
-  for (const auto copies : {LateBackend::Copies::late, LateBackend::Copies::early}) {
-    LateBackend late(*cpu, false, copies), replaying(*cpu, true, copies);
+  const Run expected = train(cpu, micro_batches);
+  CHECK(train(cpu, micro_batches, true, true) == expected);
+  for (const auto copies : {Copies::late, Copies::early}) {
+    LateBackend late(cpu, false, copies), replaying(cpu, true, copies);
     CHECK(train(late, micro_batches, true, true) == expected);
     CHECK(train(replaying, micro_batches, true, true) == expected);
   }
@@ -170,14 +171,14 @@ TEST_CASE("a step that is computed again leaves the bits of the run") {
 
 TEST_CASE("what a device has kept is replayed, once for each slot of inputs and for timing") {
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(*cpu, 1);
-  LateBackend late(*cpu, true);
+  const Run expected = train(cpu, 1);
+  LateBackend late(cpu, true);
   CHECK(train(late, 1) == expected);
   // Of the three slots steps 3, 6 and 9, which are timed, use one; an evaluation uses all.
-  CHECK(late.recordings == 2 + 1 + 3);
-  LateBackend walking(*cpu, true);
+  CHECK(late.captured_graphs() == 2 + 1 + 3);
+  LateBackend walking(cpu, true);
   CHECK(train(walking, 1, false) == expected);
-  CHECK(walking.recordings == 0);
+  CHECK(walking.captured_graphs() == 0);
 }
 
 }  // namespace trainer

@@ -26,7 +26,7 @@ struct Bench {
   TensorId t = program.persistent("t", kThree, Role::state, table({10, 20, 30}));
   TensorId x = program.input("x", kThree);
 
-  static Initial table(std::vector<float> values) {
+  static Initial table(std::vector<double> values) {
     return {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = std::move(values)};
   }
   TensorId add(TensorId a, TensorId b) { return build.emit<Binary>({a, b}, Binary::Kind::add); }
@@ -39,9 +39,9 @@ struct Bench {
   template <class Check>
   void run(const Check& check) {
     const auto cpu = make_cpu_backend(1);
-    ReferenceBackend reference;
-    for (Backend* backend : {cpu.get(), static_cast<Backend*>(&reference)}) {
-      INFO(backend->name());
+    const Backend reference = make_reference_backend();
+    for (const Backend* backend : {&cpu, &reference}) {
+      INFO(backend->planner->name());
       Session session(program, *backend);
       session.set("x", {5, 6, 7});
       session.run("run");
@@ -179,10 +179,11 @@ TEST_CASE("views of an input follow wherever it is bound") {
   bench.run([&](Session& session) {
     CHECK(session.output("run", "sum") == Values{10, 12, 14});
     Executable& executable = session.executable();
-    Backend& backend = executable.backend();
-    Buffer other = backend.allocate_batch(3 * backend.element_bytes(DType::f32));
+    Device& device = executable.device();
+    const StoredType type = executable.plan().stored_type(bench.x);
+    const Buffer other = device.allocate_batch(3 * type.bytes);
     const std::vector<float> values{-1, -2, -3};
-    backend.upload(other.data(), values.data(), 3, DType::f32);
+    device.copy_to_device(other.data(), to_stored(std::span(values), type));
     executable.bind(bench.x, other.data());
     session.run("run");
     CHECK(session.output("run", "sum") == Values{-2, -4, -6});
@@ -196,7 +197,7 @@ TEST_CASE("unknown names are errors of the program, not crashes") {
   bench.run([&](Session& session) {
     CHECK_THROWS_AS(session.executable().entry("nowhere"), std::logic_error);
     CHECK_THROWS_AS(Outputs(session.executable(), 0, 1).index("loss"), std::logic_error);
-    CHECK_THROWS_AS(session.executable().write(bench.s, {1, 2}), std::logic_error);
+    CHECK_THROWS_AS(session.executable().write(bench.s, std::vector<float>{1, 2}), std::logic_error);
     CHECK(session.executable().tensor("nowhere") == kNone);
   });
 }

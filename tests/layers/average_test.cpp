@@ -77,10 +77,10 @@ std::unique_ptr<Optimizer> optimizer() {
 TEST_CASE("averages follow parameters and running statistics, and are evaluated in their place") {
   Program program = training_program(network_from(kNetwork), kBatch, *optimizer(), {0.1f}, {fuse_relu()});
   run_passes(program, {average_weights(kDecay), dead_code()});
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const auto cpu = make_cpu_backend(2);
-  for (Backend* backend : {static_cast<Backend*>(&reference), static_cast<Backend*>(cpu.get())}) {
-    INFO(backend->name());
+  for (const Backend* backend : {&reference, &cpu}) {
+    INFO(backend->planner->name());
     Session session(program, *backend);
     start(session);
     Values expected = values_of(session, "");
@@ -108,7 +108,7 @@ TEST_CASE("averages move once per update, however many micro-batches it has") {
   run_passes(program, {autodiff(), accumulate(2)});
   made->append_update(program, program.entry(updating_entry(program)), {0.1f});
   run_passes(program, {average_weights(kDecay), dead_code()});
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   Session session(program, reference);
   start(session);
   Values expected = values_of(session, "");
@@ -127,7 +127,7 @@ TEST_CASE("the averages of a convolution's weights lie as the weights do") {
   Program program = training_program(network_from(kNetwork), kBatch, *optimizer(), {0.1f}, {});
   run_passes(program, {average_weights(kDecay), dead_code()});
   const auto cpu = make_cpu_backend(2);
-  const Plan plan = make_plan(program, *cpu);
+  const Plan plan = make_plan(program, *cpu.planner);
   auto layout = [&](const std::string& name) {
     return plan.placements[static_cast<size_t>(plan.find(name))].layout;
   };

@@ -47,7 +47,7 @@ Program program_with(const std::string& freeze, const std::vector<Pass>& passes 
 using Values = std::map<std::string, std::vector<double>>;
 
 /// What a network consists of, after some steps.
-Values trained(const Program& program, Backend& backend, uint64_t steps) {
+Values trained(const Program& program, const Backend& backend, uint64_t steps) {
   Session session(program, backend);
   for (uint64_t step = 0; step < steps; ++step) {
     set_batch(session, step);
@@ -77,10 +77,10 @@ int64_t count(const Program& program, std::string_view operation) {
 TEST_CASE("frozen parameters stay, statistics that are not move on, and the rest trains to the same bits") {
   const std::vector<std::string> frozen = {"conv1.weight", "conv1.bias", "norm1.weight", "norm1.bias"};
   const Program some = program_with("[\"conv1.*\", norm1.weight, norm1.bias]"), all = program_with("[]");
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const auto cpu = make_cpu_backend(2);
-  for (Backend* backend : {static_cast<Backend*>(&reference), static_cast<Backend*>(cpu.get())}) {
-    INFO(backend->name());
+  for (const Backend* backend : {&reference, &cpu}) {
+    INFO(backend->planner->name());
     const Values first = trained(some, *backend, 0), step = trained(some, *backend, 1),
                  whole = trained(all, *backend, 1), later = trained(some, *backend, 4);
     for (const auto& [name, values] : step) {
@@ -128,7 +128,7 @@ TEST_CASE("frozen statistics stay and normalise in training too, folded where no
   CHECK(count(statistics, "fold_batch_norm") == 0);
   CHECK(count(statistics, "batch_norm") == 0);
   for (const Program* program : {&prefix, &statistics}) {
-    const Values first = trained(*program, *cpu, 0), later = trained(*program, *cpu, 3);
+    const Values first = trained(*program, cpu, 0), later = trained(*program, cpu, 3);
     CHECK(first.at("norm1.running_mean") == later.at("norm1.running_mean"));
     CHECK(first.at("norm1.running_var") == later.at("norm1.running_var"));
     CHECK((first.at("norm2.running_mean") == later.at("norm2.running_mean")) == (program == &statistics));
@@ -136,7 +136,7 @@ TEST_CASE("frozen statistics stay and normalise in training too, folded where no
     CHECK(first.at("norm2.bias") != later.at("norm2.bias"));
   }
   // With all statistics given, training sees the function that evaluation sees.
-  Session session(statistics, *cpu);
+  Session session(statistics, cpu);
   set_batch(session, 1);
   session.run(entry_name::kEvaluate);
   const double evaluated = session.output(entry_name::kEvaluate, output_name::kLoss)[0];

@@ -30,7 +30,7 @@ Statistics statistics_of(const std::vector<double>& values) {
 struct Convolution {
   std::vector<double> weight, bias;
   explicit Convolution(const std::string& init, uint64_t seed = 1) {
-    ReferenceBackend backend;
+    const Backend backend = make_reference_backend();
     const Network network =
         network_from("{input: [8, 5, 5], layers: [{conv2d: {name: c, out_channels: 64, kernel_size: 3" +
                      init + "}}, flatten, {linear: 3}]}");
@@ -92,7 +92,7 @@ TEST_CASE("named initialisers have their spread, and biases of zero") {
 }
 
 TEST_CASE("first values depend on seed and name only") {
-  ReferenceBackend backend;
+  const Backend backend = make_reference_backend();
   auto weight_of = [&](const std::string& layers, uint64_t seed, const std::string& name) {
     Session session(forward_program(network_from("{input: [3, 4, 4], layers: [flatten, " + layers + "]}"), 2),
                     backend, seed);

@@ -95,14 +95,15 @@ TEST_CASE("with a tuning, an algorithm that was found fastest is used and an unk
                           .inputs = {{{2, 32, 12, 12}, DType::f32}, {{32, 32, 3, 3}, DType::f32}, {}},
                           .outputs = {{{2, 32, 12, 12}, DType::f32}}};
   const OpenLayouts open(3);
-  if (make_cpu_backend(1)->select(context, open).algorithm != "winograd") return;  // this processor has none
+  if (make_cpu_backend(1).planner->select(context, open).algorithm != "winograd")
+    return;  // this processor has none
   Tuning tuning;
-  const std::string found = make_cpu_backend(1, &tuning)->select(context, open).algorithm;
+  const std::string found = make_cpu_backend(1, &tuning).planner->select(context, open).algorithm;
   REQUIRE(tuning.fastest.size() == 1);
   CHECK(tuning.fastest.begin()->second == found);
   for (const char* name : {"direct", "winograd", "direct, channels last"}) {
     tuning.fastest.begin()->second = name;
-    CHECK(make_cpu_backend(1, &tuning)->select(context, open).algorithm == name);
+    CHECK(make_cpu_backend(1, &tuning).planner->select(context, open).algorithm == name);
   }
   CHECK(tuning.fastest.size() == 1);
 }
@@ -111,16 +112,16 @@ TEST_CASE("convolutions are right with their channels last, where a tuning says 
   const Case c{{2, 33, 7, 6}, 17, {.kernel = {3, 3}, .padding = {1, 1}}};
   auto drafted = [&](Sketch& sketch) { draft(sketch, c, true, false); };
   Tuning tuning;
-  check_backend(*make_cpu_backend(1, &tuning), drafted, 1);
+  check_backend(make_cpu_backend(1, &tuning), drafted, 1);
   REQUIRE(tuning.fastest.size() == 3);
   for (auto& [use, algorithm] : tuning.fastest) algorithm = "direct, channels last";
   const auto cpu = make_cpu_backend(1, &tuning);
-  check_backend(*cpu, drafted, 1);
+  check_backend(cpu, drafted, 1);
   const Conv2d op(c.geometry);
   const OpContext context{.op = op,
                           .inputs = {{c.x, DType::f32}, {{17, 33, 3, 3}, DType::f32}, {{17}, DType::f32}},
                           .outputs = {{{2, 17, 7, 6}, DType::f32}}};
-  const Choice choice = cpu->select(context, OpenLayouts(3));
+  const Choice choice = cpu.planner->select(context, OpenLayouts(3));
   CHECK(to_string(choice.inputs[0]) == "acdb");
   CHECK(to_string(choice.outputs[0]) == "acdb");
 }
@@ -134,7 +135,7 @@ TEST_CASE("3x3 depthwise convolutions have kernels of their own in all direction
           .kernel = {3, 3}, .stride = {stride, stride}, .padding = {1, 1}, .groups = channels};
       draft(sketch, {{1, channels, 14, 14}, channels, geometry}, false, false);
       run_passes(sketch.program, {autodiff()});
-      const Plan plan = make_plan(sketch.program, *cpu);
+      const Plan plan = make_plan(sketch.program, *cpu.planner);
       int found = 0;
       for (const PlannedNode& planned : plan.entries[0].nodes) {
         if (!planned.node.op->name().starts_with("conv2d")) continue;
@@ -184,7 +185,7 @@ TEST_CASE("convolutions of many channels in bf16 run in f32 where Winograd's alg
   check_bf16([&](Sketch& sketch) { draft(sketch, c, true, true); }, 2);
 
   const auto cpu = make_cpu_backend(1, nullptr, true);
-  if (cpu->set_precision(Precision::amp_bf16)) return;  // this processor cannot even emulate it
+  if (cpu.planner->set_precision(Precision::amp_bf16)) return;  // this processor cannot even emulate it
   const Conv2d forward(c.geometry);
   const Conv2dBackwardData backward(c.geometry, c.x);
   auto algorithm = [&](const Operation& op, DType dtype, int64_t pixels) {
@@ -194,7 +195,7 @@ TEST_CASE("convolutions of many channels in bf16 run in f32 where Winograd's alg
                       .inputs = {{is_forward ? x : y, dtype}, {w, dtype}},
                       .outputs = {{is_forward ? y : x, dtype}}};
     if (is_forward) context.inputs.push_back({});
-    return cpu->select(context, OpenLayouts(context.inputs.size(), Layout{})).algorithm;
+    return cpu.planner->select(context, OpenLayouts(context.inputs.size(), Layout{})).algorithm;
   };
   for (const Operation* op :
        {static_cast<const Operation*>(&forward), static_cast<const Operation*>(&backward)}) {

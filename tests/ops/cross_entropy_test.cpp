@@ -18,9 +18,9 @@ namespace {
 
 constexpr const char* kEntry = "train_step";
 
-std::vector<std::unique_ptr<Backend>> both() {
-  std::vector<std::unique_ptr<Backend>> backends;
-  backends.push_back(std::make_unique<ReferenceBackend>());
+std::vector<Backend> both() {
+  std::vector<Backend> backends;
+  backends.push_back(make_reference_backend());
   backends.push_back(make_cpu_backend(2));
   return backends;
 }
@@ -63,11 +63,11 @@ TEST_CASE("cross entropy of mixed labels has the right values and gradient") {
         const TensorId labels = sketch.integers("labels", shape[0], shape[1]),
                        others = sketch.integers("others", shape[0], shape[1]);
         const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive),
-                       shares = sketch.input("shares", {shape[0]}, Values::positive);
-        for (float& share : sketch.values["shares"]) share -= 0.5f;
-        sketch.values["shares"][0] = 1;
-        sketch.output(
-            "loss", sketch.build().emit<CrossEntropy>({logits, labels, weights, others, shares}, smoothing));
+                       mix_weights = sketch.input("mix_weights", {shape[0]}, Values::positive);
+        for (float& weight : sketch.values["mix_weights"]) weight -= 0.5f;
+        sketch.values["mix_weights"][0] = 1;
+        sketch.output("loss", sketch.build().emit<CrossEntropy>(
+                                  {logits, labels, weights, others, mix_weights}, smoothing));
       });
     }
   }
@@ -100,7 +100,7 @@ TEST_CASE("per pixel: the mean over pixels, NaN reaches the loss, a sample of we
   program.entries[0].outputs = {{"loss", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)},
                                 {"top1", build.emit<TopK>({logits, labels, weights}, 1)}};
   const auto cpu = make_cpu_backend(2);
-  Session session(program, *cpu);
+  Session session(program, cpu);
   // Of the first sample one pixel is right; the second's equal logits make its label, the lower class, a hit.
   session.set({{"logits", {0, 1, 0, 2, 5, 5, 5, 5}}, {"labels", {0, 0, 0, 0}}, {"weights", {1, 0.5}}});
   session.run(kEntry);
@@ -128,7 +128,7 @@ TEST_CASE("a single class has no loss and no gradient") {
       {"loss", build.emit<CrossEntropy>({logits, labels, weights}, 0.1)},
       {"gradient", build.emit<CrossEntropyBackward>({one, logits, labels, weights}, 0.1)}};
   for (const auto& backend : both()) {
-    Session session(program, *backend);
+    Session session(program, backend);
     session.set({{"one", {1}}, {"logits", {-3, 0, 7}}, {"labels", {0, 0, 0}}, {"weights", {1, 2, 3}}});
     session.run(kEntry);
     CHECK(std::abs(session.output(kEntry, "loss")[0]) < 1e-5);
@@ -138,8 +138,8 @@ TEST_CASE("a single class has no loss and no gradient") {
 
 TEST_CASE("large logits neither overflow nor lose the loss") {
   for (const auto& backend : both()) {
-    INFO(backend->name());
-    Session session(evaluation(2, 3), *backend);
+    INFO(backend.planner->name());
+    Session session(evaluation(2, 3), backend);
     session.set({{"logits", {1e4f, 0, -1e4f, 3e38f, -3e38f, 0}}, {"labels", {1, 0}}, {"weights", {0.5f, 1}}});
     session.run(kEntry);
     CHECK(session.output(kEntry, "loss")[0] == Approx(5000));
@@ -149,7 +149,7 @@ TEST_CASE("large logits neither overflow nor lose the loss") {
 TEST_CASE("a sample of weight 0 counts for nothing, whatever it holds") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto cpu = make_cpu_backend(2);
-  Session session(evaluation(2, 2), *cpu);
+  Session session(evaluation(2, 2), cpu);
   session.set({{"logits", {0, 0, nan, nan}}, {"labels", {1, 0}}, {"weights", {1, 0}}});
   session.run(kEntry);
   CHECK(session.output(kEntry, "loss")[0] == Approx(std::log(2.0)));
@@ -162,7 +162,7 @@ TEST_CASE("a NaN among the logits reaches the loss and is never a hit") {
   for (size_t place = 0; place < 3; ++place) {
     std::vector<float> logits{1, 2, 3};
     logits[place] = nan;
-    Session session(evaluation(1, 3), *cpu);
+    Session session(evaluation(1, 3), cpu);
     session.set({{"logits", logits}, {"labels", {static_cast<float>(place)}}, {"weights", {1}}});
     session.run(kEntry);
     CHECK(std::isnan(session.output(kEntry, "loss")[0]));
@@ -172,8 +172,8 @@ TEST_CASE("a NaN among the logits reaches the loss and is never a hit") {
 
 TEST_CASE("of equal logits the lower class comes first") {
   for (const auto& backend : both()) {
-    INFO(backend->name());
-    Session session(evaluation(4, 4), *backend);
+    INFO(backend.planner->name());
+    Session session(evaluation(4, 4), backend);
     session.set({{"logits", {1, 1, 1, 1, 0, 2, 2, 1, 0, 2, 2, 1, 5, 4, 3, 2}},
                  {"labels", {0, 1, 2, 3}},
                  {"weights", {1, 2, 4, 8}}});

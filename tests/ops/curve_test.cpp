@@ -66,7 +66,7 @@ struct Curve {
 
 Curve train(const Training& training, size_t steps, int threads) {
   const auto backend = make_cpu_backend(threads);
-  Session session(program_of(training), *backend, 1);
+  Session session(program_of(training), backend, 1);
   const auto rows = static_cast<size_t>(training.batch);
   session.set(input_name::kWeights, std::vector<float>(rows, 1.0f / static_cast<float>(rows)));
   Curve curve;

@@ -26,7 +26,7 @@ struct Draw {
 };
 
 /// What the elements of a tensor of ones become.
-std::vector<double> factors(Backend& backend, const Draw& draw) {
+std::vector<double> factors(const Backend& backend, const Draw& draw) {
   Program program;
   program.entries.emplace_back("draw");
   Builder build(program, program.entries[0]);
@@ -46,7 +46,7 @@ std::vector<double> factors(Backend& backend, const Draw& draw) {
 }
 
 std::vector<double> on_reference(const Draw& draw) {
-  ReferenceBackend backend;
+  const Backend backend = make_reference_backend();
   return factors(backend, draw);
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("both backends draw the same masks") {
     for (const double p : {0.1, 0.5, 0.9}) {
       for (int step : {0, 1, 1000000}) {
         const Draw draw{.shape = shape, .p = p, .key = 0xFEDCBA9876543210u, .step = step, .first_sample = 3};
-        CHECK(factors(*cpu, draw) == on_reference(draw));
+        CHECK(factors(cpu, draw) == on_reference(draw));
       }
     }
   }
@@ -81,9 +81,9 @@ TEST_CASE("as many elements stay as should, each scaled") {
 
 TEST_CASE("a batch in two parts has the masks of the whole") {
   const auto cpu = make_cpu_backend(2);
-  const std::vector<double> whole = factors(*cpu, {.shape = {8, 33}});
-  std::vector<double> parts = factors(*cpu, {.shape = {3, 33}});
-  const std::vector<double> rest = factors(*cpu, {.shape = {5, 33}, .first_sample = 3});
+  const std::vector<double> whole = factors(cpu, {.shape = {8, 33}});
+  std::vector<double> parts = factors(cpu, {.shape = {3, 33}});
+  const std::vector<double> rest = factors(cpu, {.shape = {5, 33}, .first_sample = 3});
   parts.insert(parts.end(), rest.begin(), rest.end());
   CHECK(parts == whole);
 }
@@ -125,10 +125,10 @@ TEST_CASE("dropout behind a convolution counts elements in the tensor's order, n
 TEST_CASE("stochastic depth keeps or drops whole samples, as many as it should") {
   constexpr int64_t kSamples = 5000, kWidth = 3;
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   for (const double p : {0.1, 0.5, 0.8}) {
     std::vector<std::vector<double>> drawn;
-    for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
+    for (const Backend* backend : {&cpu, &reference}) {
       Program program;
       program.entries.emplace_back("draw");
       Builder build(program, program.entries[0]);

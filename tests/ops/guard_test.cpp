@@ -32,7 +32,7 @@ Entry empty_entry() {
 }
 
 /// A guard alone, of a loss, a norm and a finding that are inputs; it counts the steps too.
-Program guard_program(const SpikeLimit& limit, const std::vector<float>& told, bool scaled) {
+Program guard_program(const SpikeLimit& limit, const std::vector<int32_t>& told, bool scaled) {
   Program program;
   program.entries.push_back(empty_entry());
   Builder build(program, program.entries[0]);
@@ -145,8 +145,8 @@ std::vector<Step> made_up(uint64_t seed, size_t count) {
   return steps;
 }
 
-void follow(Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t seed) {
-  INFO(backend.name() << ", window " << limit.window << ", scaled " << scaled << ", seed " << seed);
+void follow(const Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t seed) {
+  INFO(backend.planner->name() << ", window " << limit.window << ", scaled " << scaled << ", seed " << seed);
   const std::vector<int64_t> told = {7, 8, 9, 90};
   Session session(guard_program(limit, {7, 9, 90, 90, 0, 0}, scaled), backend);
   Expected expected(limit, told, scaled);
@@ -176,17 +176,16 @@ void follow(Backend& backend, const SpikeLimit& limit, bool scaled, uint64_t see
         std::multiset<double>(expected.norms.begin(), expected.norms.end()));
 }
 
-void with_backends(const std::function<void(Backend&)>& check) {
+void with_backends(const std::function<void(const Backend&)>& check) {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
-  for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)})
-    check(*backend);
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&cpu, &reference}) check(*backend);
 }
 
 }  // namespace
 
 TEST_CASE("a guard follows made-up losses as a queue of them does, and no bad loss enters its window") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     for (const int64_t window : {4, 31, 33, 128}) {
       for (const bool scaled : {false, true}) {
         for (const uint64_t seed : {1, 2, 3}) {
@@ -200,8 +199,8 @@ TEST_CASE("a guard follows made-up losses as a queue of them does, and no bad lo
 }
 
 TEST_CASE("equal losses have room for rounding, and nothing is a spike before half of the window is there") {
-  with_backends([](Backend& backend) {
-    INFO(backend.name());
+  with_backends([](const Backend& backend) {
+    INFO(backend.planner->name());
     Session session(guard_program({.window = 8}, {0, 0}, false), backend);
     auto reason = [&](float loss) {
       session.set({{"loss", {loss}}, {"norm", {1}}, {"found", {0}}, {"steps", {0}}});
@@ -227,7 +226,7 @@ TEST_CASE("equal losses have room for rounding, and nothing is a spike before ha
 }
 
 TEST_CASE("a guard that does not count looks at the loss alone") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     Program program;
     program.entries.push_back(empty_entry());
     Builder build(program, program.entries[0]);
@@ -247,9 +246,9 @@ TEST_CASE("a guard that does not count looks at the loss alone") {
 
 TEST_CASE(
     "what is kept and what is blended stays bit for bit where a step is skipped, whatever was to come") {
-  with_backends([](Backend& backend) {
+  with_backends([](const Backend& backend) {
     for (const int64_t size : {1, 31, 33, 70001}) {
-      INFO(backend.name() << ", " << size);
+      INFO(backend.planner->name() << ", " << size);
       Program program;
       program.entries.push_back(empty_entry());
       Builder build(program, program.entries[0]);
@@ -284,8 +283,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a scale that is held stays with its counters, and none falls below its smallest") {
-  with_backends([](Backend& backend) {
-    INFO(backend.name());
+  with_backends([](const Backend& backend) {
+    INFO(backend.planner->name());
     Program program;
     program.entries.push_back(empty_entry());
     Builder build(program, program.entries[0]);

@@ -88,7 +88,7 @@ bool same_bits(const Outputs& a, const Outputs& b) {
 }
 
 /// Outputs of a first run; a second one repeats them, and neither touches the inputs.
-Outputs run_twice(const Program& program, Backend& backend, const Sketch& sketch) {
+Outputs run_twice(const Program& program, const Backend& backend, const Sketch& sketch) {
   Session session(program, backend);
   session.set(sketch.values);
   std::vector<std::pair<std::string, std::vector<std::byte>>> inputs;
@@ -133,12 +133,9 @@ Program stored_as(Program program, DType dtype) {
 }
 
 /// What is left of values that a backend stores in this type.
-std::vector<float> through(Backend& backend, std::vector<float> values, DType dtype) {
-  const auto count = static_cast<int64_t>(values.size());
-  const Buffer stored = backend.allocate(count * backend.element_bytes(dtype));
-  backend.upload(stored.data(), values.data(), count, dtype);
-  backend.download(values.data(), stored.data(), count, dtype);
-  return values;
+std::vector<float> through(const Planner& planner, const std::vector<float>& values, DType dtype) {
+  const StoredType type{.dtype = dtype, .bytes = planner.element_bytes(dtype)};
+  return from_stored<float>(to_stored(std::span<const float>(values), type), type);
 }
 
 /// What a network's activations are to operations that go element by element: parameters and inputs in bf16.
@@ -173,7 +170,7 @@ std::vector<Pass> with_bf16(std::vector<Pass> passes) {
 
 void check_differences_of(const Sketch& sketch, const Program& program, const Program& with_gradients,
                           uint64_t seed, double tolerance) {
-  ReferenceBackend backend;
+  const Backend backend = make_reference_backend();
   Session forward(program, backend);
   forward.set(sketch.values);
   Session backward(with_gradients, backend);
@@ -217,14 +214,14 @@ void check_bf16(const Draft& draft, uint64_t seed, double slack) {
   Sketch sketch(seed);
   draft(sketch);
   const auto cpu = make_cpu_backend(2, nullptr, true);
-  if (cpu->set_precision(Precision::amp_bf16)) return;  // this processor cannot even emulate it
-  ReferenceBackend exact, rounding(true);
+  if (cpu.planner->set_precision(Precision::amp_bf16)) return;  // this processor cannot even emulate it
+  const Backend exact = make_reference_backend(), rounding = make_reference_backend(true);
   for (const std::vector<Pass>& passes :
        {std::vector<Pass>{}, std::vector<Pass>{fuse_residual(), fold_batch_norm(), fuse_relu()}}) {
     INFO(passes.size() << " passes of fusion");
     const Program program = differentiated(sketch.program, with_bf16(passes));
     const Outputs ideal = run_twice(program, exact, sketch), expected = run_twice(program, rounding, sketch),
-                  found = run_twice(program, *cpu, sketch);
+                  found = run_twice(program, cpu, sketch);
     const std::vector<NamedTensor>& outputs = program.find_entry(kEntry)->outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       constexpr double kOneRounding = 1.0 / 512;  // half a unit in the last place, relative
@@ -235,10 +232,10 @@ void check_bf16(const Draft& draft, uint64_t seed, double slack) {
   }
 }
 
-void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
+void check_backend(const Backend& backend, const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
   Sketch sketch(seed);
   draft(sketch);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const Program plain = differentiated(sketch.program, {});
   const Outputs expected = run_twice(plain, reference, sketch);
   const std::vector<std::vector<Pass>> variants = {
@@ -246,7 +243,7 @@ void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const To
   for (size_t v = 0; v < variants.size(); ++v) {
     const Program program = differentiated(sketch.program, variants[v]);
     if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do
-    INFO(backend.name() << ", seed " << seed << ", variant of passes " << v);
+    INFO(backend.planner->name() << ", seed " << seed << ", variant of passes " << v);
     compare(program, run_twice(program, backend, sketch), expected, tolerances);
     if (v == 0) continue;
     INFO("the reference with these passes");
@@ -256,10 +253,10 @@ void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const To
 
 void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances) {
   const auto cpu = make_cpu_backend(2);
-  check_backend(*cpu, draft, seed, tolerances);
+  check_backend(cpu, draft, seed, tolerances);
 }
 
-void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
+void check_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances) {
   INFO(to_string(dtype) << ", seed " << seed);
   Sketch sketch(seed);
@@ -269,9 +266,9 @@ void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t se
   for (const Tensor& tensor : narrow.tensors) {
     if (tensor.spec.dtype != dtype || !sketch.values.contains(tensor.name)) continue;
     std::vector<float>& values = sketch.values[tensor.name];
-    values = through(backend, values, dtype);
+    values = through(*backend.planner, values, dtype);
   }
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   compare(narrow, run_twice(narrow, backend, sketch), run_twice(wide, reference, sketch), tolerances);
 }
 

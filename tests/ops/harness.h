@@ -24,12 +24,13 @@ void check_differences(const Draft& draft, uint64_t seed, const Tolerances& tole
 
 /// Compares all outputs and gradients of a backend with the reference's, with and without the optional
 /// passes; scratch memory is poisoned, a second run gives the same bits, inputs stay as they were.
-void check_backend(Backend& backend, const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
+void check_backend(const Backend& backend, const Draft& draft, uint64_t seed,
+                   const Tolerances& tolerances = {});
 /// The same of the CPU.
 void check_cpu(const Draft& draft, uint64_t seed, const Tolerances& tolerances = {});
 /// The same of a backend that stores the program's inputs and parameters of two or more dimensions, and all
 /// that follows from them, in a narrow floating type; the reference gets their rounded values.
-void check_narrow(Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
+void check_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                   const Tolerances& tolerances);
 
 /// check_differences in mixed precision, where the reference rounds nothing: gradients through casts.

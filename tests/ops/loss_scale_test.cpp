@@ -42,7 +42,7 @@ Program scaled_update(const std::string& optimizer, int64_t size) {
 
 /// The first values that a tensor of this name gets: a batch as scripts/make_fixtures.py draws it.
 std::vector<float> drawn(const std::string& name, const Shape& shape, double low, double high) {
-  ReferenceBackend backend;
+  const Backend backend = make_reference_backend();
   Program program;
   program.persistent(name, {shape, DType::f32}, Role::state,
                      {.kind = Initial::Kind::uniform, .a = low, .b = high});
@@ -58,8 +58,8 @@ float planted(size_t step) {
   return step == 9 ? -kInfinity : 0;
 }
 
-void follow_trace(Backend& backend, const std::string& name, const std::string& optimizer) {
-  INFO(name << " on " << backend.name());
+void follow_trace(const Backend& backend, const std::string& name, const std::string& optimizer) {
+  INFO(name << " on " << backend.planner->name());
   constexpr size_t kSize = 7, kBatches = 5;
   const Fixture fixture("scaler");
   const std::vector<float> scales = fixture.values(name + "/scales");
@@ -86,8 +86,8 @@ void follow_trace(Backend& backend, const std::string& name, const std::string& 
 
 TEST_CASE("the scale, the skipped steps and the weights follow PyTorch's GradScaler") {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
-  for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&cpu, &reference}) {
     follow_trace(*backend, "sgd", "{name: sgd, lr: 0.01, momentum: 0.9}");
     follow_trace(*backend, "adam", "{name: adam, lr: 0.01}");
     follow_trace(*backend, "clip_norm", "{name: sgd, lr: 0.01, clip_norm: 0.5}");
@@ -97,9 +97,9 @@ TEST_CASE("the scale, the skipped steps and the weights follow PyTorch's GradSca
 
 TEST_CASE("a scale grows no further than f32 reaches") {
   const auto cpu = make_cpu_backend(1);
-  ReferenceBackend reference;
-  for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
-    INFO(backend->name());
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&cpu, &reference}) {
+    INFO(backend->planner->name());
     Program program;
     program.entries.push_back(empty_entry(kStep));
     Builder build(program, program.entries[0]);
@@ -122,7 +122,7 @@ TEST_CASE("a scale grows no further than f32 reaches") {
 
 TEST_CASE("one value that is not finite is found wherever it stands, and none elsewhere") {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const std::vector<int64_t> sizes = {1, 33, 70001};
   for (const std::optional<double> max_norm : {std::optional<double>(), std::optional<double>(2.0)}) {
     Program program;
@@ -139,7 +139,7 @@ TEST_CASE("one value that is not finite is found wherever it stands, and none el
     for (size_t o = 0; o < made.size(); ++o) {
       program.entries[0].outputs.push_back({fmt::format("{}", o), made[o]});
     }
-    Session on_cpu(program, *cpu), exact(program, reference);
+    Session on_cpu(program, cpu), exact(program, reference);
     auto check = [&](double found) {
       on_cpu.set(values);
       exact.set(values);
@@ -174,7 +174,7 @@ TEST_CASE("micro-batches are scaled each, and skipped together") {
   run_passes(program, {autodiff(true), accumulate(2)});
   optimizer_from("{name: sgd, lr: 0.5}")->append_update(program, program.entry(entry_name::kUpdate), {0.5f});
   run_passes(program, {dead_code()});
-  Session session(program, *cpu);
+  Session session(program, cpu);
   session.set({{input_name::kLabels, {0, 1}}, {input_name::kWeights, {0.25f, 0.25f}}});
   const std::vector<double> first = session.persistent("1.weight");
   auto step = [&](float first_pixel) {
@@ -200,7 +200,7 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
   const Fixture fixture("scaler");
   const std::vector<float> scales = fixture.values("mlp_amp/scales"),
                            losses = fixture.values("mlp_amp/losses");
-  ReferenceBackend backend(true);
+  const Backend backend = make_reference_backend(true);
   Program program = forward_program(network_file("configs/models/mlp_10.yaml"), kBatch);
   run_passes(program, {fuse_relu(), mixed_precision(DType::f16), autodiff(true)});
   optimizer_from("{name: sgd, lr: 0.01}")->append_update(program, program.entry(kStep), {0.01f});

@@ -88,7 +88,7 @@ TEST_CASE("whole blocks of channels are joined and parted as they lie") {
   sketch.loss(build.emit<Conv2d>({joined, sketch.parameter("v", {4, 80, 1, 1}), kNone}, Conv2dGeometry{}));
   run_passes(sketch.program, {autodiff()});
   const auto cpu = make_cpu_backend(2);
-  const Plan plan = make_plan(sketch.program, *cpu);
+  const Plan plan = make_plan(sketch.program, *cpu.planner);
   for (const PlannedNode& planned : plan.entries[0].nodes) {
     if (planned.node.op->name() != "reorder") continue;
     const Shape& shape = plan.tensors[static_cast<size_t>(planned.node.inputs[0])].spec.shape;

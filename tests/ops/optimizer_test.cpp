@@ -7,6 +7,7 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "cpu/backend.h"
+#include "tests/ops/rules.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/session.h"
@@ -64,13 +65,20 @@ const std::vector<std::string> kOptimizers = {
     "{name: sgd, momentum: 0.5, clip_norm: 1000}",
     "{name: sgd, momentum: 0.5, clip_value: 0.003}",
     "{name: sgd, clip_value: 0.003, clip_norm: 0.02}",
-    "{name: lars, trust: 0.02, weight_decay: 0.1}",
-    "{name: lars, trust: 0.05, momentum: 0, clip_norm: 0.1, no_decay: []}",
+    "{name: lars, trust_coefficient: 0.02, weight_decay: 0.1}",
+    "{name: lars, trust_coefficient: 0.05, momentum: 0, clip_norm: 0.1, no_decay: []}",
     "{name: adam, weight_decay: 0.1}",
     "adamw",
     "{name: adamw, beta1: 0.5, beta2: 0.9, eps: 1e-3, weight_decay: 0.2}",
     "{name: adamw, clip_norm: 0.05, weight_decay: 0}",
 };
+
+/// Those above, and every optimiser as it is without a word of the recipe.
+std::vector<std::string> optimizer_texts() {
+  std::vector<std::string> texts = kOptimizers;
+  for_each_rule([&](const auto& rule) { texts.emplace_back(rule.kName); });
+  return texts;
+}
 
 /// Stored elements that belong to no element of the tensor: zero, or they would end up in norms.
 void check_padding(const Executable& executable) {
@@ -91,13 +99,13 @@ void check_padding(const Executable& executable) {
 
 TEST_CASE("five steps of every optimiser change parameters, moments and counters alike on both backends") {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const Network network = network_from(kNetwork);
-  for (const std::string& text : kOptimizers) {
+  for (const std::string& text : optimizer_texts()) {
     INFO(text);
     const std::vector<float>& rates = text.find("adam") != std::string::npos ? kSmallRates : kRates;
     const Program program = training_program(network, kBatch, *optimizer_from(text), rates, {fuse_relu()});
-    Session found(program, *cpu), expected(program, reference);
+    Session found(program, cpu), expected(program, reference);
     for (int step = 0; step < 5; ++step) {
       for (Session* session : {&found, &expected}) {
         session->set(batch_of(kBatch, step, 1.0f / kBatch));
@@ -124,7 +132,7 @@ TEST_CASE("five steps of every optimiser change parameters, moments and counters
 }
 
 TEST_CASE("clipping bounds the joint norm and leaves small gradients alone") {
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const Network network = network_from(kNetwork);
   auto moved = [&](const std::string& optimizer) {
     const Program program = training_program(network, kBatch, *optimizer_from(optimizer), {1.0f}, {});
@@ -151,7 +159,7 @@ TEST_CASE("clipping bounds the joint norm and leaves small gradients alone") {
 TEST_CASE("three micro-batches update as one batch does") {
   constexpr int64_t kMicro = 2, kCount = kBatch / kMicro;
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const Network network = network_from(kNetwork);
   const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9, clip_norm: 0.5}");
   const Program whole = training_program(network, kBatch, *optimizer, kRates, {});
@@ -161,10 +169,10 @@ TEST_CASE("three micro-batches update as one batch does") {
   run_passes(split, {dead_code()});
 
   struct Case {
-    Backend& backend;
+    const Backend& backend;
     double tolerance;
   };
-  for (const Case& c : {Case{reference, 1e-6}, Case{*cpu, 1e-4}}) {
+  for (const Case& c : {Case{reference, 1e-6}, Case{cpu, 1e-4}}) {
     Session one(whole, reference), parts(split, c.backend);
     for (int step = 0; step < 3; ++step) {
       const auto batch = batch_of(kBatch, step, 1.0f / kBatch);
@@ -192,15 +200,17 @@ TEST_CASE("three micro-batches update as one batch does") {
 
 TEST_CASE("a skipped step leaves weights and moments as they were") {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
+  const Backend reference = make_reference_backend();
   const std::vector<double> decays = {0.1, 0};
-  const std::vector<std::shared_ptr<const OptimizerStep>> steps = {
-      std::make_shared<Sgd>(SgdRule{.momentum = 0.9}, decays), std::make_shared<Sgd>(SgdRule{}, decays),
-      std::make_shared<Lars>(SgdRule{.momentum = 0.9}, 0.02, 1e-8, decays, std::vector{true, false}),
-      std::make_shared<AdamW>(AdamWRule{}, decays)};
+  std::vector<std::shared_ptr<const OptimizerStep>> steps = {
+      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, decays)};
+  for_each_rule([&](const auto& rule) {
+    const bool adapts = rule.kAdapts;
+    steps.push_back(std::make_shared<OptimizerStep>(rule, decays, std::vector{adapts, false}));
+  });
   for (const auto& step : steps) {
-    for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
-      INFO(step->name() << " with " << step->moments << " moments on " << backend->name());
+    for (const Backend* backend : {&cpu, &reference}) {
+      INFO(step->name() << " with " << step->moments << " moments on " << backend->planner->name());
       Program program;
       program.entries.emplace_back("step");
       Builder build(program, program.entries[0]);

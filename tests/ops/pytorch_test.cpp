@@ -24,14 +24,14 @@ namespace {
 constexpr const char* kEntry = "compute";
 
 struct Side {
-  std::unique_ptr<Backend> backend;
+  Backend backend;
   double tolerance;
 };
 
 /// The fixtures hold fp32, so that is as near as the reference can come.
 std::vector<Side> sides() {
   std::vector<Side> all;
-  all.push_back({std::make_unique<ReferenceBackend>(), 1e-7});
+  all.push_back({make_reference_backend(), 1e-7});
   all.push_back({make_cpu_backend(2), 5e-6});
   return all;
 }
@@ -69,13 +69,13 @@ struct FixtureProgram {
 
   void check() {
     for (const Side& side : sides()) {
-      Session session(program, *side.backend);
+      Session session(program, side.backend);
       for (const Tensor& tensor : program.tensors) {
         if (tensor.role == Role::input) session.set(tensor.name, fixture.values(prefix + tensor.name));
       }
       session.run(kEntry);
       for (const NamedTensor& named : program.entries[0].outputs) {
-        INFO(prefix << named.name << " on " << side.backend->name());
+        INFO(prefix << named.name << " on " << side.backend.planner->name());
         CHECK(relative_error(session.output(kEntry, named.name), fixture.doubles(prefix + named.name)) <
               side.tolerance);
       }
@@ -257,26 +257,30 @@ Program update_program(const Rule& rule, const Shape& shape) {
 
 TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
   const Fixture fixture("optimizers");
-  auto sgd = [](const SgdRule& rule) { return std::make_shared<Sgd>(rule, std::vector{rule.weight_decay}); };
-  auto adam = [](const AdamWRule& rule) {
-    return std::make_shared<AdamW>(rule, std::vector{rule.weight_decay});
+  auto a_step = [](const update::Rule& rule, double decay) {
+    return std::make_shared<OptimizerStep>(rule, std::vector{decay}, std::vector{true});
   };
-  auto lars = [](const SgdRule& rule, double trust) {
-    return std::make_shared<Lars>(rule, trust, 1e-8, std::vector{rule.weight_decay}, std::vector{true});
+  auto lars = [](double momentum, bool nesterov, double trust_coefficient) {
+    update::Lars rule;
+    rule.momentum = momentum;
+    rule.nesterov = nesterov;
+    rule.trust_coefficient = trust_coefficient;
+    return rule;
   };
-  const AdamWRule other{.beta1 = 0.5, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.2};
-  AdamWRule other_adam = other;
-  other_adam.decoupled = false;
+  update::Adam adam;
+  adam.beta1 = 0.5, adam.beta2 = 0.9, adam.eps = 1e-3;
+  update::AdamW adamw;
+  adamw.beta1 = 0.5, adamw.beta2 = 0.9, adamw.eps = 1e-3;
   const std::vector<Rule> rules = {
-      {"sgd.0", 0.1, sgd({})},
-      {"sgd.1", 0.05, sgd({.momentum = 0.9, .weight_decay = 0.1})},
-      {"sgd.2", 0.05, sgd({.momentum = 0.8, .weight_decay = 0.01, .nesterov = true})},
-      {"adam.0", 0.01, adam({.weight_decay = 0, .decoupled = false})},
-      {"adam.1", 0.1, adam(other_adam)},
-      {"lars.0", 0.5, lars({.momentum = 0.9, .weight_decay = 1e-2}, 0.02)},
-      {"lars.1", 0.5, lars({.momentum = 0.8, .nesterov = true}, 0.05)},
-      {"adamw.0", 0.01, adam({})},
-      {"adamw.1", 0.1, adam(other)},
+      {"sgd.0", 0.1, a_step(update::Sgd{}, 0)},
+      {"sgd.1", 0.05, a_step(update::Sgd{.momentum = 0.9}, 0.1)},
+      {"sgd.2", 0.05, a_step(update::Sgd{.momentum = 0.8, .nesterov = true}, 0.01)},
+      {"adam.0", 0.01, a_step(update::Adam{}, 0)},
+      {"adam.1", 0.1, a_step(adam, 0.2)},
+      {"lars.0", 0.5, a_step(lars(0.9, false, 0.02), 1e-2)},
+      {"lars.1", 0.5, a_step(lars(0.8, true, 0.05), 0)},
+      {"adamw.0", 0.01, a_step(update::AdamW{}, 0.01)},
+      {"adamw.1", 0.1, a_step(adamw, 0.2)},
   };
   for (const Rule& rule : rules) {
     const Shape shape = fixture.shape(rule.name + "/w");
@@ -284,12 +288,12 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
     const std::vector<float> gradients = fixture.values(rule.name + "/gradients");
     const std::vector<double> weights = fixture.doubles(rule.name + "/weights");
     for (const Side& side : sides()) {
-      Session session(update_program(rule, shape), *side.backend);
+      Session session(update_program(rule, shape), side.backend);
       session.set({{"w", fixture.values(rule.name + "/w")}, {"lr", {static_cast<float>(rule.lr)}}});
       for (std::ptrdiff_t step = 0; step < 5; ++step) {
         session.set("g", {gradients.begin() + step * size, gradients.begin() + (step + 1) * size});
         session.run(kEntry);
-        INFO(rule.name << ", step " << step << " on " << side.backend->name());
+        INFO(rule.name << ", step " << step << " on " << side.backend.planner->name());
         const std::vector<double> expected(weights.begin() + step * size,
                                            weights.begin() + (step + 1) * size);
         CHECK(relative_error(session.persistent("w"), expected) < 1e-6);
@@ -317,10 +321,10 @@ TEST_CASE("gradients are clipped as by PyTorch's clip_grad_norm_") {
       const auto clipped = p.build.emit_all(std::make_shared<ClipByNorm>(limit), gradients);
       p.output("scale", clipped[0]);
       p.output("norm", clipped[1]);
-      Session session(p.program, *side.backend);
+      Session session(p.program, side.backend);
       for (const char* gradient : {"g0", "g1"}) session.set(gradient, fixture.values(name + "/" + gradient));
       session.run(kEntry);
-      INFO(name << " on " << side.backend->name());
+      INFO(name << " on " << side.backend.planner->name());
       CHECK(relative_error(session.output(kEntry, "norm"), fixture.doubles(name + "/norm")) < 1e-6);
       const double scale = session.output(kEntry, "scale")[0];
       for (int i : {0, 1}) {

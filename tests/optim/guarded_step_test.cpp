@@ -55,7 +55,7 @@ enum class Planted { nothing, nan, spike, steep, overflow };
 
 class Run {
  public:
-  Run(Backend& backend, const Form& form, const StepGuards& guards)
+  Run(const Backend& backend, const Form& form, const StepGuards& guards)
       : form_(form), session_(program_of(form, guards), backend, form.seed) {
     for (const Tensor& tensor : session_.executable().plan().tensors) {
       if (!tensor.name.ends_with(state_suffix::kAverage)) continue;
@@ -144,21 +144,21 @@ std::vector<Form> forms() {
   return all;
 }
 
-void for_each_run(const std::function<void(Backend&, const Form&)>& check) {
+void for_each_run(const std::function<void(const Backend&, const Form&)>& check) {
   const auto cpu = make_cpu_backend(2);
-  ReferenceBackend reference;
-  for (Backend* backend : {static_cast<Backend*>(cpu.get()), static_cast<Backend*>(&reference)}) {
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&cpu, &reference}) {
     for (const Form& form : forms()) {
-      INFO(fmt::format("{} {} micro-batches {} scaled {} seed {}", backend->name(), form.optimizer,
+      INFO(fmt::format("{} {} micro-batches {} scaled {} seed {}", backend->planner->name(), form.optimizer,
                        form.micro_batches, form.scaled, form.seed));
       check(*backend, form);
     }
   }
 }
 
-StepGuards guards(const std::vector<float>& told = {}) {
+StepGuards guards(const std::vector<int32_t>& told = {}) {
   StepGuards all{.loss = true, .counts = true, .spike = SpikeLimit{.window = 8}, .skip_steps = told};
-  all.skip_steps.resize(6, 0.0f);
+  all.skip_steps.resize(6, 0);
   return all;
 }
 
@@ -166,8 +166,8 @@ StepGuards guards(const std::vector<float>& told = {}) {
 
 TEST_CASE("a run that meets NaN or a spike ends with the bits of one that is told to skip these steps") {
   static constexpr int kSteps = 13, kNanAt = 3, kSpikeAt = 9, kSteepAt = 11;
-  static const std::vector<float> all = {kNanAt, kNanAt, kSpikeAt, kSpikeAt, kSteepAt, kSteepAt};
-  for_each_run([](Backend& backend, const Form& form) {
+  static const std::vector<int32_t> all = {kNanAt, kNanAt, kSpikeAt, kSpikeAt, kSteepAt, kSteepAt};
+  for_each_run([](const Backend& backend, const Form& form) {
     Run met(backend, form, guards()), told(backend, form, guards(all)), clean(backend, form, guards(all));
     for (int step = 1; step <= kSteps; ++step) {
       const Planted planted = step == kNanAt     ? Planted::nan
@@ -196,7 +196,7 @@ TEST_CASE("a run that meets NaN or a spike ends with the bits of one that is tol
 }
 
 TEST_CASE("a step that is skipped changes counters and nothing else") {
-  for_each_run([](Backend& backend, const Form& form) {
+  for_each_run([](const Backend& backend, const Form& form) {
     Run run(backend, form, guards());
     for (int step = 0; step < 6; ++step) run.step();
     auto before = run.states();
@@ -222,7 +222,7 @@ TEST_CASE("a step that is skipped changes counters and nothing else") {
 }
 
 TEST_CASE("a scaled loss whose gradients overflow is skipped by its scale, and the guard counts nothing") {
-  for_each_run([](Backend& backend, const Form& form) {
+  for_each_run([](const Backend& backend, const Form& form) {
     if (!form.scaled) return;
     Run guarded(backend, form, guards()), plain(backend, form, {});
     for (const Planted planted : {Planted::nothing, Planted::nothing, Planted::overflow, Planted::nothing}) {
@@ -243,7 +243,7 @@ TEST_CASE("a scaled loss whose gradients overflow is skipped by its scale, and t
 }
 
 TEST_CASE("loss scaling by itself leaves averages and statistics alone in a step that it skips") {
-  for_each_run([](Backend& backend, const Form& form) {
+  for_each_run([](const Backend& backend, const Form& form) {
     if (!form.scaled) return;
     Run run(backend, form, {});
     for (int step = 0; step < 3; ++step) run.step();
@@ -260,7 +260,7 @@ TEST_CASE("loss scaling by itself leaves averages and statistics alone in a step
 TEST_CASE(
     "guards that meet nothing leave the bits of a run without them, and without them the program is the "
     "same") {
-  for_each_run([](Backend& backend, const Form& form) {
+  for_each_run([](const Backend& backend, const Form& form) {
     if (form.optimizer.find("clip_norm") != std::string::npos) return;  // the norm is summed in another order
     Run guarded(backend, form, guards()), plain(backend, form, {});
     for (int step = 0; step < 6; ++step) guarded.step(), plain.step();
@@ -281,7 +281,7 @@ TEST_CASE(
 TEST_CASE("a guard that only watches the loss keeps the weights from before a step without a loss") {
   for (const int64_t micro_batches : {1, 3}) {
     const auto cpu = make_cpu_backend(1);
-    Run run(*cpu, {.optimizer = "{name: adamw}", .micro_batches = micro_batches}, {.loss = true});
+    Run run(cpu, {.optimizer = "{name: adamw}", .micro_batches = micro_batches}, {.loss = true});
     for (int step = 0; step < 3; ++step) run.step();
     const auto before = run.states();
     run.step(Planted::nan);

@@ -98,9 +98,9 @@ TEST_CASE("lars leaves biases and norms to plain SGD, unless it is told otherwis
     const Program program = training_program(network, 2, *optimizer_from(text), {0.1f}, {});
     std::map<std::string, bool> adapts;
     for (const Node& node : program.entries[0].nodes) {
-      const auto* lars = dynamic_cast<const Lars*>(node.op.get());
+      const auto* lars = dynamic_cast<const OptimizerStep*>(node.op.get());
       for (size_t p = 0; lars != nullptr && p < lars->parameters(); ++p) {
-        adapts[program.tensor(node.inputs[lars->input_of(p)]).name] = lars->adapts[p];
+        adapts[program.tensor(node.inputs[lars->input_of(p)]).name] = lars->adapts(p);
       }
     }
     return adapts;

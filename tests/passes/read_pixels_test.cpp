@@ -85,7 +85,11 @@ entry evaluate
 TEST_CASE("the scales are constants of the program") {
   Program program = draft();
   run_passes(program, {reading()});
-  CHECK(program.tensor(program.find("train_step.pixel_scale")).initial.table == kTraining.scale);
-  CHECK(program.tensor(program.find("evaluate.pixel_scale")).initial.table == kEvaluation.scale);
-  CHECK(program.tensor(program.find("evaluate.pixel_offset")).initial.table == kEvaluation.offset);
+  auto table = [&](const char* name) {
+    const std::vector<double>& values = program.tensor(program.find(name)).initial.table;
+    return std::vector<float>(values.begin(), values.end());
+  };
+  CHECK(table("train_step.pixel_scale") == kTraining.scale);
+  CHECK(table("evaluate.pixel_scale") == kEvaluation.scale);
+  CHECK(table("evaluate.pixel_offset") == kEvaluation.offset);
 }

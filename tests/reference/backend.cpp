@@ -1,34 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/reference/backend.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
-#include "tests/reference/loop.h"
 #include "tests/reference/low_types.h"
+#include "tests/reference/table.h"
 
 namespace trainer {
 namespace {
 
-const reference::Loops& loops() {
-  static const reference::Loops table = [] {
-    reference::Loops all;
-    reference::add_batch_norm(all);
-    reference::add_channels(all);
-    reference::add_convolution(all);
-    reference::add_elementwise(all);
-    reference::add_guards(all);
-    reference::add_linear(all);
-    reference::add_loss(all);
-    reference::add_loss_scale(all);
-    reference::add_movement(all);
-    reference::add_optimizer(all);
-    reference::add_pooling(all);
-    reference::add_resample(all);
-    return all;
-  }();
-  return table;
+reference::Loops all_loops() {
+  reference::Loops loops;
+#define TRAINER_ADD_ROW(function) reference::function(loops);
+  TRAINER_REFERENCE_LOOPS(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
+  return loops;
 }
 
 class LoopKernel final : public Kernel {
@@ -55,64 +42,66 @@ class LoopKernel final : public Kernel {
   bool rounds_;
 };
 
+class ReferencePlanner final : public Planner {
+ public:
+  std::string_view name() const override { return "reference"; }
+  std::optional<std::string> set_precision(Precision) override { return std::nullopt; }
+
+  std::optional<std::string> why_not(const OpContext& context) const override {
+    if (!loops_.contains(typeid(context.op))) return "no loop has been written for it";
+    return std::nullopt;
+  }
+
+  Choice select(const OpContext& context, const OpenLayouts& /*inputs*/) const override {
+    return {.inputs = std::vector<Layout>(context.inputs.size()),
+            .outputs = std::vector<Layout>(context.outputs.size()),
+            .implementation = "naive",
+            .algorithm = ""};
+  }
+
+  Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
+    if (!from.row_major() || !to.row_major())
+      throw std::logic_error("the reference knows row-major layouts only");
+    return select(context, {});
+  }
+
+  int64_t element_bytes(DType dtype) const override {
+    return is_floating(dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
+  }
+  int64_t memory_bytes() const override { return int64_t{1} << 32; }
+
+ private:
+  reference::Loops loops_ = all_loops();
+};
+
+class ReferenceDevice final : public Device {
+ public:
+  explicit ReferenceDevice(bool rounds) : rounds_(rounds) {}
+
+  Buffer allocate(int64_t bytes) override {
+    Buffer buffer = allocate_host(bytes);
+    std::memset(buffer.data(), 0, static_cast<size_t>(bytes));
+    return buffer;
+  }
+  Buffer allocate_batch(int64_t bytes) override { return allocate(bytes); }
+
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& /*choice*/,
+                                  const Slots& slots) const override {
+    const reference::Call call{
+        .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
+    return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call, rounds_);
+  }
+
+ private:
+  reference::Loops loops_ = all_loops();
+  bool rounds_;
+};
+
 }  // namespace
 
-std::optional<std::string> ReferenceBackend::why_not(const OpContext& context) const {
-  if (!loops().contains(typeid(context.op))) return "no loop has been written for it";
-  return std::nullopt;
-}
-
-Choice ReferenceBackend::select(const OpContext& context, const OpenLayouts& /*inputs*/) const {
-  return {.inputs = std::vector<Layout>(context.inputs.size()),
-          .outputs = std::vector<Layout>(context.outputs.size()),
-          .implementation = "naive",
-          .algorithm = ""};
-}
-
-Choice ReferenceBackend::select_reorder(const OpContext& context, const Layout& from,
-                                        const Layout& to) const {
-  if (!from.row_major() || !to.row_major())
-    throw std::logic_error("the reference knows row-major layouts only");
-  return select(context, {});
-}
-
-std::unique_ptr<Kernel> ReferenceBackend::compile(const OpContext& context, const Choice& /*choice*/,
-                                                  const Slots& slots) const {
-  const reference::Call call{
-      .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
-  return std::make_unique<LoopKernel>(loops().at(typeid(context.op)), call, rounds_);
-}
-
-int64_t ReferenceBackend::element_bytes(DType dtype) const {
-  return is_floating(dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
-}
-
-Buffer ReferenceBackend::allocate(int64_t bytes) {
-  Buffer buffer = allocate_host(bytes);
-  std::memset(buffer.data(), 0, static_cast<size_t>(bytes));
-  return buffer;
-}
-
-void ReferenceBackend::upload(void* device, const float* host, int64_t elements, DType dtype) {
-  if (dtype == DType::i32) {
-    std::transform(host, host + elements, static_cast<int32_t*>(device),
-                   [](float value) { return static_cast<int32_t>(value); });
-  } else if (dtype == DType::u8) {
-    std::transform(host, host + elements, static_cast<uint8_t*>(device),
-                   [](float value) { return static_cast<uint8_t>(value); });
-  } else {
-    std::copy(host, host + elements, static_cast<double*>(device));
-  }
-}
-
-void ReferenceBackend::download(float* host, const void* device, int64_t elements, DType dtype) {
-  if (dtype == DType::i32) {
-    const auto* from = static_cast<const int32_t*>(device);
-    std::transform(from, from + elements, host, [](int32_t value) { return static_cast<float>(value); });
-  } else {
-    const auto* from = static_cast<const double*>(device);
-    std::transform(from, from + elements, host, [](double value) { return static_cast<float>(value); });
-  }
+Backend make_reference_backend(bool rounds) {
+  return {.planner = std::make_unique<ReferencePlanner>(),
+          .device = std::make_unique<ReferenceDevice>(rounds)};
 }
 
 }  // namespace trainer

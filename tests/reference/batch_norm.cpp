@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/graph/ops/blend.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/graph/ops/conv2d.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -3,7 +3,7 @@
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/stochastic_depth.h"
 #include "core/graph/ops/unary.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

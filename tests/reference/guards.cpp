@@ -4,7 +4,7 @@
 
 #include "core/graph/ops/keep.h"
 #include "core/graph/ops/step_guard.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -4,7 +4,7 @@
 #include <typeindex>
 #include <unordered_map>
 
-#include "core/engine/backend.h"
+#include "core/engine/device.h"
 
 namespace trainer::reference {
 
@@ -37,19 +37,5 @@ struct Call {
 
 using Loop = void (*)(const Call&);
 using Loops = std::unordered_map<std::type_index, Loop>;
-
-// Each file of loops adds its own.
-void add_batch_norm(Loops& loops);
-void add_channels(Loops& loops);
-void add_convolution(Loops& loops);
-void add_elementwise(Loops& loops);
-void add_guards(Loops& loops);
-void add_linear(Loops& loops);
-void add_loss(Loops& loops);
-void add_loss_scale(Loops& loops);
-void add_movement(Loops& loops);
-void add_optimizer(Loops& loops);
-void add_pooling(Loops& loops);
-void add_resample(Loops& loops);
 
 }  // namespace trainer::reference

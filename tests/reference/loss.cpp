@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/graph/ops/cross_entropy.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {
@@ -43,15 +43,15 @@ double log_sum_exp(const std::vector<double>& row) {
   return std::log(sum) + largest;
 }
 
-/// (1 - s) (share onehot(label) + (1 - share) onehot(other)) + s / C; `logits` as in for_each_pixel.
+/// (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C; `logits` as in for_each_pixel.
 std::vector<double> target(const Call& call, size_t logits, const Pixel& pixel, double smoothing) {
   std::vector<double> target(pixel.row.size(), smoothing / static_cast<double>(pixel.row.size()));
   const bool mixed = call.inputs.size() > logits + 3;
-  const double share = mixed ? call.in(logits + 4)[pixel.sample] : 1;
-  target[static_cast<size_t>(pixel.label)] += (1 - smoothing) * share;
+  const double mix_weight = mixed ? call.in(logits + 4)[pixel.sample] : 1;
+  target[static_cast<size_t>(pixel.label)] += (1 - smoothing) * mix_weight;
   if (mixed) {
     const int32_t other = call.in<int32_t>(logits + 3)[pixel.sample];
-    target[static_cast<size_t>(other)] += (1 - smoothing) * (1 - share);
+    target[static_cast<size_t>(other)] += (1 - smoothing) * (1 - mix_weight);
   }
   return target;
 }

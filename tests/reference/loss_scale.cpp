@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/reorder.h"
 #include "core/graph/ops/scale_pixels.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

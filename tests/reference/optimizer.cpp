@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/graph/ops/optimizer_steps.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {
@@ -18,57 +18,44 @@ double norm(const double* x, int64_t count) {
   return std::sqrt(sum);
 }
 
-/// Calls update(p, w, g, moments) for each element, with copies that become the new values.
-template <class Update>
-void each_element(const Call& call, Update update) {
-  const auto& op = static_cast<const OptimizerStep&>(call.op);
+/// What a parameter's gradient and decay are multiplied with.
+template <class Rule>
+double ratio_of(const Call& call, const Rule& rule, size_t p, double scale) {
+  if constexpr (Rule::kAdapts) {
+    const auto& op = call.as<OptimizerStep>();
+    const size_t in = op.input_of(p);
+    const int64_t count = call.count_in(in);
+    if (op.adapts(p))
+      return rule.ratio(op.weight_decay[p], norm(call.in(in), count), scale * norm(call.in(in + 1), count));
+  }
+  return 1;
+}
+
+template <class Rule>
+void step(const Call& call, const Rule& rule) {
+  const auto& op = call.as<OptimizerStep>();
   const bool skip = value_or(call, OptimizerStep::kSkip, 0) != 0;
+  const double scale = value_or(call, OptimizerStep::kScale, 1);
+  const double updates =
+      call.has_input(OptimizerStep::kUpdates) ? call.in<int32_t>(OptimizerStep::kUpdates)[0] : 0;
+  const auto shared = rule.prepare(call.in(OptimizerStep::kLr)[0], updates);
   for (size_t p = 0; p < op.parameters(); ++p) {
     const size_t in = op.input_of(p), out = op.output_of(p);
+    const double ratio = ratio_of(call, rule, p, scale);
     for (int64_t i = 0; i < call.count_in(in); ++i) {
       double w = call.in(in)[i], moments[2] = {};
       for (size_t m = 0; m < op.moments; ++m) moments[m] = call.in(in + 2 + m)[i];
-      if (!skip) update(p, w, call.in(in + 1)[i], moments);
+      if (!skip)
+        rule(shared, ratio * op.weight_decay[p], ratio * scale * call.in(in + 1)[i], w, moments[0],
+             moments[1]);
       call.out(out)[i] = w;
       for (size_t m = 0; m < op.moments; ++m) call.out(out + 1 + m)[i] = moments[m];
     }
   }
 }
 
-void sgd(const Call& call) {
-  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
-  each_element(call, [&](size_t p, double& w, double g, double* moments) {
-    call.as<Sgd>().rule(p)(w, scale * g, moments[0], lr);
-  });
-}
-
-void lars(const Call& call) {
-  const auto& op = call.as<Lars>();
-  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
-  std::vector<double> ratios;
-  for (size_t p = 0; p < op.parameters(); ++p) {
-    const size_t in = op.input_of(p);
-    const double w = norm(call.in(in), call.count_in(in)),
-                 g = scale * norm(call.in(in + 1), call.count_in(in));
-    const bool adapts = op.adapts[p] && w > 0 && g > 0;
-    ratios.push_back(adapts ? op.trust * w / (g + op.weight_decay[p] * w + op.eps) : 1);
-  }
-  each_element(call, [&](size_t p, double& w, double g, double* moments) {
-    SgdRule rule = op.rule(p);
-    rule.weight_decay = 0;
-    rule(w, ratios[p] * (scale * g + op.weight_decay[p] * w), moments[0], lr);
-  });
-}
-
-void adamw(const Call& call) {
-  const auto& op = call.as<AdamW>();
-  const double lr = call.in(OptimizerStep::kLr)[0], scale = value_or(call, OptimizerStep::kScale, 1);
-  const double t = call.in<int32_t>(OptimizerStep::kUpdates)[0] + 1.0;
-  each_element(call, [&](size_t p, double& w, double g, double* moments) {
-    const AdamWRule rule = op.rule(p);
-    rule(w, scale * g, moments[0], moments[1], lr, 1 - std::pow(rule.beta1, t),
-         std::sqrt(1 - std::pow(rule.beta2, t)));
-  });
+void optimizer_step(const Call& call) {
+  std::visit([&](const auto& rule) { step(call, rule); }, call.as<OptimizerStep>().rule);
 }
 
 void clip_by_norm(const Call& call) {
@@ -92,9 +79,7 @@ void increment(const Call& call) {
 }  // namespace
 
 void add_optimizer(Loops& loops) {
-  loops[typeid(Sgd)] = sgd;
-  loops[typeid(AdamW)] = adamw;
-  loops[typeid(Lars)] = lars;
+  loops[typeid(OptimizerStep)] = optimizer_step;
   loops[typeid(ClipByNorm)] = clip_by_norm;
   loops[typeid(TableLookup)] = table_lookup;
   loops[typeid(Increment)] = increment;

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/graph/ops/pool2d.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

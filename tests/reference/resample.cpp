@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/graph/ops/resample2d.h"
-#include "tests/reference/loop.h"
+#include "tests/reference/table.h"
 
 namespace trainer::reference {
 namespace {

@@ -8,17 +8,16 @@
 
 namespace trainer {
 
-Session::Session(const Program& program, Backend& backend, uint64_t seed)
-    : backend_(backend), executable_(make_plan(program, backend), backend) {
+Session::Session(const Program& program, const Backend& backend, uint64_t seed)
+    : executable_(make_plan(program, *backend.planner), *backend.device) {
   initialize(executable_, seed);
-  const std::vector<Tensor>& tensors = executable_.plan().tensors;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].role != Role::input) continue;
-    const TensorSpec& spec = tensors[i].spec;
+  const Plan& plan = executable_.plan();
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (plan.tensors[i].role != Role::input) continue;
     const auto input = static_cast<TensorId>(i);
     Buffer& buffer = inputs_[input];
-    const int64_t bytes = numel(spec.shape) * backend.element_bytes(spec.dtype);
-    buffer = backend.is_async() ? backend.allocate(bytes) : backend.allocate_batch(bytes);
+    const int64_t bytes = numel(plan.tensors[i].spec.shape) * plan.stored_type(input).bytes;
+    buffer = plan.is_async ? backend.device->allocate(bytes) : backend.device->allocate_batch(bytes);
     executable_.bind(input, buffer.data());
   }
 }
@@ -35,10 +34,11 @@ void Session::set(const std::string& name, const std::vector<float>& values) {
   if (input == inputs_.end()) {
     executable_.write(tensor, values);
   } else {
-    const TensorSpec& spec = executable_.plan().tensors[static_cast<size_t>(tensor)].spec;
-    if (static_cast<int64_t>(values.size()) != numel(spec.shape))
+    const Plan& plan = executable_.plan();
+    if (static_cast<int64_t>(values.size()) != numel(plan.tensors[static_cast<size_t>(tensor)].spec.shape))
       throw std::logic_error(name + ": wrong size");
-    backend_.upload(input->second.data(), values.data(), numel(spec.shape), spec.dtype);
+    executable_.device().copy_to_device(input->second.data(),
+                                        to_stored(std::span(values), plan.stored_type(tensor)));
   }
 }
 
@@ -48,11 +48,12 @@ void Session::set(const std::map<std::string, std::vector<float>>& values) {
 
 void Session::run(const std::string& entry) {
   const std::span<std::byte> scratch = executable_.scratch();
-  if (backend_.is_async()) {
-    const std::vector<float> poison(scratch.size() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
-    backend_.upload(scratch.data(), poison.data(), static_cast<int64_t>(poison.size()), DType::f32);
+  constexpr int kNan = 0xFF;  // in every byte of any floating type
+  if (executable_.plan().is_async) {
+    const std::vector<std::byte> poison(scratch.size(), std::byte{kNan});
+    executable_.device().copy_to_device(scratch.data(), poison);
   } else {
-    std::memset(scratch.data(), 0xFF, scratch.size());
+    std::memset(scratch.data(), kNan, scratch.size());
   }
   executable_.run(executable_.entry(entry));
 }
@@ -60,30 +61,18 @@ void Session::run(const std::string& entry) {
 std::vector<double> Session::output(const std::string& entry, const std::string& name) const {
   const TensorId found = executable_.plan().entry(entry).output(name);
   if (found == kNone) throw std::logic_error("no output is named " + name);
-  return values(found);
+  return executable_.read<double>(found);
 }
 
 std::vector<double> Session::persistent(const std::string& name) const {
-  return values(id(name));
+  return executable_.read<double>(id(name));
 }
 
 std::vector<std::byte> Session::input_bytes(const std::string& name) const {
   const Buffer& buffer = inputs_.at(id(name));
-  if (!backend_.is_async()) return {buffer.data(), buffer.data() + buffer.bytes()};
-  const Buffer host = backend_.allocate_batch(buffer.bytes());
-  backend_.fetch(host.data(), buffer.data(), buffer.bytes());
-  backend_.synchronize(backend_.record_event());
-  return {host.data(), host.data() + host.bytes()};
-}
-
-std::vector<double> Session::values(TensorId tensor) const {
-  const TensorSpec& spec = executable_.plan().tensors[static_cast<size_t>(tensor)].spec;
-  if (is_floating(spec.dtype) && backend_.element_bytes(DType::f32) == sizeof(double)) {
-    const auto* stored = static_cast<const double*>(executable_.address(tensor));
-    return {stored, stored + numel(spec.shape)};
-  }
-  const std::vector<float> narrow = executable_.read(tensor);
-  return {narrow.begin(), narrow.end()};
+  std::vector<std::byte> bytes(static_cast<size_t>(buffer.bytes()));
+  executable_.device().copy_to_host(bytes, buffer.data());
+  return bytes;
 }
 
 double relative_error(const std::vector<double>& a, const std::vector<double>& b) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/backend.h"
 #include "core/engine/executable.h"
 
 namespace trainer {
@@ -13,7 +14,7 @@ namespace trainer {
 /// Values go in and out by name, row-major.
 class Session {
  public:
-  Session(const Program& program, Backend& backend, uint64_t seed = 1);
+  Session(const Program& program, const Backend& backend, uint64_t seed = 1);
 
   Executable& executable() { return executable_; }
   TensorId id(const std::string& name) const;
@@ -32,9 +33,6 @@ class Session {
   std::vector<std::byte> input_bytes(const std::string& name) const;
 
  private:
-  std::vector<double> values(TensorId id) const;
-
-  Backend& backend_;
   Executable executable_;
   std::map<TensorId, Buffer> inputs_;
 };

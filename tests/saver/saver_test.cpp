@@ -24,12 +24,12 @@ constexpr int64_t kRows = 4;
 
 /// A small network whose training needs no more than a call for each step.
 struct Training {
-  Training() : executable(plan(), *backend) {
+  Training() : executable(plan(), *backend.device) {
     initialize(executable, 3);
     for (const char* name : {"images", "labels", "weights", "sample_index"}) {
       const TensorId id = executable.tensor(name);
       const TensorSpec& spec = executable.plan().tensors[static_cast<size_t>(id)].spec;
-      memory.push_back(backend->allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype)));
+      memory.push_back(backend.device->allocate_batch(numel(spec.shape) * bytes_per_element(spec.dtype)));
       std::fill_n(memory.back().data(), memory.back().bytes(), std::byte{0});
       if (spec.dtype == DType::f32) fill(memory.back(), numel(spec.shape));
       executable.bind(id, memory.back().data());
@@ -41,7 +41,7 @@ struct Training {
         network_from("{input: [1, 9, 9], layers: [flatten, {linear: 30}, relu, {linear: 3}]}");
     Program program =
         training_program(network, kRows, *optimizer_from("{name: adamw}"), {0.01f, 0.02f}, {fuse_relu()});
-    return make_plan(std::move(program), *backend);
+    return make_plan(std::move(program), *backend.planner);
   }
   static void fill(Buffer& buffer, int64_t count) {
     RandomStream random(random_key(9, "batch"), 1);
@@ -49,7 +49,7 @@ struct Training {
   }
   void step() { executable.run(executable.entry("train_step")); }
 
-  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  Backend backend = make_cpu_backend(1);
   Executable executable;
   std::vector<Buffer> memory;
 };

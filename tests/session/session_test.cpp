@@ -39,7 +39,7 @@ std::unique_ptr<Recipe> recipe_in(const fs::path& directory, std::vector<std::st
   return Recipe::parse(kRecipe, "small.yaml", overrides);
 }
 
-std::unique_ptr<Backend> open_cpu(const Recipe&, Tuning&, int64_t) {
+Backend open_cpu(const Recipe&, Tuning&, int64_t) {
   return make_cpu_backend(1);
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("session: a run that fails says so in its status, and throws") {
 
 TEST_CASE("session: where nothing can begin the directory stays free") {
   const ScratchDirectory scratch;
-  const auto none = [](const Recipe&, Tuning&, int64_t) -> std::unique_ptr<Backend> {
+  const auto none = [](const Recipe&, Tuning&, int64_t) -> Backend {
     throw Error(ExitCode::no_device, "no device");
   };
   CHECK(error_text(ExitCode::no_device, [&] { run(scratch / "run", {}, none); }) == "no device");

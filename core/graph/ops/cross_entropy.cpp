@@ -29,7 +29,7 @@ void expect_targets(std::span<const TensorSpec> inputs) {
   expect(inputs[0].shape.size() == 2,
          "mixed labels are for logits (N, classes), got " + to_string(inputs[0].shape));
   expect(inputs[3].shape == per_sample && inputs[4].shape == per_sample,
-         "needs one other label and one share per sample");
+         "needs one other label and one mix weight per sample");
 }
 
 /// exp, a sum, a division and a product for each logit.

@@ -14,30 +14,30 @@ struct LogitExtents {
   int64_t samples, classes, pixels;
 };
 
-/// What a row of logits is compared with: `label`, or both labels by their shares.
+/// What a row of logits is compared with: `label`, or both labels by their weights.
 struct SoftmaxTarget {
   int32_t label, other;
-  float share;  ///< of `label`
+  float mix_weight;  ///< of `label`; the other has the rest
 
   /// From the logarithm of the row's sum of exp(x), the logits of both labels and the mean of all.
   template <class T>
   TRAINER_HD T loss(T log_sum, T of_label, T of_other, T mean, T smoothing) const {
-    const T own = share == 1 ? of_label : of_label + (T(1) - T(share)) * (of_other - of_label);
+    const T own = mix_weight == 1 ? of_label : of_label + (T(1) - T(mix_weight)) * (of_other - of_label);
     return log_sum - (T(1) - smoothing) * own - smoothing * mean;
   }
   /// d loss / d logit of class c, whose softmax is p; `even` = smoothing / classes.
   template <class T>
   TRAINER_HD T gradient(int32_t c, T p, T even, T smoothing) const {
-    const T parts = (c == label ? T(share) : T(0)) + (c == other ? T(1) - T(share) : T(0));
+    const T parts = (c == label ? T(mix_weight) : T(0)) + (c == other ? T(1) - T(mix_weight) : T(0));
     return p - even - (T(1) - smoothing) * parts;
   }
 };
 
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
-/// With weights 1 / N it is the mean. Two more inputs, other labels i32 (N) and shares (N), replace log
-/// p[label] by share * log p[label] + (1 - share) * log p[other]. logits (N, C, H, W) and labels (N, H, W):
-/// the mean of l over a sample's pixels takes the place of l.
+/// With weights 1 / N it is the mean. Two more inputs, other labels i32 (N) and mix weights m (N), replace
+/// log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, C, H, W) and labels (N, H, W): the
+/// mean of l over a sample's pixels takes the place of l.
 class CrossEntropy final : public Operation {
  public:
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
@@ -51,7 +51,7 @@ class CrossEntropy final : public Operation {
 };
 
 /// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / pixels * (p - target), where
-/// target = (1 - s) (share onehot(label) + (1 - share) onehot(other)) + s / C.
+/// target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}

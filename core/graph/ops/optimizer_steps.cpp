@@ -8,21 +8,42 @@ double elements(const TensorSpec& spec) {
   return static_cast<double>(numel(spec.shape));
 }
 
-void describe_sgd(const SgdRule& rule, AttributeVisitor& visit) {
-  visit("momentum", rule.momentum);
-  visit("nesterov", rule.nesterov);
-}
+/// Reports a rule's parameters; stands where the recipe's parser stands otherwise.
+class RuleReporter {
+ public:
+  explicit RuleReporter(AttributeVisitor& visit) : visit_(visit) {}
+  template <class T>
+  RuleReporter& add(const char* name, const T* value, const char* /*help*/) {
+    visit_(name, *value);
+    return *this;
+  }
+  RuleReporter& at_least(double) { return *this; }
+  RuleReporter& above(double) { return *this; }
+  RuleReporter& at_most(double) { return *this; }
+  RuleReporter& below(double) { return *this; }
+  RuleReporter& formerly(const char*) { return *this; }
 
-template <class Rule>
-Rule with_decay(Rule rule, double decay) {
-  rule.weight_decay = decay;
-  return rule;
-}
+ private:
+  AttributeVisitor& visit_;
+};
 
 }  // namespace
 
+OptimizerStep::OptimizerStep(update::Rule how, std::vector<double> decays, std::vector<bool> adapting)
+    : rule(how),
+      moments(std::visit([](const auto& one) { return one.moments(); }, how)),
+      weight_decay(std::move(decays)),
+      adapting_(std::move(adapting)) {}
+
+std::string_view OptimizerStep::name() const {
+  return std::visit([](const auto& one) { return std::string_view(one.kName); }, rule);
+}
+
 void OptimizerStep::describe(AttributeVisitor& visit) const {
-  describe_rule(visit);
+  RuleReporter reporter(visit);
+  std::visit([&](auto one) { one.declare(reporter); }, rule);
+  if (!adapting_.empty())
+    visit("adapts", std::vector<int64_t>(adapting_.begin(), adapting_.end()), {.hidden = true});
   visit("weight_decay", weight_decay);
   visit("parameters", static_cast<int64_t>(parameters()));
 }
@@ -42,8 +63,9 @@ std::vector<TensorSpec> OptimizerStep::infer(std::span<const TensorSpec> inputs)
 }
 
 double OptimizerStep::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  const double each = std::visit([](const auto& one) { return one.kFlops; }, rule);
   double sum = 0;
-  for (size_t p = 0; p < parameters(); ++p) sum += flops_per_element() * elements(inputs[input_of(p)]);
+  for (size_t p = 0; p < parameters(); ++p) sum += each * elements(inputs[input_of(p)]);
   return sum;
 }
 
@@ -51,34 +73,6 @@ bool OptimizerStep::in_place(size_t input, size_t output) const {
   if (input < kFirstParameter) return false;
   const size_t parameter = output / (1 + moments), what = output % (1 + moments);
   return input == input_of(parameter) + (what == 0 ? 0 : 1 + what);
-}
-
-SgdRule Sgd::rule(size_t parameter) const {
-  return with_decay(rule_, weight_decay[parameter]);
-}
-
-void Sgd::describe_rule(AttributeVisitor& visit) const {
-  describe_sgd(rule_, visit);
-}
-
-SgdRule Lars::rule(size_t parameter) const {
-  return with_decay(rule_, weight_decay[parameter]);
-}
-
-void Lars::describe_rule(AttributeVisitor& visit) const {
-  describe_sgd(rule_, visit);
-  visit("trust", trust);
-  visit("eps", eps);
-  visit("adapts", std::vector<int64_t>(adapts.begin(), adapts.end()), {.hidden = true});
-}
-
-AdamWRule AdamW::rule(size_t parameter) const {
-  return with_decay(rule_, weight_decay[parameter]);
-}
-
-void AdamW::describe_rule(AttributeVisitor& visit) const {
-  visit("betas", std::array{rule_.beta1, rule_.beta2});
-  visit("eps", rule_.eps);
 }
 
 void ClipByNorm::describe(AttributeVisitor& visit) const {

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <variant>
+
+#include "core/base/host_device.h"
+#include "core/base/math.h"
+
+// Every optimiser. A rule changes one element of a parameter; it is compiled by g++ for the CPU and by nvcc
+// for the GPU, in float and, for the reference, in double. The type list at the end makes an optimiser of
+// that name for recipes, every backend's walk over all parameters, and the tests of correctness out of each
+// rule.
+
+namespace trainer::update {
+
+/// What most optimisers begin with; the recipe's keys lr, weight_decay and no_decay.
+struct Defaults {
+  static constexpr double kLr = 0.1, kWeightDecay = 0;
+  static constexpr bool kSparesBiasAndNorm = false;  ///< no_decay: [bias, norm]
+  /// Where a rule adapts, each parameter's gradient and decay are multiplied with its ratio(…).
+  static constexpr bool kAdapts = false;
+};
+
+/// SGD with momentum, as PyTorch's: g += decay * w; m = momentum * m + g;
+/// w -= lr * (nesterov ? g + momentum * m : m). Without momentum there is no m.
+struct Sgd : Defaults {
+  static constexpr const char* kName = "sgd";
+  static constexpr const char* kHelp = "stochastic gradient descent with momentum, as PyTorch's SGD";
+  static constexpr std::array kMoments = {".momentum"};  ///< ends of their names: m, then v
+  static constexpr double kFlops = 6;                    ///< for each element
+  double momentum = 0;
+  bool nesterov = false;
+
+  template <class F>
+  void declare(F& fields) {
+    fields.add("momentum", &momentum, "share of the last update that is kept").at_least(0).below(1);
+    fields.add("nesterov", &nesterov, "look ahead along the momentum");
+  }
+  size_t moments() const { return momentum > 0 ? 1 : 0; }
+
+  /// What all elements of a step have in common.
+  template <class T>
+  struct Step {
+    T lr;
+  };
+  /// `updates`: those applied before this one.
+  template <class T>
+  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
+    return {lr};
+  }
+  /// Moments that a rule has not are ignored.
+  template <class T>
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& /*v*/) const {
+    g += decay * w;
+    m = T(momentum) * m + g;
+    w -= step.lr * (nesterov ? g + T(momentum) * m : m);
+  }
+};
+
+/// Adam (Kingma, Ba, ICLR 2015), as PyTorch's: the decay is part of the gradient. The moments are means of
+/// the gradient and of its square, each divided by 1 - beta^t, t counting updates from 1.
+struct Adam : Defaults {
+  static constexpr const char* kName = "adam";
+  static constexpr const char* kHelp = "Adam, weight decay being part of the gradient, as PyTorch's Adam";
+  static constexpr double kLr = 1e-3;
+  static constexpr std::array kMoments = {".exp_avg", ".exp_avg_sq"};
+  static constexpr double kFlops = 14;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+
+  template <class F>
+  void declare(F& fields) {
+    fields.add("beta1", &beta1, "decay of the first moment").at_least(0).below(1);
+    fields.add("beta2", &beta2, "decay of the second moment").at_least(0).below(1);
+    fields.add("eps", &eps, "added to the root of the second moment").above(0);
+  }
+  size_t moments() const { return kMoments.size(); }
+
+  template <class T>
+  struct Step {
+    T lr, correction1, root_correction2;
+  };
+  template <class T>
+  TRAINER_HD Step<T> prepare(T lr, double updates) const {
+    const double t = updates + 1;
+    return {lr, static_cast<T>(1 - ::pow(beta1, t)), static_cast<T>(math::sqrt(1 - ::pow(beta2, t)))};
+  }
+  template <class T>
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& v) const {
+    move(step, g + decay * w, w, m, v);
+  }
+  template <class T>
+  TRAINER_HD void move(const Step<T>& step, T g, T& w, T& m, T& v) const {
+    m += T(1 - beta1) * (g - m);
+    v = T(beta2) * v + T(1 - beta2) * g * g;
+    w -= step.lr / step.correction1 * m / (math::sqrt(v) / step.root_correction2 + T(eps));
+  }
+};
+
+/// AdamW (Loshchilov, Hutter, ICLR 2019), as PyTorch's: the decay shrinks the weights beside Adam's step.
+struct AdamW : Adam {
+  static constexpr const char* kName = "adamw";
+  static constexpr const char* kHelp = "Adam with decoupled weight decay, as PyTorch's AdamW";
+  static constexpr double kWeightDecay = 0.01;
+
+  template <class T>
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& v) const {
+    w -= step.lr * decay * w;
+    move(step, g, w, m, v);
+  }
+};
+
+/// LARS (You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017): SGD whose step is as
+/// long as the weights suggest. Parameters that no_decay spares do not adapt: the ratio says nothing about a
+/// bias.
+struct Lars : Sgd {
+  static constexpr const char* kName = "lars";
+  static constexpr const char* kHelp =
+      "SGD with momentum, each tensor's step in proportion to its weights, for large batches";
+  static constexpr double kFlops = 10;
+  static constexpr bool kSparesBiasAndNorm = true, kAdapts = true;
+  double trust_coefficient = 1e-3, eps = 1e-8;
+
+  Lars() { momentum = 0.9; }
+  template <class F>
+  void declare(F& fields) {
+    Sgd::declare(fields);
+    fields.add("trust_coefficient", &trust_coefficient, "length of a step beside that of the weights")
+        .above(0)
+        .formerly("trust");
+    fields.add("eps", &eps, "added to the gradient's norm").at_least(0);
+  }
+
+  /// From the 2-norms of the parameter and of its gradient.
+  TRAINER_HD double ratio(double decay, double weight_norm, double gradient_norm) const {
+    if (weight_norm == 0 || gradient_norm == 0) return 1;
+    return trust_coefficient * weight_norm / (gradient_norm + decay * weight_norm + eps);
+  }
+};
+
+/// The closing list: a new optimiser is its rule above and its name here.
+using Rule = std::variant<Sgd, Adam, AdamW, Lars>;
+
+}  // namespace trainer::update

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/passes/table.h"
+
+namespace trainer {
+
+std::vector<Pass> passes_of(const PassOptions& options) {
+  std::vector<Pass> passes;
+#define TRAINER_ADD_ROW(function) \
+  if (std::optional<Pass> pass = function(options)) passes.push_back(std::move(*pass));
+  TRAINER_PASSES(TRAINER_ADD_ROW)
+#undef TRAINER_ADD_ROW
+  return passes;
+}
+
+}  // namespace trainer

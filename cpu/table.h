@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/handler.h"
+
+/// The table of operations: one line for each file of them, a function that the file defines and that adds
+/// its handlers.
+// clang-format off
+#define TRAINER_CPU_HANDLERS(row) \
+  row(add_batch_norm) \
+  row(add_batch_norm_backward) \
+  row(add_batch_norm_inference) \
+  row(add_channels) \
+  row(add_convolution) \
+  row(add_elementwise) \
+  row(add_guards) \
+  row(add_inner_product) \
+  row(add_loss) \
+  row(add_loss_scale) \
+  row(add_movement) \
+  row(add_optimizer) \
+  row(add_pixels) \
+  row(add_pooling) \
+  row(add_resample) \
+  row(add_stochastic_depth)
+// clang-format on
+
+namespace trainer::cpu {
+
+#define TRAINER_DECLARE_ROW(function) void function(Handlers& handlers);
+TRAINER_CPU_HANDLERS(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
+
+}  // namespace trainer::cpu

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/handler.h"
+
+/// The tables of operations: one line for each file of them, a function that the file defines and that adds
+/// its handlers. These run kernels of our own, on a GPU or in the emulation.
+// clang-format off
+#define TRAINER_CUDA_OWN(row) \
+  row(add_batch_norm) \
+  row(add_channels) \
+  row(add_dropout) \
+  row(add_elementwise) \
+  row(add_guards) \
+  row(add_loss) \
+  row(add_loss_scale) \
+  row(add_movement) \
+  row(add_optimizer) \
+  row(add_pixels) \
+  row(add_pooling) \
+  row(add_resample)
+
+/// These need cuDNN or cuBLASLt.
+#define TRAINER_CUDA_LIBRARIES(row) \
+  row(add_convolution) \
+  row(add_linear)
+// clang-format on
+
+namespace trainer::cuda {
+
+#define TRAINER_DECLARE_ROW(function) void function(Handlers& handlers);
+TRAINER_CUDA_OWN(TRAINER_DECLARE_ROW)
+TRAINER_CUDA_LIBRARIES(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
+
+}  // namespace trainer::cuda

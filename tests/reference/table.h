@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/reference/loop.h"
+
+/// The table of operations: one line for each file of loops, a function that the file defines and that adds
+/// them.
+// clang-format off
+#define TRAINER_REFERENCE_LOOPS(row) \
+  row(add_batch_norm) \
+  row(add_channels) \
+  row(add_convolution) \
+  row(add_elementwise) \
+  row(add_guards) \
+  row(add_linear) \
+  row(add_loss) \
+  row(add_loss_scale) \
+  row(add_movement) \
+  row(add_optimizer) \
+  row(add_pooling) \
+  row(add_resample)
+// clang-format on
+
+namespace trainer::reference {
+
+#define TRAINER_DECLARE_ROW(function) void function(Loops& loops);
+TRAINER_REFERENCE_LOOPS(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
+
+}  // namespace trainer::reference
