@@ -57,7 +57,7 @@ check_includes() {
       may["core/engine"] = engine
       may["core/passes"] = engine " core/passes/"
       may["core/layers"] = graph " core/config/ core/layers/"
-      may["core/data"] = config " core/data/ core/engine/buffer.h"
+      may["core/data"] = config " core/data/ core/engine/buffer.h core/graph/names.h"
       may["core/storage"] = base " core/storage/"
       may["core/host"] = base " core/host/"
       may["core/metrics"] = base " core/host/ core/storage/ core/metrics/"

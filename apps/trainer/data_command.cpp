@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
-#include "core/data/record.h"
-#include "core/data/statistics.h"
+#include "core/data/images/record.h"
+#include "core/data/images/statistics.h"
 #include "core/recipe/job.h"
 #include "core/storage/atomic_file.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
-#include "core/data/transforms/table.h"
+#include "core/data/images/transforms/table.h"
 #include "core/layers/layer.h"
 #include "core/layers/loss.h"
 #include "core/optim/optimizer.h"

@@ -10,7 +10,7 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/trained_network.h"
-#include "core/data/picture_files.h"
+#include "core/data/images/picture_files.h"
 #include "core/recipe/feed.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/prediction.h"

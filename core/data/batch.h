@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "core/base/shape.h"
-#include "core/data/mix.h"
+#include "core/data/images/mix.h"
+#include "core/data/images/transform.h"
 #include "core/data/order.h"
 #include "core/data/source.h"
-#include "core/data/transform.h"
 
 namespace trainer {
 

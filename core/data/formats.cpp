@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "core/data/cifar.h"
-#include "core/data/idx.h"
-#include "core/data/image_folder.h"
-#include "core/data/record.h"
+#include "core/data/images/cifar.h"
+#include "core/data/images/idx.h"
+#include "core/data/images/image_folder.h"
+#include "core/data/images/record.h"
+#include "core/data/images/synthetic.h"
 #include "core/data/subset.h"
-#include "core/data/synthetic.h"
 #include "core/data/tolerant.h"
 
 namespace trainer {

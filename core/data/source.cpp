@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/source.h"
 
-#include "core/data/resample.h"
+#include "core/data/images/resample.h"
 
 namespace trainer {
 

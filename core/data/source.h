@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/shape.h"
-#include "core/data/image.h"
-#include "core/data/view.h"
+#include "core/data/images/image.h"
+#include "core/data/images/view.h"
 
 namespace trainer {
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/data/synthetic.h"
+#include "core/data/images/synthetic.h"
 #include "tests/data/counting_new.h"
 #include "tests/data/samples.h"
 

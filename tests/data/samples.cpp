@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/data/transforms/table.h"
+#include "core/data/images/transforms/table.h"
 
 namespace trainer {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/data/images/transform.h"
 #include "core/data/pipeline.h"
 #include "core/data/source.h"
-#include "core/data/transform.h"
 
 namespace trainer {
 

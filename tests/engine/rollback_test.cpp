@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "core/data/synthetic.h"
+#include "core/data/images/synthetic.h"
 #include "core/optim/optimizer.h"
 #include "core/run/checkpoints.h"
 #include "core/train/loop.h"

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/data/synthetic.h"
-#include "core/data/transforms/table.h"
+#include "core/data/images/synthetic.h"
+#include "core/data/images/transforms/table.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 #include "cpu/backend.h"

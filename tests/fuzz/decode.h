@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/data/decode.h"
+#include "core/data/images/decode.h"
 
 namespace trainer {
 
