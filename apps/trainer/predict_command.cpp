@@ -102,8 +102,9 @@ class Report {
 
   std::string batch_lines(const Batch& batch, const Prediction& prediction, int64_t rows) {
     std::string text;
+    const auto* labels = batch.find<int32_t>(input_name::kLabels);
     for (int64_t row = 0; row < batch.real; ++row) {
-      Json line = sample(batch.step * rows + row, batch.labels[row], prediction.logits(row));
+      Json line = sample(batch.step * rows + row, labels[row], prediction.logits(row));
       text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     }
     return text;

@@ -17,7 +17,8 @@ class CrossEntropyLoss final : public Loss {
   TensorId build(Builder& build, TensorId logits, const Targets& targets) const override {
     build.set_origin(origin);
     std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
-    if (targets.other_labels != kNone) inputs.insert(inputs.end(), {targets.other_labels, targets.shares});
+    if (targets.other_labels != kNone)
+      inputs.insert(inputs.end(), {targets.other_labels, targets.mix_weights});
     return build.emit<CrossEntropy>(inputs, label_smoothing_);
   }
 

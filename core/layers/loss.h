@@ -8,9 +8,9 @@ namespace trainer {
 
 /// What logits are compared with: a label for each sample (N), or for each of its pixels (N, H, W).
 struct Targets {
-  TensorId labels;                                ///< i32
-  TensorId weights;                               ///< f32 (N)
-  TensorId other_labels = kNone, shares = kNone;  ///< (N), of mixed samples; kNone: none are mixed
+  TensorId labels;                                     ///< i32
+  TensorId weights;                                    ///< f32 (N)
+  TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
 };
 
 /// What training makes small.

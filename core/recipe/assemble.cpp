@@ -50,7 +50,7 @@ Targets declare_targets(Program& program, const Recipe& recipe, const Shape& log
                   .weights = program.input(input_name::kWeights, {{rows}, DType::f32})};
   if (training && recipe.data.mix.any()) {
     targets.other_labels = program.input(input_name::kOtherLabels, {{rows}, DType::i32});
-    targets.shares = program.input(input_name::kMixWeights, {{rows}, DType::f32});
+    targets.mix_weights = program.input(input_name::kMixWeights, {{rows}, DType::f32});
   }
   return targets;
 }
@@ -165,16 +165,11 @@ int64_t class_count(const Program& program) {
   return logits_shape(program)[1];
 }
 
-Labels label_kind(const Program& program) {
-  return logits_shape(program).size() == kPerPixelRank ? Labels::per_pixel : Labels::per_picture;
-}
-
-BatchForm batch_form(const Program& program) {
-  BatchForm form{.labels = label_kind(program), .content = Content::samples};
-  const TensorId images = program.find(input_name::kImages);
-  if (images == kNone) return form;
-  form.content = program.spec(images).dtype == DType::u8 ? Content::bytes : Content::numbers;
-  return form;
+BatchInputs batch_contents(const Program& program) {
+  BatchInputs inputs = batch_inputs(program);
+  if (program.find_entry(entry_name::kPredict) != nullptr)
+    inputs.push_back({.name = input_name::kLabels, .dtype = DType::i32, .row = {}});
+  return inputs;
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {

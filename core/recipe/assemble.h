@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/data/batch.h"
 #include "core/data/formats.h"
 #include "core/graph/names.h"
 #include "core/passes/pass.h"
 #include "core/recipe/recipe.h"
+#include "core/train/batch_feed.h"
 
 namespace trainer {
 
@@ -26,10 +26,8 @@ Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train);
 const Shape& logits_shape(const Program& program);
 /// Classes that the network tells apart: the second extent of its output, (N, C) or (N, C, H, W).
 int64_t class_count(const Program& program);
-/// Whether that output has a class for each picture or for each pixel.
-Labels label_kind(const Program& program);
-/// What batches for a finished program hold.
-BatchForm batch_form(const Program& program);
+/// What batches for a finished program hold: its inputs, and labels to print beside predictions.
+BatchInputs batch_contents(const Program& program);
 
 /// What passes depend on beside the recipe.
 struct PassSetting {

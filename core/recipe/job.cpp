@@ -81,14 +81,13 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job, const Backend& 
     break;
   }
   const int64_t rows = recipe.training.micro_batch();
-  const auto& input = recipe.model.input;
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(backend)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (backend.is_async()) add("batches", feeds * InputFeed::device_bytes(job.plan, backend));
   auto& host = backend.is_async() ? budget.host : budget.kinds;
-  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
@@ -160,7 +159,7 @@ Job make_job(const Recipe& recipe, const Backend& backend, const JobOptions& opt
                       .is_async = backend.is_async(),
                       .disabled = options.disabled_passes};
   if (trains && recipe.data.cache == "device") {
-    setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, label_kind(job.program));
+    setting.samples = cached_samples(recipe, backend, {job.train, job.validation}, job.program);
   }
   run_passes(job.program,
              trains ? passes_for(recipe, setting)

@@ -106,6 +106,12 @@ TransformChain make_chain(const TransformList& list, const Shape& input) {
   return chain;
 }
 
+BatchInputs picture_inputs(const Shape& shape, DType dtype) {
+  return {{"images", dtype, shape},         {"labels", DType::i32, {}},
+          {"weights", DType::f32, {}},      {"sample_index", DType::i32, {}},
+          {"other_labels", DType::i32, {}}, {"mix_weights", DType::f32, {}}};
+}
+
 void CountingSource::read(int64_t index, Image& into) const {
   if (index == bad_) throw Error(ExitCode::data, "sample " + std::to_string(index) + " is bad");
   into.resize(shape_[0], shape_[1], shape_[2]);

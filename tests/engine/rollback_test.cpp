@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/optim/optimizer.h"
 #include "core/run/checkpoints.h"
@@ -58,9 +59,11 @@ Run train(Backend& backend, int64_t micro_batches) {
         return backend.allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
-  DataPipeline data(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
-  Executable executable(make_plan(program_of(micro_batches), backend), backend, true);
+  const Program program = program_of(micro_batches);
+  const BatchInputs inputs = batch_inputs(program);
+  const TrainingBatches batches{.seed = 1, .order = order, .micro_batch = kRows};
+  DataPipeline data(BatchMaker(make_image_rows(*source, chain, inputs, &batches), inputs, batches), loading);
+  Executable executable(make_plan(program, backend), backend, true);
   initialize(executable, 1);
 
   LoopSettings settings{.steps = kSteps,

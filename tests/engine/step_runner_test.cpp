@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/data/images/transforms/table.h"
 #include "core/train/device_samples.h"
@@ -13,6 +14,9 @@
 
 namespace trainer {
 namespace {
+
+/// What a batch holds of its pictures: numbers, bytes, or the numbers of samples that are on the device.
+enum class Content { numbers, bytes, samples };
 
 constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
 const Shape kSample = {1, 8, 8};
@@ -84,12 +88,15 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
         return backend.allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
-  const BatchForm form{.content = content};
-  DataPipeline batches(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}, form),
+  const Program program = program_of(micro_batches, content);
+  const BatchInputs inputs = batch_inputs(program);
+  const TrainingBatches training{.seed = 1, .order = order, .micro_batch = kRows};
+  DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
+                       loading);
+  DataPipeline validation(
+      BatchMaker(make_image_rows(*held_out, plain, inputs), inputs, EvaluationBatches{kValidation, kRows}),
       loading);
-  DataPipeline validation(BatchMaker(*held_out, plain, EvaluationBatches{kRows}, form), loading);
-  Executable executable(make_plan(program_of(micro_batches, content), backend), backend, replay);
+  Executable executable(make_plan(program, backend), backend, replay);
   initialize(executable, 1);
   std::optional<DeviceSamples> samples;
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());

@@ -3,6 +3,6 @@
 #include "tests/fuzz/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  trainer::fuzz_decode(trainer::decode_jpeg, data, size);
+  trainer::fuzz_decode(trainer::make_jpeg_decoder, data, size);
   return 0;
 }

@@ -76,7 +76,7 @@ void put_cifar(const std::filesystem::path& folder) {
   }
 }
 
-void put_record(const std::filesystem::path& folder, const DataSource& source) {
+void put_record(const std::filesystem::path& folder, const ImageSource& source) {
   std::string bytes;
   write_record(source, [&](std::span<const std::byte> piece) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());

@@ -9,6 +9,7 @@
 
 #include "core/data/byte_stream.h"
 #include "core/data/data_error.h"
+#include "core/data/images/formats.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -94,7 +95,7 @@ struct CifarFiles {
   int64_t samples = 0;
 };
 
-class CifarSource : public DataSource {
+class CifarSource : public ImageSource {
  public:
   explicit CifarSource(CifarFiles&& files)
       : set_(files.set), info_(files.info()), records_(allocate_host(info_.resident_bytes)) {
@@ -152,7 +153,7 @@ class CifarSource : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> open_cifar(Cifar set, const std::string& path, Split split) {
+std::unique_ptr<ImageSource> open_cifar(Cifar set, const std::string& path, Split split) {
   return std::make_unique<CifarSource>(CifarFiles(set, path, split));
 }
 
@@ -168,6 +169,32 @@ std::vector<std::string> missing_cifar(Cifar set, const std::string& path, Split
     if (!std::filesystem::exists(file, ignored)) missing.push_back(file);
   }
   return missing;
+}
+
+namespace {
+
+ImageFormat format_of(const char* name, Cifar set) {
+  return {.name = name,
+          .open =
+              [set](const DataSection& section, const SourceRequest& request) {
+                return open_cifar(set, section.path(request.split), stored_in(section, request.split));
+              },
+          .peek =
+              [set](const DataSection& section, const SourceRequest& request) {
+                return peek_cifar(set, section.path(request.split), stored_in(section, request.split));
+              },
+          .missing = [set](const std::string& path, Split split) { return missing_cifar(set, path, split); },
+          .shape = kCifarShape};
+}
+
+}  // namespace
+
+ImageFormat cifar10_format() {
+  return format_of("cifar10", Cifar::ten);
+}
+
+ImageFormat cifar100_format() {
+  return format_of("cifar100", Cifar::hundred);
 }
 
 }  // namespace trainer

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -18,7 +18,7 @@ enum class Cifar { ten = 10, hundred = 100 };
 /// The binary version of CIFAR-10 or CIFAR-100 (its fine labels). `path` is the unpacked directory, of which
 /// the split's files are taken, or files separated by commas. A bad file throws Error (exit 65) with file and
 /// offset.
-std::unique_ptr<DataSource> open_cifar(Cifar set, const std::string& path, Split split);
+std::unique_ptr<ImageSource> open_cifar(Cifar set, const std::string& path, Split split);
 
 /// Looks at the files' sizes only; nullopt where one is missing.
 std::optional<SourceInfo> peek_cifar(Cifar set, const std::string& path, Split split);

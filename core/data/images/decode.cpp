@@ -8,6 +8,7 @@
 
 #include "core/data/images/decode_jpeg.h"
 #include "core/data/images/decode_png.h"
+#include "core/data/images/orientation.h"
 
 namespace trainer {
 namespace {
@@ -20,29 +21,13 @@ bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount
   return file.size() >= kCount && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
-enum class Kind { jpeg, png };
-
-Kind kind_of(std::span<const uint8_t> file) {
-  if (starts_with(file, kJpegMagic)) return Kind::jpeg;
-  if (starts_with(file, kPngMagic)) return Kind::png;
+std::unique_ptr<PictureDecoder> make_decoder(std::span<const uint8_t> file) {
+  if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
+  if (starts_with(file, kPngMagic)) return make_png_decoder(file);
   throw DecodeError(file.empty() ? "the file is empty" : "neither JPEG nor PNG by its first bytes");
 }
 
-}  // namespace
-
-PictureHeader read_picture_header(std::span<const uint8_t> file) {
-  return kind_of(file) == Kind::jpeg ? read_jpeg_header(file) : read_png_header(file);
-}
-
-void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
-                    Image& into) {
-  if (kind_of(file) == Kind::jpeg) {
-    decode_jpeg(file, chooser, max_pixels, into);
-  } else {
-    decode_png(file, chooser, max_pixels, into);
-  }
-}
-
+/// The header's extents are checked before memory is taken.
 void check_pixels(const PictureHeader& header, int64_t max_pixels) {
   if (header.height < 1 || header.width < 1) {
     throw DecodeError(fmt::format("the header says {} x {} pixels", header.width, header.height));
@@ -51,6 +36,24 @@ void check_pixels(const PictureHeader& header, int64_t max_pixels) {
     throw DecodeError(fmt::format("the header says {} x {} pixels, more than data.max_pixels {}",
                                   header.width, header.height, max_pixels));
   }
+}
+
+}  // namespace
+
+PictureHeader read_picture_header(std::span<const uint8_t> file) {
+  return make_decoder(file)->read_header();
+}
+
+void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
+                    Image& into) {
+  decode_picture(*make_decoder(file), chooser, max_pixels, into);
+}
+
+void decode_picture(PictureDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
+  const PictureHeader header = decoder.read_header();
+  check_pixels(header, max_pixels);
+  decoder.decode(stored_view(header, chooser), into);
+  turn_upright(into, header.orientation);
 }
 
 }  // namespace trainer

@@ -38,7 +38,4 @@ PictureHeader read_picture_header(std::span<const uint8_t> file);
 void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
                     Image& into);
 
-/// Throws DecodeError where the header says more than `max_pixels`, or none.
-void check_pixels(const PictureHeader& header, int64_t max_pixels);
-
 }  // namespace trainer

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <type_traits>
 
 // After <cstdio>, whose types it uses without including it.
 #include <jerror.h>
@@ -68,7 +67,7 @@ void on_progress(j_common_ptr info) {
   std::longjmp(state_of(info).jump, 1);
 }
 
-class JpegDecoder {
+class JpegDecoder final : public PictureDecoder {
  public:
   explicit JpegDecoder(std::span<const uint8_t> file) : file_(file) {
     state_.info.err = jpeg_std_error(&state_.errors);
@@ -77,11 +76,9 @@ class JpegDecoder {
     state_.errors.emit_message = on_message;
     state_.progress.progress_monitor = on_progress;
   }
-  ~JpegDecoder() { jpeg_destroy_decompress(&state_.info); }
-  JpegDecoder(const JpegDecoder&) = delete;
-  JpegDecoder& operator=(const JpegDecoder&) = delete;
+  ~JpegDecoder() override { jpeg_destroy_decompress(&state_.info); }
 
-  PictureHeader read_header() {
+  PictureHeader read_header() override {
     guarded([this] {
       jpeg_create_decompress(&state_.info);
       state_.info.progress = &state_.progress;
@@ -92,8 +89,8 @@ class JpegDecoder {
     return {state_.info.image_height, state_.info.image_width, orientation()};
   }
 
-  /// Decodes what `view`, in pixels as stored, needs into image.spare; then makes the view of it.
-  void decode(View view, Image& image) {
+  /// Decodes what the view needs into image.spare; then makes the view of it.
+  void decode(View view, Image& image) override {
     start(view);
     const int64_t eighths = state_.info.scale_num;
     view = {view.y.scaled(eighths), view.x.scaled(eighths)};
@@ -106,13 +103,9 @@ class JpegDecoder {
   }
 
  private:
-  /// Runs a step of libjpeg's. What it throws away by longjmp is this one call: the step captures references
-  /// only and makes no objects.
   template <class Step>
   void guarded(const Step& step) {
-    static_assert(std::is_trivially_destructible_v<Step>);
-    if (setjmp(state_.jump) != 0) fail();
-    step();
+    run_guarded(state_.jump, step, [this] { fail(); });
   }
 
   [[noreturn]] void fail() const {
@@ -220,16 +213,8 @@ class JpegDecoder {
 
 }  // namespace
 
-PictureHeader read_jpeg_header(std::span<const uint8_t> file) {
-  return JpegDecoder(file).read_header();
-}
-
-void decode_jpeg(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
-  JpegDecoder decoder(file);
-  const PictureHeader header = decoder.read_header();
-  check_pixels(header, max_pixels);
-  decoder.decode(stored_view(header, chooser), into);
-  turn_upright(into, header.orientation);
+std::unique_ptr<PictureDecoder> make_jpeg_decoder(std::span<const uint8_t> file) {
+  return std::make_unique<JpegDecoder>(file);
 }
 
 }  // namespace trainer

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/data/images/decode.h"
+#include <memory>
+
+#include "core/data/images/picture_decoder.h"
 
 namespace trainer {
 
 /// JPEG through libjpeg-turbo: baseline and progressive; grey, RGB, YCbCr, CMYK, YCCK. Throws DecodeError for
-/// any other, for damage, and for a file without its end. See decode_picture.
-PictureHeader read_jpeg_header(std::span<const uint8_t> file);
-void decode_jpeg(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into);
+/// any other, for damage, and for a file without its end.
+std::unique_ptr<PictureDecoder> make_jpeg_decoder(std::span<const uint8_t> file);
 
 }  // namespace trainer

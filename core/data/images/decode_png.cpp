@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <type_traits>
 
 #include "core/data/images/orientation.h"
 #include "core/data/images/resample.h"
@@ -48,7 +47,7 @@ void on_read(png_structp png, png_bytep into, size_t bytes) {
 /// Warnings are about chunks that pixels do not depend on.
 void on_warning(png_structp, png_const_charp) {}
 
-class PngDecoder {
+class PngDecoder final : public PictureDecoder {
  public:
   explicit PngDecoder(std::span<const uint8_t> file) : file_(file) {
     state_.at = file.data();
@@ -59,11 +58,9 @@ class PngDecoder {
     png_destroy_read_struct(&state_.png, nullptr, nullptr);
     throw std::bad_alloc();
   }
-  ~PngDecoder() { png_destroy_read_struct(&state_.png, &state_.info, nullptr); }
-  PngDecoder(const PngDecoder&) = delete;
-  PngDecoder& operator=(const PngDecoder&) = delete;
+  ~PngDecoder() override { png_destroy_read_struct(&state_.png, &state_.info, nullptr); }
 
-  PictureHeader read_header() {
+  PictureHeader read_header() override {
     check_lengths();
     guarded([this] {
       png_set_read_fn(state_.png, &state_, on_read);
@@ -75,8 +72,8 @@ class PngDecoder {
             orientation()};
   }
 
-  /// Unpacks what `view`, in pixels as stored, needs into image.spare; then makes the view of it.
-  void decode(View view, Image& image) {
+  /// Unpacks what the view needs into image.spare; then makes the view of it.
+  void decode(View view, Image& image) override {
     require_end();
     int passes = 1;
     guarded([this, &passes] { passes = read_as_rgbx(); });
@@ -91,12 +88,9 @@ class PngDecoder {
   }
 
  private:
-  /// As in decode_jpeg.cpp: a step captures references only and makes no objects.
   template <class Step>
   void guarded(const Step& step) {
-    static_assert(std::is_trivially_destructible_v<Step>);
-    if (setjmp(png_jmpbuf(state_.png)) != 0) fail();
-    step();
+    run_guarded(png_jmpbuf(state_.png), step, [this] { fail(); });
   }
 
   [[noreturn]] void fail() const {
@@ -162,16 +156,8 @@ class PngDecoder {
 
 }  // namespace
 
-PictureHeader read_png_header(std::span<const uint8_t> file) {
-  return PngDecoder(file).read_header();
-}
-
-void decode_png(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
-  PngDecoder decoder(file);
-  const PictureHeader header = decoder.read_header();
-  check_pixels(header, max_pixels);
-  decoder.decode(stored_view(header, chooser), into);
-  turn_upright(into, header.orientation);
+std::unique_ptr<PictureDecoder> make_png_decoder(std::span<const uint8_t> file) {
+  return std::make_unique<PngDecoder>(file);
 }
 
 }  // namespace trainer

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/data/byte_stream.h"
+#include "core/data/images/formats.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -133,7 +134,7 @@ struct IdxPair {
   IdxFile images, labels;
 };
 
-class IdxSource : public DataSource {
+class IdxSource : public ImageSource {
  public:
   explicit IdxSource(IdxPair&& files)
       : info_(files.info()),
@@ -179,7 +180,7 @@ class IdxSource : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> open_idx(const std::string& prefix) {
+std::unique_ptr<ImageSource> open_idx(const std::string& prefix) {
   return std::make_unique<IdxSource>(IdxPair(prefix));
 }
 
@@ -194,6 +195,15 @@ std::vector<std::string> missing_idx(const std::string& prefix) {
     if (!find_file(prefix + suffix)) missing.push_back(prefix + suffix + "[.gz]");
   }
   return missing;
+}
+
+ImageFormat idx_format() {
+  return {.name = "idx",
+          .open = [](const DataSection& section,
+                     const SourceRequest& request) { return open_idx(section.path(request.split)); },
+          .peek = [](const DataSection& section,
+                     const SourceRequest& request) { return peek_idx(section.path(request.split)); },
+          .missing = [](const std::string& path, Split) { return missing_idx(path); }};
 }
 
 }  // namespace trainer

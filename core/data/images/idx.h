@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
 /// The IDX format of MNIST: `PREFIX-images-idx3-ubyte[.gz]` and `PREFIX-labels-idx1-ubyte[.gz]`.
 /// Headers are checked before memory is taken. A bad file throws Error (exit 65) with file and offset.
-std::unique_ptr<DataSource> open_idx(const std::string& prefix);
+std::unique_ptr<ImageSource> open_idx(const std::string& prefix);
 
 /// Reads the headers only; nullopt where a file is missing.
 std::optional<SourceInfo> peek_idx(const std::string& prefix);

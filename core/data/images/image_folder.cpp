@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/data/images/decode.h"
+#include "core/data/images/formats.h"
 #include "core/data/images/picture_file.h"
 #include "core/data/images/picture_files.h"
 
@@ -103,7 +104,7 @@ Listing list_files(const ImageFolders& folders) {
   }
 }
 
-class ImageFolderSource final : public DataSource {
+class ImageFolderSource final : public ImageSource {
  public:
   explicit ImageFolderSource(const ImageFolders& folders)
       : listing_(list_files(folders)), path_(folders.path), max_pixels_(folders.max_pixels) {}
@@ -156,7 +157,7 @@ class ImageFolderSource final : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> open_image_folder(const ImageFolders& folders) {
+std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders) {
   return std::make_unique<ImageFolderSource>(folders);
 }
 
@@ -167,14 +168,34 @@ std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
                     listing.bytes()};
 }
 
-std::vector<std::string> image_folder_classes(const std::string& path) {
-  return class_names(path);
-}
-
 std::vector<std::string> missing_image_folder(const std::string& path) {
   std::error_code ignored;
   if (fs::exists(path, ignored)) return {};
   return {path};
+}
+
+namespace {
+
+ImageFolders folders_of(const DataSection& section, Split split) {
+  const Split other = split == Split::train ? Split::val : Split::train;
+  return {section.path(split), section.val_fraction > 0 ? "" : section.path(other), section.max_pixels};
+}
+
+}  // namespace
+
+ImageFormat image_folder_format() {
+  return {.name = "image_folder",
+          .open =
+              [](const DataSection& section, const SourceRequest& request) {
+                return open_image_folder(folders_of(section, request.split));
+              },
+          .peek =
+              [](const DataSection& section, const SourceRequest& request) {
+                return peek_image_folder(folders_of(section, request.split));
+              },
+          .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
+          .shape = kPictureShape,
+          .class_names = class_names};
 }
 
 }  // namespace trainer

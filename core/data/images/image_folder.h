@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -23,13 +23,10 @@ struct ImageFolders {
 /// JPEG and PNG files in one folder for each class: classes sorted by name, files by their path below it.
 /// Takes what ends in .jpg, .jpeg or .png in any case, at any depth; names that begin with a dot are passed
 /// over. Throws Error: exit 65 where classes do not fit or one has no pictures, exit 74 from the system.
-std::unique_ptr<DataSource> open_image_folder(const ImageFolders& folders);
+std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
 /// Lists the files without opening them; nullopt where the folder is missing.
 std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders);
-
-/// Names of the classes: the folder's sub-folders, sorted.
-std::vector<std::string> image_folder_classes(const std::string& path);
 
 /// The folder, where it is missing.
 std::vector<std::string> missing_image_folder(const std::string& path);

@@ -48,7 +48,8 @@ void draw_window(double lambda, int64_t height, int64_t width, RandomStream& ran
   cut(height, mixing.top, mixing.height);
   cut(width, mixing.left, mixing.width);
   mixing.kept = 0;
-  mixing.share = 1 - static_cast<float>(mixing.height * mixing.width) / static_cast<float>(height * width);
+  mixing.mix_weight =
+      1 - static_cast<float>(mixing.height * mixing.width) / static_cast<float>(height * width);
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ Mixing MixingDraw::draw(int64_t step, int64_t row, int64_t height, int64_t width
     draw_window(lambda, height, width, random, mixing);
   } else {
     mixing.height = height, mixing.width = width;
-    mixing.kept = mixing.share = static_cast<float>(lambda);
+    mixing.kept = mixing.mix_weight = static_cast<float>(lambda);
   }
   return mixing;
 }

@@ -22,7 +22,7 @@ struct Mixing {
   int64_t partner = 0;  ///< number of the other sample within the global batch
   int64_t top = 0, left = 0, height = 0, width = 0;
   float kept = 1;
-  float share = 1;  ///< of the row's own label; the partner's has the rest
+  float mix_weight = 1;  ///< of the row's own label; the partner's has the rest
 };
 
 /// The mixing of sample `row` of a step: a pure function of (key, step, row), whatever the micro-batches. The

@@ -51,7 +51,7 @@ class ExactSize final : public ViewChooser {
   const ViewChooser& chooser_;
 };
 
-class PictureFilesSource final : public DataSource {
+class PictureFilesSource final : public ImageSource {
  public:
   PictureFilesSource(std::vector<std::string> files, const Shape& shape, int64_t max_pixels)
       : files_(std::move(files)), shape_(shape), max_pixels_(max_pixels) {}
@@ -124,8 +124,8 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words) {
   return files;
 }
 
-std::unique_ptr<DataSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
-                                               int64_t max_pixels) {
+std::unique_ptr<ImageSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
+                                                int64_t max_pixels) {
   return std::make_unique<PictureFilesSource>(std::move(files), shape, max_pixels);
 }
 

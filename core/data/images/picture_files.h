@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -23,7 +23,7 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words);
 
 /// JPEG and PNG files without labels as samples of `shape` (C, H, W), C of which is 3 or, for grey ones, 1;
 /// see is_fixed. What cannot be read or has another size throws UnreadableSampleError.
-std::unique_ptr<DataSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
-                                               int64_t max_pixels);
+std::unique_ptr<ImageSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
+                                                int64_t max_pixels);
 
 }  // namespace trainer

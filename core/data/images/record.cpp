@@ -9,6 +9,7 @@
 #include "core/base/checksum.h"
 #include "core/data/data_error.h"
 #include "core/data/images/decode.h"
+#include "core/data/images/formats.h"
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record_layout.h"
 #include "core/data/mapped_file.h"
@@ -170,7 +171,7 @@ class RecordFile {
   std::vector<std::string> names_;
 };
 
-class RecordSource final : public DataSource {
+class RecordSource final : public ImageSource {
  public:
   RecordSource(const std::string& path, int64_t max_pixels) : file_(path), max_pixels_(max_pixels) {}
 
@@ -209,7 +210,7 @@ class RecordSource final : public DataSource {
   }
 
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
-    if (!is_encoded()) return DataSource::read_view(index, chooser, into);
+    if (!is_encoded()) return ImageSource::read_view(index, chooser, into);
     const auto bytes = take(index, into);
     try {
       decode_picture({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, chooser, max_pixels_,
@@ -232,7 +233,7 @@ class RecordSource final : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> open_record(const std::string& path, int64_t max_pixels) {
+std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pixels) {
   return std::make_unique<RecordSource>(path, max_pixels);
 }
 
@@ -246,6 +247,19 @@ std::vector<std::string> missing_record(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) return {};
   return {path};
+}
+
+ImageFormat record_format() {
+  return {
+      .name = "record",
+      .open =
+          [](const DataSection& section, const SourceRequest& request) {
+            return open_record(section.path(request.split), section.max_pixels);
+          },
+      .peek = [](const DataSection& section,
+                 const SourceRequest& request) { return peek_record(section.path(request.split)); },
+      .missing = [](const std::string& path, Split) { return missing_record(path); },
+      .class_names = [](const std::string& path) { return open_record(path, kMaxPixels)->class_names(); }};
 }
 
 }  // namespace trainer

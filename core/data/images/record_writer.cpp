@@ -30,7 +30,7 @@ std::vector<std::byte> index_bytes(const std::vector<RecordEntry>& index,
 }
 
 /// The label is known of a file that cannot be read, too.
-Bytes read_bytes(const DataSource& source, int64_t index, Image& image) {
+Bytes read_bytes(const ImageSource& source, int64_t index, Image& image) {
   if (!source.is_encoded()) {
     source.read(index, image);
     return std::as_bytes(std::span(image.pixels));
@@ -45,7 +45,7 @@ Bytes read_bytes(const DataSource& source, int64_t index, Image& image) {
 
 }  // namespace
 
-void write_record(const DataSource& source, const std::function<void(Bytes)>& sink) {
+void write_record(const ImageSource& source, const std::function<void(Bytes)>& sink) {
   const RecordHead head{.kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
   sink(bytes_of(head));
   uint64_t offset = sizeof head;

@@ -48,7 +48,7 @@ struct Sums {
   }
 };
 
-void read_range(const DataSource& source, int64_t begin, int64_t end, Sums& sums) {
+void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sums) {
   Image image;
   try {
     for (int64_t i = begin; i < end; ++i) {
@@ -72,7 +72,7 @@ Extents extents_of(std::vector<int64_t>& values) {
 
 }  // namespace
 
-SplitStatistics measure(const DataSource& source, int64_t threads) {
+SplitStatistics measure(const ImageSource& source, int64_t threads) {
   const int64_t size = source.size(), parts = std::clamp<int64_t>(threads, 1, size);
   std::vector<Sums> sums(static_cast<size_t>(parts));
   {

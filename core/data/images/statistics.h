@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -24,6 +24,6 @@ struct SplitStatistics {
 };
 
 /// Reads every sample once, on as many threads; the result does not depend on their number.
-SplitStatistics measure(const DataSource& source, int64_t threads);
+SplitStatistics measure(const ImageSource& source, int64_t threads);
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/rng.h"
+#include "core/data/images/formats.h"
 
 namespace trainer {
 namespace {
@@ -34,7 +35,7 @@ class RandomBytes {
 // convolution, still finds most of them.
 constexpr int64_t kCell = 4;
 
-class SyntheticSource : public DataSource {
+class SyntheticSource : public ImageSource {
  public:
   SyntheticSource(uint64_t seed, Split split, int64_t size, Shape shape, int64_t classes)
       : shape_(std::move(shape)),
@@ -125,9 +126,34 @@ class SyntheticSource : public DataSource {
 
 }  // namespace
 
-std::unique_ptr<DataSource> make_synthetic(uint64_t seed, Split split, int64_t size, const Shape& shape,
-                                           int64_t classes) {
+std::unique_ptr<ImageSource> make_synthetic(uint64_t seed, Split split, int64_t size, const Shape& shape,
+                                            int64_t classes) {
   return std::make_unique<SyntheticSource>(seed, split, size, shape, classes);
+}
+
+namespace {
+
+int64_t size_of(const DataSection& section, Split split) {
+  return split == Split::train ? section.synthetic_train_samples : section.synthetic_val_samples;
+}
+
+}  // namespace
+
+ImageFormat synthetic_format() {
+  return {.name = "synthetic",
+          .open =
+              [](const DataSection& section, const SourceRequest& request) {
+                return make_synthetic(request.seed, request.split, size_of(section, request.split),
+                                      request.network_shape, request.network_classes);
+              },
+          .peek =
+              [](const DataSection& section, const SourceRequest& request) {
+                return SourceInfo{size_of(section, request.split), request.network_shape,
+                                  request.network_classes, 0};
+              },
+          .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
+          .reads_files = false,
+          .gives_label_maps = true};
 }
 
 }  // namespace trainer

@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
 /// Made-up pictures that a network can learn: each class has a coarse random texture, each sample adds noise.
 /// A pure function of (seed, split, index); holds no samples in memory. Gives label maps as well.
-std::unique_ptr<DataSource> make_synthetic(uint64_t seed, Split split, int64_t size, const Shape& shape,
-                                           int64_t classes);
+std::unique_ptr<ImageSource> make_synthetic(uint64_t seed, Split split, int64_t size, const Shape& shape,
+                                            int64_t classes);
 
 }  // namespace trainer

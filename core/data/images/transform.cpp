@@ -88,7 +88,7 @@ void TransformChain::add(const Transform* step) {
   }
 }
 
-void TransformChain::read(const DataSource& source, int64_t index, const RandomStream& random,
+void TransformChain::read(const ImageSource& source, int64_t index, const RandomStream& random,
                           Image& into) const {
   HeadView chooser(head_, random);
   if (head_.empty()) {

@@ -10,7 +10,7 @@
 #include "core/base/shape.h"
 #include "core/config/fields.h"
 #include "core/data/images/mix.h"
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -68,7 +68,7 @@ class TransformChain {
 
   /// The sample after all steps. Its random numbers come from a copy of `random`, so that a source may ask
   /// for a view more than once.
-  void read(const DataSource& source, int64_t index, const RandomStream& random, Image& into) const;
+  void read(const ImageSource& source, int64_t index, const RandomStream& random, Image& into) const;
   /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
   void write(const Image& image, float* row) const;
   /// As many bytes, as they are.

@@ -19,7 +19,7 @@
 
 namespace trainer {
 
-void read_all(const DataSource& source) {
+void read_all(const ImageSource& source) {
   Image image;
   for (int64_t i = 0; i < source.size(); ++i) {
     try {
@@ -78,7 +78,7 @@ std::string mutated(const std::string& bytes, uint64_t seed) {
 
 namespace {
 
-using Open = std::function<std::unique_ptr<DataSource>(const std::string& path)>;
+using Open = std::function<std::unique_ptr<ImageSource>(const std::string& path)>;
 
 /// Each mutation either opens and reads to the end, or is refused as data: nothing else may happen.
 void check_mutations(const std::string& good, uint64_t count, const Open& open, bool sealed = false) {
@@ -100,7 +100,7 @@ void check_mutations(const std::string& good, uint64_t count, const Open& open, 
   CHECK(refused > static_cast<int>(count) / 10);
 }
 
-std::string packed(const DataSource& source) {
+std::string packed(const ImageSource& source) {
   std::string bytes;
   write_record(source, [&](std::span<const std::byte> piece) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "core/data/images/record_layout.h"
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
 /// Reads every sample; those that are unreadable by themselves are passed over.
-void read_all(const DataSource& source);
+void read_all(const ImageSource& source);
 
 /// A record file with another tail, whose checksums are made right again.
 std::string with_sealed_tail(std::string bytes, const std::function<void(RecordTail&)>& change);

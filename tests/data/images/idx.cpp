@@ -40,7 +40,7 @@ struct Files {
   }
 };
 
-void check_samples(const DataSource& source, const std::string& pixels, const std::string& labels) {
+void check_samples(const ImageSource& source, const std::string& pixels, const std::string& labels) {
   REQUIRE(source.size() == static_cast<int64_t>(labels.size()));
   Image image;
   const size_t bytes = pixels.size() / labels.size();

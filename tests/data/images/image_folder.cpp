@@ -6,9 +6,10 @@
 #include <filesystem>
 #include <set>
 
+#include "core/data/images/subset.h"
+#include "core/data/images/tolerant.h"
 #include "core/data/images/transforms/table.h"
 #include "core/data/subset.h"
-#include "core/data/tolerant.h"
 #include "tests/data/images/decoding.h"
 #include "tests/data/samples.h"
 
@@ -29,12 +30,12 @@ void put(const std::string& folder, const std::string& name, const std::string& 
   write_file(path.string(), bytes);
 }
 
-std::unique_ptr<DataSource> open(const std::string& path, const std::string& other = "") {
+std::unique_ptr<ImageSource> open(const std::string& path, const std::string& other = "") {
   return open_image_folder({path, other, kMaxPixels});
 }
 
 /// Label and first pixel of each sample.
-std::vector<std::pair<int, int>> contents(const DataSource& source) {
+std::vector<std::pair<int, int>> contents(const ImageSource& source) {
   std::vector<std::pair<int, int>> all;
   Image image;
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -139,17 +140,18 @@ TransformList crops() {
   return list;
 }
 
-std::vector<std::string> batches(const DataSource& source, const TransformList& list, const Loading& loading,
+std::vector<std::string> batches(const ImageSource& source, const TransformList& list, const Loading& loading,
                                  int count) {
   const TrainingOrder order(source.size(), 20, false);
-  DataPipeline pipeline({source, make_chain(list, source.sample_shape()), TrainingBatches{9, order, 10}},
-                        loading);
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(list, source.sample_shape()), TrainingBatches{9, order, 10}),
+      loading);
   std::vector<std::string> all;
   for (int i = 0; i < count; ++i) {
     const Batch& batch = pipeline.next();
-    const auto* pixels = reinterpret_cast<const char*>(batch.images);
+    const auto* pixels = reinterpret_cast<const char*>(images_of(batch));
     all.emplace_back(pixels, size_t{10} * 3 * 32 * 32 * sizeof(float));
-    all.back().append(reinterpret_cast<const char*>(batch.labels), 40);
+    all.back().append(reinterpret_cast<const char*>(labels_of(batch)), 40);
   }
   return all;
 }

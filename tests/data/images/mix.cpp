@@ -59,21 +59,21 @@ TEST_CASE("each sample of a step is partner of exactly one other, by another shi
 TEST_CASE("a window of cutmix lies in the picture and its area is what the label loses") {
   const MixingDraw mixing({.cutmix = 1.0}, kSeed, 64);
   const int64_t height = 32, width = 20;
-  double share = 0;
+  double kept = 0;
   std::set<int64_t> tops, lefts;
   for (int64_t i = 0; i < 6400; ++i) {
     const Mixing m = mixing.draw(i / 64, i % 64, height, width);
     REQUIRE((m.top >= 0 && m.left >= 0 && m.top + m.height <= height && m.left + m.width <= width));
     CHECK(m.kept == 0);
-    CHECK(m.share ==
+    CHECK(m.mix_weight ==
           Approx(1 - static_cast<double>(m.height * m.width) / static_cast<double>(height * width)));
-    share += m.share;
+    kept += m.mix_weight;
     tops.insert(m.top);
     lefts.insert(m.left);
   }
   // A window whose sides are the share r of the picture's keeps, cut at the edges, r (1 - r / 4) of each side
   // on average: of the area E[r^2 (1 - r / 4)^2] for r^2 uniform, which is 1/2 - 1/5 + 1/48.
-  CHECK(share / 6400 == Approx(1 - (1.0 / 2 - 1.0 / 5 + 1.0 / 48)).margin(0.03));
+  CHECK(kept / 6400 == Approx(1 - (1.0 / 2 - 1.0 / 5 + 1.0 / 48)).margin(0.03));
   CHECK(tops.size() >= 30);
   CHECK(lefts.size() >= 18);
 }
@@ -84,32 +84,33 @@ TEST_CASE("with both, half of the samples are mixed each way") {
   for (int64_t i = 0; i < 6400; ++i) {
     const Mixing m = mixing.draw(i / 64, i % 64, 32, 32);
     blended += m.kept != 0;
-    if (m.kept != 0) CHECK((m.height == 32 && m.width == 32 && m.share == m.kept));
+    if (m.kept != 0) CHECK((m.height == 32 && m.width == 32 && m.mix_weight == m.kept));
   }
   CHECK(blended == Approx(3200).margin(200));
 }
 
 /// All rows of a few steps, one after another.
 struct Rows {
-  std::vector<float> images, shares;
+  std::vector<float> images, mix_weights;
   std::vector<int32_t> labels, others;
   bool operator==(const Rows&) const = default;
 };
 
-Rows rows_of(const DataSource& source, const TransformList& list, const Mix& mix, int64_t micro_batch,
+Rows rows_of(const ImageSource& source, const TransformList& list, const Mix& mix, int64_t micro_batch,
              int64_t workers, bool drop_last = true) {
   const TrainingOrder order(source.size(), kGlobalBatch, drop_last);
   DataPipeline pipeline(
-      {source, make_chain(list, kShape),
-       TrainingBatches{.seed = kSeed, .order = order, .micro_batch = micro_batch, .mix = mix}},
+      picture_batches(source, make_chain(list, kShape),
+                      TrainingBatches{.seed = kSeed, .order = order, .micro_batch = micro_batch}, mix),
       {.workers = workers, .prefetch = 3});
   Rows rows;
   for (int64_t done = 0; done < 5 * kGlobalBatch; done += micro_batch) {
     const Batch& batch = pipeline.next();
-    rows.images.insert(rows.images.end(), batch.images, batch.images + micro_batch * kPixels);
-    rows.shares.insert(rows.shares.end(), batch.shares, batch.shares + micro_batch);
-    rows.labels.insert(rows.labels.end(), batch.labels, batch.labels + micro_batch);
-    rows.others.insert(rows.others.end(), batch.other_labels, batch.other_labels + micro_batch);
+    rows.images.insert(rows.images.end(), images_of(batch), images_of(batch) + micro_batch * kPixels);
+    rows.mix_weights.insert(rows.mix_weights.end(), mix_weights_of(batch),
+                            mix_weights_of(batch) + micro_batch);
+    rows.labels.insert(rows.labels.end(), labels_of(batch), labels_of(batch) + micro_batch);
+    rows.others.insert(rows.others.end(), other_labels_of(batch), other_labels_of(batch) + micro_batch);
   }
   return rows;
 }
@@ -136,22 +137,22 @@ TEST_CASE("mixed rows are the same bits for any micro-batch and any number of wo
   }
 }
 
-TEST_CASE("a mixed row is itself and its partner as they are without mixing, labels by their shares") {
+TEST_CASE("a mixed row is itself and its partner as they are without mixing, labels by their weights") {
   const CountingSource source(50, kShape);
   const TransformList list = augmentation();
   const Mix mix = GENERATE(Mix{.mixup = 0.4}, Mix{.cutmix = 1.0}, Mix{.mixup = 1.0, .cutmix = 1.0});
   const Rows plain = rows_of(source, list, {}, 4, 1), mixed = rows_of(source, list, mix, 4, 1);
   CHECK(plain.others == plain.labels);
-  CHECK(plain.shares == std::vector<float>(plain.labels.size(), 1.0f));
+  CHECK(plain.mix_weights == std::vector<float>(plain.labels.size(), 1.0f));
   const MixingDraw draw(mix, kSeed, kGlobalBatch);
   for (size_t i = 0; i < plain.labels.size(); ++i) {
     const auto step = static_cast<int64_t>(i) / kGlobalBatch, row = static_cast<int64_t>(i) % kGlobalBatch;
     const Mixing m = draw.draw(step, row, kShape[1], kShape[2]);
     const auto partner = static_cast<size_t>(step * kGlobalBatch + m.partner);
-    const bool own_first = m.share >= 0.5f;
+    const bool own_first = m.mix_weight >= 0.5f;
     CHECK(mixed.labels[i] == plain.labels[own_first ? i : partner]);
-    if (m.share < 1) CHECK(mixed.others[i] == plain.labels[own_first ? partner : i]);
-    CHECK(mixed.shares[i] == Approx(std::max(m.share, 1 - m.share)));
+    if (m.mix_weight < 1) CHECK(mixed.others[i] == plain.labels[own_first ? partner : i]);
+    CHECK(mixed.mix_weights[i] == Approx(std::max(m.mix_weight, 1 - m.mix_weight)));
     int64_t differing = 0;
     for (int64_t p = 0; p < kPixels; ++p) {
       const int64_t y = p / kShape[2] % kShape[1], x = p % kShape[2];
@@ -173,16 +174,19 @@ TEST_CASE("label maps follow the augmented picture, and padding has none") {
   list.push_back(make_transform("horizontal_flip"));
   set(*list[0], "p", 1.0);
   const TransformList none;
-  DataPipeline plain({*source, make_chain(none, shape), EvaluationBatches{4}, {Labels::per_pixel}}, {});
-  DataPipeline flipped({*source, make_chain(list, shape), EvaluationBatches{4}, {Labels::per_pixel}}, {});
+  BatchInputs inputs = picture_inputs(shape);
+  inputs[*find_input(inputs, "labels")].row = {shape[1], shape[2]};
+  const EvaluationBatches batches{10, 4};
+  DataPipeline plain(picture_batches(*source, make_chain(none, shape), batches, {}, inputs), {});
+  DataPipeline flipped(picture_batches(*source, make_chain(list, shape), batches, {}, inputs), {});
   std::set<int32_t> found;
   for (int number = 0; number < 3; ++number) {
     const Batch &a = plain.next(), &b = flipped.next();
     for (int64_t i = 0; i < 4 * pixels; ++i) {
       const int64_t row = i / 7, x = i % 7;
-      CHECK(a.labels[row * 7 + x] == b.labels[row * 7 + 6 - x]);
-      if (i / pixels < a.real) found.insert(a.labels[i]);
-      if (i / pixels >= a.real) CHECK(a.labels[i] == 0);
+      CHECK(labels_of(a)[row * 7 + x] == labels_of(b)[row * 7 + 6 - x]);
+      if (i / pixels < a.real) found.insert(labels_of(a)[i]);
+      if (i / pixels >= a.real) CHECK(labels_of(a)[i] == 0);
     }
   }
   CHECK(found == std::set<int32_t>{0, 1, 2, 3});

@@ -26,7 +26,7 @@ std::string grey(int value, int height = 6, int width = 5) {
   return png(draw(height, width, 1, [value](int, int, int) { return value; }));
 }
 
-std::string reason_of(const DataSource& source, int64_t index) {
+std::string reason_of(const ImageSource& source, int64_t index) {
   Image image;
   try {
     source.read(index, image);
@@ -99,22 +99,23 @@ TEST_CASE("where somebody is told, unreadable samples become empty rows and the 
       CHECK(sample.name == files[static_cast<size_t>(index)]);
       told.push_back(index);
     };
-    DataPipeline pipeline(BatchMaker(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{4, tell}),
-                          {.workers = workers});
+    DataPipeline pipeline(
+        picture_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4, tell}),
+        {.workers = workers});
     for (int64_t batch = 0; batch < 2; ++batch) {
       const Batch& rows = pipeline.next();
       CHECK(rows.real == (batch == 0 ? 4 : 3));
       for (int64_t row = 0; row < 4; ++row) {
         const int64_t index = 4 * batch + row;
         const bool is_there = index < 7 && index % 3 != 1;
-        CHECK(rows.weights[row] == (is_there ? 1.0f : 0.0f));
+        CHECK(weights_of(rows)[row] == (is_there ? 1.0f : 0.0f));
         const float value = is_there ? static_cast<float>(10 * (index + 1)) / 255 : 0;
-        for (int64_t i = 0; i < 30; ++i) CHECK(rows.images[row * 30 + i] == Approx(value).epsilon(1e-6));
+        for (int64_t i = 0; i < 30; ++i) CHECK(images_of(rows)[row * 30 + i] == Approx(value).epsilon(1e-6));
       }
     }
     std::sort(told.begin(), told.end());
     CHECK(told == std::vector<int64_t>{1, 4});
-    DataPipeline untold(BatchMaker(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{4}),
+    DataPipeline untold(picture_batches(*source, make_chain(none, {1, 6, 5}), EvaluationBatches{7, 4}),
                         {.workers = workers});
     CHECK_THROWS_AS(untold.next(), UnreadableSampleError);
   }

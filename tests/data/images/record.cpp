@@ -10,9 +10,9 @@
 #include "core/data/images/decode.h"
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record_layout.h"
+#include "core/data/images/subset.h"
 #include "core/data/images/synthetic.h"
-#include "core/data/subset.h"
-#include "core/data/tolerant.h"
+#include "core/data/images/tolerant.h"
 #include "tests/data/images/damage.h"
 #include "tests/data/images/pictures.h"
 #include "tests/data/samples.h"
@@ -23,7 +23,7 @@ namespace {
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-std::string packed(const DataSource& source) {
+std::string packed(const ImageSource& source) {
   std::string bytes;
   write_record(source, [&](std::span<const std::byte> piece) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -42,20 +42,20 @@ void write_pictures(const TemporaryFolder& folder) {
 }
 
 /// The bits of what a source gives in training, augmented and mixed.
-std::string training_bits(const DataSource& source, const TransformList& list, int64_t batches) {
+std::string training_bits(const ImageSource& source, const TransformList& list, int64_t batches) {
   const TrainingOrder order(source.size(), 4, false);
   const TransformChain chain = make_chain(list, source.sample_shape());
   const int64_t floats = 4 * numel(chain.output_shape());
   DataPipeline pipeline(
-      {source, chain,
-       TrainingBatches{.seed = 3, .order = order, .micro_batch = 4, .mix = {.mixup = 0.4, .cutmix = 1}}},
+      picture_batches(source, chain, TrainingBatches{.seed = 3, .order = order, .micro_batch = 4},
+                      {.mixup = 0.4, .cutmix = 1}),
       {.workers = 2});
   std::string bits;
   for (int64_t i = 0; i < batches; ++i) {
     const Batch& batch = pipeline.next();
-    bits.append(reinterpret_cast<const char*>(batch.images), static_cast<size_t>(floats) * 4);
-    bits.append(reinterpret_cast<const char*>(batch.labels), 16);
-    bits.append(reinterpret_cast<const char*>(batch.other_labels), 16);
+    bits.append(reinterpret_cast<const char*>(images_of(batch)), static_cast<size_t>(floats) * 4);
+    bits.append(reinterpret_cast<const char*>(labels_of(batch)), 16);
+    bits.append(reinterpret_cast<const char*>(other_labels_of(batch)), 16);
   }
   return bits;
 }
