@@ -63,7 +63,7 @@ int layers_command() {
   print_table("Schedules (lr_scheduler.name)", schedules());
   print_table("Transforms (data.augment, data.eval_transform)", transforms());
   fmt::print("\nMetrics (validation.metrics)\n");
-  for (const Metric& metric : metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
+  for (const Metric& metric : all_metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
   return 0;
 }
 

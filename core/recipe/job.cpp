@@ -21,10 +21,13 @@ constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
 LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   const TrainingSection& training = recipe.training;
   LoopSettings settings{.global_batch_size = training.global_batch_size,
-                        .micro_batches = training.micro_batches(),
-                        .metrics = recipe.validation.metrics};
+                        .micro_batches = training.micro_batches()};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
+  if (job.purpose != Purpose::predict) {
+    const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
+    settings.metrics = evaluated_metrics(recipe, job.program, averages);
+  }
   settings.guard = recipe.guards.settings();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;

@@ -8,6 +8,7 @@
 
 #include "core/config/templates.h"
 #include "core/data/formats.h"
+#include "core/tasks/metric.h"
 
 namespace trainer {
 namespace {
@@ -209,7 +210,7 @@ void Recipe::check_best_metric(Diagnostics& diagnostics) const {
   std::vector<std::string> known = validation.metrics;
   known.insert(known.begin(), "loss");
   if (training.ema_decay) {
-    for (size_t i = 0, count = known.size(); i < count; ++i) known.push_back("ema_" + known[i]);
+    for (size_t i = 0, count = known.size(); i < count; ++i) known.push_back(kAveraged + known[i]);
   }
   if (!has_split(data, Split::val)) {
     diagnostics.error(origin, "needs validation samples: name them in data.val");

@@ -105,7 +105,7 @@ Run train(Backend& backend, int64_t micro_batches, bool replay = true, bool sear
   OneRank alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
-  Evaluation evaluation(executable, validation, kValidation, false);
+  Evaluation evaluation(executable, validation, kValidation, {loss_metric()}, false);
   auto take = [&] {
     const StepResult result = runner.take();
     CHECK(result.report.step == static_cast<int64_t>(run.losses.size()) + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/train/prediction.h"
+#include "core/tasks/classification.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
