@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
-#include "core/data/record.h"
-#include "core/data/statistics.h"
+#include "core/data/images/record.h"
+#include "core/data/images/statistics.h"
 #include "core/recipe/job.h"
 #include "core/storage/atomic_file.h"
 
@@ -73,7 +73,8 @@ int data_stats_command(const Arguments& arguments) {
     const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
     if (is_left_out) continue;
     const std::string name = split == Split::train ? "train" : "val";
-    const SplitStatistics found = measure(*open_split(*recipe, split), recipe->data.workers);
+    const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+    const SplitStatistics found = measure(as_images(*source), recipe->data.workers);
     if (arguments.json) {
       report[name] = split_json(found);
     } else {
@@ -97,7 +98,7 @@ int data_pack_command(const Arguments& arguments) {
   const std::unique_ptr<DataSource> source = open_split(*recipe, split);
   int64_t bytes = 0;
   write_atomically(arguments.out, [&](const ByteSink& sink) {
-    write_record(*source, [&](std::span<const std::byte> piece) {
+    write_record(as_images(*source), [&](std::span<const std::byte> piece) {
       bytes += static_cast<int64_t>(piece.size());
       sink(piece);
     });

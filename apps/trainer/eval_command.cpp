@@ -12,18 +12,9 @@
 namespace trainer {
 namespace {
 
-/// Names in the order in which training reports them.
-std::vector<std::string> names_of(const Job& job) {
-  std::vector<std::string> names{"loss"};
-  names.insert(names.end(), job.settings.metrics.begin(), job.settings.metrics.end());
-  const size_t count = names.size();
-  for (size_t i = 0; job.averages && i < count; ++i) names.push_back("ema_" + names[i]);
-  return names;
-}
-
 void print_json(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
   nlohmann::ordered_json report;
-  for (const std::string& name : names_of(job)) report[name] = found[name];
+  for (const std::string& name : names_of(job.settings.metrics)) report[name] = found[name];
   report["samples"] = job.settings.validation_samples;
   report["weights"] = weights;
   fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -31,7 +22,8 @@ void print_json(const Job& job, std::map<std::string, double>& found, const std:
 
 void print_line(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
   std::string text = "validation";
-  for (const std::string& name : names_of(job)) text += fmt::format(" {} {:.4f}", name, found[name]);
+  for (const std::string& name : names_of(job.settings.metrics))
+    text += fmt::format(" {} {:.4f}", name, found[name]);
   fmt::print("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, weights);
 }
 
@@ -47,7 +39,8 @@ int eval_command(const Arguments& arguments) {
   TrainedNetwork network(*recipe, Purpose::evaluate);
   const Job& job = network.job();
   const Feed feed = open_feed(*recipe, job, network.device(), Split::val, "");
-  Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples, job.averages);
+  Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
+                        job.settings.metrics, job.averages);
   OneRank alone;
   Agreement agreement(alone);
   std::map<std::string, double> found = *evaluation.run(agreement);

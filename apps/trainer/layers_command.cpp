@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
-#include "core/data/transforms/table.h"
+#include "core/data/images/transforms/table.h"
 #include "core/layers/layer.h"
 #include "core/layers/loss.h"
 #include "core/optim/optimizer.h"
@@ -63,7 +63,7 @@ int layers_command() {
   print_table("Schedules (lr_scheduler.name)", schedules());
   print_table("Transforms (data.augment, data.eval_transform)", transforms());
   fmt::print("\nMetrics (validation.metrics)\n");
-  for (const Metric& metric : metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
+  for (const Metric& metric : all_metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
   return 0;
 }
 

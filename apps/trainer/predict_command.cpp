@@ -10,7 +10,7 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/trained_network.h"
-#include "core/data/picture_files.h"
+#include "core/data/images/picture_files.h"
 #include "core/recipe/feed.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/prediction.h"
@@ -52,14 +52,6 @@ class Unreadable {
   std::map<int64_t, std::string> reasons_;
 };
 
-void require_classes(const Recipe& recipe, const Program& program) {
-  const Shape& output = logits_shape(program);
-  if (output.size() == 2) return;
-  fail_at(recipe.origin_of("model"),
-          fmt::format("predict gives one class for each picture; the network's output {} has {}",
-                      to_string(output), output.size() == 4 ? "one for each pixel" : "another form"));
-}
-
 /// Pictures in files, of any size where the transforms make them the network's; otherwise of its own.
 std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
   Shape shape = recipe.model.input;
@@ -79,7 +71,7 @@ std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<s
 
 Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
   const Program program = forward_program(recipe, Purpose::predict);
-  require_classes(recipe, program);
+  check_prediction(recipe, program);
   if (!arguments.inputs.empty())
     return {open_files(recipe, arguments.inputs), known_class_names(recipe.data), false};
   const Split split = arguments.split == "train" ? Split::train : Split::val;
@@ -97,13 +89,14 @@ Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
 /// Writes the objects of a pass, one line each.
 class Report {
  public:
-  Report(const Samples& samples, const Arguments& arguments, const Unreadable& unreadable)
-      : samples_(samples), arguments_(arguments), unreadable_(unreadable) {}
+  Report(const Task& task, const Samples& samples, const Arguments& arguments, const Unreadable& unreadable)
+      : task_(task), samples_(samples), arguments_(arguments), unreadable_(unreadable) {}
 
   std::string batch_lines(const Batch& batch, const Prediction& prediction, int64_t rows) {
     std::string text;
+    const auto* labels = batch.find<int32_t>(input_name::kLabels);
     for (int64_t row = 0; row < batch.real; ++row) {
-      Json line = sample(batch.step * rows + row, batch.labels[row], prediction.logits(row));
+      Json line = sample(batch.step * rows + row, labels[row], prediction.output(row));
       text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     }
     return text;
@@ -112,7 +105,7 @@ class Report {
   int64_t not_finite() const { return not_finite_; }
 
  private:
-  Json sample(int64_t index, int32_t label, std::span<const float> logits) {
+  Json sample(int64_t index, int32_t label, std::span<const float> output) {
     Json line;
     const std::string file = samples_.source->sample_file(index);
     if (file.empty()) {
@@ -126,9 +119,9 @@ class Report {
     }
     if (samples_.is_labelled) line["label"] = label;
     const bool is_finite =
-        std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
+        std::all_of(output.begin(), output.end(), [](float x) { return std::isfinite(x); });
     if (is_finite) {
-      add_classes(line, logits);
+      add_prediction(line, output);
     } else {
       line["error"] = "the network's output is not finite";
       ++not_finite_;
@@ -136,19 +129,15 @@ class Report {
     return line;
   }
 
-  void add_classes(Json& line, std::span<const float> logits) const {
-    const std::vector<size_t> classes = largest(logits, static_cast<size_t>(arguments_.top));
-    const std::vector<double> shares = probabilities(logits);
-    line["class"] = classes[0];
-    if (classes[0] < samples_.class_names.size()) line["name"] = samples_.class_names[classes[0]];
-    if (arguments_.all) {
-      line["probabilities"] = shares;
-      return;
-    }
-    line["probabilities"] = Json::array();
-    for (const size_t c : classes) line["probabilities"].push_back(Json::array({c, shares[c]}));
+  void add_prediction(Json& line, std::span<const float> output) const {
+    const PredictionRequest request{.top = static_cast<size_t>(arguments_.top),
+                                    .all = arguments_.all,
+                                    .class_names = samples_.class_names};
+    for (const PredictedField& field : task_.predict(output, request))
+      std::visit([&](const auto& value) { line[field.name] = value; }, field.value);
   }
 
+  const Task& task_;
   const Samples& samples_;
   const Arguments& arguments_;
   const Unreadable& unreadable_;
@@ -172,7 +161,7 @@ int predict_command(const Arguments& arguments) {
       open_pass(*recipe, network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
-  Report report(samples, arguments, unreadable);
+  Report report(task_of(network.job().program), samples, arguments, unreadable);
   const auto write_all_lines = [&](const ByteSink& sink) {
     while (const Batch* batch = prediction.next()) {
       const std::string text = report.batch_lines(*batch, prediction, recipe->training.micro_batch());

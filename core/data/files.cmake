@@ -4,6 +4,6 @@ trainer_library(core/data
   PRIVATE JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads fmt::fmt)
 # Their loops are vectorised with shuffles, which -O2 leaves out.
 set_source_files_properties(
-  ${CMAKE_SOURCE_DIR}/core/data/resample.cpp ${CMAKE_SOURCE_DIR}/core/data/transforms/gaussian.cpp
-  ${CMAKE_SOURCE_DIR}/core/data/transforms/median.cpp
+  ${CMAKE_SOURCE_DIR}/core/data/images/resample.cpp ${CMAKE_SOURCE_DIR}/core/data/images/transforms/gaussian.cpp
+  ${CMAKE_SOURCE_DIR}/core/data/images/transforms/median.cpp
   PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/data/error_budget.h"
 #include "core/data/section.h"
 #include "core/data/source.h"
 
@@ -15,23 +17,31 @@ namespace trainer {
 /// Which samples are wanted, and what is known of them from the network.
 struct SourceRequest {
   Split split = Split::train;
-  Shape network_shape;  ///< one sample as the network takes it, (C, H, W)
+  Shape network_shape;  ///< one sample as the network takes it
   int64_t network_classes = 0;
   uint64_t seed = 0;            ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
 };
 
+/// Where a key of the recipe stands.
+using OriginOf = std::function<Origin(const std::string& key)>;
+
 /// A row of the table of formats.
 struct SourceFormat {
   std::string name;
-  bool reads_files;
-  std::optional<Shape> shape;  ///< of a sample, where no file need be read to know it; see is_fixed
-  std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&)> open;
+  bool reads_files = true;
+  bool gives_label_maps = false;
+  /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are
+  /// replaced within it.
+  std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&, const ErrorBudget*)>
+      open;
+  /// Of all samples at the split's path, val_fraction aside.
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
-  bool gives_label_maps = false;
   /// Of the classes of what is stored at a path; absent where a format has no names.
-  std::function<std::vector<std::string>(const std::string& path)> class_names = nullptr;
+  std::function<std::vector<std::string>(const std::string& path)> class_names;
+  /// Reports what the recipe alone tells of samples that do not become what the network takes.
+  std::function<void(const DataSection&, const Shape& network_shape, const OriginOf&, Diagnostics&)> check;
 };
 const std::vector<SourceFormat>& source_formats();
 
@@ -44,15 +54,14 @@ std::vector<std::string> formats_with_label_maps();
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);
 
-/// The shape of a sample that the recipe alone tells; where only the files tell, `network_shape`, which it
-/// must be.
-Shape expected_shape(const DataSection& section, const Shape& network_shape);
+/// The split whose files hold the samples of another: with a fraction set aside, both are in training's.
+Split stored_in(const DataSection& section, Split split);
 
 /// Loads a split's samples as they are stored, whatever the network.
 std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request);
 
 /// Loads a split's samples and checks their labels. A bad file throws Error (exit 65), a missing one exit 78.
-/// Pictures that cannot be read later are replaced, within data.error_budget.
+/// Samples that cannot be read later are replaced, within data.error_budget.
 std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request);
 
 /// Size and shape without loading; nullopt where files are missing. Bad headers throw Error (exit 65).

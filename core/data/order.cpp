@@ -68,6 +68,14 @@ TrainingOrder::Position TrainingOrder::at(int64_t step, int64_t i) const {
   return {sample / size_, sample % size_};
 }
 
+RowPlace shuffled_place(uint64_t seed, const TrainingOrder& order, int64_t step, int64_t index) {
+  const TrainingOrder::Position position = order.at(step, index);
+  return {.step = step,
+          .index = index,
+          .sample = shuffled_index(seed, position.epoch, position.index, order.size()),
+          .epoch = position.epoch};
+}
+
 int64_t TrainingOrder::steps_in(int64_t epochs) const {
   if (drop_last_) return epochs * (size_ / global_batch_);
   return (epochs * size_ + global_batch_ - 1) / global_batch_;

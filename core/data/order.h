@@ -37,4 +37,24 @@ class TrainingOrder {
   bool drop_last_;
 };
 
+/// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
+struct TrainingBatches {
+  uint64_t seed;  ///< of the run
+  TrainingOrder order;
+  int64_t micro_batch;
+  int64_t first_step = 0;
+};
+
+/// Which sample a row of a batch holds.
+struct RowPlace {
+  static constexpr int64_t kPadding = -1;  ///< the sample of a row that holds none
+
+  int64_t step = 0;   ///< evaluation: number of the batch
+  int64_t index = 0;  ///< of the row: training: within the global batch, evaluation: within the batch
+  int64_t sample = kPadding, epoch = 0;
+};
+
+/// Row `index` of [0, global batch) of a training step.
+RowPlace shuffled_place(uint64_t seed, const TrainingOrder& order, int64_t step, int64_t index);
+
 }  // namespace trainer

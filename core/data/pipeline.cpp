@@ -13,9 +13,8 @@ int64_t DataPipeline::slot_count(const Loading& loading) {
   return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers, loading.prefetch));
 }
 
-int64_t DataPipeline::ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,
-                                 const BatchForm& form) {
-  return slot_count(loading) * batch_bytes(sample, rows, form);
+int64_t DataPipeline::ring_bytes(const BatchInputs& inputs, int64_t rows, const Loading& loading) {
+  return slot_count(loading) * batch_bytes(inputs, rows);
 }
 
 DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
@@ -24,18 +23,17 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
       next_(maker_.first()),
       claimed_(next_),
       released_(next_) {
-  const Shape& shape = maker_.chain().output_shape();
   slots_.resize(static_cast<size_t>(slot_count(loading)));
   for (Slot& slot : slots_) {
-    slot.memory = loading.allocate(batch_bytes(shape, maker_.rows(), maker_.form()));
-    slot.batch = place_batch(slot.memory.data(), shape, maker_.rows(), maker_.form());
+    slot.memory = loading.allocate(batch_bytes(maker_.inputs(), maker_.rows()));
+    slot.batch = Batch(slot.memory.data(), maker_.inputs(), maker_.rows());
   }
   const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
-  for (size_t i = 0; i < makers; ++i) images_.push_back(maker_.chain().make_image());
+  for (size_t i = 0; i < makers; ++i) memories_.push_back(maker_.reader().make_memory());
   threads_.reserve(static_cast<size_t>(loading.workers));
   for (int64_t i = 0; i < loading.workers; ++i) {
-    Image& image = images_[static_cast<size_t>(i)];
-    threads_.emplace_back([this, &image](const std::stop_token& stop) { work(stop, image); });
+    RowMemory& memory = *memories_[static_cast<size_t>(i)];
+    threads_.emplace_back([this, &memory](const std::stop_token& stop) { work(stop, memory); });
   }
 }
 
@@ -49,7 +47,7 @@ bool DataPipeline::can_claim() const {
   return !restarting_ && claimed_ < maker_.end() && claimed_ < released_ + slots;
 }
 
-void DataPipeline::work(const std::stop_token& stop, Image& image) {
+void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
   std::unique_lock lock(mutex_);
   while (can_make_.wait(lock, stop, [this] { return can_claim(); }) && !stop.stop_requested()) {
     const int64_t number = claimed_++;
@@ -58,7 +56,7 @@ void DataPipeline::work(const std::stop_token& stop, Image& image) {
     Slot& mine = slot(number);
     std::exception_ptr error;
     try {
-      maker_.make(number, mine.batch, image, interrupt_);
+      maker_.make(number, mine.batch, memory, interrupt_);
     } catch (...) {
       error = std::current_exception();
     }
@@ -76,7 +74,7 @@ const Batch& DataPipeline::next(std::exception_ptr* failure) {
   Slot& wanted = slot(number);
   if (threads_.empty()) {
     try {
-      maker_.make(number, wanted.batch, images_[0], interrupt_);
+      maker_.make(number, wanted.batch, *memories_[0], interrupt_);
     } catch (...) {
       wanted.error = std::current_exception();
     }

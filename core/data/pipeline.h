@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/data/batch.h"
+#include "core/data/batch_maker.h"
 #include "core/engine/buffer.h"
 
 namespace trainer {
@@ -43,13 +43,15 @@ class DataPipeline {
   /// Waits until next() would not, but not longer than this; whether it would not.
   bool ready_within(std::chrono::milliseconds time);
 
+  /// What each batch holds.
+  const BatchInputs& inputs() const { return maker_.inputs(); }
+
   /// Back to the first batch, or to wherever training is to go on: micro-batch `number`.
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
 
   /// Bytes that the ring asks its allocator for, one buffer per slot.
-  static int64_t ring_bytes(const Shape& sample, int64_t rows, const Loading& loading,
-                            const BatchForm& form = {});
+  static int64_t ring_bytes(const BatchInputs& inputs, int64_t rows, const Loading& loading);
 
  private:
   struct Slot {
@@ -63,13 +65,13 @@ class DataPipeline {
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   bool can_claim() const;
   void wait_for(int64_t number);
-  void work(const std::stop_token& stop, Image& image);
+  void work(const std::stop_token& stop, RowMemory& memory);
 
   BatchMaker maker_;
   int64_t kept_;
   std::vector<Slot> slots_;
-  std::vector<Image> images_;  // one per thread that makes batches
-  int64_t next_;               // number of the batch that next() returns; the consumer's own
+  std::vector<std::unique_ptr<RowMemory>> memories_;  // one per thread that makes batches
+  int64_t next_;  // number of the batch that next() returns; the consumer's own
 
   std::mutex mutex_;  // guards what follows, and a slot's `made` and `error`
   int64_t claimed_;   // batches below it are made or in the making

@@ -2,7 +2,7 @@
 #include "core/data/section.h"
 
 #include "core/data/formats.h"
-#include "core/data/transforms/table.h"
+#include "core/data/images/transforms/table.h"
 
 namespace trainer {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "core/data/decode.h"
-#include "core/data/mix.h"
+#include "core/data/images/decode.h"
+#include "core/data/images/mix.h"
+#include "core/data/images/transform.h"
 #include "core/data/source.h"
-#include "core/data/transform.h"
 
 namespace trainer {
 

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/shape.h"
-#include "core/data/image.h"
-#include "core/data/view.h"
 
 namespace trainer {
+
+class RowReader;
+struct RowRequest;
 
 enum class Split { train, val };
 
@@ -40,13 +43,10 @@ inline bool is_fixed(const Shape& shape) {
   return true;
 }
 
-/// What a network's output is compared with.
-enum class Labels { per_picture, per_pixel };
-
 /// What is known of a source before its samples are loaded.
 struct SourceInfo {
   int64_t size = 0;                ///< samples
-  Shape shape;                     ///< of one sample, (C, H, W); see is_fixed
+  Shape shape;                     ///< of one sample; see is_fixed
   std::optional<int64_t> classes;  ///< unknown where only reading every label would tell
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
 };
@@ -56,11 +56,8 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual int64_t size() const = 0;
-  virtual Shape sample_shape() const = 0;  ///< (C, H, W); see is_fixed
+  virtual Shape sample_shape() const = 0;  ///< see is_fixed
   virtual int64_t classes() const = 0;     ///< the highest label plus one
-  virtual void read(int64_t index, Image& into) const = 0;
-  /// The view of the sample that `chooser` wants. Encoded pictures decode no more than that.
-  virtual void read_view(int64_t index, const ViewChooser& chooser, Image& into) const;
   virtual int64_t resident_bytes() const = 0;
   /// Throws Error (exit 65) naming file and offset of the first label that is not below `classes`.
   virtual void check_labels(int64_t classes) const = 0;
@@ -68,19 +65,11 @@ class DataSource {
   virtual std::vector<std::string> class_names() const { return {}; }
   /// The path of a sample's own file; empty where it has none.
   virtual std::string sample_file(int64_t /*index*/) const { return ""; }
-  /// Whether samples are pictures in files of their own; read_encoded() then gives the bytes of one, into
-  /// `encoded`, undecoded, and its label, also where it throws UnreadableSampleError.
-  virtual bool is_encoded() const { return false; }
-  virtual void read_encoded(int64_t, Image& /*into*/) const {
-    throw std::logic_error("this source has no encoded samples");
-  }
   /// The samples found unreadable since the last call, each once in a source's life.
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
-  /// Only for formats that give label maps: the class of each pixel, (H, W), of a picture that read() gave
-  /// and transforms may have changed.
-  virtual void map_labels(const Image&, int32_t* /*map*/) const {
-    throw std::logic_error("this source has no label maps");
-  }
+  /// What fills the rows of batches from these samples. The source and the request's section must outlive it.
+  /// Throws Error (exit 78) where the samples do not become what the network takes.
+  virtual std::unique_ptr<RowReader> rows(const RowRequest& request) const = 0;
 };
 
 }  // namespace trainer

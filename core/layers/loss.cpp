@@ -26,25 +26,12 @@ class CrossEntropyLoss final : public Loss {
   double label_smoothing_ = 0;
 };
 
-template <int64_t k>
-TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
-  return build.emit<TopK>({logits, targets.labels, targets.weights}, k);
-}
-
 }  // namespace
 
 const Registry<Loss>& losses() {
   static const Registry<Loss> table = {
       {"cross_entropy", "softmax and cross entropy of class labels",
        [] { return std::make_unique<CrossEntropyLoss>(); }},
-  };
-  return table;
-}
-
-const std::vector<Metric>& metrics() {
-  static const std::vector<Metric> table = {
-      {"top1", "share of samples (or pixels) whose label has the largest logit", build_top_k<1>},
-      {"top5", "share of samples (or pixels) whose label is among the five largest logits", build_top_k<5>},
   };
   return table;
 }

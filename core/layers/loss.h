@@ -21,12 +21,4 @@ class Loss : public Component {
 };
 const Registry<Loss>& losses();
 
-/// A number that evaluation reports, as a weighted sum over samples: "top1", "top5".
-struct Metric {
-  std::string name;
-  std::string help;
-  TensorId (*build)(Builder& build, TensorId logits, const Targets& targets);
-};
-const std::vector<Metric>& metrics();
-
 }  // namespace trainer

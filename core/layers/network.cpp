@@ -35,7 +35,9 @@ void Network::declare(Fields& fields) {
            "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or the file of a "
            "network that has them")
       .keeps_mathematics();
-  fields.add("input", &input, "shape of one sample: [channels, height, width]").required().at_least(1);
+  fields.add("input", &input, "shape of one sample; of pictures: [channels, height, width]")
+      .required()
+      .at_least(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields.add(

@@ -14,7 +14,7 @@ namespace trainer {
 struct Network {
   std::string file;                      ///< `model.network`; its keys have been read into the others
   std::optional<std::string> templates;  ///< `model.templates`; they have been written out into the layers
-  std::vector<int64_t> input;            ///< shape of one sample, (C, H, W)
+  std::vector<int64_t> input;            ///< shape of one sample; of pictures (C, H, W)
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<std::string> initial_weights;
   std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set

@@ -12,48 +12,35 @@
 namespace trainer {
 namespace {
 
-constexpr size_t kPerPixelRank = 4;  // of logits (N, C, H, W)
-
-/// Throws where the network's output is per pixel and the recipe does not fit that.
-void check_per_pixel(const Recipe& recipe, const Shape& logits) {
-  const Shape& input = recipe.model.input;
-  const std::string output = to_string(logits);
-  if (!source_format(recipe.data).gives_label_maps) {
-    fail_at(
-        recipe.origin_of("data.format"),
-        fmt::format("{} has no label maps, which the network's output {} (a class for each pixel) needs; end "
-                    "the network with flatten and linear, or use {}",
-                    recipe.data.format, output, fmt::join(formats_with_label_maps(), ", ")));
-  }
-  if (Shape{logits[2], logits[3]} != Shape{input[1], input[2]}) {
-    fail_at(recipe.origin_of("model"),
-            fmt::format("the network's output {} must have the height and width of its "
-                        "input, {}x{}, to be compared with label maps",
-                        output, input[1], input[2]));
-  }
-  if (recipe.data.mix.any()) {
-    fail_at(
-        recipe.origin_of("data.mix"),
-        fmt::format("mixes pictures with one label each; the network's output {} has a class for each pixel",
-                    output));
-  }
+TaskSetting task_setting(const Recipe& recipe, const Shape& output) {
+  return {.input = recipe.model.input,
+          .output = output,
+          .format = recipe.data.format,
+          .gives_label_maps = source_format(recipe.data).gives_label_maps,
+          .formats_of_label_maps = formats_with_label_maps(),
+          .mixes = recipe.data.mix.any(),
+          .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};
 }
 
-/// Declares the inputs that the network's output is compared with.
-Targets declare_targets(Program& program, const Recipe& recipe, const Shape& logits, bool training) {
-  const int64_t rows = recipe.training.micro_batch();
-  Shape labels{rows};
-  if (logits.size() == kPerPixelRank) {
-    check_per_pixel(recipe, logits);
-    labels = {rows, logits[2], logits[3]};
+/// The task's metrics that the recipe names, in its order, after the loss.
+std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
+  std::vector<Metric> wanted = {loss_metric()};
+  for (const std::string& name : recipe.validation.metrics) {
+    const Metric* metric = find_metric(task.metrics(), name);
+    if (metric == nullptr) {
+      fail_at(recipe.origin_of("validation.metrics"),
+              fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
+                          fmt::join(names_of(task.metrics()), ", ")));
+    }
+    wanted.push_back(*metric);
   }
-  Targets targets{.labels = program.input(input_name::kLabels, {labels, DType::i32}),
-                  .weights = program.input(input_name::kWeights, {{rows}, DType::f32})};
-  if (training && recipe.data.mix.any()) {
-    targets.other_labels = program.input(input_name::kOtherLabels, {{rows}, DType::i32});
-    targets.mix_weights = program.input(input_name::kMixWeights, {{rows}, DType::f32});
-  }
-  return targets;
+  return wanted;
+}
+
+bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
+  return std::ranges::any_of(metrics, [&](const Metric& metric) {
+    return std::ranges::find(metric.sums, sum) != metric.sums.end();
+  });
 }
 
 /// What each entry makes of the bytes of its split's pictures. Mixup blends them as numbers, on the host.
@@ -83,14 +70,16 @@ Entry forward_entry(Program& program, const Recipe& recipe, std::string_view nam
     entry.outputs.push_back({output_name::kLogits, logits});
     return entry;
   }
-  const Targets targets = declare_targets(program, recipe, build.shape(logits), training);
-  entry.outputs.push_back({output_name::kLoss, recipe.loss->build(build, logits, targets)});
+  const TaskSetting setting = task_setting(recipe, build.shape(logits));
+  const Task& task = task_for(setting.output);
+  const Targets targets = task.declare_inputs(program, setting, training);
+  entry.outputs.push_back({output_name::kLoss, task.build_loss(build, *recipe.loss, logits, targets)});
   if (training) return entry;
   build.set_origin(recipe.origin_of("validation.metrics"));
-  for (const Metric& metric : metrics()) {
-    const auto& wanted = recipe.validation.metrics;
-    if (std::find(wanted.begin(), wanted.end(), metric.name) == wanted.end()) continue;
-    entry.outputs.push_back({metric.name, metric.build(build, logits, targets)});
+  const std::vector<Metric> wanted = wanted_metrics(recipe, task);
+  for (const MetricSum& sum : task.sums()) {
+    if (is_wanted(wanted, sum.output))
+      entry.outputs.push_back({sum.output, sum.build(build, logits, targets)});
   }
   entry.outputs.push_back({output_name::kLogits, logits});
   return entry;
@@ -155,20 +144,28 @@ const Shape& logits_shape(const Program& program) {
   throw std::logic_error("the program has no logits");
 }
 
+const Task& task_of(const Program& program) {
+  return task_for(logits_shape(program));
+}
+
 int64_t class_count(const Program& program) {
-  return logits_shape(program)[1];
+  return task_of(program).classes(logits_shape(program));
 }
 
-Labels label_kind(const Program& program) {
-  return logits_shape(program).size() == kPerPixelRank ? Labels::per_pixel : Labels::per_picture;
+std::vector<Metric> evaluated_metrics(const Recipe& recipe, const Program& program, bool averages) {
+  std::vector<Metric> metrics = wanted_metrics(recipe, task_of(program));
+  return averages ? with_averages(std::move(metrics)) : metrics;
 }
 
-BatchForm batch_form(const Program& program) {
-  BatchForm form{.labels = label_kind(program), .content = Content::samples};
-  const TensorId images = program.find(input_name::kImages);
-  if (images == kNone) return form;
-  form.content = program.spec(images).dtype == DType::u8 ? Content::bytes : Content::numbers;
-  return form;
+void check_prediction(const Recipe& recipe, const Program& program) {
+  task_of(program).check_prediction(task_setting(recipe, logits_shape(program)));
+}
+
+BatchInputs batch_contents(const Program& program) {
+  BatchInputs inputs = batch_inputs(program);
+  if (program.find_entry(entry_name::kPredict) != nullptr)
+    inputs.push_back({.name = input_name::kLabels, .dtype = DType::i32, .row = {}});
+  return inputs;
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {

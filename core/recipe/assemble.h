@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "core/data/batch.h"
 #include "core/data/formats.h"
 #include "core/graph/names.h"
 #include "core/passes/pass.h"
 #include "core/recipe/recipe.h"
+#include "core/tasks/task.h"
+#include "core/train/batch_feed.h"
 
 namespace trainer {
 
@@ -24,12 +25,16 @@ Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train);
 
 /// Of the network's output, micro-batch first.
 const Shape& logits_shape(const Program& program);
-/// Classes that the network tells apart: the second extent of its output, (N, C) or (N, C, H, W).
+/// What the network is trained for, by its output.
+const Task& task_of(const Program& program);
+/// Classes that the network tells apart.
 int64_t class_count(const Program& program);
-/// Whether that output has a class for each picture or for each pixel.
-Labels label_kind(const Program& program);
-/// What batches for a finished program hold.
-BatchForm batch_form(const Program& program);
+/// What evaluation reports: the loss, the recipe's metrics, and with `averages` the same of averaged weights.
+std::vector<Metric> evaluated_metrics(const Recipe& recipe, const Program& program, bool averages);
+/// Throws Error (exit 78) where `trainer predict` has nothing to print of the network's output.
+void check_prediction(const Recipe& recipe, const Program& program);
+/// What batches for a finished program hold: its inputs, and labels to print beside predictions.
+BatchInputs batch_contents(const Program& program);
 
 /// What passes depend on beside the recipe.
 struct PassSetting {

@@ -39,7 +39,7 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
 }
 
 /// Whatever has no sense on a device, whichever the samples.
-void check_cache(const Recipe& recipe, const Planner& planner, Labels labels) {
+void check_cache(const Recipe& recipe, const Planner& planner, const Program& program) {
   const Origin origin = recipe.origin_of("data.cache");
   if (!planner.is_async()) {
     fail_at(origin, fmt::format("device is for a GPU: the {} reads samples where they lie; write none, or "
@@ -48,15 +48,15 @@ void check_cache(const Recipe& recipe, const Planner& planner, Labels labels) {
   }
   if (recipe.data.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
-  if (labels == Labels::per_pixel)
+  if (program.spec(program.find(input_name::kLabels)).shape.size() > 1)
     fail_at(origin, "device has no label for every pixel, which the network's output needs; write none");
 }
 
 }  // namespace
 
 std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
-                                                const SplitInfos& infos, Labels labels) {
-  check_cache(recipe, planner, labels);
+                                                const SplitInfos& infos, const Program& program) {
+  check_cache(recipe, planner, program);
   const bool validates = has_split(recipe.data, Split::val);
   if (!infos.train || (validates && !infos.validation)) require_data(recipe);
   for (const std::optional<SourceInfo>* info : {&infos.train, &infos.validation}) {

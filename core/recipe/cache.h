@@ -18,9 +18,10 @@ struct SplitInfos {
   const std::optional<SourceInfo>& validation;
 };
 
-/// The samples that data.cache: device puts into the device's memory, by the entry that reads them. Throws
-/// Error (exit 78) at what the device cannot do, and where files are missing whose size must be known.
+/// The samples that data.cache: device puts into the device's memory, by the entry of the forward program
+/// that reads them. Throws Error (exit 78) at what the device cannot do, and where files are missing whose
+/// size must be known.
 std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Planner& planner,
-                                                const SplitInfos& infos, Labels labels);
+                                                const SplitInfos& infos, const Program& program);
 
 }  // namespace trainer

@@ -21,10 +21,13 @@ constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
 LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   const TrainingSection& training = recipe.training;
   LoopSettings settings{.global_batch_size = training.global_batch_size,
-                        .micro_batches = training.micro_batches(),
-                        .metrics = recipe.validation.metrics};
+                        .micro_batches = training.micro_batches()};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
+  if (job.purpose != Purpose::predict) {
+    const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
+    settings.metrics = evaluated_metrics(recipe, job.program, averages);
+  }
   settings.guard = recipe.guards.settings();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) settings.validation_samples = job.validation->size;
@@ -81,14 +84,13 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
     break;
   }
   const int64_t rows = recipe.training.micro_batch();
-  const auto& input = recipe.model.input;
   const Loading loading{
       .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(job.plan)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
-  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(input, rows, loading, batch_form(job.program)));
+  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
   add_bytes(
       host, "samples",
       (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
@@ -162,7 +164,7 @@ Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& opt
                       .is_async = planner.is_async(),
                       .disabled = options.disabled_passes};
   if (trains && recipe.data.cache == "device") {
-    setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, label_kind(job.program));
+    setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, job.program);
   }
   run_passes(job.program, passes_for(recipe, setting), options.observe);
   if (!options.plan) return job;

@@ -8,6 +8,7 @@
 
 #include "core/config/templates.h"
 #include "core/data/formats.h"
+#include "core/tasks/metric.h"
 
 namespace trainer {
 namespace {
@@ -198,14 +199,8 @@ void Recipe::check(Diagnostics& diagnostics) const {
   lr_scheduler->check(diagnostics);
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);
-  if (model.input.size() != 3) {
-    diagnostics.error(origin_of("model.input"),
-                      fmt::format("expected [channels, height, width], got {} numbers", model.input.size()));
-    return;
-  }
-  for (Split split : {Split::train, Split::val}) {
-    check_samples(split, diagnostics);
-  }
+  source_format(data).check(
+      data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);
 }
 
 /// The metric of the checkpoint to keep must be one that evaluation reports.
@@ -215,7 +210,7 @@ void Recipe::check_best_metric(Diagnostics& diagnostics) const {
   std::vector<std::string> known = validation.metrics;
   known.insert(known.begin(), "loss");
   if (training.ema_decay) {
-    for (size_t i = 0, count = known.size(); i < count; ++i) known.push_back("ema_" + known[i]);
+    for (size_t i = 0, count = known.size(); i < count; ++i) known.push_back(kAveraged + known[i]);
   }
   if (!has_split(data, Split::val)) {
     diagnostics.error(origin, "needs validation samples: name them in data.val");
@@ -233,25 +228,6 @@ void Recipe::check_split(Diagnostics& diagnostics) const {
   } else if (!source_format(data).reads_files) {
     diagnostics.error(origin,
                       "has no meaning for data.format " + data.format + "; set data.synthetic.val_samples");
-  }
-}
-
-/// What can be said of the samples before any is read: where files of the format may have any size, that the
-/// transforms make them all what the network takes.
-void Recipe::check_samples(Split split, Diagnostics& diagnostics) const {
-  const Shape expected = expected_shape(data, model.input);
-  const size_t problems = diagnostics.problems().size();
-  const Shape made = TransformChain(data.transform_list(split), expected, diagnostics).output_shape();
-  const bool is_told = expected != model.input && diagnostics.problems().size() == problems;
-  if (!is_told || made == model.input || !has_split(data, split)) return;
-  const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
-  if (is_fixed(made)) {
-    diagnostics.error(origin, fmt::format("makes samples of shape {}, the network takes {} (model.input)",
-                                          to_string(made), to_string(model.input)));
-  } else {
-    diagnostics.error(origin, fmt::format("pictures of format {} differ in size; begin the list with "
-                                          "random_resized_crop, or resize and center_crop",
-                                          data.format));
   }
 }
 

@@ -65,7 +65,6 @@ class Recipe {
   void check_batches(Diagnostics& diagnostics) const;
   void check_best_metric(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
-  void check_samples(Split split, Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;
 
   std::string file_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/sections.h"
 
-#include "core/layers/loss.h"
+#include "core/tasks/task.h"
 
 namespace trainer {
 namespace {
@@ -196,9 +196,9 @@ void ValidationSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end")
       .at_least(0)
       .keeps_mathematics();
-  std::vector<std::string> known;
-  for (const Metric& metric : trainer::metrics()) known.push_back(metric.name);
-  fields.add("metrics", &metrics, "what to report beside the loss").one_of(known).keeps_mathematics();
+  fields.add("metrics", &metrics, "what to report beside the loss")
+      .one_of(names_of(all_metrics()))
+      .keeps_mathematics();
 }
 
 void LoggingSection::declare(Fields& fields) {

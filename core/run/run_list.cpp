@@ -16,6 +16,7 @@
 #include "core/metrics/metrics.h"
 #include "core/run/status.h"
 #include "core/storage/checkpoint.h"
+#include "core/tasks/task.h"
 
 namespace trainer {
 namespace {
@@ -73,10 +74,10 @@ class MetricsReader {
     run_.step = std::max(run_.step, record->step);
     const auto [name, value] =
         record->metrics.empty() ? std::pair<std::string, double>("loss", record->loss) : record->metrics[0];
-    const bool less = name.ends_with("loss");
     run_.metric = name;
-    if (!std::isfinite(value)) return;
-    if (!run_.best || (less ? value < *run_.best : value > *run_.best)) run_.best = value;
+    const std::optional<Direction> direction = direction_of(name);
+    if (!direction || !std::isfinite(value)) return;
+    if (!run_.best || is_better(*direction, value, *run_.best)) run_.best = value;
   }
 
   void take_training() {

@@ -27,7 +27,7 @@ struct RunOverview {
   int64_t step = 0;
   std::optional<int64_t> steps;         ///< all that there will be
   std::string metric;                   ///< the first of the validation split, `loss` where there is no other
-  std::optional<double> best;           ///< of `metric`
+  std::optional<double> best;           ///< of `metric`; absent where it is unknown which is better
   std::optional<double> loss;           ///< of the last interval of training
   std::optional<double> samples_per_s;  ///< median of the last intervals
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds

@@ -104,7 +104,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   Executable executable = open_executable(recipe, run.backend, job);
   fill(executable, recipe, job, run.start, run.log);
   std::optional<DeviceSamples> samples;
-  if (batch_form(job.program).content == Content::samples)
+  if (job.program.find(input_name::kSampleNumbers) != kNone)
     samples.emplace(executable, *train_feed.source, validation_feed.source.get());
 
   run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);

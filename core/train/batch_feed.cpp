@@ -1,22 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/batch_feed.h"
 
-#include "core/graph/names.h"
+#include <stdexcept>
 
 namespace trainer {
+namespace {
+
+/// What a batch must hold for an input (N, row...).
+BatchInput batch_input(const Tensor& input) {
+  const Shape& shape = input.spec.shape;
+  return {.name = input.name, .dtype = input.spec.dtype, .row = {shape.begin() + 1, shape.end()}};
+}
+
+BatchInputs batch_inputs(const std::vector<Tensor>& tensors) {
+  BatchInputs inputs;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.role == Role::input) inputs.push_back(batch_input(tensor));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+BatchInputs batch_inputs(const Program& program) {
+  return batch_inputs(program.tensors);
+}
 
 BatchFeed::BatchFeed(Executable& executable, DataPipeline& pipeline)
-    : pipeline_(pipeline),
-      feed_(executable),
-      images_(executable.tensor(input_name::kImages)),
-      labels_(executable.tensor(input_name::kLabels)),
-      weights_(executable.tensor(input_name::kWeights)),
-      sample_index_(executable.tensor(input_name::kSampleIndex)),
-      other_labels_(executable.tensor(input_name::kOtherLabels)),
-      shares_(executable.tensor(input_name::kMixWeights)),
-      sample_numbers_(executable.tensor(input_name::kSampleNumbers)),
-      sample_epochs_(executable.tensor(input_name::kSampleEpochs)) {
-  inputs_.reserve(8);
+    : pipeline_(pipeline), feed_(executable) {
+  for (const BatchInput& input : batch_inputs(executable.plan().tensors)) {
+    const std::optional<size_t> array = find_input(pipeline.inputs(), input.name);
+    if (!array || pipeline.inputs()[*array] != input)
+      throw std::logic_error("batches do not hold the program's input " + input.name);
+    bindings_.push_back({executable.tensor(input.name), *array});
+  }
+  inputs_.reserve(bindings_.size());
 }
 
 bool BatchFeed::await(const std::function<bool()>& give_up) {
@@ -31,17 +49,7 @@ const Batch& BatchFeed::next(std::exception_ptr* failure) {
   feed_.make_room();
   const Batch& batch = pipeline_.next(failure);
   inputs_.clear();
-  auto give = [&](TensorId input, void* data) {
-    if (input != kNone) inputs_.push_back({input, data});
-  };
-  give(images_, batch.images != nullptr ? static_cast<void*>(batch.images) : batch.pixels);
-  give(labels_, batch.labels);
-  give(weights_, batch.weights);
-  give(sample_index_, batch.sample_index);
-  give(other_labels_, batch.other_labels);
-  give(shares_, batch.shares);
-  give(sample_numbers_, batch.sample_numbers);
-  give(sample_epochs_, batch.sample_epochs);
+  for (const Binding& binding : bindings_) inputs_.push_back({binding.tensor, batch.array(binding.array)});
   feed_.give(inputs_);
   return batch;
 }

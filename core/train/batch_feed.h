@@ -9,15 +9,19 @@
 
 namespace trainer {
 
+/// What batches must hold: the inputs of a program.
+BatchInputs batch_inputs(const Program& program);
+
 /// A pipeline's batches, bound one after the other to the inputs of an executable.
 class BatchFeed {
  public:
+  /// Batches may hold more than the program's inputs, never less, and each in the program's type and shape.
   BatchFeed(Executable& executable, DataPipeline& pipeline);
 
   /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
-  /// Binds the next batch to those inputs that the program has. What goes wrong in making it is thrown, or
-  /// put into `failure`.
+  /// Binds the next batch to the program's inputs. What goes wrong in making it is thrown, or put into
+  /// `failure`.
   const Batch& next(std::exception_ptr* failure = nullptr);
   /// After the last run that reads it.
   void done() { feed_.done(); }
@@ -27,8 +31,12 @@ class BatchFeed {
  private:
   DataPipeline& pipeline_;
   InputFeed feed_;
-  TensorId images_, labels_, weights_, sample_index_, other_labels_, shares_, sample_numbers_,
-      sample_epochs_;  ///< or kNone
+  /// An input of the program, and which array of a batch goes there.
+  struct Binding {
+    TensorId tensor;
+    size_t array;
+  };
+  std::vector<Binding> bindings_;
   std::vector<InputData> inputs_;
 };
 

@@ -33,14 +33,14 @@ int64_t DeviceSamples::device_bytes(const Plan& plan) {
 DeviceSamples::DeviceSamples(Executable& executable, const DataSource& train, const DataSource* validation)
     : memory_(executable.device().allocate(device_bytes(executable.plan()))) {
   auto copy_split = [&](const DataSource& source, const std::string& name) {
-    copy(executable, source, executable.tensor("samples." + name),
+    copy(executable, as_images(source), executable.tensor("samples." + name),
          executable.tensor("sample_labels." + name));
   };
   copy_split(train, "train");
   if (validation != nullptr) copy_split(*validation, "val");
 }
 
-void DeviceSamples::copy(Executable& executable, const DataSource& source, TensorId samples,
+void DeviceSamples::copy(Executable& executable, const ImageSource& source, TensorId samples,
                          TensorId labels) {
   Device& device = executable.device();
   const Plan& plan = executable.plan();

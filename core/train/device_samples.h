@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 #include "core/engine/executable.h"
 
 namespace trainer {
 
-/// All samples of both splits in the device's memory, bound to an executable that reads them there. Must
+/// All pictures of both splits in the device's memory, bound to an executable that reads them there. Must
 /// outlive its runs.
 class DeviceSamples {
  public:
@@ -18,7 +18,7 @@ class DeviceSamples {
   static int64_t device_bytes(const Plan& plan);
 
  private:
-  void copy(Executable& executable, const DataSource& source, TensorId samples, TensorId labels);
+  void copy(Executable& executable, const ImageSource& source, TensorId samples, TensorId labels);
 
   Buffer memory_;
   int64_t used_ = 0;

@@ -4,9 +4,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/engine/agreement.h"
 #include "core/engine/outputs.h"
+#include "core/tasks/metric.h"
 #include "core/train/batch_feed.h"
 
 namespace trainer {
@@ -14,10 +16,11 @@ namespace trainer {
 /// Passes over a validation split.
 class Evaluation {
  public:
-  /// With `averages` each batch goes through the averaged weights too, whose results are named "ema_…".
-  Evaluation(Executable& executable, DataPipeline& data, int64_t samples, bool averages);
+  /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
+  Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
+             bool averages);
 
-  /// One pass, each batch a round: the mean over the samples of each number that `evaluate` puts out. Nothing
+  /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. Nothing
   /// where the ranks agree to stop before the end.
   std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
@@ -31,10 +34,12 @@ class Evaluation {
   void enqueue(Agreement& agreement);
   std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
   void add(Pass& pass, std::map<std::string, double>& sums);
+  std::map<std::string, double> values(const std::map<std::string, double>& sums) const;
 
   Executable& executable_;
   BatchFeed feed_;
   int64_t samples_;
+  std::vector<Metric> metrics_;
   std::vector<Pass> passes_;
 };
 

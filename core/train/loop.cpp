@@ -36,7 +36,8 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
-  validation_.emplace(executable, *validation, settings_.validation_samples, settings_.averages);
+  validation_.emplace(executable, *validation, settings_.validation_samples, settings_.metrics,
+                      settings_.averages);
 }
 
 std::string TrainingLoop::run(const LoopState& state) {
@@ -173,9 +174,9 @@ void TrainingLoop::roll_back() {
 
 /// False where the run is to stop before the end.
 bool TrainingLoop::evaluate() {
-  const auto means = validation_->run(agreement_);
-  if (!means) return false;
-  recorder_.add_evaluation(*means);
+  const auto values = validation_->run(agreement_);
+  if (!values) return false;
+  recorder_.add_evaluation(*values);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/optim/guard.h"
+#include "core/tasks/metric.h"
 
 namespace trainer {
 
@@ -20,7 +21,7 @@ struct LoopSettings {
   int64_t logging_interval = 50;
   int64_t data_workers = 0;  ///< for advice
   int64_t validation_samples = 0;
-  std::vector<std::string> metrics;  ///< outputs of `evaluate` beside the loss
+  std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   GuardSettings guard;
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };

@@ -6,14 +6,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/names.h"
 #include "core/host/process.h"
 
 namespace trainer {
 namespace {
 
-/// Every metric but the loss is better when it is larger.
-bool better(const std::string& name, double a, double b) {
-  return name.ends_with("loss") ? a < b : a > b;
+/// Takes what was never better into the best values so far.
+void keep_best(const std::vector<Metric>& metrics, const std::map<std::string, double>& values,
+               std::map<std::string, double>& best) {
+  for (const Metric& metric : metrics) {
+    const double value = values.at(metric.name);
+    const auto [so_far, is_first] = best.emplace(metric.name, value);
+    if (!is_first && is_better(metric.direction, value, so_far->second)) so_far->second = value;
+  }
 }
 
 }  // namespace
@@ -148,23 +154,20 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   resume_clock();
 }
 
-void Recorder::add_evaluation(const std::map<std::string, double>& means) {
-  state_.last = means;
+void Recorder::add_evaluation(const std::map<std::string, double>& values) {
+  state_.last = values;
   state_.validated = state_.step;
   out_.unreadable.report();
   MetricsRecord record{
       .step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "validation"};
-  record.loss = means.at("loss");
+  record.loss = values.at(output_name::kLoss);
   std::string text =
       fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", state_.step, epoch(), record.loss);
   for (const std::string& name : validation_metrics(settings_)) {
-    record.metrics.emplace_back(name, means.at(name));
-    text += fmt::format(" {} {:.4f}", name, means.at(name));
+    record.metrics.emplace_back(name, values.at(name));
+    text += fmt::format(" {} {:.4f}", name, values.at(name));
   }
-  for (const auto& [name, value] : means) {
-    const auto [best, first] = state_.best.emplace(name, value);
-    if (!first && better(name, value, best->second)) best->second = value;
-  }
+  keep_best(settings_.metrics, values, state_.best);
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
   out_.log.info(text);

@@ -49,7 +49,7 @@ class Recorder {
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
   /// The run is where it was then, with the guard's present state: what was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
-  void add_evaluation(const std::map<std::string, double>& means);
+  void add_evaluation(const std::map<std::string, double>& values);
   LoopResult finish();
 
   const LoopState& state() const { return state_; }

@@ -32,11 +32,16 @@ void measure(const char* folder, int64_t workers, int64_t images) {
   fields.read(parse_yaml(fmt::format(kSection, folder, workers), "bench", diagnostics), "data", diagnostics);
   diagnostics.throw_if_any();
   const auto source = open_source(section, {.network_shape = {3, 224, 224}, .network_classes = 1000});
-  const TransformChain chain(section.augment, source->sample_shape(), diagnostics);
-  diagnostics.throw_if_any();
   constexpr int64_t kBatch = 50;
   const TrainingOrder order(source->size(), kBatch, false);
-  DataPipeline pipeline({*source, chain, TrainingBatches{1, order, kBatch}},
+  const TrainingBatches batches{1, order, kBatch};
+  const RowRequest request{.section = section,
+                           .split = Split::train,
+                           .network_shape = {3, 224, 224},
+                           .network_origin = {},
+                           .inputs = {{"images", DType::f32, {3, 224, 224}}, {"labels", DType::i32, {}}},
+                           .training = &batches};
+  DataPipeline pipeline(BatchMaker(source->rows(request), request.inputs, batches),
                         {.workers = section.workers, .prefetch = section.prefetch});
   pipeline.next();
   const std::clock_t began = std::clock();

@@ -139,15 +139,17 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
 TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
   const DeviceDescription device = shipped_device("h200");
   const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
-  auto content = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {
+  auto type = [&](const std::vector<std::string>& overrides, const std::vector<std::string>& disabled) {
     const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml";
     const auto recipe = Recipe::load(path, overrides);
-    return batch_form(make_job(*recipe, *gpu, {.disabled_passes = disabled, .plan = false}).program).content;
+    const Job job = make_job(*recipe, *gpu, {.disabled_passes = disabled, .plan = false});
+    const BatchInputs inputs = batch_contents(job.program);
+    return inputs[*find_input(inputs, input_name::kImages)].dtype;
   };
-  CHECK(content({}, {}) == Content::bytes);
-  CHECK(content({"data.mix.cutmix=1"}, {}) == Content::bytes);
-  CHECK(content({"data.mix.mixup=0.2"}, {}) == Content::numbers);
-  CHECK(content({}, {"read_pixels"}) == Content::numbers);
+  CHECK(type({}, {}) == DType::u8);
+  CHECK(type({"data.mix.cutmix=1"}, {}) == DType::u8);
+  CHECK(type({"data.mix.mixup=0.2"}, {}) == DType::f32);
+  CHECK(type({}, {"read_pixels"}) == DType::f32);
 }
 
 TEST_CASE("every shipped recipe has a plan for A100, H200 and B200, its convolutions in all types") {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/data/synthetic.h"
+#include "core/data/images/synthetic.h"
 #include "tests/data/counting_new.h"
 #include "tests/data/samples.h"
 
@@ -31,10 +31,10 @@ TransformList augmentation() {
 /// All numbers of a batch, so that two compare bit by bit.
 std::string bits(const Batch& batch, int64_t rows, int64_t pixels = kPixels) {
   const auto count = static_cast<size_t>(rows);
-  std::string all(reinterpret_cast<const char*>(batch.images), count * static_cast<size_t>(pixels) * 4);
-  all.append(reinterpret_cast<const char*>(batch.labels), count * 4);
-  all.append(reinterpret_cast<const char*>(batch.weights), count * 4);
-  all.append(reinterpret_cast<const char*>(batch.sample_index), count * 4);
+  std::string all(reinterpret_cast<const char*>(images_of(batch)), count * static_cast<size_t>(pixels) * 4);
+  all.append(reinterpret_cast<const char*>(labels_of(batch)), count * 4);
+  all.append(reinterpret_cast<const char*>(weights_of(batch)), count * 4);
+  all.append(reinterpret_cast<const char*>(sample_index_of(batch)), count * 4);
   for (int64_t number : {batch.step, batch.first, batch.epoch, batch.real})
     all += std::to_string(number) + " ";
   return all;
@@ -46,12 +46,13 @@ struct Training {
   uint64_t seed = 5;
 };
 
-std::vector<std::string> training_bits(const DataSource& source, const TransformList& list,
+std::vector<std::string> training_bits(const ImageSource& source, const TransformList& list,
                                        const Training& training, const Loading& loading, int64_t batches) {
   const TrainingOrder order(source.size(), training.global_batch, training.drop_last);
-  DataPipeline pipeline({source, make_chain(list, source.sample_shape()),
-                         TrainingBatches{training.seed, order, training.micro_batch, training.first_step}},
-                        loading);
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(list, source.sample_shape()),
+                      TrainingBatches{training.seed, order, training.micro_batch, training.first_step}),
+      loading);
   std::vector<std::string> all;
   for (int64_t i = 0; i < batches; ++i) all.push_back(bits(pipeline.next(), training.micro_batch));
   return all;
@@ -62,25 +63,25 @@ TEST_CASE("bytes are what becomes the numbers of the same batch") {
   const TransformList list = augmentation();
   const PixelMap map = pixel_map(list, kShape[0]);
   const Mix mix = GENERATE(Mix{}, Mix{.cutmix = 1.0});
-  auto make = [&](Content content) {
+  auto make = [&](DType dtype) {
     const TrainingOrder order(source.size(), 12, true);
-    return BatchMaker(source, make_chain(list, kShape),
-                      TrainingBatches{.seed = 5, .order = order, .micro_batch = 6, .mix = mix},
-                      BatchForm{.content = content});
+    return picture_batches(source, make_chain(list, kShape),
+                           TrainingBatches{.seed = 5, .order = order, .micro_batch = 6}, mix,
+                           picture_inputs(kShape, dtype));
   };
-  DataPipeline numbers(make(Content::numbers), {}), bytes(make(Content::bytes), {});
+  DataPipeline numbers(make(DType::f32), {}), bytes(make(DType::u8), {});
   for (int number = 0; number < 8; ++number) {
     const Batch &a = numbers.next(), &b = bytes.next();
-    REQUIRE((a.pixels == nullptr && b.images == nullptr));
+    REQUIRE((numbers.inputs()[0].dtype == DType::f32 && bytes.inputs()[0].dtype == DType::u8));
     int64_t differing = 0;
     for (int64_t i = 0; i < 6 * kPixels; ++i) {
       const auto channel = static_cast<size_t>(i / (kShape[1] * kShape[2]) % kShape[0]);
-      const float scaled = map.scale[channel] * static_cast<float>(b.pixels[i]) + map.offset[channel];
-      differing += std::memcmp(&scaled, a.images + i, sizeof scaled) != 0;
+      const float scaled = map.scale[channel] * static_cast<float>(bytes_of(b)[i]) + map.offset[channel];
+      differing += std::memcmp(&scaled, images_of(a) + i, sizeof scaled) != 0;
     }
     CHECK(differing == 0);
-    CHECK(std::equal(a.labels, a.labels + 6, b.labels));
-    CHECK(std::equal(a.shares, a.shares + 6, b.shares));
+    CHECK(std::equal(labels_of(a), labels_of(a) + 6, labels_of(b)));
+    CHECK(std::equal(mix_weights_of(a), mix_weights_of(a) + 6, mix_weights_of(b)));
   }
 }
 
@@ -88,25 +89,27 @@ TEST_CASE("mixup has no bytes") {
   const CountingSource source(50, kShape);
   const TransformList none;
   const TrainingOrder order(source.size(), 12, true);
-  const TrainingBatches mixed{.seed = 5, .order = order, .micro_batch = 6, .mix = {.mixup = 1}};
-  CHECK_THROWS_AS(BatchMaker(source, make_chain(none, kShape), mixed, {.content = Content::bytes}),
+  const TrainingBatches mixed{.seed = 5, .order = order, .micro_batch = 6};
+  CHECK_THROWS_AS(picture_batches(source, make_chain(none, kShape), mixed, {.mixup = 1},
+                                  picture_inputs(kShape, DType::u8)),
                   std::logic_error);
 }
 
 TEST_CASE("a padded batch of bytes is a quarter as large and ends in zeros") {
   const CountingSource source(5, kShape);
   const TransformList none;
-  DataPipeline pipeline(BatchMaker(source, make_chain(none, kShape), EvaluationBatches{4},
-                                   BatchForm{.content = Content::bytes}),
+  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), EvaluationBatches{5, 4}, {},
+                                        picture_inputs(kShape, DType::u8)),
                         {});
   pipeline.next();
   const Batch& last = pipeline.next();
   CHECK(last.real == 1);
-  CHECK(last.pixels[0] == 4);
-  CHECK(
-      std::all_of(last.pixels + kPixels, last.pixels + 4 * kPixels, [](uint8_t byte) { return byte == 0; }));
+  CHECK(bytes_of(last)[0] == 4);
+  CHECK(std::all_of(bytes_of(last) + kPixels, bytes_of(last) + 4 * kPixels,
+                    [](uint8_t byte) { return byte == 0; }));
   const Shape large{3, 64, 64};
-  const int64_t numbers = batch_bytes(large, 32), bytes = batch_bytes(large, 32, {.content = Content::bytes});
+  const int64_t numbers = batch_bytes(picture_inputs(large), 32),
+                bytes = batch_bytes(picture_inputs(large, DType::u8), 32);
   CHECK(numbers - bytes == int64_t{3} * numel({32, 3, 64, 64}));
 }
 
@@ -115,7 +118,8 @@ TEST_CASE("training batches follow the order, with labels, weights and numbers")
   const CountingSource source(50, kShape);
   const TransformList none;
   const TrainingOrder order(50, 12, drop_last);
-  DataPipeline pipeline({source, make_chain(none, kShape), TrainingBatches{3, order, 4, 2}}, {});
+  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 4, 2}),
+                        {});
   for (int64_t number = 6; number < 60; ++number) {
     const Batch& batch = pipeline.next();
     CHECK(batch.step == number / 3);
@@ -125,10 +129,11 @@ TEST_CASE("training batches follow the order, with labels, weights and numbers")
     for (int64_t row = 0; row < 4; ++row) {
       const auto [epoch, index] = order.at(batch.step, batch.first + row);
       const int64_t sample = shuffled_index(3, epoch, index, 50);
-      CHECK(batch.labels[row] == sample % 10);
-      CHECK(batch.weights[row] == 1.0f / 12);
-      CHECK(batch.sample_index[row] == batch.first + row);
-      CHECK(batch.images[row * kPixels + 1] == Approx(static_cast<double>(sample + 7) / 255).epsilon(1e-6));
+      CHECK(labels_of(batch)[row] == sample % 10);
+      CHECK(weights_of(batch)[row] == 1.0f / 12);
+      CHECK(sample_index_of(batch)[row] == batch.first + row);
+      CHECK(images_of(batch)[row * kPixels + 1] ==
+            Approx(static_cast<double>(sample + 7) / 255).epsilon(1e-6));
     }
   }
 }
@@ -164,10 +169,11 @@ TEST_CASE("augmentation belongs to seed, epoch and sample, not to the split into
   const TrainingOrder order(36, 12, true);
   std::vector<std::vector<float>> streams;
   for (int64_t micro_batch : {1, 4, 12}) {
-    DataPipeline pipeline({source, make_chain(list, kShape), TrainingBatches{8, order, micro_batch}}, {2, 3});
+    DataPipeline pipeline(
+        picture_batches(source, make_chain(list, kShape), TrainingBatches{8, order, micro_batch}), {2, 3});
     std::vector<float> pixels;
     for (int64_t i = 0; i < 72; i += micro_batch) {
-      const float* images = pipeline.next().images;
+      const float* images = images_of(pipeline.next());
       pixels.insert(pixels.end(), images, images + micro_batch * kPixels);
     }
     streams.push_back(pixels);
@@ -193,7 +199,8 @@ TEST_CASE("evaluation takes every sample once, in order, and pads the last batch
   const int64_t size = GENERATE(1, 7, 8, 20);
   const CountingSource source(size, kShape);
   const TransformList none;
-  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 2});
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}), {workers, 2});
   for (int pass = 0; pass < 3; ++pass) {
     const int64_t batches = (size + 7) / 8;
     CHECK(pipeline.remaining() == batches);
@@ -204,10 +211,10 @@ TEST_CASE("evaluation takes every sample once, in order, and pads the last batch
       for (int64_t row = 0; row < 8; ++row) {
         const int64_t sample = number * 8 + row;
         const bool real = sample < size;
-        CHECK(batch.weights[row] == (real ? 1.0f : 0.0f));
-        CHECK(batch.labels[row] == (real ? sample % 10 : 0));
-        CHECK(batch.sample_index[row] == row);
-        const float* pixels = batch.images + row * kPixels;
+        CHECK(weights_of(batch)[row] == (real ? 1.0f : 0.0f));
+        CHECK(labels_of(batch)[row] == (real ? sample % 10 : 0));
+        CHECK(sample_index_of(batch)[row] == row);
+        const float* pixels = images_of(batch) + row * kPixels;
         CHECK(pixels[2] == Approx(real ? static_cast<double>(sample + 14) / 255 : 0).epsilon(1e-6));
         if (!real) CHECK(std::all_of(pixels, pixels + kPixels, [](float x) { return x == 0; }));
       }
@@ -222,7 +229,8 @@ TEST_CASE("restart in the middle of a pass, again and again") {
   const int64_t workers = GENERATE(0, 1, 3);
   const auto source = make_synthetic(1, Split::val, 100, kShape, 10);
   const TransformList none;
-  DataPipeline pipeline({*source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 3});
+  DataPipeline pipeline(
+      picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 8}), {workers, 3});
   std::vector<std::string> expected;
   while (pipeline.remaining() > 0) expected.push_back(bits(pipeline.next(), 8));
   CHECK(expected.size() == 13);
@@ -236,7 +244,8 @@ TEST_CASE("what a worker throws comes out of next() at its batch, and the others
   const int64_t workers = GENERATE(0, 1, 3);
   const CountingSource source(40, kShape, 21);
   const TransformList none;
-  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{8}}, {workers, 4});
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 8}), {workers, 4});
   for (int pass = 0; pass < 2; ++pass) {
     for (int64_t number = 0; number < 5; ++number) {
       if (number == 2) {
@@ -267,7 +276,8 @@ TEST_CASE("a pipeline ends within a sample or so, whatever its workers are doing
   const TransformList none;
   constexpr int64_t kBatch = 40;
   auto pipeline = std::make_unique<DataPipeline>(
-      BatchMaker(source, make_chain(none, kShape), EvaluationBatches{kBatch}), Loading{workers, 4});
+      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), kBatch}),
+      Loading{workers, 4});
   while (source.reads < workers) std::this_thread::yield();
   const int64_t before = source.reads;
   pipeline.reset();
@@ -278,7 +288,8 @@ TEST_CASE("a pipeline ends within a sample or so, whatever its workers are doing
 TEST_CASE("the batch at hand stays as it is while workers go on") {
   const auto source = make_synthetic(3, Split::train, 200, kShape, 10);
   const TransformList none;
-  DataPipeline pipeline({*source, make_chain(none, kShape), EvaluationBatches{4}}, {3, 1});
+  DataPipeline pipeline(
+      picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 4}), {3, 1});
   while (pipeline.remaining() > 0) {
     const Batch& batch = pipeline.next();
     const std::string before = bits(batch, 4);
@@ -297,15 +308,16 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
     ++buffers;
     return allocate_host(bytes);
   };
-  DataPipeline pipeline({source, make_chain(none, kShape), EvaluationBatches{7}},
-                        {.workers = workers, .prefetch = 4, .allocate = allocate});
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 7}),
+      {.workers = workers, .prefetch = 4, .allocate = allocate});
   CHECK(buffers == (workers == 0 ? 1 : workers == 1 ? 5 : 7));
-  CHECK(asked == DataPipeline::ring_bytes(kShape, 7, {.workers = workers, .prefetch = 4}));
+  CHECK(asked == DataPipeline::ring_bytes(picture_inputs(kShape), 7, {.workers = workers, .prefetch = 4}));
   CHECK(asked / buffers == 1728 + 5 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
   const Batch& batch = pipeline.next();
   for (const void* array :
-       {static_cast<const void*>(batch.images), static_cast<const void*>(batch.labels),
-        static_cast<const void*>(batch.weights), static_cast<const void*>(batch.sample_index)}) {
+       {static_cast<const void*>(images_of(batch)), static_cast<const void*>(labels_of(batch)),
+        static_cast<const void*>(weights_of(batch)), static_cast<const void*>(sample_index_of(batch))}) {
     CHECK(reinterpret_cast<uintptr_t>(array) % 64 == 0);
   }
 }
@@ -315,7 +327,8 @@ TEST_CASE("next() allocates nothing") {
   const auto source = make_synthetic(1, Split::train, 500, kShape, 10);
   const TransformList list = augmentation();
   const TrainingOrder order(500, 32, false);
-  DataPipeline pipeline({*source, make_chain(list, kShape), TrainingBatches{1, order, 16}}, {workers, 2});
+  DataPipeline pipeline(picture_batches(*source, make_chain(list, kShape), TrainingBatches{1, order, 16}),
+                        {workers, 2});
   const int64_t before = allocations_here();
   for (int i = 0; i < 100; ++i) pipeline.next();
   CHECK(allocations_here() == before);
@@ -328,7 +341,7 @@ TEST_CASE("a micro-batch that does not divide the global batch is an error of th
   const CountingSource source(100, kShape);
   const TransformList none;
   const TrainingOrder order(100, 12, true);
-  CHECK_THROWS_WITH(BatchMaker(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
+  CHECK_THROWS_WITH(picture_batches(source, make_chain(none, kShape), TrainingBatches{1, order, 5}),
                     "training.micro_batch_size: must divide training.global_batch_size 12, got 5");
 }
 
@@ -337,7 +350,7 @@ TEST_CASE("the last batches stay as they are, as many as are kept") {
   const CountingSource source(100, kShape);
   const TransformList none;
   const TrainingOrder order(100, 6, true);
-  DataPipeline pipeline({source, make_chain(none, kShape), TrainingBatches{3, order, 6}},
+  DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), TrainingBatches{3, order, 6}),
                         {.workers = workers, .prefetch = 3, .kept = 3});
   std::vector<const Batch*> batches;
   std::vector<std::string> first_seen;

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/data/transforms/table.h"
+#include "core/data/images/transforms/table.h"
 
 namespace trainer {
 
@@ -104,6 +104,12 @@ TransformChain make_chain(const TransformList& list, const Shape& input) {
   TransformChain chain(list, input, diagnostics);
   diagnostics.throw_if_any();
   return chain;
+}
+
+BatchInputs picture_inputs(const Shape& shape, DType dtype) {
+  return {{"images", dtype, shape},         {"labels", DType::i32, {}},
+          {"weights", DType::f32, {}},      {"sample_index", DType::i32, {}},
+          {"other_labels", DType::i32, {}}, {"mix_weights", DType::f32, {}}};
 }
 
 void CountingSource::read(int64_t index, Image& into) const {

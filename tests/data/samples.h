@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/data/images/rows.h"
+#include "core/data/images/source.h"
 #include "core/data/pipeline.h"
-#include "core/data/source.h"
-#include "core/data/transform.h"
 
 namespace trainer {
 
@@ -43,9 +43,46 @@ void set(Transform& transform, const std::string& field, std::vector<double> val
 /// A chain for a list that must fit.
 TransformChain make_chain(const TransformList& list, const Shape& input);
 
+/// The inputs of a program that takes pictures of a shape, with one label each, and mixes them.
+BatchInputs picture_inputs(const Shape& shape, DType dtype = DType::f32);
+
+/// Batches of pictures for these inputs, by default those of the chain's result.
+template <class Batches>
+BatchMaker picture_batches(const ImageSource& source, const TransformChain& chain, const Batches& batches,
+                           const Mix& mix = {}, BatchInputs inputs = {}) {
+  if (inputs.empty()) inputs = picture_inputs(chain.output_shape());
+  const TrainingBatches* training = nullptr;
+  if constexpr (std::is_same_v<Batches, TrainingBatches>) training = &batches;
+  auto rows = make_image_rows(source, chain, inputs, training, mix);
+  return BatchMaker(std::move(rows), inputs, batches);
+}
+
+// The arrays of such batches.
+inline float* images_of(const Batch& batch) {
+  return batch.find<float>("images");
+}
+inline uint8_t* bytes_of(const Batch& batch) {
+  return batch.find<uint8_t>("images");
+}
+inline int32_t* labels_of(const Batch& batch) {
+  return batch.find<int32_t>("labels");
+}
+inline float* weights_of(const Batch& batch) {
+  return batch.find<float>("weights");
+}
+inline int32_t* sample_index_of(const Batch& batch) {
+  return batch.find<int32_t>("sample_index");
+}
+inline int32_t* other_labels_of(const Batch& batch) {
+  return batch.find<int32_t>("other_labels");
+}
+inline float* mix_weights_of(const Batch& batch) {
+  return batch.find<float>("mix_weights");
+}
+
 /// Samples whose first byte is their index and whose others follow from it; label = index % classes. Throws
 /// in place of sample `bad`.
-class CountingSource : public DataSource {
+class CountingSource : public ImageSource {
  public:
   CountingSource(int64_t size, Shape shape, int64_t bad = -1)
       : shape_(std::move(shape)), size_(size), bad_(bad) {}

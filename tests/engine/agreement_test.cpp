@@ -7,7 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "core/data/synthetic.h"
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
 #include "core/train/loop.h"
 #include "cpu/backend.h"
 #include "tests/engine/counting_new.h"
@@ -92,9 +93,9 @@ class NotedSaves final : public Checkpointer {
 };
 
 /// A sample that cannot be read ends the run.
-class FailingSource final : public DataSource {
+class FailingSource final : public ImageSource {
  public:
-  FailingSource(const DataSource& source, int64_t failing) : source_(source), failing_(failing) {}
+  FailingSource(const ImageSource& source, int64_t failing) : source_(source), failing_(failing) {}
   int64_t size() const override { return source_.size(); }
   Shape sample_shape() const override { return source_.sample_shape(); }
   int64_t classes() const override { return source_.classes(); }
@@ -106,7 +107,7 @@ class FailingSource final : public DataSource {
   }
 
  private:
-  const DataSource& source_;
+  const ImageSource& source_;
   int64_t failing_;
 };
 
@@ -143,15 +144,19 @@ Outcome train(const Backend& backend, Communicator& ranks, const Wishes& wishes,
   Diagnostics diagnostics;
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
-  const Plan plan = make_plan(program_of(1), *backend.planner);
+  const Program program = program_of(1);
+  const Plan plan = make_plan(program, *backend.planner);
   const Loading loading{.workers = wishes.workers,
                         .prefetch = 2,
                         .kept = InputFeed::kept(plan),
                         .allocate = [&](int64_t bytes) { return backend.device->allocate_batch(bytes); }};
-  const TrainingOrder order(kSamples, kRows, true);
-  DataPipeline data(
-      BatchMaker(samples, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
-  DataPipeline validation(BatchMaker(*held_out, chain, EvaluationBatches{kRows}), loading);
+  const BatchInputs inputs = batch_inputs(program);
+  const TrainingBatches training{
+      .seed = 1, .order = TrainingOrder(kSamples, kRows, true), .micro_batch = kRows};
+  DataPipeline data(BatchMaker(make_image_rows(samples, chain, inputs, &training), inputs, training),
+                    loading);
+  DataPipeline validation(
+      BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{40, kRows}), loading);
   Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 

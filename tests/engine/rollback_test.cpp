@@ -2,7 +2,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "core/data/synthetic.h"
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
 #include "core/optim/optimizer.h"
 #include "core/run/checkpoints.h"
 #include "core/train/loop.h"
@@ -53,14 +54,16 @@ Run train(const Backend& backend, int64_t micro_batches) {
   Diagnostics diagnostics;
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
-  const Plan plan = make_plan(program_of(micro_batches), *backend.planner);
+  const Program program = program_of(micro_batches);
+  const Plan plan = make_plan(program, *backend.planner);
   const Loading loading{
       .workers = 2, .prefetch = 2, .kept = InputFeed::kept(plan), .allocate = [&](int64_t bytes) {
         return backend.device->allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
-  DataPipeline data(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}), loading);
+  const BatchInputs inputs = batch_inputs(program);
+  const TrainingBatches batches{.seed = 1, .order = order, .micro_batch = kRows};
+  DataPipeline data(BatchMaker(make_image_rows(*source, chain, inputs, &batches), inputs, batches), loading);
   Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 

@@ -3,8 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/data/synthetic.h"
-#include "core/data/transforms/table.h"
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
+#include "core/data/images/transforms/table.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 #include "cpu/backend.h"
@@ -13,6 +14,9 @@
 
 namespace trainer {
 namespace {
+
+/// What a batch holds of its pictures: numbers, bytes, or the numbers of samples that are on the device.
+enum class Content { numbers, bytes, samples };
 
 constexpr int64_t kRows = 4, kSamples = 24, kValidation = 18;
 const Shape kSample = {1, 8, 8};
@@ -79,17 +83,20 @@ Run train(const Backend& backend, int64_t micro_batches, bool replay = true, boo
   Diagnostics diagnostics;
   const TransformList list = augmentation(), none;
   const TransformChain chain(list, kSample, diagnostics), plain(none, kSample, diagnostics);
-  const Plan plan = make_plan(program_of(micro_batches, content), *backend.planner);
+  const Program program = program_of(micro_batches, content);
+  const Plan plan = make_plan(program, *backend.planner);
   const Loading loading{
       .workers = 2, .prefetch = 2, .kept = InputFeed::kept(plan), .allocate = [&](int64_t bytes) {
         return backend.device->allocate_batch(bytes);
       }};
   const TrainingOrder order(kSamples, kRows * micro_batches, true);
-  const BatchForm form{.content = content};
-  DataPipeline batches(
-      BatchMaker(*source, chain, TrainingBatches{.seed = 1, .order = order, .micro_batch = kRows}, form),
+  const BatchInputs inputs = batch_inputs(program);
+  const TrainingBatches training{.seed = 1, .order = order, .micro_batch = kRows};
+  DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
+                       loading);
+  DataPipeline validation(
+      BatchMaker(make_image_rows(*held_out, plain, inputs), inputs, EvaluationBatches{kValidation, kRows}),
       loading);
-  DataPipeline validation(BatchMaker(*held_out, plain, EvaluationBatches{kRows}, form), loading);
   Executable executable(plan, *backend.device, replay);
   initialize(executable, 1);
   std::optional<DeviceSamples> samples;
@@ -99,7 +106,7 @@ Run train(const Backend& backend, int64_t micro_batches, bool replay = true, boo
   OneRank alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
-  Evaluation evaluation(executable, validation, kValidation, false);
+  Evaluation evaluation(executable, validation, kValidation, {loss_metric()}, false);
   auto take = [&] {
     const StepResult result = runner.take();
     CHECK(result.report.step == static_cast<int64_t>(run.losses.size()) + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/cifar.h"
+#include "core/data/images/cifar.h"
 
 #include "tests/fuzz/files.h"
 

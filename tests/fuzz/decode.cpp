@@ -30,10 +30,10 @@ class AnyWindow final : public ViewChooser {
   uint64_t seed_;
 };
 
-void try_view(Decode decode, std::span<const uint8_t> file, const ViewChooser& chooser) {
+void try_view(MakeDecoder make, std::span<const uint8_t> file, const ViewChooser& chooser) {
   Image image;
   try {
-    decode(file, chooser, kMostPixels, image);
+    decode_picture(*make(file), chooser, kMostPixels, image);
   } catch (const DecodeError&) {
     return;
   }
@@ -43,11 +43,11 @@ void try_view(Decode decode, std::span<const uint8_t> file, const ViewChooser& c
 
 }  // namespace
 
-void fuzz_decode(Decode decode, const uint8_t* data, size_t size) {
+void fuzz_decode(MakeDecoder make, const uint8_t* data, size_t size) {
   uint64_t seed = size;
   for (size_t i = 0; i < size; ++i) seed = seed * 31 + data[i];
-  try_view(decode, {data, size}, WholeView());
-  try_view(decode, {data, size}, AnyWindow(seed));
+  try_view(make, {data, size}, WholeView());
+  try_view(make, {data, size}, AnyWindow(seed));
 }
 
 }  // namespace trainer

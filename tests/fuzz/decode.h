@@ -3,15 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
-#include "core/data/decode.h"
+#include "core/data/images/picture_decoder.h"
 
 namespace trainer {
 
-using Decode = void (*)(std::span<const uint8_t>, const ViewChooser&, int64_t, Image&);
+using MakeDecoder = std::unique_ptr<PictureDecoder> (*)(std::span<const uint8_t> file);
 
 /// Decodes bytes that may be anything: whole, and a window that depends on them. Damage must be a
 /// DecodeError, and what is decoded must have the size asked for; everything else is a crash.
-void fuzz_decode(Decode decode, const uint8_t* data, size_t size);
+void fuzz_decode(MakeDecoder make, const uint8_t* data, size_t size);
 
 }  // namespace trainer

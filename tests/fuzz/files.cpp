@@ -19,7 +19,7 @@ const std::string& folder() {
   return name;
 }
 
-void check(const DataSource& source, const Image& image) {
+void check(const ImageSource& source, const Image& image) {
   if (image.label < 0 || image.label >= source.classes()) std::abort();
   const Shape shape{image.channels, image.height, image.width};
   if (static_cast<int64_t>(image.pixels.size()) != numel(shape)) std::abort();
@@ -35,7 +35,7 @@ std::string put_file(const std::string& name, std::span<const uint8_t> bytes) {
   return path;
 }
 
-void read_or_refuse(const std::function<std::unique_ptr<DataSource>()>& open) {
+void read_or_refuse(const std::function<std::unique_ptr<ImageSource>()>& open) {
   try {
     const auto source = open();
     Image image;

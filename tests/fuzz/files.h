@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "core/data/source.h"
+#include "core/data/images/source.h"
 
 namespace trainer {
 
@@ -17,6 +17,6 @@ std::string put_file(const std::string& name, std::span<const uint8_t> bytes);
 
 /// Reads every sample of what `open` gives. Samples may be unreadable and files refused as data (exit 65);
 /// anything else ends the process.
-void read_or_refuse(const std::function<std::unique_ptr<DataSource>()>& open);
+void read_or_refuse(const std::function<std::unique_ptr<ImageSource>()>& open);
 
 }  // namespace trainer

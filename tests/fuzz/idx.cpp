@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/idx.h"
+#include "core/data/images/idx.h"
 
 #include "tests/fuzz/files.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/decode_jpeg.h"
+#include "core/data/images/decode_jpeg.h"
 #include "tests/fuzz/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  trainer::fuzz_decode(trainer::decode_jpeg, data, size);
+  trainer::fuzz_decode(trainer::make_jpeg_decoder, data, size);
   return 0;
 }

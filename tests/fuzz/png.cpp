@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/decode_png.h"
+#include "core/data/images/decode_png.h"
 #include "tests/fuzz/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  trainer::fuzz_decode(trainer::decode_png, data, size);
+  trainer::fuzz_decode(trainer::make_png_decoder, data, size);
   return 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/data/record.h"
+#include "core/data/images/record.h"
 
 #include <cstring>
 
 #include "core/base/checksum.h"
-#include "core/data/record_layout.h"
+#include "core/data/images/record_layout.h"
 #include "tests/fuzz/files.h"
 
 namespace trainer {

@@ -6,16 +6,16 @@
 #include <iterator>
 #include <set>
 
-#include "core/data/decode.h"
-#include "core/data/image_folder.h"
-#include "core/data/record.h"
-#include "core/data/synthetic.h"
+#include "core/data/images/decode.h"
+#include "core/data/images/image_folder.h"
+#include "core/data/images/record.h"
+#include "core/data/images/synthetic.h"
 #include "core/metrics/metrics.h"
 #include "core/recipe/recipe.h"
 #include "core/run/run_state.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors_header.h"
-#include "tests/data/pictures.h"
+#include "tests/data/images/pictures.h"
 
 namespace trainer {
 namespace {
@@ -76,7 +76,7 @@ void put_cifar(const std::filesystem::path& folder) {
   }
 }
 
-void put_record(const std::filesystem::path& folder, const DataSource& source) {
+void put_record(const std::filesystem::path& folder, const ImageSource& source) {
   std::string bytes;
   write_record(source, [&](std::span<const std::byte> piece) {
     bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());

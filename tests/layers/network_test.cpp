@@ -298,3 +298,33 @@ TEST_CASE("what the layers for images cannot do is an error at its key") {
       "test.yaml:3:57: error: layers[0].conv_transpose2d.groups: must divide 3 input channels and 4 "
       "output channels, got 3");
 }
+
+TEST_CASE(
+    "a sample may have any number of extents, and a layer that does not take them says so at its place") {
+  CHECK(parameters_of(forward_program(network_from("{input: [12], layers: [relu, linear: 5]}"), 4)) ==
+        Parameters{{"1.weight", {5, 12}}, {"1.bias", {5}}});
+  CHECK(parameters_of(forward_program(network_from("{input: [2, 3, 4, 5], layers: [flatten, linear: 7]}"),
+                                      4)) == Parameters{{"1.weight", {7, 120}}, {"1.bias", {7}}});
+  for (const char* input : {"[12]", "[6, 4]", "[2, 3, 4, 5]"}) {
+    for (const char* layer :
+         {"conv2d: {out_channels: 2, kernel_size: 1}", "conv_transpose2d: {out_channels: 2, kernel_size: 2}",
+          "max_pool2d: {kernel_size: 2}", "avg_pool2d: {kernel_size: 2}", "global_avg_pool2d",
+          "adaptive_avg_pool2d: 2", "upsample: 2", "squeeze_excite: {squeeze_channels: 2}"}) {
+      const std::string text =
+          "{input: " + std::string(input) + ", layers: [" + std::string(layer) + ", flatten, linear: 4]}";
+      INFO(text);
+      const std::string found = problem(text);
+      CHECK(found.find("test.yaml:1:") == 0);
+      CHECK(found.find("layers[0]") != std::string::npos);
+      CHECK(found.find("(N, C, H, W)") != std::string::npos);
+    }
+    for (const char* layer :
+         {"batch_norm", "dropout", "stochastic_depth: 0.1", "relu", "flatten", "reshape: [24]"}) {
+      const std::string text =
+          "{input: " + std::string(input) + ", layers: [" + std::string(layer) + ", flatten, linear: 4]}";
+      INFO(text);
+      const std::string found = problem(text);
+      CHECK((found == "fine" || found.find("layers[0]") != std::string::npos));
+    }
+  }
+}

@@ -133,6 +133,24 @@ TEST_CASE("runs: without other metrics the best is the least validation loss") {
   CHECK(look_at_run(directory)->best == 2);
 }
 
+TEST_CASE(
+    "runs: the best value is the one of the metric's direction, and unknown where no task has the metric") {
+  const ScratchDirectory scratch;
+  for (const auto& [metric, best] : {std::pair<const char*, std::optional<double>>{"top1", 0.75},
+                                     {"ema_top1", 0.75},
+                                     {"ema_loss", 0.25},
+                                     {"another_loss", std::nullopt}}) {
+    INFO(metric);
+    const fs::path directory = make_run(scratch, metric, 5);
+    fs::remove(directory / "metrics.jsonl");
+    MetricsWriter lines(directory / "metrics.jsonl");
+    for (double value : {0.5, 0.25, 0.75})
+      lines.append({.step = 1, .split = "validation", .loss = 1, .metrics = {{metric, value}}});
+    CHECK(look_at_run(directory)->metric == metric);
+    CHECK(look_at_run(directory)->best == best);
+  }
+}
+
 TEST_CASE("runs: throughput is the median of the last hundred intervals, the loss that of the last one") {
   const ScratchDirectory scratch;
   const fs::path directory = make_run(scratch, "a", 1);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/batch_maker.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/graph/names.h"
+
+namespace trainer {
+
+BatchMaker::OwnInputs::OwnInputs(const BatchInputs& inputs)
+    : weights(find_input(inputs, input_name::kWeights)),
+      sample_index(find_input(inputs, input_name::kSampleIndex)),
+      sample_numbers(find_input(inputs, input_name::kSampleNumbers)),
+      sample_epochs(find_input(inputs, input_name::kSampleEpochs)) {
+  size_t count = 0;
+  for (const auto& input : {weights, sample_index, sample_numbers, sample_epochs}) count += input ? 1 : 0;
+  are_all = count == inputs.size();
+}
+
+BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, int64_t rows)
+    : reader_(std::move(reader)), inputs_(std::move(inputs)), own_(inputs_), rows_(rows) {}
+
+BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training)
+    : BatchMaker(std::move(reader), std::move(inputs), training.micro_batch) {
+  const int64_t global_batch = training.order.global_batch();
+  if (rows_ < 1 || global_batch % rows_ != 0) {
+    throw Error(ExitCode::recipe,
+                fmt::format("training.micro_batch_size: must divide training.global_batch_size {}, got {}",
+                            global_batch, rows_));
+  }
+  training_ = training;
+  first_ = training.first_step * (global_batch / rows_);
+  end_ = std::numeric_limits<int64_t>::max();
+  weight_ = 1.0f / static_cast<float>(global_batch);
+}
+
+BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs,
+                       const EvaluationBatches& evaluation)
+    : BatchMaker(std::move(reader), std::move(inputs), evaluation.batch) {
+  evaluation_ = evaluation;
+  end_ = (evaluation.samples + rows_ - 1) / rows_;
+}
+
+void BatchMaker::begin(int64_t number, Batch& batch) const {
+  batch.real = rows_;
+  batch.step = number;
+  batch.first = batch.epoch = 0;
+  if (training_) {
+    const int64_t parts = training_->order.global_batch() / rows_;
+    batch.step = number / parts;
+    batch.first = number % parts * rows_;
+    batch.epoch = training_->order.at(batch.step, batch.first).epoch;
+  } else {
+    batch.real = std::min(rows_, evaluation_.samples - number * rows_);
+  }
+}
+
+RowPlace BatchMaker::place_of(const Batch& batch, int64_t row) const {
+  if (training_) return shuffled_place(training_->seed, training_->order, batch.step, batch.first + row);
+  return {.step = batch.step,
+          .index = row,
+          .sample = row < batch.real ? batch.step * rows_ + row : RowPlace::kPadding,
+          .epoch = 0};
+}
+
+void BatchMaker::make(int64_t number, Batch& batch, RowMemory& memory,
+                      const std::atomic<bool>& interrupt) const {
+  begin(number, batch);
+  for (int64_t row = 0; row < rows_ && !interrupt.load(std::memory_order_relaxed); ++row) {
+    const RowPlace place = place_of(batch, row);
+    const bool holds_sample = read(place, batch, row, memory);
+    const auto put = [&]<class T>(const std::optional<size_t>& input, T value) {
+      if (input) *batch.row<T>(*input, row) = value;
+    };
+    put(own_.weights, holds_sample ? weight_ : 0.0f);
+    put(own_.sample_index, static_cast<int32_t>(place.index));
+    put(own_.sample_numbers, static_cast<int32_t>(place.sample));
+    put(own_.sample_epochs, static_cast<int32_t>(place.epoch));
+  }
+}
+
+/// Whether the row holds a sample; otherwise it is cleared.
+bool BatchMaker::read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const {
+  const bool is_padding = place.sample == RowPlace::kPadding;
+  if (own_.are_all) return !is_padding;
+  try {
+    if (!is_padding) {
+      reader_->read(place, batch, row, memory);
+      return true;
+    }
+  } catch (const UnreadableSampleError& error) {
+    if (!evaluation_.unreadable) throw;
+    evaluation_.unreadable(place.sample, error.sample());
+  }
+  batch.clear_row(row);
+  return false;
+}
+
+}  // namespace trainer

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "core/data/row_reader.h"
+#include "core/data/source.h"
+
+namespace trainer {
+
+/// Told the number of a sample that cannot be read, by any of the threads that make batches.
+using UnreadableHandler = std::function<void(int64_t index, const UnreadableSample& sample)>;
+
+/// One pass in the stored order; the last batch is padded with rows of zeros. Where there is somebody to
+/// tell, samples that cannot be read become such rows too; otherwise they end the pass.
+struct EvaluationBatches {
+  int64_t samples;
+  int64_t batch;
+  UnreadableHandler unreadable = nullptr;
+};
+
+/// Makes the micro-batch of a number, as a pure function of that number. It numbers and weighs the rows
+/// itself: a weight is 1 / global batch in training; in evaluation 1, and 0 where a row holds no sample. A
+/// RowReader fills the rest.
+class BatchMaker {
+ public:
+  /// Throws Error (exit 78) where the micro-batch does not divide the global batch.
+  BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training);
+  BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const EvaluationBatches& evaluation);
+
+  const RowReader& reader() const { return *reader_; }
+  const BatchInputs& inputs() const { return inputs_; }
+  int64_t rows() const { return rows_; }
+  int64_t first() const { return first_; }  ///< number of the first micro-batch
+  int64_t end() const { return end_; }      ///< one past the last; training has none
+
+  /// Gives up between samples once `interrupt` is set; the batch is then worthless.
+  void make(int64_t number, Batch& batch, RowMemory& memory, const std::atomic<bool>& interrupt) const;
+
+ private:
+  /// Positions of the inputs that this fills itself, as far as the program has them.
+  struct OwnInputs {
+    explicit OwnInputs(const BatchInputs& inputs);
+    std::optional<size_t> weights, sample_index, sample_numbers, sample_epochs;
+    bool are_all = false;  ///< no sample is read: the device has them all
+  };
+
+  BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, int64_t rows);
+  void begin(int64_t number, Batch& batch) const;
+  RowPlace place_of(const Batch& batch, int64_t row) const;
+  bool read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const;
+
+  std::unique_ptr<RowReader> reader_;
+  BatchInputs inputs_;
+  OwnInputs own_;
+  int64_t rows_, first_ = 0, end_ = 0;
+  float weight_ = 1;  ///< of a row that holds a sample
+  std::optional<TrainingBatches> training_;
+  EvaluationBatches evaluation_{};
+};
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/data/source.h"
+
+namespace trainer {
+
+/// How many samples of a split may be unreadable.
+struct ErrorBudget {
+  double percent = 0;
+  std::string split;      ///< the split's key, for the message
+  std::string list_file;  ///< where whoever takes the reports lists them, for the message
+};
+
+/// Counts a source's unreadable samples against a budget and reads others in their place. What is known to be
+/// unreadable is tried again each time: whether a damaged file can be read may depend on the view, and only
+/// then is each sample a function of (seed, epoch, index) whatever was read before.
+class BudgetedReads {
+ public:
+  BudgetedReads(ErrorBudget budget, int64_t size) : budget_(std::move(budget)), size_(size) {}
+
+  /// Calls read(sample) for `index` and those after it, the first coming after the last, until one can be
+  /// read. Throws Error (exit 65) where none can, and once more than the budget were found.
+  template <class Read>
+  void first_readable(int64_t index, const Read& read) {
+    for (int64_t i = 0; i < size_; ++i) {
+      const int64_t sample = (index + i) % size_;
+      try {
+        read(sample);
+        return;
+      } catch (const UnreadableSampleError& error) {
+        note(sample, error.sample());
+      }
+    }
+    fail_all();
+  }
+
+  /// Those found since the last call.
+  std::vector<UnreadableSample> take();
+
+ private:
+  void note(int64_t sample, const UnreadableSample& found);
+  [[noreturn]] void fail_all() const;
+  std::string list() const;
+
+  ErrorBudget budget_;
+  int64_t size_;
+  std::mutex mutex_;  // guards what follows
+  std::unordered_set<int64_t> known_;
+  std::vector<UnreadableSample> fresh_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/decode.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/data/images/decode_jpeg.h"
+#include "core/data/images/decode_png.h"
+#include "core/data/images/orientation.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::array<uint8_t, 3> kJpegMagic = {0xFF, 0xD8, 0xFF};
+constexpr std::array<uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+
+template <size_t kCount>
+bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount>& magic) {
+  return file.size() >= kCount && std::equal(magic.begin(), magic.end(), file.begin());
+}
+
+std::unique_ptr<PictureDecoder> make_decoder(std::span<const uint8_t> file) {
+  if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
+  if (starts_with(file, kPngMagic)) return make_png_decoder(file);
+  throw DecodeError(file.empty() ? "the file is empty" : "neither JPEG nor PNG by its first bytes");
+}
+
+/// The header's extents are checked before memory is taken.
+void check_pixels(const PictureHeader& header, int64_t max_pixels) {
+  if (header.height < 1 || header.width < 1) {
+    throw DecodeError(fmt::format("the header says {} x {} pixels", header.width, header.height));
+  }
+  if (header.height > max_pixels / header.width) {
+    throw DecodeError(fmt::format("the header says {} x {} pixels, more than data.max_pixels {}",
+                                  header.width, header.height, max_pixels));
+  }
+}
+
+}  // namespace
+
+PictureHeader read_picture_header(std::span<const uint8_t> file) {
+  return make_decoder(file)->read_header();
+}
+
+void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
+                    Image& into) {
+  decode_picture(*make_decoder(file), chooser, max_pixels, into);
+}
+
+void decode_picture(PictureDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into) {
+  const PictureHeader header = decoder.read_header();
+  check_pixels(header, max_pixels);
+  decoder.decode(stored_view(header, chooser), into);
+  turn_upright(into, header.orientation);
+}
+
+}  // namespace trainer

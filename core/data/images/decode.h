@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "core/data/images/image.h"
+#include "core/data/images/view.h"
+
+namespace trainer {
+
+/// Why a picture cannot be read: text for people, without the file's name.
+class DecodeError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Pictures with more pixels than this are refused by their header: 134 million, which no camera of one shot
+/// has.
+constexpr int64_t kMaxPixels = int64_t{1} << 27;
+
+/// What a picture's first bytes say of it.
+struct PictureHeader {
+  int64_t height = 0, width = 0;  ///< as stored
+  int orientation = 1;            ///< EXIF, 1 to 8; 5 to 8 stand on their side
+
+  bool is_transposed() const { return orientation >= 5; }
+};
+
+/// A JPEG or PNG, known by its first bytes. Throws DecodeError.
+PictureHeader read_picture_header(std::span<const uint8_t> file);
+
+/// The view of a picture that `chooser` wants, asked with the upright height and width: planar RGB (3, H, W).
+/// Only what the view needs is decoded, so damage elsewhere is not seen, except that the end is missing.
+/// Throws DecodeError.
+void decode_picture(std::span<const uint8_t> file, const ViewChooser& chooser, int64_t max_pixels,
+                    Image& into);
+
+}  // namespace trainer

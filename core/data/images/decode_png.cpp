@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/decode_png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "core/data/images/orientation.h"
+#include "core/data/images/resample.h"
+
+namespace trainer {
+namespace {
+
+/// Type and checksum of the chunk that ends every PNG; its length, 0, comes before them.
+constexpr std::array<uint8_t, 8> kEnd = {'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
+
+/// What a chunk may need beyond the file's own size: unpacked colour profiles.
+constexpr size_t kLeastChunkLimit = size_t{1} << 20;
+
+/// What libpng works with. Its functions leave by longjmp, so that nothing in here may need a destructor.
+struct PngState {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  const uint8_t* at = nullptr;  // the file's bytes not yet read
+  size_t left = 0;
+  std::array<char, 128> message{};
+};
+
+void on_read(png_structp png, png_bytep into, size_t bytes) {
+  auto& state = *static_cast<PngState*>(png_get_io_ptr(png));
+  if (bytes > state.left) png_error(png, "the file ends within the picture");
+  std::memcpy(into, state.at, bytes);
+  state.at += bytes;
+  state.left -= bytes;
+}
+
+[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+  auto& state = *static_cast<PngState*>(png_get_error_ptr(png));
+  std::snprintf(state.message.data(), state.message.size(), "%s", text);
+  png_longjmp(png, 1);
+}
+
+/// Warnings are about chunks that pixels do not depend on.
+void on_warning(png_structp, png_const_charp) {}
+
+class PngDecoder final : public PictureDecoder {
+ public:
+  explicit PngDecoder(std::span<const uint8_t> file) : file_(file) {
+    state_.at = file.data();
+    state_.left = file.size();
+    state_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, on_error, on_warning);
+    if (state_.png != nullptr) state_.info = png_create_info_struct(state_.png);
+    if (state_.info != nullptr) return;
+    png_destroy_read_struct(&state_.png, nullptr, nullptr);
+    throw std::bad_alloc();
+  }
+  ~PngDecoder() override { png_destroy_read_struct(&state_.png, &state_.info, nullptr); }
+
+  PictureHeader read_header() override {
+    check_lengths();
+    guarded([this] {
+      png_set_read_fn(state_.png, &state_, on_read);
+      // libpng would take the memory that a chunk claims to need before it reads the chunk.
+      png_set_chunk_malloc_max(state_.png, std::max(state_.left, kLeastChunkLimit));
+      png_read_info(state_.png, state_.info);
+    });
+    return {png_get_image_height(state_.png, state_.info), png_get_image_width(state_.png, state_.info),
+            orientation()};
+  }
+
+  /// Unpacks what the view needs into image.spare; then makes the view of it.
+  void decode(View view, Image& image) override {
+    require_end();
+    int passes = 1;
+    guarded([this, &passes] { passes = read_as_rgbx(); });
+    const auto height = static_cast<int64_t>(png_get_image_height(state_.png, state_.info));
+    const int64_t stride = 4 * static_cast<int64_t>(png_get_image_width(state_.png, state_.info));
+    // Rows of an interlaced picture are only whole once all are read.
+    const PixelRange rows = passes > 1 ? PixelRange{0, height} : pixels_read(view.y);
+    image.spare.resize(static_cast<size_t>(stride * (rows.end - rows.first)));
+    read_rows(rows, stride, passes, image.spare.data());
+    view.y = view.y.shifted(rows.first);
+    resample({image.spare.data(), stride}, view, image);
+  }
+
+ private:
+  template <class Step>
+  void guarded(const Step& step) {
+    run_guarded(png_jmpbuf(state_.png), step, [this] { fail(); });
+  }
+
+  [[noreturn]] void fail() const {
+    if (std::strcmp(state_.message.data(), "Out of memory") == 0) throw std::bad_alloc();
+    throw DecodeError(state_.message.data());
+  }
+
+  int orientation() {
+    png_bytep exif = nullptr;
+    png_uint_32 bytes = 0;
+    guarded([this, &exif, &bytes] { png_get_eXIf_1(state_.png, state_.info, &bytes, &exif); });
+    return exif == nullptr ? 1 : exif_orientation({exif, bytes});
+  }
+
+  /// Of the chunks before the pixels: for some libpng takes the memory that they claim to need whatever the
+  /// limit is.
+  void check_lengths() const {
+    for (size_t at = 8; at + 8 <= file_.size();) {
+      const uint8_t* chunk = file_.data() + at;
+      if (std::memcmp(chunk + 4, "IDAT", 4) == 0) return;
+      const size_t length =
+          size_t{chunk[0]} << 24 | size_t{chunk[1]} << 16 | size_t{chunk[2]} << 8 | chunk[3];
+      if (length > file_.size() - at - 8) throw DecodeError("the file ends within the picture");
+      at += 12 + length;
+    }
+  }
+
+  void require_end() const {
+    const auto found = std::find_end(file_.begin(), file_.end(), kEnd.begin(), kEnd.end());
+    if (found == file_.end()) throw DecodeError("the file ends within the picture");
+  }
+
+  /// Returns how many times rows are gone over.
+  int read_as_rgbx() {
+    png_set_expand(state_.png);
+    png_set_scale_16(state_.png);
+    png_set_gray_to_rgb(state_.png);
+    png_set_strip_alpha(state_.png);
+    png_set_filler(state_.png, 0xFF, PNG_FILLER_AFTER);
+    const int passes = png_set_interlace_handling(state_.png);
+    png_read_update_info(state_.png, state_.info);
+    if (png_get_rowbytes(state_.png, state_.info) !=
+        size_t{4} * png_get_image_width(state_.png, state_.info)) {
+      png_error(state_.png, "cannot be converted to 8 bits for each of three colours");
+    }
+    return passes;
+  }
+
+  /// Rows [0, first) are unpacked too, each over the one before, as they hold what the next ones refer to.
+  void read_rows(const PixelRange& rows, int64_t stride, int passes, uint8_t* to) {
+    guarded([this, &rows, stride, passes, to] {
+      for (int pass = 0; pass < passes; ++pass) {
+        for (int64_t row = 0; row < rows.end; ++row) {
+          png_read_row(state_.png, to + std::max<int64_t>(0, row - rows.first) * stride, nullptr);
+        }
+      }
+    });
+  }
+
+  PngState state_;
+  std::span<const uint8_t> file_;
+};
+
+}  // namespace
+
+std::unique_ptr<PictureDecoder> make_png_decoder(std::span<const uint8_t> file) {
+  return std::make_unique<PngDecoder>(file);
+}
+
+}  // namespace trainer

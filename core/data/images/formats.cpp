@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/formats.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/data/images/subset.h"
+#include "core/data/images/tolerant.h"
+
+namespace trainer {
+namespace {
+
+std::unique_ptr<DataSource> open_images(const ImageFormat& format, const DataSection& section,
+                                        const SourceRequest& request, const ErrorBudget* budget) {
+  std::unique_ptr<ImageSource> source = format.open(section, request);
+  if (section.val_fraction > 0)
+    source = take_split(std::move(source), request.split, section.val_fraction, request.seed);
+  return budget == nullptr ? std::move(source) : tolerate_unreadable(std::move(source), *budget);
+}
+
+/// Where files of the format may have any size, the transforms must make them all what the network takes.
+void check_split(const ImageFormat& format, const DataSection& section, Split split,
+                 const Shape& network_shape, const OriginOf& origin_of, Diagnostics& diagnostics) {
+  const Shape expected = format.shape.value_or(network_shape);
+  const size_t problems = diagnostics.problems().size();
+  const Shape made = TransformChain(section.transform_list(split), expected, diagnostics).output_shape();
+  const bool is_told = expected != network_shape && diagnostics.problems().size() == problems;
+  if (!is_told || made == network_shape || !has_split(section, split)) return;
+  const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
+  if (is_fixed(made)) {
+    diagnostics.error(origin, fmt::format("makes samples of shape {}, the network takes {} (model.input)",
+                                          to_string(made), to_string(network_shape)));
+  } else {
+    diagnostics.error(origin, fmt::format("pictures of format {} differ in size; begin the list with "
+                                          "random_resized_crop, or resize and center_crop",
+                                          section.format));
+  }
+}
+
+void check_images(const ImageFormat& format, const DataSection& section, const Shape& network_shape,
+                  const OriginOf& origin_of, Diagnostics& diagnostics) {
+  if (network_shape.size() != 3) {
+    diagnostics.error(
+        origin_of("model.input"),
+        fmt::format("expected [channels, height, width], the shape of the pictures of data.format {}, got "
+                    "{} number{}",
+                    section.format, network_shape.size(), network_shape.size() == 1 ? "" : "s"));
+    return;
+  }
+  for (const Split split : {Split::train, Split::val})
+    check_split(format, section, split, network_shape, origin_of, diagnostics);
+}
+
+SourceFormat row_of(const ImageFormat& format) {
+  return {.name = format.name,
+          .reads_files = format.reads_files,
+          .gives_label_maps = format.gives_label_maps,
+          .open = [format](const auto&... all) { return open_images(format, all...); },
+          .peek = format.peek,
+          .missing = format.missing,
+          .class_names = format.class_names,
+          .check =
+              [format](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                       Diagnostics& diagnostics) {
+                check_images(format, section, network_shape, origin_of, diagnostics);
+              }};
+}
+
+}  // namespace
+
+std::vector<SourceFormat> image_formats() {
+#define TRAINER_ROW(function) row_of(function()),
+  return {TRAINER_IMAGE_FORMATS(TRAINER_ROW)};
+#undef TRAINER_ROW
+}
+
+}  // namespace trainer

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/idx.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/data/byte_stream.h"
+#include "core/data/images/formats.h"
+#include "core/engine/buffer.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kImagesSuffix = "-images-idx3-ubyte";
+constexpr const char* kLabelsSuffix = "-labels-idx1-ubyte";
+constexpr uint32_t kUnsignedBytes =
+    0x0800;  // the third byte of the magic number; the fourth counts dimensions
+
+/// What an error about the contents of a file says.
+struct Place {
+  std::string path;
+  bool is_compressed;
+
+  [[noreturn]] void fail(int64_t offset, const std::string& expected, const std::string& found) const {
+    throw Error(ExitCode::data, fmt::format("{}: offset {}{}: expected {}, found {}", path, offset,
+                                            is_compressed ? " (uncompressed)" : "", expected, found));
+  }
+};
+
+/// One IDX file, opened, its header checked against the file's size.
+class IdxFile {
+ public:
+  IdxFile(const std::string& path, uint32_t dimensions)
+      : stream_(open_byte_stream(path)), place_{path, stream_->is_compressed()}, extents_(dimensions) {
+    const uint32_t magic = read_word(), expected = kUnsignedBytes + dimensions;
+    if (magic != expected) {
+      place_.fail(0,
+                  fmt::format("magic number 0x{:08x} (unsigned bytes, {} dimension{})", expected, dimensions,
+                              dimensions == 1 ? "" : "s"),
+                  fmt::format("0x{:08x}", magic));
+    }
+    for (int64_t& extent : extents_) {
+      extent = read_word();
+      if (extent == 0) place_.fail(offset_ - 4, "a dimension of at least 1", "0");
+    }
+    check_size();
+  }
+
+  const Place& place() const { return place_; }
+  const std::vector<int64_t>& extents() const { return extents_; }
+  int64_t bytes() const { return bytes_; }
+  int64_t header_bytes() const { return 4 * (1 + static_cast<int64_t>(extents_.size())); }
+
+  /// Everything after the header; demands that the file ends there.
+  Buffer read_all() {
+    Buffer buffer = allocate_host(bytes_);
+    read(buffer.data(), bytes_);
+    std::byte extra{};
+    if (stream_->read(&extra, 1) != 0) place_.fail(offset_, "the end of the data", "more bytes");
+    return buffer;
+  }
+
+ private:
+  void read(void* into, int64_t count) {
+    const int64_t got = stream_->read(into, count);
+    offset_ += got;
+    if (got < count) place_.fail(offset_, fmt::format("{} more bytes", count - got), "the end of the data");
+  }
+
+  uint32_t read_word() {
+    std::array<uint8_t, 4> bytes{};
+    read(bytes.data(), 4);
+    return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
+  }
+
+  /// A damaged header must not make the program ask for memory that the file cannot fill.
+  void check_size() {
+    std::string product;
+    bool too_large = false;
+    bytes_ = 1;
+    for (int64_t extent : extents_) {
+      too_large = too_large || __builtin_mul_overflow(bytes_, extent, &bytes_);
+      product += fmt::format("{}{}", product.empty() ? "" : " x ", extent);
+    }
+    const int64_t most = stream_->most_bytes() - header_bytes();
+    if (too_large || bytes_ > most) {
+      place_.fail(place_.is_compressed ? 4 : stream_->most_bytes(),
+                  fmt::format("{} bytes of data, as the header says", product),
+                  fmt::format("{}{}", place_.is_compressed ? "a file that can hold at most " : "", most));
+    }
+    if (!place_.is_compressed && bytes_ < most) {
+      place_.fail(header_bytes() + bytes_, "the end of the file",
+                  fmt::format("{} more bytes", most - bytes_));
+    }
+  }
+
+  std::unique_ptr<ByteStream> stream_;
+  Place place_;
+  std::vector<int64_t> extents_;
+  int64_t bytes_ = 0;
+  int64_t offset_ = 0;
+};
+
+std::optional<std::string> find_file(const std::string& path) {
+  for (const char* ending : {"", ".gz"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path + ending, ignored)) return path + ending;
+  }
+  return std::nullopt;
+}
+
+/// Both files of a prefix, with as many labels as images.
+struct IdxPair {
+  explicit IdxPair(const std::string& prefix)
+      : images(find_file(prefix + kImagesSuffix).value_or(prefix + kImagesSuffix), 3),
+        labels(find_file(prefix + kLabelsSuffix).value_or(prefix + kLabelsSuffix), 1) {
+    if (labels.extents()[0] != images.extents()[0]) {
+      labels.place().fail(
+          4, fmt::format("{} labels, one for each image of {}", images.extents()[0], images.place().path),
+          std::to_string(labels.extents()[0]));
+    }
+  }
+
+  SourceInfo info() const {
+    const std::vector<int64_t>& extents = images.extents();
+    return {extents[0], {1, extents[1], extents[2]}, std::nullopt, images.bytes() + labels.bytes()};
+  }
+
+  IdxFile images, labels;
+};
+
+class IdxSource : public ImageSource {
+ public:
+  explicit IdxSource(IdxPair&& files)
+      : info_(files.info()),
+        pixels_(files.images.read_all()),
+        labels_(files.labels.read_all()),
+        labels_place_(files.labels.place()),
+        labels_offset_(files.labels.header_bytes()) {
+    for (int64_t i = 0; i < info_.size; ++i) classes_ = std::max<int64_t>(classes_, label(i) + 1);
+  }
+
+  int64_t size() const override { return info_.size; }
+  Shape sample_shape() const override { return info_.shape; }
+  int64_t classes() const override { return classes_; }
+  int64_t resident_bytes() const override { return pixels_.bytes() + labels_.bytes(); }
+
+  void read(int64_t index, Image& into) const override {
+    into.resize(info_.shape[0], info_.shape[1], info_.shape[2]);
+    const size_t bytes = into.pixels.size();
+    std::memcpy(into.pixels.data(), pixels_.data() + static_cast<size_t>(index) * bytes, bytes);
+    into.label = label(index);
+  }
+
+  void check_labels(int64_t classes) const override {
+    if (classes_ <= classes) return;
+    int64_t index = 0;
+    while (label(index) < classes) ++index;
+    labels_place_.fail(
+        labels_offset_ + index,
+        fmt::format("a label below {}, the network's number of classes, for sample {}", classes, index),
+        std::to_string(label(index)));
+  }
+
+ private:
+  int32_t label(int64_t index) const { return std::to_integer<int32_t>(labels_.data()[index]); }
+
+  SourceInfo info_;
+  Buffer pixels_;  // (N, H, W)
+  Buffer labels_;  // (N)
+  Place labels_place_;
+  int64_t labels_offset_;  // of the first label in its file
+  int64_t classes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> open_idx(const std::string& prefix) {
+  return std::make_unique<IdxSource>(IdxPair(prefix));
+}
+
+std::optional<SourceInfo> peek_idx(const std::string& prefix) {
+  if (!missing_idx(prefix).empty()) return std::nullopt;
+  return IdxPair(prefix).info();
+}
+
+std::vector<std::string> missing_idx(const std::string& prefix) {
+  std::vector<std::string> missing;
+  for (const char* suffix : {kImagesSuffix, kLabelsSuffix}) {
+    if (!find_file(prefix + suffix)) missing.push_back(prefix + suffix + "[.gz]");
+  }
+  return missing;
+}
+
+ImageFormat idx_format() {
+  return {.name = "idx",
+          .open = [](const DataSection& section,
+                     const SourceRequest& request) { return open_idx(section.path(request.split)); },
+          .peek = [](const DataSection& section,
+                     const SourceRequest& request) { return peek_idx(section.path(request.split)); },
+          .missing = [](const std::string& path, Split) { return missing_idx(path); }};
+}
+
+}  // namespace trainer

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/image_folder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/data/images/decode.h"
+#include "core/data/images/formats.h"
+#include "core/data/images/picture_file.h"
+#include "core/data/images/picture_files.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The sub-folders of a folder, sorted.
+std::vector<std::string> class_names(const std::string& folder) {
+  if (!fs::is_directory(folder)) throw Error(ExitCode::data, folder + ": expected a folder, found a file");
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && !is_hidden_name(entry.path()))
+      names.push_back(entry.path().filename().string());
+  }
+  if (names.empty()) {
+    throw Error(ExitCode::data, folder + ": expected a folder for each class, found none");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A class that only one of the splits has would shift the numbers of all that follow.
+void check_same_classes(const std::vector<std::string>& names, const ImageFolders& folders) {
+  if (folders.other.empty() || !fs::exists(folders.other)) return;
+  const std::vector<std::string> others = class_names(folders.other);
+  const auto [mine, theirs] = std::mismatch(names.begin(), names.end(), others.begin(), others.end());
+  if (mine == names.end() && theirs == others.end()) return;
+  const bool odd_is_mine = theirs == others.end() || (mine != names.end() && *mine < *theirs);
+  throw Error(ExitCode::data,
+              fmt::format("{}: expected the classes of {}, found {} folder for class '{}'", folders.path,
+                          folders.other, odd_is_mine ? "also a" : "no", odd_is_mine ? *mine : *theirs));
+}
+
+/// Paths of all samples. A million of them are kept in one text, as each would otherwise cost two
+/// allocations.
+class Listing {
+ public:
+  explicit Listing(const ImageFolders& folders) : root_(folders.path), classes_(class_names(folders.path)) {
+    check_same_classes(classes_, folders);
+    for (const std::string& name : classes_) {
+      class_begin_.push_back(size());
+      add_class(fs::path(root_) / name);
+      if (size() == class_begin_.back()) {
+        throw Error(ExitCode::data, fmt::format("{}: expected .jpg, .jpeg or .png files, found none",
+                                                (fs::path(root_) / name).string()));
+      }
+    }
+    text_.shrink_to_fit();
+    end_.shrink_to_fit();
+  }
+
+  int64_t size() const { return static_cast<int64_t>(end_.size()); }
+  const std::vector<std::string>& classes() const { return classes_; }
+
+  int32_t label(int64_t index) const {
+    const auto after = std::upper_bound(class_begin_.begin(), class_begin_.end(), index);
+    return static_cast<int32_t>(after - class_begin_.begin()) - 1;
+  }
+
+  std::string path(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    const size_t begin = i == 0 ? 0 : end_[i - 1];
+    const fs::path folder = fs::path(root_) / classes_[static_cast<size_t>(label(index))];
+    return (folder / text_.substr(begin, end_[i] - begin)).string();
+  }
+
+  int64_t bytes() const { return static_cast<int64_t>(text_.capacity() + end_.capacity() * sizeof(size_t)); }
+
+ private:
+  void add_class(const fs::path& folder) {
+    for (const std::string& name : pictures_below(folder)) {
+      text_ += name;
+      end_.push_back(text_.size());
+    }
+  }
+
+  std::string root_;
+  std::vector<std::string> classes_;
+  std::vector<int64_t> class_begin_;  // number of each class's first sample
+  std::string text_;                  // names below the class's folder, one after another
+  std::vector<size_t> end_;           // of each name
+};
+
+/// The system's own errors name the path already.
+Listing list_files(const ImageFolders& folders) {
+  try {
+    return Listing(folders);
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::io,
+                fmt::format("{}: cannot be listed: {}", error.path1().string(), error.code().message()));
+  }
+}
+
+class ImageFolderSource final : public ImageSource {
+ public:
+  explicit ImageFolderSource(const ImageFolders& folders)
+      : listing_(list_files(folders)), path_(folders.path), max_pixels_(folders.max_pixels) {}
+
+  int64_t size() const override { return listing_.size(); }
+  Shape sample_shape() const override { return kPictureShape; }
+  int64_t classes() const override { return static_cast<int64_t>(listing_.classes().size()); }
+  int64_t resident_bytes() const override { return listing_.bytes(); }
+
+  void check_labels(int64_t classes) const override {
+    if (this->classes() <= classes) return;
+    throw Error(
+        ExitCode::data,
+        fmt::format("{}: expected at most {} class folders, the network's number of classes, found {}", path_,
+                    classes, this->classes()));
+  }
+
+  std::vector<std::string> class_names() const override { return listing_.classes(); }
+  std::string sample_file(int64_t index) const override { return listing_.path(index); }
+  bool is_encoded() const override { return true; }
+
+  void read_encoded(int64_t index, Image& into) const override {
+    const std::string path = listing_.path(index);
+    into.label = listing_.label(index);
+    try {
+      read_picture_file(path, into.encoded);
+    } catch (const DecodeError& error) {
+      throw UnreadableSampleError({path, error.what()});
+    }
+  }
+
+  void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }
+
+  void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
+    const std::string path = listing_.path(index);
+    try {
+      read_picture_file(path, into.encoded);
+      decode_picture(into.encoded, chooser, max_pixels_, into);
+    } catch (const DecodeError& error) {
+      throw UnreadableSampleError({path, error.what()});
+    }
+    into.label = listing_.label(index);
+  }
+
+ private:
+  Listing listing_;
+  std::string path_;
+  int64_t max_pixels_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders) {
+  return std::make_unique<ImageFolderSource>(folders);
+}
+
+std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
+  if (!missing_image_folder(folders.path).empty()) return std::nullopt;
+  const Listing listing = list_files(folders);
+  return SourceInfo{listing.size(), kPictureShape, static_cast<int64_t>(listing.classes().size()),
+                    listing.bytes()};
+}
+
+std::vector<std::string> missing_image_folder(const std::string& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return {};
+  return {path};
+}
+
+namespace {
+
+ImageFolders folders_of(const DataSection& section, Split split) {
+  const Split other = split == Split::train ? Split::val : Split::train;
+  return {section.path(split), section.val_fraction > 0 ? "" : section.path(other), section.max_pixels};
+}
+
+}  // namespace
+
+ImageFormat image_folder_format() {
+  return {.name = "image_folder",
+          .open =
+              [](const DataSection& section, const SourceRequest& request) {
+                return open_image_folder(folders_of(section, request.split));
+              },
+          .peek =
+              [](const DataSection& section, const SourceRequest& request) {
+                return peek_image_folder(folders_of(section, request.split));
+              },
+          .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
+          .shape = kPictureShape,
+          .class_names = class_names};
+}
+
+}  // namespace trainer

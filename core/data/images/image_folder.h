@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/data/images/source.h"
+
+namespace trainer {
+
+/// Shape of a sample: colour, of any size.
+const Shape kPictureShape = {3, -1, -1};
+
+/// One split of a set of pictures in folders.
+struct ImageFolders {
+  std::string path;
+  std::string other;  ///< the other split's folder, which must have the same classes; may be empty
+  int64_t max_pixels;
+};
+
+/// JPEG and PNG files in one folder for each class: classes sorted by name, files by their path below it.
+/// Takes what ends in .jpg, .jpeg or .png in any case, at any depth; names that begin with a dot are passed
+/// over. Throws Error: exit 65 where classes do not fit or one has no pictures, exit 74 from the system.
+std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
+
+/// Lists the files without opening them; nullopt where the folder is missing.
+std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders);
+
+/// The folder, where it is missing.
+std::vector<std::string> missing_image_folder(const std::string& path);
+
+}  // namespace trainer

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/data/images/decode.h"
+#include "core/data/images/image.h"
+#include "core/data/images/view.h"
+
+namespace trainer {
+
+/// The orientation in a TIFF structure, as EXIF holds it; 1 where it is missing, damaged or not of 1 to 8.
+int exif_orientation(std::span<const uint8_t> tiff);
+
+/// The view of the picture as it is stored that makes, once turned upright, what `chooser` wants.
+View stored_view(const PictureHeader& header, const ViewChooser& chooser);
+
+/// Turns the pixels of a stored view upright.
+void turn_upright(Image& image, int orientation);
+
+}  // namespace trainer

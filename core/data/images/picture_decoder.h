@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <csetjmp>
+#include <type_traits>
+
+#include "core/data/images/decode.h"
+
+namespace trainer {
+
+/// One picture while it is decoded, whose bytes must outlive this. What goes wrong throws DecodeError.
+class PictureDecoder {
+ public:
+  PictureDecoder() = default;
+  virtual ~PictureDecoder() = default;
+  PictureDecoder(const PictureDecoder&) = delete;
+  PictureDecoder& operator=(const PictureDecoder&) = delete;
+
+  virtual PictureHeader read_header() = 0;
+  /// After read_header(): makes the view, which is in pixels as stored, as planar RGB.
+  virtual void decode(View view, Image& into) = 0;
+};
+
+/// decode_picture with a decoder of its format.
+void decode_picture(PictureDecoder& decoder, const ViewChooser& chooser, int64_t max_pixels, Image& into);
+
+/// Runs a step of a C library whose functions leave by longjmp to `jump`; then fail() throws. What longjmp
+/// throws away is this one call: the step captures references only and makes no objects.
+template <class Step, class Fail>
+void run_guarded(std::jmp_buf& jump, const Step& step, const Fail& fail) {
+  static_assert(std::is_trivially_destructible_v<Step> && std::is_trivially_destructible_v<Fail>);
+  if (setjmp(jump) != 0) fail();
+  step();
+}
+
+}  // namespace trainer

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/picture_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/data/images/decode.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+
+class OpenFile {
+ public:
+  // Without O_NONBLOCK a pipe that somebody left in the folder would be waited for.
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail(const std::string& path) {
+  const int error = errno;
+  const std::string reason = fmt::format("cannot be read: {}", std::strerror(error));
+  const bool is_files_fault = error == ENOENT || error == EACCES || error == ELOOP || error == EISDIR;
+  if (is_files_fault) throw DecodeError(reason);
+  throw Error(ExitCode::io, path + ": " + reason);
+}
+
+}  // namespace
+
+void read_picture_file(const std::string& path, std::vector<uint8_t>& bytes) {
+  const OpenFile file(path);
+  struct stat status {};
+  if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) fail(path);
+  if (!S_ISREG(status.st_mode)) throw DecodeError("not a file");
+  if (status.st_size > kMaxFileBytes) {
+    throw DecodeError(fmt::format("{} bytes, more than any picture needs", status.st_size));
+  }
+  bytes.resize(static_cast<size_t>(status.st_size));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.fd(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  bytes.resize(done);
+}
+
+}  // namespace trainer

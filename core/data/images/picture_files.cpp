@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/picture_files.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/error.h"
+#include "core/data/images/decode.h"
+#include "core/data/images/picture_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_picture_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+/// Planar RGB to brightness, by the shares of ITU-R 601 in 16 bits, as Pillow does; grey stays what it is.
+void make_grey(Image& image) {
+  constexpr uint32_t kRed = 19595, kGreen = 38470, kBlue = 7471, kHalf = 1u << 15;
+  const auto area = static_cast<size_t>(image.height * image.width);
+  for (size_t i = 0; i < area; ++i) {
+    const uint8_t* p = image.pixels.data() + i;
+    const uint32_t sum = kRed * p[0] + kGreen * p[area] + kBlue * p[2 * area] + kHalf;
+    image.pixels[i] = static_cast<uint8_t>(sum >> 16);
+  }
+  image.resize(1, image.height, image.width);
+}
+
+/// A view of pictures of one size.
+class ExactSize final : public ViewChooser {
+ public:
+  ExactSize(const Shape& shape, const ViewChooser& chooser) : shape_(shape), chooser_(chooser) {}
+  View choose(int64_t height, int64_t width) const override {
+    if (height != shape_[1] || width != shape_[2]) {
+      throw DecodeError(
+          fmt::format("expected {}x{} pixels, found {}x{}; begin data.eval_transform with resize", shape_[2],
+                      shape_[1], width, height));
+    }
+    return chooser_.choose(height, width);
+  }
+
+ private:
+  const Shape& shape_;
+  const ViewChooser& chooser_;
+};
+
+class PictureFilesSource final : public ImageSource {
+ public:
+  PictureFilesSource(std::vector<std::string> files, const Shape& shape, int64_t max_pixels)
+      : files_(std::move(files)), shape_(shape), max_pixels_(max_pixels) {}
+
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  Shape sample_shape() const override { return shape_; }
+  int64_t classes() const override { return 1; }
+  int64_t resident_bytes() const override { return 0; }
+  void check_labels(int64_t) const override {}
+  std::string sample_file(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
+
+  void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }
+
+  void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
+    const std::string path = sample_file(index);
+    try {
+      read_picture_file(path, into.encoded);
+      const ExactSize exact(shape_, chooser);
+      decode_picture(into.encoded, is_fixed(shape_) ? exact : chooser, max_pixels_, into);
+    } catch (const DecodeError& error) {
+      throw UnreadableSampleError({path, error.what()});
+    }
+    if (shape_[0] == 1) make_grey(into);
+    into.label = 0;
+  }
+
+ private:
+  std::vector<std::string> files_;
+  Shape shape_;
+  int64_t max_pixels_;
+};
+
+}  // namespace
+
+bool is_hidden_name(const fs::path& path) {
+  return path.filename().string().starts_with('.');
+}
+
+std::vector<std::string> pictures_below(const fs::path& folder) {
+  std::vector<std::string> names;
+  auto entry = fs::recursive_directory_iterator(folder);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    if (is_hidden_name(entry->path())) {
+      if (entry->is_directory()) entry.disable_recursion_pending();
+    } else if (is_picture_name(entry->path()) && !entry->is_directory()) {
+      names.push_back(entry->path().lexically_relative(folder).string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> picture_files(const std::vector<std::string>& words) {
+  std::vector<std::string> files;
+  for (const std::string& word : words) {
+    std::error_code ignored;
+    if (!fs::is_directory(word, ignored)) {
+      files.push_back(word);
+      continue;
+    }
+    try {
+      const std::vector<std::string> names = pictures_below(word);
+      if (names.empty())
+        throw Error(ExitCode::data, word + ": expected .jpg, .jpeg or .png files, found none");
+      for (const std::string& name : names) files.push_back((fs::path(word) / name).string());
+    } catch (const fs::filesystem_error& error) {
+      throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", word, error.code().message()));
+    }
+  }
+  return files;
+}
+
+std::unique_ptr<ImageSource> open_picture_files(std::vector<std::string> files, const Shape& shape,
+                                                int64_t max_pixels) {
+  return std::make_unique<PictureFilesSource>(std::move(files), shape, max_pixels);
+}
+
+}  // namespace trainer

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/data/images/source.h"
+
+namespace trainer {
+
+/// Writes all samples of a source as one record file, front to end. Files of pictures are copied as they are,
+/// those that cannot be read as empty ones; other samples as the pixels that they give.
+void write_record(const ImageSource& source, const std::function<void(std::span<const std::byte>)>& sink);
+
+/// A record file, memory-mapped: gives the bits that the source gave. A truncated, altered or foreign file
+/// throws Error (exit 65) with file and offset, an altered sample when it is read.
+std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pixels);
+
+/// Reads the index; nullopt where the file is missing.
+std::optional<SourceInfo> peek_record(const std::string& path);
+
+/// The file, where it is missing.
+std::vector<std::string> missing_record(const std::string& path);
+
+}  // namespace trainer

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/rows.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "core/data/section.h"
+#include "core/graph/names.h"
+
+namespace trainer {
+namespace {
+
+struct ImageMemory final : RowMemory {
+  Image image;
+};
+
+/// The pictures of training: which ones, and how they are augmented and mixed.
+struct Training {
+  Training(const TrainingBatches& batches, const Mix& mix)
+      : seed(batches.seed), order(batches.order), augment_key(random_key(batches.seed, "augment")) {
+    if (mix.any()) mixing.emplace(mix, seed, order.global_batch());
+  }
+
+  uint64_t seed;
+  TrainingOrder order;
+  uint64_t augment_key;
+  std::optional<MixingDraw> mixing;
+};
+
+class ImageRows final : public RowReader {
+ public:
+  ImageRows(const ImageSource& source, TransformChain chain, const BatchInputs& inputs)
+      : source_(source),
+        chain_(std::move(chain)),
+        images_(find_input(inputs, input_name::kImages)),
+        labels_(find_input(inputs, input_name::kLabels)),
+        other_labels_(find_input(inputs, input_name::kOtherLabels)),
+        mix_weights_(find_input(inputs, input_name::kMixWeights)) {
+    is_bytes_ = images_ && inputs[*images_].dtype == DType::u8;
+    has_label_maps_ = labels_ && !inputs[*labels_].row.empty();
+  }
+
+  void train(const TrainingBatches& batches, const Mix& mix) {
+    if ((mix.mixup > 0 && is_bytes_) || (mix.any() && !(images_ && other_labels_ && mix_weights_)))
+      throw std::logic_error("mixup blends numbers, and a device mixes none of its samples");
+    training_.emplace(batches, mix);
+  }
+
+  std::unique_ptr<RowMemory> make_memory() const override {
+    auto memory = std::make_unique<ImageMemory>();
+    memory->image = chain_.make_image();
+    return memory;
+  }
+
+  void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
+    Image& image = static_cast<ImageMemory&>(memory).image;
+    load(place, image);
+    if (images_) {
+      with_pixels(batch, row, [&](auto* pixels) { chain_.write(image, pixels); });
+    }
+    write_labels(batch, row, image);
+    if (training_ && training_->mixing) mix(place, batch, row, image);
+  }
+
+ private:
+  void load(const RowPlace& place, Image& image) const {
+    const uint64_t key = training_ ? training_->augment_key : 0;  // evaluation has no random transforms
+    const RandomStream random(key, static_cast<uint32_t>(place.epoch), static_cast<uint32_t>(place.sample));
+    chain_.read(source_, place.sample, random, image);
+  }
+
+  template <class Visit>
+  void with_pixels(const Batch& batch, int64_t row, const Visit& visit) const {
+    if (is_bytes_) {
+      visit(batch.row<uint8_t>(*images_, row));
+    } else {
+      visit(batch.row<float>(*images_, row));
+    }
+  }
+
+  void write_labels(const Batch& batch, int64_t row, const Image& image) const {
+    if (has_label_maps_) {
+      source_.map_labels(image, batch.row<int32_t>(*labels_, row));
+    } else if (labels_) {
+      *batch.row<int32_t>(*labels_, row) = image.label;
+    }
+    if (other_labels_) *batch.row<int32_t>(*other_labels_, row) = image.label;
+    if (mix_weights_) *batch.row<float>(*mix_weights_, row) = 1;
+  }
+
+  /// The partner is loaded once more, as its own row has it: rows of one micro-batch do not depend on others.
+  void mix(const RowPlace& place, const Batch& batch, int64_t row, Image& image) const {
+    const Mixing mixing = training_->mixing->draw(place.step, place.index, image.height, image.width);
+    if (mixing.mix_weight == 1) return;
+    load(shuffled_place(training_->seed, training_->order, place.step, mixing.partner), image);
+    with_pixels(batch, row, [&](auto* pixels) { chain_.mix_into(image, mixing, pixels); });
+    auto &label = *batch.row<int32_t>(*labels_, row), &other = *batch.row<int32_t>(*other_labels_, row);
+    auto& weight = *batch.row<float>(*mix_weights_, row);
+    other = image.label;
+    weight = mixing.mix_weight;
+    if (mixing.mix_weight >= 0.5f) return;
+    std::swap(label, other);
+    weight = 1 - mixing.mix_weight;
+  }
+
+  const ImageSource& source_;
+  TransformChain chain_;
+  std::optional<size_t> images_, labels_, other_labels_, mix_weights_;
+  bool is_bytes_ = false, has_label_maps_ = false;
+  std::optional<Training> training_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformChain chain,
+                                           const BatchInputs& inputs, const TrainingBatches* training,
+                                           const Mix& mix) {
+  auto rows = std::make_unique<ImageRows>(source, std::move(chain), inputs);
+  if (training != nullptr) rows->train(*training, mix);
+  return rows;
+}
+
+std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
+  Diagnostics diagnostics;
+  TransformChain chain(request.section.transform_list(request.split), sample_shape(), diagnostics);
+  if (chain.output_shape() != request.network_shape && diagnostics.ok()) {
+    diagnostics.error(request.network_origin,
+                      fmt::format("the network takes samples of shape {}, the data gives {}",
+                                  to_string(request.network_shape), to_string(chain.output_shape())));
+  }
+  diagnostics.throw_if_any();
+  return make_image_rows(*this, std::move(chain), request.inputs, request.training, request.section.mix);
+}
+
+}  // namespace trainer

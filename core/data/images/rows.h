@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/data/images/mix.h"
+#include "core/data/images/source.h"
+#include "core/data/images/transform.h"
+#include "core/data/row_reader.h"
+
+namespace trainer {
+
+/// Fills `images` (numbers, or bytes where the input is u8), `labels` (a number, or a map of the picture's
+/// size), and, where the inputs have them, `other_labels` and `mix_weights` from pictures. Training augments
+/// and mixes them by seed and order; `training` is null for a pass in the stored order. Source and transforms
+/// must outlive it. Mixup makes numbers, never bytes.
+std::unique_ptr<RowReader> make_image_rows(const ImageSource& source, TransformChain chain,
+                                           const BatchInputs& inputs,
+                                           const TrainingBatches* training = nullptr, const Mix& mix = {});
+
+}  // namespace trainer

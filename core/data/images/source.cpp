@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/source.h"
+
+#include "core/base/error.h"
+#include "core/data/images/resample.h"
+
+namespace trainer {
+
+void ImageSource::read_view(int64_t index, const ViewChooser& chooser, Image& into) const {
+  read(index, into);
+  resample(into, chooser.choose(into.height, into.width));
+}
+
+void ImageSource::read_encoded(int64_t, Image&) const {
+  throw std::logic_error("this source has no encoded samples");
+}
+
+void ImageSource::map_labels(const Image&, int32_t*) const {
+  throw std::logic_error("this source has no label maps");
+}
+
+const ImageSource& as_images(const DataSource& source) {
+  const auto* images = dynamic_cast<const ImageSource*>(&source);
+  if (images == nullptr) throw Error(ExitCode::recipe, "data.format: its samples are no pictures");
+  return *images;
+}
+
+}  // namespace trainer

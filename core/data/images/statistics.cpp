@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <thread>
+
+namespace trainer {
+namespace {
+
+/// Sums over some of the samples: whole numbers, so that their order does not matter.
+struct Sums {
+  std::vector<int64_t> per_class, heights, widths;
+  std::vector<int64_t> pixels, values, squares;  // by channel
+  std::vector<UnreadableSample> unreadable;
+  std::exception_ptr error;
+
+  void add(const Image& image) {
+    const auto label = static_cast<size_t>(image.label), channels = static_cast<size_t>(image.channels);
+    if (label >= per_class.size()) per_class.resize(label + 1);
+    ++per_class[label];
+    heights.push_back(image.height);
+    widths.push_back(image.width);
+    for (auto* sums : {&pixels, &values, &squares}) sums->resize(std::max(sums->size(), channels));
+    const int64_t plane = image.height * image.width;
+    for (size_t c = 0; c < channels; ++c) {
+      const uint8_t* pixel = image.pixels.data() + static_cast<int64_t>(c) * plane;
+      int64_t sum = 0, square = 0;
+      for (int64_t i = 0; i < plane; ++i) sum += pixel[i], square += int32_t{pixel[i]} * pixel[i];
+      pixels[c] += plane, values[c] += sum, squares[c] += square;
+    }
+  }
+
+  void add(const Sums& other) {
+    const auto merge = [](std::vector<int64_t>& into, const std::vector<int64_t>& from) {
+      into.resize(std::max(into.size(), from.size()));
+      std::transform(from.begin(), from.end(), into.begin(), into.begin(), std::plus<>());
+    };
+    merge(per_class, other.per_class);
+    merge(pixels, other.pixels);
+    merge(values, other.values);
+    merge(squares, other.squares);
+    heights.insert(heights.end(), other.heights.begin(), other.heights.end());
+    widths.insert(widths.end(), other.widths.begin(), other.widths.end());
+    unreadable.insert(unreadable.end(), other.unreadable.begin(), other.unreadable.end());
+    if (!error) error = other.error;
+  }
+};
+
+void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sums) {
+  Image image;
+  try {
+    for (int64_t i = begin; i < end; ++i) {
+      try {
+        source.read(i, image);
+        sums.add(image);
+      } catch (const UnreadableSampleError& unreadable) {
+        sums.unreadable.push_back(unreadable.sample());
+      }
+    }
+  } catch (...) {
+    sums.error = std::current_exception();
+  }
+}
+
+Extents extents_of(std::vector<int64_t>& values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  return {values.front(), values[(values.size() - 1) / 2], values.back()};
+}
+
+}  // namespace
+
+SplitStatistics measure(const ImageSource& source, int64_t threads) {
+  const int64_t size = source.size(), parts = std::clamp<int64_t>(threads, 1, size);
+  std::vector<Sums> sums(static_cast<size_t>(parts));
+  {
+    std::vector<std::jthread> running;
+    for (int64_t i = 0; i < parts; ++i) {
+      running.emplace_back([&source, &mine = sums[static_cast<size_t>(i)], begin = size * i / parts,
+                            end = size * (i + 1) / parts] { read_range(source, begin, end, mine); });
+    }
+  }
+  Sums all;
+  for (const Sums& part : sums) all.add(part);
+  if (all.error) std::rethrow_exception(all.error);
+
+  SplitStatistics found{.samples = size, .per_class = all.per_class, .class_names = source.class_names()};
+  found.per_class.resize(std::max(all.per_class.size(), static_cast<size_t>(source.classes())));
+  found.height = extents_of(all.heights);
+  found.width = extents_of(all.widths);
+  for (size_t c = 0; c < all.pixels.size(); ++c) {
+    const auto count = static_cast<double>(all.pixels[c]);
+    const double mean = static_cast<double>(all.values[c]) / count;
+    const double variance = static_cast<double>(all.squares[c]) / count - mean * mean;
+    found.mean.push_back(mean / 255);
+    found.deviation.push_back(std::sqrt(std::max(0.0, variance)) / 255);
+  }
+  found.unreadable = std::move(all.unreadable);
+  return found;
+}
+
+}  // namespace trainer

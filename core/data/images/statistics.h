@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/data/images/source.h"
+
+namespace trainer {
+
+struct Extents {
+  int64_t least = 0, median = 0, most = 0;
+};
+
+/// What the samples of a split are. All but `samples` and `unreadable` is about those that can be read.
+struct SplitStatistics {
+  int64_t samples = 0;
+  std::vector<int64_t> per_class;
+  std::vector<std::string> class_names;  ///< empty where the format has none
+  Extents height, width;
+  std::vector<double> mean, deviation;  ///< of each channel's bytes / 255, over all pixels
+  std::vector<UnreadableSample> unreadable;
+};
+
+/// Reads every sample once, on as many threads; the result does not depend on their number.
+SplitStatistics measure(const ImageSource& source, int64_t threads);
+
+}  // namespace trainer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/subset.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/data/subset.h"
+
+namespace trainer {
+namespace {
+
+class SubsetSource final : public ImageSource {
+ public:
+  SubsetSource(std::unique_ptr<ImageSource> source, std::vector<int64_t> samples)
+      : source_(std::move(source)), samples_(std::move(samples)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  Shape sample_shape() const override { return source_->sample_shape(); }
+  int64_t classes() const override { return source_->classes(); }
+  void read(int64_t index, Image& into) const override { source_->read(sample(index), into); }
+  void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
+    source_->read_view(sample(index), chooser, into);
+  }
+  std::vector<std::string> class_names() const override { return source_->class_names(); }
+  std::string sample_file(int64_t index) const override { return source_->sample_file(sample(index)); }
+  bool is_encoded() const override { return source_->is_encoded(); }
+  void read_encoded(int64_t index, Image& into) const override { source_->read_encoded(sample(index), into); }
+  int64_t resident_bytes() const override {
+    return source_->resident_bytes() + static_cast<int64_t>(samples_.capacity() * sizeof(int64_t));
+  }
+  void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+
+ private:
+  int64_t sample(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
+
+  std::unique_ptr<ImageSource> source_;
+  std::vector<int64_t> samples_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> take_split(std::unique_ptr<ImageSource> source, Split split, double fraction,
+                                        uint64_t seed) {
+  std::vector<int64_t> samples = split_samples(source->size(), split, fraction, seed);
+  return std::make_unique<SubsetSource>(std::move(source), std::move(samples));
+}
+
+}  // namespace trainer

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/tolerant.h"
+
+#include <utility>
+
+namespace trainer {
+namespace {
+
+class TolerantSource final : public ImageSource {
+ public:
+  TolerantSource(std::unique_ptr<ImageSource> source, const ErrorBudget& budget)
+      : source_(std::move(source)), reads_(budget, source_->size()) {}
+
+  int64_t size() const override { return source_->size(); }
+  Shape sample_shape() const override { return source_->sample_shape(); }
+  int64_t classes() const override { return source_->classes(); }
+  int64_t resident_bytes() const override { return source_->resident_bytes(); }
+  void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+
+  void read(int64_t index, Image& into) const override {
+    reads_.first_readable(index, [&](int64_t sample) { source_->read(sample, into); });
+  }
+  void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
+    reads_.first_readable(index, [&](int64_t sample) { source_->read_view(sample, chooser, into); });
+  }
+  std::vector<UnreadableSample> take_unreadable() const override { return reads_.take(); }
+
+ private:
+  std::unique_ptr<ImageSource> source_;
+  mutable BudgetedReads reads_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageSource> tolerate_unreadable(std::unique_ptr<ImageSource> source,
+                                                 const ErrorBudget& budget) {
+  return std::make_unique<TolerantSource>(std::move(source), budget);
+}
+
+}  // namespace trainer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/rng.h"
+#include "core/base/sample_steps.h"
+#include "core/base/shape.h"
+#include "core/config/fields.h"
+#include "core/data/images/mix.h"
+#include "core/data/images/source.h"
+
+namespace trainer {
+
+/// What each channel's bytes become as numbers: scale * byte + offset.
+struct PixelMap {
+  std::vector<float> scale, offset;  ///< one per channel
+};
+
+/// A step between a stored sample and a row of the batch. Holds no state; called from several threads at
+/// once.
+class Transform : public Component {
+ public:
+  /// Draws its random numbers from `random` and nowhere else.
+  virtual void apply(Image& image, RandomStream& random) const = 0;
+  virtual bool is_random() const { return false; }
+
+  /// What it makes of a (C, H, W); reports parameters that do not fit the shape. Only views are asked about
+  /// shapes that are not fixed.
+  virtual Shape output_shape(const Shape& input, Diagnostics&) const { return input; }
+  /// Bytes of the largest picture that it makes on the way.
+  virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
+
+  /// The same step for a device that takes (C, H, W), drawn from the same words; nothing where none can.
+  virtual std::optional<SampleStep> device_step(const Shape& /*input*/) const { return std::nullopt; }
+
+  /// True where it turns bytes into numbers: it is then the last of its list and gives the map for that.
+  virtual bool is_terminal() const { return false; }
+  virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
+};
+
+/// A step that cuts out a window and scales it. At the head of a list it tells the source what to decode.
+class ViewTransform : public Transform {
+ public:
+  virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
+  /// True where it never scales: it can then be one with the view before it.
+  virtual bool only_cuts() const { return false; }
+  void apply(Image& image, RandomStream& random) const final;
+};
+
+using TransformList = std::vector<std::unique_ptr<Transform>>;
+
+/// What a list makes of bytes: as its last step says, else the unit range.
+PixelMap pixel_map(const TransformList& list, int64_t channels);
+
+/// A checked list made ready for one shape of samples. The list must outlive it.
+class TransformChain {
+ public:
+  /// Reports what does not fit `input` (C, H, W); the chain is then not to be used.
+  TransformChain(const TransformList& list, const Shape& input, Diagnostics& diagnostics);
+
+  const Shape& input_shape() const { return input_; }
+  const Shape& output_shape() const { return output_; }
+  /// An image with room for every step, so that no later one allocates.
+  Image make_image() const;
+
+  /// The sample after all steps. Its random numbers come from a copy of `random`, so that a source may ask
+  /// for a view more than once.
+  void read(const ImageSource& source, int64_t index, const RandomStream& random, Image& into) const;
+  /// Bytes to numbers: `row` has numel(output_shape()) floats. Throws Error (exit 65) for any other image.
+  void write(const Image& image, float* row) const;
+  /// As many bytes, as they are.
+  void write(const Image& image, uint8_t* row) const;
+  /// Puts the image into the mixing's window of a row that holds another already; of bytes only where nothing
+  /// of the other is kept there.
+  void mix_into(const Image& image, const Mixing& mixing, float* row) const;
+  void mix_into(const Image& image, const Mixing& mixing, uint8_t* row) const;
+
+ private:
+  void add(const Transform* step);
+  void check_shape(const Image& image) const;
+
+  std::vector<const ViewTransform*> head_;  // one view and the cuts after it: a single view of the sample
+  std::vector<const Transform*> steps_;     // what follows
+  PixelMap map_;
+  Shape input_, output_;
+  int64_t most_bytes_ = 0;
+};
+
+}  // namespace trainer

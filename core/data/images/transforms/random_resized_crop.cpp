@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/data/images/transforms/table.h"
+
+namespace trainer {
+namespace {
+
+/// A window of random area and shape at a random place (Szegedy et al., "Going deeper with convolutions",
+/// 2015), drawn as torchvision does: at most ten windows; where none fits, the largest one in the middle
+/// whose shape is allowed.
+class RandomResizedCrop : public ViewTransform {
+ public:
+  void declare(Fields& fields) override {
+    fields.add("size", &size_, "height and width afterwards, in pixels")
+        .at_least(1)
+        .at_most(1 << 14)
+        .required()
+        .bare();
+    fields.add("scale", &scale_, "least and greatest area of the window, of the picture's")
+        .above(0)
+        .at_most(1);
+    fields.add("ratio", &ratio_, "least and greatest width / height of the window").above(0);
+  }
+  bool is_random() const override { return true; }
+
+  Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
+    check_range("scale", scale_, diagnostics);
+    check_range("ratio", ratio_, diagnostics);
+    return {input[0], size_, size_};
+  }
+
+  View view(int64_t height, int64_t width, RandomStream& random) const override {
+    constexpr int kTries = 10;
+    const double area = static_cast<double>(height) * static_cast<double>(width);
+    for (int i = 0; i < kTries; ++i) {
+      const double wanted = area * between(scale_[0], scale_[1], random);
+      const double shape = std::exp(between(std::log(ratio_[0]), std::log(ratio_[1]), random));
+      const int64_t columns = std::llround(std::sqrt(wanted * shape));
+      const int64_t rows = std::llround(std::sqrt(wanted / shape));
+      if (rows < 1 || columns < 1 || rows > height || columns > width) continue;
+      const int64_t top = random.next_below(height - rows + 1);
+      const int64_t left = random.next_below(width - columns + 1);
+      return {window(top, rows), window(left, columns)};
+    }
+    return largest(height, width);
+  }
+
+ private:
+  static double between(double low, double high, RandomStream& random) {
+    return low + (high - low) * static_cast<double>(random.next_uniform());
+  }
+
+  AxisView window(int64_t begin, int64_t length) const {
+    return {static_cast<double>(begin), static_cast<double>(length), begin, begin + length, size_};
+  }
+
+  View largest(int64_t height, int64_t width) const {
+    const double shape =
+        std::clamp(static_cast<double>(width) / static_cast<double>(height), ratio_[0], ratio_[1]);
+    const int64_t rows = std::clamp<int64_t>(std::llround(static_cast<double>(width) / shape), 1, height);
+    const int64_t columns = std::clamp<int64_t>(std::llround(static_cast<double>(height) * shape), 1, width);
+    return {window((height - rows) / 2, rows), window((width - columns) / 2, columns)};
+  }
+
+  void check_range(const std::string& name, const std::vector<double>& range,
+                   Diagnostics& diagnostics) const {
+    if (range.size() == 2 && range[0] <= range[1]) return;
+    diagnostics.error(origin_of(name),
+                      fmt::format("must be two numbers, the lesser first, got [{}]", fmt::join(range, ", ")));
+  }
+
+  int64_t size_ = 224;
+  std::vector<double> scale_{0.08, 1.0}, ratio_{3.0 / 4, 4.0 / 3};
+};
+
+}  // namespace
+
+std::unique_ptr<Transform> make_random_resized_crop() {
+  return std::make_unique<RandomResizedCrop>();
+}
+
+}  // namespace trainer

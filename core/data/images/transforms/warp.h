@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/data/images/image.h"
+
+namespace trainer {
+
+/// Where a pixel comes from, in pixels about the picture's centre: x' = xx x + xy y + x0, y' = yx x + yy y +
+/// y0.
+struct Affine {
+  double xx = 1, xy = 0, x0 = 0;
+  double yx = 0, yy = 1, y0 = 0;
+};
+
+/// A turn by so many degrees, counter-clockwise as one sees it.
+Affine rotation_by(double degrees);
+
+enum class Sampling { nearest, bilinear };
+
+/// Redraws the picture in its size; what comes from outside is 0.
+void warp(Image& image, const Affine& from, Sampling sampling);
+
+}  // namespace trainer

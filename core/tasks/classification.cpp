@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tasks/classification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/graph/names.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "core/tasks/table.h"
+
+namespace trainer {
+namespace {
+
+template <int64_t k>
+TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
+  return build.emit<TopK>({logits, targets.labels, targets.weights}, k);
+}
+
+/// One label for each sample, logits (N, C). Training may mix samples, and has then two labels for each.
+class Classification final : public Task {
+ public:
+  std::string_view name() const override { return "classification"; }
+  /// All but those with a class for each pixel; what has another form is refused by the loss.
+  bool applies_to(const Shape& output) const override { return output.size() != 4; }
+
+  Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const override {
+    const Shape rows{setting.output[0]};
+    Targets targets{.labels = program.input(input_name::kLabels, {rows, DType::i32}),
+                    .weights = program.input(input_name::kWeights, {rows, DType::f32})};
+    if (training && setting.mixes) {
+      targets.other_labels = program.input(input_name::kOtherLabels, {rows, DType::i32});
+      targets.mix_weights = program.input(input_name::kMixWeights, {rows, DType::f32});
+    }
+    return targets;
+  }
+
+  const std::vector<Metric>& metrics() const override { return top_metrics(); }
+  const std::vector<MetricSum>& sums() const override { return top_sums(); }
+  int64_t classes(const Shape& output) const override { return output[1]; }
+
+  void check_prediction(const TaskSetting& setting) const override {
+    if (setting.output.size() == 2) return;
+    fail_at(setting.origin_of("model"),
+            fmt::format("predict gives one class for each picture; the network's output {} has another form",
+                        to_string(setting.output)));
+  }
+
+  std::vector<PredictedField> predict(std::span<const float> output,
+                                      const PredictionRequest& request) const override {
+    const std::vector<size_t> classes = largest(output, request.top);
+    const std::vector<double> shares = probabilities(output);
+    std::vector<PredictedField> fields = {{"class", static_cast<int64_t>(classes[0])}};
+    if (classes[0] < request.class_names.size()) fields.push_back({"name", request.class_names[classes[0]]});
+    if (request.all) {
+      fields.push_back({"probabilities", shares});
+      return fields;
+    }
+    PredictedField::Pairs pairs;
+    for (const size_t c : classes) pairs.emplace_back(c, shares[c]);
+    fields.push_back({"probabilities", pairs});
+    return fields;
+  }
+};
+
+}  // namespace
+
+const std::vector<Metric>& top_metrics() {
+  static const std::vector<Metric> table = {
+      {.name = "top1",
+       .help = "share of samples (or pixels) whose label has the largest logit",
+       .direction = Direction::larger,
+       .sums = {"top1"},
+       .value = mean_of_samples},
+      {.name = "top5",
+       .help = "share of samples (or pixels) whose label is among the five largest logits",
+       .direction = Direction::larger,
+       .sums = {"top5"},
+       .value = mean_of_samples},
+  };
+  return table;
+}
+
+const std::vector<MetricSum>& top_sums() {
+  static const std::vector<MetricSum> table = {{"top1", build_top_k<1>}, {"top5", build_top_k<5>}};
+  return table;
+}
+
+std::vector<double> probabilities(std::span<const float> logits) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> values;
+  for (float logit : logits) values.push_back(std::exp(static_cast<double>(logit) - most));
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+std::vector<size_t> largest(std::span<const float> logits, size_t count) {
+  std::vector<size_t> classes(logits.size());
+  std::iota(classes.begin(), classes.end(), size_t{0});
+  const auto end = classes.begin() + static_cast<std::ptrdiff_t>(std::min(count, classes.size()));
+  std::partial_sort(classes.begin(), end, classes.end(), [&](size_t a, size_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  classes.erase(end, classes.end());
+  return classes;
+}
+
+std::unique_ptr<Task> classification_task() {
+  return std::make_unique<Classification>();
+}
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainer {
+
+/// Which of two values of a metric is better.
+enum class Direction { smaller, larger };
+
+/// Whether `a` is better than `b`; false where one of them is NaN.
+bool is_better(Direction direction, double a, double b);
+
+/// A number that evaluation reports: a function of sums over the samples.
+struct Metric {
+  std::string name;
+  std::string help;  ///< one line
+  Direction direction = Direction::larger;
+  std::vector<std::string> sums;  ///< outputs of `evaluate`, each summed over all batches
+  /// Of these sums, in their order, and the number of samples.
+  double (*value)(std::span<const double> sums, double samples) = nullptr;
+};
+
+/// The first sum divided by the number of samples.
+double mean_of_samples(std::span<const double> sums, double samples);
+
+/// The mean of the output `loss`, which every task has.
+Metric loss_metric();
+
+/// Begins the names of metrics and outputs of averaged weights.
+constexpr const char* kAveraged = "ema_";
+
+/// The metrics, and then the same of averaged weights: "ema_loss" from the output "ema_loss".
+std::vector<Metric> with_averages(std::vector<Metric> metrics);
+
+/// The metric of that name, or null.
+const Metric* find_metric(const std::vector<Metric>& metrics, std::string_view name);
+
+std::vector<std::string> names_of(const std::vector<Metric>& metrics);
+
+}  // namespace trainer

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/tasks/task.h"
+
+/// The table of tasks: one line for each, a function that its own file defines.
+// clang-format off
+#define TRAINER_TASKS(row) \
+  row(classification_task) \
+  row(pixel_classification_task)
+// clang-format on
+
+namespace trainer {
+
+#define TRAINER_DECLARE_ROW(function) std::unique_ptr<Task> function();
+TRAINER_TASKS(TRAINER_DECLARE_ROW)
+#undef TRAINER_DECLARE_ROW
+
+}  // namespace trainer

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/graph/builder.h"
+#include "core/layers/loss.h"
+#include "core/tasks/metric.h"
+
+namespace trainer {
+
+/// What a task may want to know of a recipe and its network.
+struct TaskSetting {
+  Shape input;                                     ///< of a sample, as the network takes it
+  Shape output;                                    ///< of the network, micro-batch first
+  std::string format;                              ///< data.format
+  bool gives_label_maps = false;                   ///< that format has a label for every pixel
+  std::vector<std::string> formats_of_label_maps;  ///< all that have
+  bool mixes = false;                              ///< training samples are mixed with others
+  std::function<Origin(const std::string& key)> origin_of;
+};
+
+/// A sum over samples that evaluation can put out, for metrics to be functions of.
+struct MetricSum {
+  std::string output;
+  /// From the network's output and what it is compared with -> (1), a weighted sum over the batch.
+  TensorId (*build)(Builder& build, TensorId output, const Targets& targets);
+};
+
+/// One entry of what is printed of a predicted sample: a number, a text, a list, or pairs (class, share).
+struct PredictedField {
+  using Pairs = std::vector<std::pair<int64_t, double>>;
+  std::string name;
+  std::variant<int64_t, std::string, std::vector<double>, Pairs> value;
+};
+
+/// What is wanted of a prediction.
+struct PredictionRequest {
+  size_t top = 5;    ///< the most likely classes
+  bool all = false;  ///< every class's share instead
+  const std::vector<std::string>& class_names;
+};
+
+/// What a network is trained for: which inputs its output is compared with, the loss, the metrics, and what a
+/// prediction is. Holds no state.
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::string_view name() const = 0;
+  /// Whether a network with this output, micro-batch first, is trained for it.
+  virtual bool applies_to(const Shape& output) const = 0;
+
+  /// Declares the inputs that the network's output is compared with; those of training only in training.
+  /// Throws Error (exit 78) where recipe and network do not suit the task.
+  virtual Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const = 0;
+  /// -> (1), a weighted sum over samples.
+  virtual TensorId build_loss(Builder& build, const Loss& loss, TensorId output,
+                              const Targets& targets) const {
+    return loss.build(build, output, targets);
+  }
+
+  /// What a recipe's `validation.metrics` may name. The loss is reported beside them.
+  virtual const std::vector<Metric>& metrics() const = 0;
+  /// The outputs of `evaluate` that these metrics may want.
+  virtual const std::vector<MetricSum>& sums() const = 0;
+
+  /// Classes that such an output tells apart; labels are below it.
+  virtual int64_t classes(const Shape& output) const = 0;
+  /// Throws Error (exit 78) where `trainer predict` has nothing to print of such an output.
+  virtual void check_prediction(const TaskSetting& setting) const = 0;
+  /// Of one sample's output, whose numbers are all finite.
+  virtual std::vector<PredictedField> predict(std::span<const float> output,
+                                              const PredictionRequest& request) const = 0;
+};
+
+/// All tasks. Each output has one that applies to it.
+const std::vector<std::unique_ptr<Task>>& tasks();
+const Task& task_for(const Shape& output);
+
+/// The metrics of all tasks, each name once.
+std::vector<Metric> all_metrics();
+/// The direction of the metric of this name, the loss and those of averaged weights included; nothing where
+/// no task has it.
+std::optional<Direction> direction_of(std::string_view metric);
+
+}  // namespace trainer

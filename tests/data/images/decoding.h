@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/data/images/decode.h"
+#include "tests/data/images/pictures.h"
+
+namespace trainer {
+
+/// A fixed view.
+class FixedView final : public ViewChooser {
+ public:
+  explicit FixedView(const View& view) : view_(view) {}
+  View choose(int64_t, int64_t) const override { return view_; }
+
+ private:
+  View view_;
+};
+View cut(int64_t top, int64_t left, int64_t height, int64_t width);
+
+Image decoded(const std::string& file, const ViewChooser& chooser = WholeView(),
+              int64_t max_pixels = kMaxPixels);
+/// What DecodeError says, or a failed check.
+std::string decode_error(const std::string& file, const ViewChooser& chooser = WholeView(),
+                         int64_t max_pixels = kMaxPixels);
+/// The greatest difference of two pictures of one size.
+int greatest_difference(const Image& a, const Image& b);
+
+}  // namespace trainer

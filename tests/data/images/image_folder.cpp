@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/images/image_folder.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <set>
+
+#include "core/data/images/subset.h"
+#include "core/data/images/tolerant.h"
+#include "core/data/images/transforms/table.h"
+#include "core/data/subset.h"
+#include "tests/data/images/decoding.h"
+#include "tests/data/samples.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+std::string plain(int grey, int height = 12, int width = 12) {
+  return png(draw(height, width, 1, [grey](int, int, int) { return grey; }));
+}
+
+void put(const std::string& folder, const std::string& name, const std::string& bytes) {
+  const fs::path path = fs::path(folder) / name;
+  fs::create_directories(path.parent_path());
+  write_file(path.string(), bytes);
+}
+
+std::unique_ptr<ImageSource> open(const std::string& path, const std::string& other = "") {
+  return open_image_folder({path, other, kMaxPixels});
+}
+
+/// Label and first pixel of each sample.
+std::vector<std::pair<int, int>> contents(const ImageSource& source) {
+  std::vector<std::pair<int, int>> all;
+  Image image;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    source.read(i, image);
+    all.emplace_back(image.label, image.pixels[0]);
+  }
+  return all;
+}
+
+TEST_CASE("classes and files are sorted by name; what is no picture by name is passed over") {
+  const TemporaryFolder folder;
+  const std::string root = folder.path("set");
+  put(root, "dog/b.JPG", jpeg(draw(8, 8, 1, [](int, int, int) { return 40; }), {.colours = "grey"}));
+  put(root, "dog/a.png", plain(30));
+  put(root, "dog/deeper/c.jpeg", plain(50));  // known by content, not by name
+  put(root, "ant/z.Png", plain(10));
+  put(root, "ant/y.png", jpeg(draw(8, 8, 1, [](int, int, int) { return 5; }), {.colours = "grey"}));
+  put(root, "ant/.hidden.png", plain(99));
+  put(root, "ant/notes.txt", "not a picture");
+  put(root, ".cache/x.png", plain(99));
+  put(root, "loose.png", plain(99));
+  const auto source = open(root);
+  CHECK(source->size() == 5);
+  CHECK(source->classes() == 2);
+  CHECK(source->sample_shape() == kPictureShape);
+  CHECK(contents(*source) == std::vector<std::pair<int, int>>{{0, 5}, {0, 10}, {1, 30}, {1, 40}, {1, 50}});
+  const auto info = peek_image_folder({root, "", kMaxPixels});
+  REQUIRE(info.has_value());
+  CHECK(info->size == 5);
+  CHECK(info->classes == 2);
+  CHECK(missing_image_folder(root).empty());
+  CHECK(missing_image_folder(root + "/nowhere") == std::vector<std::string>{root + "/nowhere"});
+  CHECK(!peek_image_folder({root + "/nowhere", "", kMaxPixels}));
+
+  source->check_labels(2);
+  CHECK_THAT(data_error([&] { source->check_labels(1); }),
+             Contains("at most 1 class folders") && EndsWith("found 2"));
+}
+
+TEST_CASE("folders that make no set of classes are refused by name") {
+  const TemporaryFolder folder;
+  const std::string train = folder.path("train"), val = folder.path("val");
+  put(train, "cat/1.png", plain(1));
+  put(train, "dog/1.png", plain(1));
+  put(val, "cat/1.png", plain(1));
+  CHECK_THAT(data_error([&] { open(train, val); }), Contains("found also a folder for class 'dog'"));
+  CHECK_THAT(data_error([&] { open(val, train); }), Contains("found no folder for class 'dog'"));
+  put(val, "dog/1.png", plain(1));
+  CHECK(open(val, train)->size() == 2);
+  put(val, "ant/1.png", plain(1));
+  CHECK_THAT(data_error([&] { open(train, val); }), Contains("found no folder for class 'ant'"));
+  put(train, "ant/readme.txt", "");
+  CHECK_THAT(data_error([&] { open(train, val); }),
+             Contains("train/ant: expected .jpg, .jpeg or .png files"));
+
+  put(folder.path("flat"), "1.png", plain(1));
+  CHECK_THAT(data_error([&] { open(folder.path("flat")); }), Contains("expected a folder for each class"));
+  CHECK_THAT(data_error([&] { open(folder.path("flat/1.png")); }),
+             Contains("expected a folder, found a file"));
+}
+
+TEST_CASE("files that cannot be read say why") {
+  const TemporaryFolder folder;
+  const std::string root = folder.path("set");
+  put(root, "a/1.png", "");
+  put(root, "a/2.jpg", "dear diary");
+  fs::create_symlink(root + "/gone", root + "/a/3.jpg");
+  put(root, "a/4.png", plain(1, 30, 40));
+  const auto source = open_image_folder({root, "", 1000});
+  const std::vector<std::string> reasons = {"the file is empty", "neither JPEG nor PNG", "No such file",
+                                            "40 x 30 pixels, more than data.max_pixels 1000"};
+  REQUIRE(source->size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    Image image;
+    try {
+      source->read(static_cast<int64_t>(i), image);
+      FAIL("sample " << i << " was read");
+    } catch (const UnreadableSampleError& error) {
+      CHECK_THAT(error.sample().name, Contains(root + "/a/" + std::to_string(i + 1)));
+      CHECK_THAT(error.sample().reason, Contains(reasons[i]));
+    }
+  }
+}
+
+/// 60 pictures of different sizes and brightness in 3 classes; the numbers in `bad` are cut off.
+std::string mixed_folder(const TemporaryFolder& folder, const std::set<int>& bad) {
+  const std::string root = folder.path("mixed");
+  for (int i = 0; i < 60; ++i) {
+    const Drawing drawing = landscape(40 + i, 90 - i);
+    std::string file = i % 3 == 0 ? png(drawing) : jpeg(drawing, {.h_samples = 2, .v_samples = 2});
+    if (bad.contains(i)) file.resize(file.size() / 2);
+    put(root, std::string(1, static_cast<char>('a' + i / 20)) + "/" + std::to_string(100 + i) + ".jpg", file);
+  }
+  return root;
+}
+
+TransformList crops() {
+  TransformList list;
+  list.push_back(make_transform("random_resized_crop"));
+  set(*list[0], "size", int64_t{32});
+  list.push_back(make_transform("horizontal_flip"));
+  return list;
+}
+
+std::vector<std::string> batches(const ImageSource& source, const TransformList& list, const Loading& loading,
+                                 int count) {
+  const TrainingOrder order(source.size(), 20, false);
+  DataPipeline pipeline(
+      picture_batches(source, make_chain(list, source.sample_shape()), TrainingBatches{9, order, 10}),
+      loading);
+  std::vector<std::string> all;
+  for (int i = 0; i < count; ++i) {
+    const Batch& batch = pipeline.next();
+    const auto* pixels = reinterpret_cast<const char*>(images_of(batch));
+    all.emplace_back(pixels, size_t{10} * 3 * 32 * 32 * sizeof(float));
+    all.back().append(reinterpret_cast<const char*>(labels_of(batch)), 40);
+  }
+  return all;
+}
+
+TEST_CASE(
+    "crops of pictures of many sizes are the same bits for any number of workers, damaged files included") {
+  const TemporaryFolder folder;
+  const std::set<int> bad = GENERATE(std::set<int>{}, std::set<int>{7, 8, 30, 59});
+  const std::string root = mixed_folder(folder, bad);
+  const TransformList list = crops();
+  std::vector<std::string> expected;
+  for (const Loading& loading : {Loading{0, 1}, Loading{1, 2}, Loading{3, 4}}) {
+    const auto source =
+        tolerate_unreadable(open(root), {.percent = 10, .split = "data.train", .list_file = ""});
+    const std::vector<std::string> made = batches(*source, list, loading, 30);
+    if (expected.empty()) expected = made;
+    CHECK(made == expected);
+    std::set<std::string> named;
+    for (const UnreadableSample& sample : source->take_unreadable()) {
+      CHECK(named.insert(fs::path(sample.name).stem().string()).second);
+      CHECK_THAT(sample.reason, !Contains(root) && !EndsWith("."));
+    }
+    std::set<std::string> wanted;
+    for (const int number : bad) wanted.insert(std::to_string(100 + number));
+    CHECK(named == wanted);
+    CHECK(source->take_unreadable().empty());
+  }
+  CHECK(std::set<std::string>(expected.begin(), expected.end()).size() == expected.size());
+}
+
+TEST_CASE("the next readable sample takes the place of an unreadable one, with its label") {
+  const TemporaryFolder folder;
+  const std::string root = folder.path("set");
+  for (int i = 0; i < 6; ++i) put(root, std::string(1, static_cast<char>('a' + i)) + "/1.png", plain(10 * i));
+  for (const char* bad : {"b/1.png", "c/1.png", "f/1.png"}) put(root, bad, "");
+  const auto source = tolerate_unreadable(open(root), {.percent = 50, .split = "data.val", .list_file = ""});
+  CHECK(contents(*source) ==
+        std::vector<std::pair<int, int>>{{0, 0}, {3, 30}, {3, 30}, {3, 30}, {4, 40}, {0, 0}});
+  CHECK(source->take_unreadable().size() == 3);
+}
+
+TEST_CASE("a split with more unreadable samples than its budget ends the run") {
+  const TemporaryFolder folder;
+  const std::string root = folder.path("set");
+  for (int i = 0; i < 10; ++i) put(root, "a/" + std::to_string(i) + ".png", i < 3 ? "" : plain(i));
+  const ErrorBudget two{.percent = 20, .split = "data.train", .list_file = "runs/x/bad_samples.txt"};
+  const auto source = tolerate_unreadable(open(root), two);
+  Image image;
+  source->read(1, image);
+  CHECK(image.pixels[0] == 3);  // samples 1 and 2 are the budget
+  source->read(2, image);
+  CHECK(data_error([&] { source->read(0, image); }) ==
+        "data.train: 3 of 10 samples cannot be read, more than data.error_budget, 20 %; they are listed in "
+        "runs/x/bad_samples.txt");
+  CHECK(source->take_unreadable().size() == 3);
+
+  for (int i = 3; i < 10; ++i) put(root, "a/" + std::to_string(i) + ".png", "");
+  const auto none = tolerate_unreadable(open(root), {.percent = 100, .split = "data.val", .list_file = ""});
+  CHECK(data_error([&] { none->read(4, image); }) == "data.val: none of 10 samples can be read");
+}
+
+TEST_CASE("a fraction for validation takes each sample once, by the seed") {
+  const auto labels = [](Split split, double fraction, uint64_t seed) {
+    const auto source =
+        take_split(std::make_unique<CountingSource>(200, Shape{1, 1, 1}), split, fraction, seed);
+    std::vector<int> first_bytes;
+    Image image;
+    for (int64_t i = 0; i < source->size(); ++i) {
+      source->read(i, image);
+      first_bytes.push_back(image.pixels[0]);
+    }
+    return first_bytes;
+  };
+  for (double fraction : {0.1, 0.25, 0.001, 0.999}) {
+    std::vector<int> all = labels(Split::train, fraction, 1);
+    const std::vector<int> val = labels(Split::val, fraction, 1);
+    CHECK(std::is_sorted(all.begin(), all.end()));
+    CHECK(static_cast<int64_t>(val.size()) == validation_count(200, fraction));
+    all.insert(all.end(), val.begin(), val.end());
+    std::sort(all.begin(), all.end());
+    REQUIRE(all.size() == 200);
+    for (int i = 0; i < 200; ++i) REQUIRE(all[static_cast<size_t>(i)] == i);
+  }
+  CHECK(validation_count(200, 0.1) == 20);
+  CHECK(validation_count(200, 0.001) == 1);
+  CHECK(validation_count(200, 0.999) == 199);
+  CHECK(labels(Split::val, 0.1, 1) == labels(Split::val, 0.1, 1));
+  CHECK(labels(Split::val, 0.1, 1) != labels(Split::val, 0.1, 2));
+  CHECK_THAT(data_error([] { validation_count(1, 0.5); }), Contains("data.val_fraction"));
+}
+
+}  // namespace
+}  // namespace trainer

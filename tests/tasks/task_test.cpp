@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tasks/task.h"
+
+#include <catch2/catch.hpp>
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TaskSetting setting_of(const Shape& input, const Shape& output) {
+  return {.input = input,
+          .output = output,
+          .format = "idx",
+          .gives_label_maps = true,
+          .formats_of_label_maps = {"synthetic"},
+          .mixes = false,
+          .origin_of = [](const std::string& key) {
+            return Origin{{}, key};
+          }};
+}
+
+/// The inputs that a task declares, and their shapes.
+std::vector<std::pair<std::string, Shape>> inputs_of(const TaskSetting& setting, bool training) {
+  Program program;
+  task_for(setting.output).declare_inputs(program, setting, training);
+  std::vector<std::pair<std::string, Shape>> inputs;
+  for (const Tensor& tensor : program.tensors) inputs.emplace_back(tensor.name, tensor.spec.shape);
+  return inputs;
+}
+
+using Inputs = std::vector<std::pair<std::string, Shape>>;
+
+TEST_CASE("the network's output says which task it is, and exactly one applies") {
+  CHECK(task_for({8, 10}).name() == "classification");
+  CHECK(task_for({8, 4, 6, 6}).name() == "pixel_classification");
+  CHECK(task_for({8, 10}).classes({8, 10}) == 10);
+  CHECK(task_for({8, 4, 6, 6}).classes({8, 4, 6, 6}) == 4);
+  for (size_t rank = 1; rank <= 6; ++rank) {
+    int count = 0;
+    for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2)) ? 1 : 0;
+    CHECK(count == 1);
+  }
+}
+
+TEST_CASE(
+    "a task declares what its loss reads: labels of a sample or of its pixels, weights, a second label") {
+  TaskSetting setting = setting_of({1, 6, 6}, {8, 10});
+  CHECK(inputs_of(setting, true) == Inputs{{"labels", {8}}, {"weights", {8}}});
+  setting.mixes = true;
+  CHECK(inputs_of(setting, true) ==
+        Inputs{{"labels", {8}}, {"weights", {8}}, {"other_labels", {8}}, {"mix_weights", {8}}});
+  CHECK(inputs_of(setting, false) == Inputs{{"labels", {8}}, {"weights", {8}}});
+  CHECK(inputs_of(setting_of({3, 6, 5}, {8, 4, 6, 5}), true) ==
+        Inputs{{"labels", {8, 6, 5}}, {"weights", {8}}});
+}
+
+TEST_CASE("a class for each pixel needs label maps of the input's size, and no mixing") {
+  const TaskSetting good = setting_of({3, 6, 5}, {8, 4, 6, 5});
+  TaskSetting without_maps = good, smaller = good, flat = good, mixing = good;
+  without_maps.gives_label_maps = false;
+  smaller.output = {8, 4, 3, 5};
+  flat.input = {90};
+  mixing.mixes = true;
+  CHECK_THROWS_WITH(inputs_of(without_maps, true), Contains("data.format: idx has no label maps"));
+  CHECK_THROWS_WITH(
+      inputs_of(smaller, true),
+      Contains("model: the network's output 8x4x3x5 must have the height and width of its input, 6x5,"));
+  CHECK_THROWS_WITH(inputs_of(flat, true), Contains("the height and width of its input, 90,"));
+  CHECK_THROWS_WITH(inputs_of(mixing, true), Contains("data.mix: mixes pictures with one label each"));
+}
+
+TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {
+  const TaskSetting setting = setting_of({1, 6, 6}, {8, 3});
+  const Task& task = task_for(setting.output);
+  task.check_prediction(setting);
+  const std::vector<std::string> names = {"ant", "bee"}, none;
+  const std::vector<float> output = {0, 2, 1}, last = {0, 1, 2};
+  const auto fields = task.predict(output, {.top = 2, .class_names = names});
+  REQUIRE(fields.size() == 3);
+  CHECK(fields[0].name == "class");
+  CHECK(std::get<int64_t>(fields[0].value) == 1);
+  CHECK(fields[1].name == "name");
+  CHECK(std::get<std::string>(fields[1].value) == "bee");
+  CHECK(fields[2].name == "probabilities");
+  const auto pairs = std::get<PredictedField::Pairs>(fields[2].value);
+  REQUIRE(pairs.size() == 2);
+  CHECK(pairs[0].first == 1);
+  CHECK(pairs[1].first == 2);
+  CHECK(pairs[1].second == Approx(0.2447284711));
+  const auto all = task.predict(output, {.all = true, .class_names = none});
+  REQUIRE(all.size() == 2);
+  CHECK(std::get<std::vector<double>>(all[1].value).size() == 3);
+  CHECK(task.predict(last, {.class_names = names}).size() == 2);  // the third class has no name
+}
+
+TEST_CASE("what has no class for each sample is not predicted") {
+  for (const Shape& output : {Shape{8, 4, 6, 5}, Shape{8, 4, 6}}) {
+    const TaskSetting setting = setting_of({3, 6, 5}, output);
+    CHECK_THROWS_WITH(
+        task_for(output).check_prediction(setting),
+        Contains("model: predict gives one class for each picture; the network's output " +
+                 to_string(output) + (output.size() == 4 ? " has one for each pixel" : " has another form")));
+  }
+}
+
+}  // namespace
+}  // namespace trainer

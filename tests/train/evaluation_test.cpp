@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/evaluation.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
+#include "cpu/backend.h"
+#include "tests/reference/networks.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kRows = 4, kSamples = 18;
+const Shape kSample = {1, 8, 8};
+
+double exp_of_mean(std::span<const double> sums, double samples) {
+  return std::exp(sums[0] / samples);
+}
+
+double difference(std::span<const double> sums, double samples) {
+  return (sums[0] - 2 * sums[1]) / samples;
+}
+
+/// A network whose evaluation puts out its loss twice, once under another name.
+Program program() {
+  Program made = forward_program(network_from("{input: [1, 8, 8], layers: [flatten, {linear: 10}]}"), kRows);
+  std::vector<NamedTensor>& outputs = made.entry("evaluate").outputs;
+  outputs.push_back({"cost", outputs[0].tensor});
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a metric is a function of sums over all batches, not a mean of what batches give") {
+  const auto backend = make_cpu_backend(1);
+  const auto source = make_synthetic(7, Split::val, kSamples, kSample, 10);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kSample, diagnostics);
+  const Program made = program();
+  const BatchInputs inputs = batch_inputs(made);
+  DataPipeline pipeline(
+      BatchMaker(make_image_rows(*source, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
+      {.workers = 0});
+  Executable executable(make_plan(made, *backend), *backend, false);
+  initialize(executable, 1);
+  const std::vector<Metric> metrics = {
+      loss_metric(),
+      {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean},
+      {.name = "both", .sums = {"cost", "loss"}, .value = difference}};
+  Evaluation evaluation(executable, pipeline, kSamples, metrics, false);
+  OneRank alone;
+  Agreement agreement(alone);
+  const auto found = *evaluation.run(agreement);
+  CHECK(found.size() == 3);
+  const double loss = found.at("loss");
+  CHECK(loss > 0.5);
+  CHECK(found.at("perplexity") == std::exp(loss));
+  CHECK(found.at("both") == Approx(-loss).epsilon(1e-14));
+  CHECK(*evaluation.run(agreement) == found);
+}
+
+TEST_CASE("batches that lack an input of the program are refused") {
+  const auto backend = make_cpu_backend(1);
+  const auto source = make_synthetic(7, Split::val, kSamples, kSample, 10);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kSample, diagnostics);
+  const Program made = program();
+  Executable executable(make_plan(made, *backend), *backend, false);
+  BatchInputs less = batch_inputs(made), other = less;
+  std::erase_if(less, [](const BatchInput& input) { return input.name == "weights"; });
+  other[*find_input(other, "images")].dtype = DType::u8;
+  for (const BatchInputs& inputs : {less, other}) {
+    DataPipeline pipeline(
+        BatchMaker(make_image_rows(*source, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
+        {.workers = 0});
+    CHECK_THROWS_AS(BatchFeed(executable, pipeline), std::logic_error);
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
+#include "core/run/checkpoints.h"
+#include "core/run/weights.h"
+#include "core/storage/checkpoint.h"
+#include "core/train/loop.h"
+#include "cpu/backend.h"
+#include "tests/host/quiet_log.h"
+#include "tests/reference/networks.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+constexpr int64_t kRows = 8, kSamples = 64, kSteps = 20;
+const Shape kSample = {1, 6, 6};
+
+double exp_of_mean(std::span<const double> sums, double samples) {
+  return std::exp(sums[0] / samples);
+}
+
+double minus_mean(std::span<const double> sums, double samples) {
+  return -sums[0] / samples;
+}
+
+/// A number that is better when smaller and one that is better when larger: both of the loss, so that they
+/// are best at the same step. Neither name tells.
+std::vector<Metric> test_metrics() {
+  return with_averages(
+      {loss_metric(),
+       {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean},
+       {.name = "inverse_loss", .direction = Direction::larger, .sums = {"loss"}, .value = minus_mean}});
+}
+
+/// Learns for a while, and then forgets at a rate that is far too large.
+std::vector<float> rates() {
+  std::vector<float> table(kSteps, 0.05f);
+  std::fill(table.begin() + kSteps / 2, table.end(), 4.0f);
+  return table;
+}
+
+Program program() {
+  Program made = forward_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kRows);
+  run_passes(made, {autodiff()});
+  optimizer_from("{name: sgd}")->append_update(made, made.entry(updating_entry(made)), rates());
+  run_passes(made, {average_weights(0.5), dead_code()});
+  return made;
+}
+
+/// Steps of a directory's checkpoints and the values of a metric at each evaluation.
+struct Found {
+  std::vector<int64_t> checkpoints;
+  std::map<int64_t, double> values;
+  LoopState state;
+};
+
+Found train(const std::string& metric) {
+  const test::ScratchDirectory scratch;
+  test::QuietLog quiet;
+  const auto backend = make_cpu_backend(1);
+  const auto source = make_synthetic(3, Split::train, kSamples, kSample, 4),
+             held_out = make_synthetic(3, Split::val, kSamples, kSample, 4);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kSample, diagnostics);
+  const Program made = program();
+  const BatchInputs inputs = batch_inputs(made);
+  const TrainingBatches training{
+      .seed = 1, .order = TrainingOrder(kSamples, kRows, true), .micro_batch = kRows};
+  DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
+                       {.workers = 0}),
+      pass(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
+           {.workers = 0});
+  Executable executable(make_plan(made, *backend), *backend, true);
+  initialize(executable, 1);
+  start_averages(executable);
+
+  LoopSettings settings{.steps = kSteps,
+                        .samples_per_epoch = kSamples,
+                        .global_batch_size = kRows,
+                        .validation_interval = 2,
+                        .logging_interval = 5,
+                        .validation_samples = kSamples,
+                        .metrics = test_metrics(),
+                        .averages = true};
+  Checkpoints checkpoints(executable, scratch / "checkpoints",
+                          {.every_steps = 2, .keep_latest = 2, .keep_best = metric}, settings, RunState{},
+                          quiet.log, [] {});
+  MetricsSinks metrics(scratch.path(), {}, validation_metrics(settings));
+  UnreadableList unreadable(scratch / "bad.txt", quiet.log);
+  OneRank ranks;
+  TrainingLoop loop(
+      executable, ranks, batches, &pass, settings,
+      {.metrics = metrics, .progress = quiet.screen, .log = quiet.log, .unreadable = unreadable},
+      &checkpoints);
+  CHECK(loop.run(LoopState{}).empty());
+
+  Found found{.checkpoints = {}, .values = {}, .state = loop.state()};
+  for (const auto& path : list_checkpoints(scratch / "checkpoints"))
+    found.checkpoints.push_back(checkpoint_step(path));
+  read_records(scratch / "metrics.jsonl", [&](const MetricsRecord& record) {
+    for (const auto& [name, value] : record.metrics) {
+      if (name == metric && record.split == "validation") found.values[record.step] = value;
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the best checkpoint is the one of the metric's own direction, averages included") {
+  const std::string metric = GENERATE("perplexity", "inverse_loss", "ema_perplexity", "ema_inverse_loss");
+  INFO(metric);
+  const Found found = train(metric);
+  REQUIRE(found.values.size() == kSteps / 2);
+  const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [least, most] = std::minmax_element(found.values.begin(), found.values.end(), by_value);
+  const auto& [best_step, best] = metric.ends_with("perplexity") ? *least : *most;
+  CHECK(best_step > 2);
+  REQUIRE(best_step < kSteps - 2);
+  CHECK(found.checkpoints == std::vector<int64_t>{kSteps, kSteps - 2, best_step});
+  CHECK(found.state.best.at(metric) == best);
+}
+
+}  // namespace trainer
