@@ -56,8 +56,7 @@ void put_out(Builder& build, const StepOutput::Field& field, TensorId tensor) {
 }
 
 bool puts_out(const Entry& entry, const StepOutput::Field& field) {
-  const std::string name = row_of(field).name;
-  return std::ranges::find(entry.outputs, name, &NamedTensor::name) != entry.outputs.end();
+  return entry.output(row_of(field).name) != kNone;
 }
 
 StepReader::StepReader(const std::vector<std::string>& names) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "core/graph/names.h"
 #include "core/graph/ops/assign.h"
 
 namespace trainer {
@@ -148,8 +149,8 @@ class Search {
 std::string find_non_finite(Executable& executable, int64_t micro_batches,
                             const std::function<void()>& bind) {
   const bool one = micro_batches == 1;
-  const size_t first = executable.entry(one ? "train_step" : "accumulate_first");
-  const size_t next = one ? first : executable.entry("accumulate_next");
+  const size_t first = executable.entry(one ? entry_name::kTrainStep : entry_name::kAccumulateFirst);
+  const size_t next = one ? first : executable.entry(entry_name::kAccumulateNext);
   const KeptStates kept(executable, {first, next});
   Search search(executable);
   for (int64_t i = 0; i < micro_batches; ++i) {
