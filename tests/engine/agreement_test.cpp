@@ -217,7 +217,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
       threads.emplace_back([&, rank] {
         const auto cpu = make_cpu_backend(1);
         LateBackend late(cpu);
-        late.longest = rank == 0 ? longest : 5;
+        late.late().set_longest_queue(rank == 0 ? longest : 5);
         Seat seat(table, rank);
         outcomes[rank] = train(late, seat, rank == 0 ? first : second, scratch[rank]);
       });
