@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -114,6 +115,7 @@ std::string processor_name() {
 }
 
 Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {
+  cpu::avoid_amx();
   omp_set_num_threads(threads > 0 ? threads : available_threads());
   const auto handlers = make_handlers(tuning);
   return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),

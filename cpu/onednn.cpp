@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 #include "cpu/backend.h"
@@ -77,6 +78,13 @@ class PrimitiveKernel final : public Kernel {
 };
 
 }  // namespace
+
+void avoid_amx() {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
+  static const dnnl::status set = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
+  if (set != dnnl::status::success)
+    throw std::logic_error("oneDNN was used before its instructions were chosen");
+}
 
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype) {
   if (layout.row_major()) return {shape, to_onednn(dtype), row_major_strides(shape)};

@@ -21,6 +21,11 @@ struct OneDnn {
   dnnl::stream stream{engine};
 };
 
+/// Keeps oneDNN from AMX, whose products in bf16 are wrong in release 2.6: of 128 rows or more and 65 to 128
+/// columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing where
+/// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
+void avoid_amx();
+
 /// The descriptor of a tensor of `shape` (or of the layout's own view of it) in this layout.
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype = DType::f32);
 

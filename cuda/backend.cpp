@@ -37,11 +37,11 @@ cudaDeviceProp expect_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
-    std::string reason = "no CUDA device: cudaGetDeviceCount says " + describe(status);
+    std::string reason = "no CUDA device: cudaGetDeviceCount returned " + describe(status);
     int driver = 0;
     if (status == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
       reason += driver == 0 ? ": no NVIDIA driver is installed"
-                            : fmt::format(": the driver knows CUDA {}, this was built with {}",
+                            : fmt::format(": the driver supports CUDA {}, this was built with {}",
                                           version_text(driver), version_text(CUDART_VERSION));
     }
     no_device(reason);
@@ -176,7 +176,7 @@ class CudaDevice final : public Device {
     const auto others = static_cast<int64_t>(total - free) - *gpu_->held;
     throw Error(
         ExitCode::out_of_memory,
-        fmt::format("out of GPU memory: asked for {}, free {} of {}; this run holds {}, other processes "
+        fmt::format("out of GPU memory: requested {}, free {} of {}; this run holds {}, other processes "
                     "and NVIDIA's libraries {}; lower training.micro_batch_size",
                     human_bytes(bytes), human_bytes(static_cast<int64_t>(free)),
                     human_bytes(static_cast<int64_t>(total)), human_bytes(*gpu_->held), human_bytes(others)));

@@ -13,13 +13,13 @@ std::string describe(cudaError_t status) {
 
 void check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  throw Error(ExitCode::internal, fmt::format("{}: CUDA says {}", what, describe(status)));
+  throw Error(ExitCode::internal, fmt::format("{}: CUDA returned {}", what, describe(status)));
 }
 
 void check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(ExitCode::internal,
-              fmt::format("{}: cuBLASLt says {} ({})", what, cublasLtGetStatusName(status),
+              fmt::format("{}: cuBLASLt returned {} ({})", what, cublasLtGetStatusName(status),
                           cublasLtGetStatusString(status)));
 }
 

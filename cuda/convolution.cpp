@@ -66,7 +66,7 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
   const bool gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr;
   const DType expected = gradient ? DType::f32 : dtype;
   if (context.inputs[1].dtype != dtype || context.outputs[0].dtype != expected) {
-    return fmt::format("cuDNN wants one type in all of it, not {}, {} and {}", to_string(dtype),
+    return fmt::format("cuDNN needs one type for all tensors, got {}, {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
   }
   if (choose_convolution(gpu, context)) return std::nullopt;

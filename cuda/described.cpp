@@ -34,7 +34,7 @@ class DescribedPlanner final : public GpuPlanner {
 
   std::vector<std::string> remarks() const override {
     std::vector<std::string> remarks{
-        fmt::format("planned for the description of a GPU: {}", gpu().cudnn->title()),
+        fmt::format("planned from the description of a GPU: {}", gpu().cudnn->title()),
         fmt::format(
             "the workspace of matrix products is an upper bound, {} each: cuBLASLt chooses on the GPU",
             human_bytes(kMostMatmulWorkspace))};

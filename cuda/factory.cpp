@@ -28,8 +28,9 @@ extern "C" __attribute__((visibility("default"))) void trainer_open_backend(
       backend = trainer::cuda::make_backend(request);
       return;
     }
-    copy_text(std::string("libtrainer_cuda.so is of another build: it has ") + trainer::kBackendInterface +
-                  ", the program expects " + interface + "; install the two together",
+    copy_text(std::string("libtrainer_cuda.so comes from another build: it has ") +
+                  trainer::kBackendInterface + ", the program expects " + interface +
+                  "; install the two together",
               reason, reason_bytes);
   } catch (const std::exception& problem) {
     copy_text(problem.what(), reason, reason_bytes);

@@ -60,7 +60,7 @@ std::string inspect() {
   found["devices"] = Json::array();
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
-    found["problem"] = "cudaGetDeviceCount says " + describe(status);
+    found["problem"] = "cudaGetDeviceCount returned " + describe(status);
     return found.dump();
   }
   for (int device = 0; device < count; ++device) found["devices"].push_back(device_of(device));

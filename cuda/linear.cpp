@@ -199,7 +199,7 @@ std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& cont
     return fmt::format("cuBLASLt multiplies f32, f16 and bf16 here, not {}", to_string(dtype));
   if (!wants(context, 0)) return std::nullopt;
   if (context.inputs[1].dtype != dtype)
-    return fmt::format("cuBLASLt wants factors of one type, not {} and {}", to_string(dtype),
+    return fmt::format("cuBLASLt needs factors of one type, got {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype));
   if (gpu.described() || choose(gpu, context)) return std::nullopt;
   return fmt::format("cuBLASLt {} has no algorithm for {} on {}", cublasLtGetVersion(),

@@ -8,18 +8,18 @@
 
 namespace trainer::cuda {
 
-/// What NVIDIA's management library (NVML) says of one GPU. The library comes with the driver and is opened
-/// at run time; many machines do not have it.
+/// Readings of one GPU from NVIDIA's management library (NVML). The library comes with the driver and is
+/// opened at run time; many machines do not have it.
 class Monitor {
  public:
-  /// Nothing where the library or the GPU is not to be had. `pci_bus_id` is CUDA's, "0000:1b:00.0".
+  /// Nothing if the library or the GPU is missing. `pci_bus_id` is CUDA's, "0000:1b:00.0".
   static std::unique_ptr<Monitor> open(const std::string& pci_bus_id,
                                        const std::string& library = "libnvidia-ml.so.1");
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  /// What the GPU does not tell is absent.
+  /// Unknown values are absent.
   DeviceReading read() const;
 
  private:

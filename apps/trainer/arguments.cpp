@@ -13,11 +13,11 @@
 namespace trainer {
 namespace {
 
-constexpr const char* kFooter = R"(Without a command, `train` is meant:
+constexpr const char* kFooter = R"(Without a command, trainer trains:
   trainer --config configs/fashion_mnist_cnn.yaml optimizer.lr=0.05 training.max_duration=3ep
 
-Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or numeric, 71 out of memory,
-74 input or output, 75 saved and to be started again, 78 recipe.)";
+Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or numeric error, 71 out of memory,
+74 I/O, 75 saved (start the same command again), 78 recipe.)";
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {"train", "eval",   "predict", "plan",    "layers",
@@ -36,34 +36,35 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
     return words;
   }
   const auto near = nearest(words[0], commands());
-  throw Error(ExitCode::usage, fmt::format("'{}' is no command{}; there are: {}", words[0],
+  throw Error(ExitCode::usage, fmt::format("unknown command '{}'{}; commands: {}", words[0],
                                            near ? fmt::format("; did you mean '{}'?", *near) : "",
                                            fmt::join(commands(), ", ")));
 }
 
 void add_recipe(CLI::App& command, Arguments& arguments) {
   command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
-  command.add_option("overrides", arguments.overrides, "section.key=value: changes one key of the recipe");
+  command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe");
 }
 
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
   add_recipe(command, arguments);
   command.add_flag("--dump-config", arguments.dump_config,
-                   "print the whole recipe with the source of each value, and stop");
+                   "print the whole recipe with the source of each value, then exit");
   command
-      .add_option("--disable-pass", arguments.disabled_passes, "leave out an optional pass (may be repeated)")
+      .add_option("--disable-pass", arguments.disabled_passes, "disable an optional pass (may be repeated)")
       ->allow_extra_args(false);
 }
 
 void add_data_commands(CLI::App& data, Arguments& arguments) {
   data.require_subcommand(1);
-  CLI::App* stats = data.add_subcommand("stats", "count, measure and check the recipe's samples");
+  CLI::App* stats =
+      data.add_subcommand("stats", "check the recipe's samples; print counts, sizes, mean and deviation");
   add_recipe(*stats, arguments);
   stats->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* pack =
-      data.add_subcommand("pack", "copy a split's samples into one file, for data.format: record");
+      data.add_subcommand("pack", "copy the samples of a split into one file, for data.format: record");
   add_recipe(*pack, arguments);
-  pack->add_option("--out,-o", arguments.out, "the file to write")->required();
+  pack->add_option("--out,-o", arguments.out, "file to write")->required();
   pack->add_option("--split", arguments.split, "train or val")->check(CLI::IsMember({"train", "val"}));
 }
 
@@ -72,29 +73,29 @@ void add_eval_command(CLI::App& app, Arguments& arguments) {
   add_recipe(*eval, arguments);
   eval->add_flag("--json", arguments.json, "print one JSON object instead");
   eval->footer(
-      "Weights are the recipe's own run's, or those of run.resume=PATH: a run's directory, one of its\n"
+      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
       "checkpoints, or a .safetensors file.");
 }
 
 void add_predict_command(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict = app.add_subcommand("predict", "tell the classes of pictures, a JSON object a line");
+  CLI::App* predict = app.add_subcommand("predict", "classify images (JSON Lines output)");
   predict->add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
   predict->add_option("words", arguments.inputs,
-                      "pictures and folders of pictures; section.key=value changes a key of the recipe");
+                      "images and folders of images; section.key=value overrides a key of the recipe");
   predict
-      ->add_option("--split", arguments.split, "without pictures: samples of the recipe's data, train or val")
+      ->add_option("--split", arguments.split,
+                   "without images: the split of the recipe's data to classify, train or val")
       ->check(CLI::IsMember({"train", "val"}))
       ->default_str("val");
   CLI::Option* top =
-      predict->add_option("--top", arguments.top, "how many classes to tell the probability of, by default 5")
-          ->check(CLI::PositiveNumber);
-  predict->add_flag("--all", arguments.all, "tell the probability of every class, in their order")
+      predict->add_option("--top", arguments.top, "classes to print (default 5)")->check(CLI::PositiveNumber);
+  predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
       ->excludes(top);
-  predict->add_option("--output,-o", arguments.out, "the file to write; by default the standard output");
+  predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)");
   predict->footer(
-      "Weights are the recipe's own run's, or those of run.resume=PATH: a run's directory, one of\n"
-      "its checkpoints, or a .safetensors file. A file whose name looks like key=value is written\n"
-      "./key=value.");
+      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of\n"
+      "its checkpoints, or a .safetensors file. Write ./key=value for a file whose name looks like\n"
+      "an override.");
 }
 
 /// Whether a word changes a key of the recipe: what precedes its first '=' is made of what keys are made of.
@@ -114,17 +115,17 @@ void finish_predict(const CLI::App& predict, Arguments& arguments) {
     arguments.split = "val";
   } else if (!arguments.inputs.empty()) {
     throw Error(ExitCode::usage,
-                fmt::format("predict takes pictures ('{}') or --split, not both", arguments.inputs[0]));
+                fmt::format("predict takes images ('{}') or --split, not both", arguments.inputs[0]));
   }
 }
 
 void add_watching_commands(CLI::App& app, Arguments& arguments) {
-  CLI::App* inspect = app.add_subcommand(
-      "inspect", "show what is in a safetensors file, a checkpoint or a run, and whether it is whole");
+  CLI::App* inspect =
+      app.add_subcommand("inspect", "show and verify a safetensors file, a checkpoint or a run");
   inspect->add_option("path", arguments.path, "the file or the directory")->required();
   inspect->add_flag("--json", arguments.json, "print the report as JSON");
-  CLI::App* runs = app.add_subcommand("runs", "list the runs below a directory: state, step, best metric");
-  runs->add_option("directory", arguments.path, "where to look; default: runs");
+  CLI::App* runs = app.add_subcommand("runs", "list the runs in a directory tree: state, step, best metric");
+  runs->add_option("directory", arguments.path, "directory to search (default: runs)");
   runs->add_flag("--json", arguments.json, "print the list as JSON");
 }
 
@@ -137,15 +138,16 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("trainer ") + kVersion);
   app.require_subcommand(1);
 
-  CLI::App* train = app.add_subcommand("train", "train what the recipe says");
+  CLI::App* train = app.add_subcommand("train", "train the recipe's network; resumes a run that was stopped");
   add_recipe_options(*train, arguments);
   train
-      ->add_option("--profile", arguments.profiled_steps,
-                   "time each operation of this many steps, from the third on, for chrome://tracing")
+      ->add_option(
+          "--profile", arguments.profiled_steps,
+          "time each operation of N steps, from the third on; writes trace.json for chrome://tracing")
       ->check(CLI::PositiveNumber);
   add_eval_command(app, arguments);
   add_predict_command(app, arguments);
-  CLI::App* plan = app.add_subcommand("plan", "show what would run: layers, work, memory; needs no data");
+  CLI::App* plan = app.add_subcommand("plan", "print layers, work and memory of a run; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option(
       "--dump", arguments.dump,
@@ -153,16 +155,16 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
       "implementation and layouts)");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   app.add_subcommand("layers",
-                     "list layers, losses, optimisers, schedules and transforms with their parameters");
+                     "list all layers, losses, optimisers, schedules and transforms with their parameters");
   CLI::App* schema = app.add_subcommand("schema", "print a JSON Schema of recipes, for editors");
-  schema->add_flag("--markdown", arguments.markdown, "print the reference of all keys instead");
+  schema->add_flag("--markdown", arguments.markdown, "print a reference of all keys instead");
 
   CLI::App* doctor =
-      app.add_subcommand("doctor", "show what this machine has: processor, memory, GPUs, libraries");
+      app.add_subcommand("doctor", "show this machine's processor, memory, GPUs and libraries");
   doctor->add_option("--device-json", arguments.out,
-                     "write a description of the first GPU to this file, to plan for it elsewhere");
+                     "write a description of the first GPU to this file, for planning on other machines");
 
-  CLI::App* data = app.add_subcommand("data", "look at a recipe's samples, or pack them");
+  CLI::App* data = app.add_subcommand("data", "check or pack a recipe's samples");
   add_data_commands(*data, arguments);
 
   add_watching_commands(app, arguments);

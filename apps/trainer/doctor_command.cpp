@@ -62,7 +62,7 @@ void write_description(const Json& cuda, const std::string& file) {
   if (cuda.value("devices", Json::array()).empty()) {
     throw Error(ExitCode::no_device,
                 fmt::format("there is no GPU to describe: {}",
-                            cuda.value("problem", std::string("cudaGetDeviceCount finds none"))));
+                            cuda.value("problem", std::string("cudaGetDeviceCount found none"))));
   }
   write_atomically(file, cuda["devices"][0]["properties"].dump(2) + "\n");
   fmt::print("wrote {}: use it as device.model={}\n", file, file);

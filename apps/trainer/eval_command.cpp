@@ -45,7 +45,7 @@ int eval_command(const Arguments& arguments) {
   Agreement agreement(alone);
   std::map<std::string, double> found = *evaluation.run(agreement);
   for (const UnreadableSample& sample : feed.source->take_unreadable())
-    fmt::print(stderr, "warning: {}: {}; the next readable sample took its place\n", sample.name,
+    fmt::print(stderr, "warning: {}: {}; used the next readable sample instead\n", sample.name,
                sample.reason);
   (arguments.json ? print_json : print_line)(job, found, network.files().model.string());
   return 0;

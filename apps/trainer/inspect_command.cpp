@@ -24,7 +24,7 @@ int64_t elements(const FileInspection& file) {
 }
 
 const char* verdict(const std::string& problem) {
-  return problem.empty() ? "whole" : "NOT WHOLE";
+  return problem.empty() ? "intact" : "DAMAGED";
 }
 
 Json& add_verdict(Json& json, const std::string& problem) {

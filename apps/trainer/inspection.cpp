@@ -64,7 +64,7 @@ CheckpointInspection inspect_checkpoint(const fs::path& path) {
   }
   const int64_t named = checkpoint_step(path);
   if (found.problem.empty() && named >= 0 && named != found.manifest->step) {
-    found.problem = fmt::format("{}: is of step {}, its directory's name says {}",
+    found.problem = fmt::format("{}: belongs to step {}, its directory's name to step {}",
                                 (path / kManifestFile).string(), found.manifest->step, named);
   }
   return found;
@@ -83,10 +83,11 @@ RunInspection inspect_run(const fs::path& path) {
 bool is_checkpoint(const fs::path& directory) {
   if (fs::exists(directory / kManifestFile) || checkpoint_step(directory) >= 0) return true;
   if (look_at_run(directory) || !list_checkpoints(checkpoint_root(directory)).empty()) return false;
-  throw Error(ExitCode::data,
-              fmt::format("{}: neither a checkpoint (no {}) nor a run's directory; name one of these, or a "
-                          "safetensors file",
-                          directory.string(), kManifestFile));
+  throw Error(
+      ExitCode::data,
+      fmt::format(
+          "{}: neither a checkpoint (no {}) nor a run's directory; name one of them, or a safetensors file",
+          directory.string(), kManifestFile));
 }
 
 }  // namespace trainer

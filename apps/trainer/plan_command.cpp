@@ -27,7 +27,7 @@ class Snapshot {
   const std::string& text() const {
     if (text_.empty()) {
       throw Error(ExitCode::usage,
-                  fmt::format("no pass is named '{}'; there are: {}", pass_, fmt::join(names_, ", ")));
+                  fmt::format("unknown pass '{}'; passes: {}", pass_, fmt::join(names_, ", ")));
     }
     return text_;
   }
@@ -41,7 +41,7 @@ std::string pass_to_dump(const std::string& dump) {
   if (dump == "program" || dump == "plan") return "";
   if (dump.starts_with(kAfter)) return dump.substr(std::string(kAfter).size());
   throw Error(ExitCode::usage,
-              fmt::format("--dump takes program, program:after=PASS or plan, not '{}'", dump));
+              fmt::format("--dump takes program, program:after=PASS or plan, got '{}'", dump));
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ int plan_command(const Arguments& arguments) {
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
        .plan = plan});
   for (const std::string& file : missing_files(recipe->data)) {
-    fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are not known\n", file);
+    fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are unknown\n", file);
   }
   if (arguments.dump) {
     fmt::print("{}", *arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());

@@ -64,7 +64,7 @@ std::string recompute_text(const Job& job) {
     ++count;
   }
   if (count == 0) return "";
-  return fmt::format("made again to save memory: {} operations, {} ({:.1f} % of the step)\n", count,
+  return fmt::format("recomputed to save memory: {} operations, {} ({:.1f} % of the step)\n", count,
                      human_flops(again), 100 * again / step_flops(job));
 }
 
@@ -79,7 +79,10 @@ std::string memory_text(const Recipe& recipe, const Planner& planner, const Job&
       fmt::format("  {:<14} {:>11} of {} ({:.1f} %){}\n", "peak", human_bytes(total), human_bytes(available),
                   100.0 * static_cast<double>(total) / static_cast<double>(available),
                   total > available ? ": DOES NOT FIT" : "");
-  if (!job.memory.host.empty()) text += "\nthe host's memory\n";
+  if (!job.memory.host.empty())
+    text +=
+        "\n"
+        "host memory\n";
   for (const auto& [kind, bytes] : job.memory.host)
     text += fmt::format("  {:<14} {:>11}\n", kind, human_bytes(bytes));
   return text;
@@ -130,8 +133,9 @@ std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& j
     text += fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch());
   text += fmt::format(", on {}\n", planner.name());
   if (job.found_micro_batch) {
-    text += fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits\n",
-                        training.micro_batch(), training.global_batch_size);
+    text +=
+        fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits\n",
+                    training.micro_batch(), training.global_batch_size);
   }
   for (const std::string& remark : planner.remarks()) text += remark + "\n";
   if (job.train) {

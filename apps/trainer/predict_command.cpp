@@ -56,11 +56,9 @@ class Unreadable {
 std::unique_ptr<DataSource> open_files(const Recipe& recipe, const std::vector<std::string>& words) {
   Shape shape = recipe.model.input;
   if (shape[0] != 1 && shape[0] != 3) {
-    fail_at(
-        recipe.origin_of("model.input"),
-        fmt::format("pictures have 1 or 3 channels, the network takes {}; predict a split of the recipe's "
-                    "data (--split)",
-                    shape[0]));
+    fail_at(recipe.origin_of("model.input"), fmt::format("images have 1 or 3 channels, the network expects "
+                                                         "{}; predict a split of the recipe's data (--split)",
+                                                         shape[0]));
   }
   Diagnostics ignored;
   const Shape any{shape[0], -1, -1};
@@ -77,7 +75,7 @@ Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
   const Split split = arguments.split == "train" ? Split::train : Split::val;
   if (!has_split(recipe.data, split)) {
     throw Error(ExitCode::usage,
-                fmt::format("the recipe has no data.{}: name pictures or folders, or --split {}",
+                fmt::format("the recipe has no data.{}: name images or folders, or use --split {}",
                             split == Split::val ? "val" : "train", split == Split::val ? "train" : "val"));
   }
   require_data(recipe, split);
@@ -178,7 +176,7 @@ int predict_command(const Arguments& arguments) {
     return 0;
   }
   const auto failed = [&](ExitCode code, size_t count, const std::string& what) {
-    fmt::print(stderr, "trainer: error: {} of {} samples {}; their lines say why\n", count,
+    fmt::print(stderr, "trainer: error: {} of {} samples {}; their lines give the reason\n", count,
                samples.source->size(), what);
     return static_cast<int>(code);
   };

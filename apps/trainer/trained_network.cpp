@@ -17,17 +17,15 @@ namespace {
 TrainedFiles weights_of(const Recipe& recipe) {
   if (recipe.run.resume == "never") {
     fail_at(recipe.origin_of("run.resume"),
-            "never leaves no weights to use; leave it at auto, or name a run's directory, one of its "
-            "checkpoints or a .safetensors file");
+            "never loads no weights; use auto, or name a run's directory, one of its checkpoints or a "
+            ".safetensors file");
   }
   if (const auto path = recipe.run.resume_path()) return find_trained(*path);
   const std::string directory = recipe.output_directory();
   if (!std::filesystem::exists(directory)) {
-    throw Error(
-        ExitCode::data,
-        fmt::format("{}: the recipe has not been trained here, its run's directory is not there; train "
-                    "it, or name trained weights: run.resume=PATH",
-                    directory));
+    throw Error(ExitCode::data, fmt::format("{}: this recipe has not been trained here (no run directory); "
+                                            "train it, or name trained weights with run.resume=PATH",
+                                            directory));
   }
   return find_trained(directory);
 }
@@ -54,7 +52,7 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   const Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
-  for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: passed over: {}\n", text);
+  for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: skipped: {}\n", text);
   set_precision(recipe, *backend_.planner);
   keep_micro_batch(recipe, start);
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;

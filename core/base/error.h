@@ -41,7 +41,8 @@ struct Origin {
   std::string path;
 };
 
-/// Something a user can cause and mend. The text says where, what was expected, what was found, what to do.
+/// An error that a user can cause and fix. The text says where, what was expected, what was found and what to
+/// do.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}

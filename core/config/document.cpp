@@ -34,8 +34,7 @@ std::string expand_environment(std::string& text) {
     if (!is_variable_name(name)) return "expected the name of an environment variable, as in ${env:DATA_DIR}";
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) {
-      return fmt::format("the environment variable {} is not set; write `export {}=...` before the start",
-                         name, name);
+      return fmt::format("the environment variable {} is not set; run `export {}=...` first", name, name);
     }
     expanded.append(text, done, start - done).append(value);
     if (expanded.size() > kMaxBytes) return "too long once its environment variables are expanded";

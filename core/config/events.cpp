@@ -68,8 +68,8 @@ class Recorder : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (started_) {
       refuse(mark,
-             "expected the end of the recipe, found more that does not belong to what stands above; a recipe "
-             "is one document");
+             "expected the end of the recipe, found text that does not belong to the map above; a recipe is "
+             "one document");
     }
     started_ = true;
   }
@@ -90,7 +90,7 @@ class Recorder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) refuse(mark, "an alias may not stand inside the value that it names");
+    if (found == anchors_.end()) refuse(mark, "an alias must not be inside the value it refers to");
     const Extent extent = found->second;
     charge(mark, extent.nodes, extent.bytes);
     events.reserve(events.size() + extent.end - extent.begin);

@@ -10,7 +10,7 @@ namespace trainer {
 /// Names that expressions may use, each with the text of a number, `true` or `false`.
 using Scope = std::map<std::string, std::string>;
 
-/// What is wrong with an expression; whoever asked knows its place.
+/// What is wrong with an expression; the caller knows its place.
 struct BadExpression {
   std::string text;
   std::string unknown;  ///< the name that the scope does not hold, where that is what is wrong

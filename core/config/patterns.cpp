@@ -62,7 +62,7 @@ void check_patterns(const std::vector<std::string>& patterns, const std::vector<
     const auto near = nearest(pattern, candidates(pattern, names));
     diagnostics.error(origin, fmt::format("no {} matches '{}'{}", what, shown(pattern),
                                           near ? fmt::format("; did you mean '{}'?", *near)
-                                               : fmt::format("; there are {}", listed(first_parts(names)))));
+                                               : fmt::format("; available: {}", listed(first_parts(names)))));
   }
 }
 

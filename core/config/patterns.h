@@ -8,13 +8,13 @@
 
 namespace trainer {
 
-/// Whether the name is one of those that a pattern stands for: `*` is any text, dots included, `?` any
-/// character, `[ab]` one of these.
+/// Whether a pattern matches the name: `*` matches any text, dots included, `?` any character, `[ab]` one of
+/// these.
 bool matches(const std::string& pattern, const std::string& name);
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
 
-/// Reports at `origin` each pattern that no name matches, with the nearest that one would. `what` says what
-/// the names are of: "parameter or running statistic".
+/// Reports at `origin` each pattern that matches no name, with the nearest name. `what` describes the names:
+/// "parameter or running statistic".
 void check_patterns(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
                     const std::string& what, const Origin& origin, Diagnostics& diagnostics);
 

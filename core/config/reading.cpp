@@ -110,7 +110,7 @@ std::string Reading::judge(const Unknown& unknown) {
     return start + fmt::format("did you mean '{}'?", *near);
   std::vector<std::string> known = unknown.absent;
   known.insert(known.end(), unknown.given.begin(), unknown.given.end());
-  return start + (known.empty() ? "no keys are known here" : "known here: " + listed(known));
+  return start + (known.empty() ? "no keys are known here" : "known keys: " + listed(known));
 }
 
 void Reading::finish(Diagnostics& diagnostics) {

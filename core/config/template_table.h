@@ -23,14 +23,14 @@ struct Template {
   Location where;
   std::vector<Argument> arguments;
   const Value* layers = nullptr;
-  bool is_broken = false;  ///< something is wrong with it and reported: its uses are passed over
+  bool is_broken = false;  ///< it is wrong and was reported: its uses are skipped
   bool is_used = false;
 
   const Argument* find(const std::string& argument) const;
 };
 
-/// The templates of a network, in order. Names that uses ask for in vain are noted here, so that a misspelt
-/// definition is told from misspelt uses.
+/// The templates of a network, in order. Unknown names in uses are recorded, to distinguish a misspelt
+/// definition from misspelt uses.
 class TemplateTable {
  public:
   /// Reads the map `templates`, which must outlive this; `taken` are names that a template may not have.

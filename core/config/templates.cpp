@@ -275,7 +275,7 @@ class Expander {
     if (bad.unknown != "index") return reading_.error(origin, bad.text + suggestion(bad.unknown, known));
     reading_.declared({next_path(), "repeat", false});
     reading_.missing({origin.where, next_path(), "repeat", "", origin,
-                      bad.text + "; it counts what `repeat` beside the layer repeats"});
+                      bad.text + "; it is defined only for a layer with `repeat`"});
   }
 
   static Location placed(Location where, const Block& block) {

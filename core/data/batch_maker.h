@@ -11,11 +11,11 @@
 
 namespace trainer {
 
-/// Told the number of a sample that cannot be read, by any of the threads that make batches.
+/// Called with the number of a sample that cannot be read, from any of the threads that make batches.
 using UnreadableHandler = std::function<void(int64_t index, const UnreadableSample& sample)>;
 
-/// One pass in the stored order; the last batch is padded with rows of zeros. Where there is somebody to
-/// tell, samples that cannot be read become such rows too; otherwise they end the pass.
+/// One pass in the stored order; the last batch is padded with rows of zeros. With a handler, unreadable
+/// samples become such rows too; without one they end the pass.
 struct EvaluationBatches {
   int64_t samples;
   int64_t batch;

@@ -15,7 +15,7 @@ namespace trainer {
 struct ErrorBudget {
   double percent = 0;
   std::string split;      ///< the split's key, for the message
-  std::string list_file;  ///< where whoever takes the reports lists them, for the message
+  std::string list_file;  ///< the file where reports are listed, for the message
 };
 
 /// Counts a source's unreadable samples against a budget and reads others in their place. What is known to be

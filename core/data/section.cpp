@@ -9,7 +9,7 @@ namespace trainer {
 void DataSection::declare(Fields& fields) {
   std::vector<std::string> names;
   for (const SourceFormat& row : source_formats()) names.push_back(row.name);
-  fields.add("format", &format, "how the samples are stored").one_of(names);
+  fields.add("format", &format, "format of the data").one_of(names);
   fields.add(
       "train", &train,
       "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
@@ -19,39 +19,38 @@ void DataSection::declare(Fields& fields) {
   fields.add("val", &val, "validation samples, as train; empty: no validation");
   fields
       .add("val_fraction", &val_fraction,
-           "share of the training samples set aside for validation, by run.seed; 0: none")
+           "fraction of the training samples set aside for validation, chosen by run.seed; 0: none")
       .at_least(0)
       .below(1);
   fields
       .add("error_budget", &error_budget,
-           "percent of a split's samples that may be unreadable; the next readable one replaces each")
+           "percent of a split's samples that may be unreadable; each is replaced by the next readable one")
       .at_least(0)
       .at_most(100)
       .keeps_mathematics();
-  fields.add("max_pixels", &max_pixels, "pictures whose header says more pixels are unreadable").at_least(1);
-  fields.add("workers", &workers, "threads that prepare batches; 0: the training thread does")
+  fields.add("max_pixels", &max_pixels, "images with more pixels count as unreadable").at_least(1);
+  fields.add("workers", &workers, "threads that prepare batches; 0: the training thread prepares them")
       .at_least(0)
       .at_most(64)
       .keeps_mathematics();
-  fields.add("prefetch", &prefetch, "batches kept ready, never fewer than workers")
+  fields.add("prefetch", &prefetch, "batches prepared ahead, at least one for each worker")
       .at_least(1)
       .at_most(1024)
       .keeps_mathematics();
-  fields.add(
-      "drop_last", &drop_last,
-      "true: drop the samples of an epoch that fill no whole batch; false: the next epoch begins with them");
+  fields.add("drop_last", &drop_last,
+             "true: drop an epoch's last samples if they do not fill a batch; false: start the next epoch "
+             "with them");
   fields
       .add("cache", &cache,
-           "device: a GPU has all samples in its memory, crops and mirrors them there; none: workers send "
-           "batches")
+           "device: keep all samples in GPU memory, crop and flip them there; none: workers send batches")
       .one_of({"none", "device"})
       .keeps_mathematics();
-  fields.components("augment", augment, transforms(), "what is done to training samples, in order");
+  fields.components("augment", augment, transforms(), "transforms of training samples, in order");
   fields.components("eval_transform", eval_transform, transforms(),
-                    "what is done to validation samples, in order");
-  fields.section("mix", "mixing of training samples with others of their batch, labels too",
+                    "transforms of validation samples, in order");
+  fields.section("mix", "mixes training samples and their labels within a batch",
                  [this](Fields& section) { mix.declare(section); });
-  fields.section("synthetic", "sizes of the made-up sets of format synthetic", [this](Fields& section) {
+  fields.section("synthetic", "sizes of the generated sets of format synthetic", [this](Fields& section) {
     section.add("train_samples", &synthetic_train_samples, "training samples").at_least(1);
     section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1);
   });
@@ -72,7 +71,8 @@ void DataSection::check(const Origin& origin, Diagnostics& diagnostics) const {
   }
   for (const auto& step : eval_transform) {
     if (step->is_random()) {
-      diagnostics.error(step->origin, "is random, and evaluation must not be; move it to data.augment");
+      diagnostics.error(step->origin,
+                        "is random, but evaluation must be deterministic; move it to data.augment");
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace trainer {
 
 int64_t validation_count(int64_t size, double fraction) {
-  if (size < 2) throw Error(ExitCode::data, "data.val_fraction: one sample cannot be divided in two");
+  if (size < 2) throw Error(ExitCode::data, "data.val_fraction: one sample cannot be split");
   return std::clamp<int64_t>(std::llround(fraction * static_cast<double>(size)), 1, size - 1);
 }
 

@@ -46,7 +46,7 @@ std::string why_not_opened(const fs::path& path, const std::string& words) {
   }
   const std::string library = words.substr(0, end);
   return fmt::format(
-      "{} needs {}{}, which the loader does not find; install it, put its folder into LD_LIBRARY_PATH",
+      "{} needs {}{}, which the loader cannot find; install it, put its folder into LD_LIBRARY_PATH",
       path.filename().string(), library.starts_with("libcudnn") ? "cuDNN 9: " : "", library);
 }
 

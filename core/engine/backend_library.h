@@ -38,7 +38,7 @@ constexpr const char* kBackendInspector = "trainer_inspect_backend";
 using BackendInspector = void(char* json, size_t bytes);
 
 /// Opens libtrainer_NAME.so from `directory` or its sibling `lib`; the library stays open until the process
-/// ends. Throws Error (exit 69) with the reason and what to do where there is no such backend here.
+/// ends. Throws Error (exit 69) with the reason and the remedy if the backend is not available here.
 Backend load_backend(const std::string& name, const std::filesystem::path& directory,
                      const BackendRequest& request = {});
 

@@ -19,7 +19,7 @@ Buffer allocate_host(int64_t bytes) {
   // An empty buffer still gets an address, so that sub-arrays of it can be formed.
   const auto size = static_cast<size_t>(bytes == 0 ? kCacheLine : bytes);
   if (bytes < 0 || ::posix_memalign(&data, alignment, size) != 0) {
-    throw Error(ExitCode::out_of_memory, "out of host memory: asked for " + human_bytes(bytes) +
+    throw Error(ExitCode::out_of_memory, "out of host memory: requested " + human_bytes(bytes) +
                                              "; lower training.micro_batch_size or use a machine with more");
   }
   // Advice only: a kernel without transparent huge pages refuses it, and nothing is lost but speed.

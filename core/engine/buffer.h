@@ -8,7 +8,8 @@
 
 namespace trainer {
 
-/// Memory of one backend, 64-byte aligned at least, given back by whoever made it when the last owner goes.
+/// Memory of one backend, 64-byte aligned at least, released by its allocator when the last owner is
+/// destroyed.
 class Buffer {
  public:
   Buffer() = default;

@@ -77,7 +77,7 @@ void check(const Property& property, const json& value, const std::string& file)
 
 DeviceDescription read_device_description(const std::string& text, const std::string& file) {
   json description = json::parse(text, nullptr, false);
-  if (!description.is_object()) refuse(file, "this is no description of a GPU: expected an object of JSON");
+  if (!description.is_object()) refuse(file, "not a description of a GPU: expected a JSON object");
   for (const Property& property : kProperties) {
     const auto found = description.find(property.name);
     if (found == description.end())

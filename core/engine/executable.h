@@ -21,7 +21,7 @@ struct PhaseSeconds {
   void add(const PhaseSeconds& other);
 };
 
-/// Told of each node that ran, with the steady clock's seconds before and after.
+/// Called for each node that ran, with the steady clock's seconds before and after.
 using NodeObserver = std::function<void(const PlannedNode& node, double begin, double end)>;
 
 /// A plan with its memory and kernels: walks an entry's nodes in order, or replays the graph that the device
@@ -64,7 +64,7 @@ class Executable {
   std::span<std::byte> persistent() const {
     return {persistent_.data(), static_cast<size_t>(persistent_.bytes())};
   }
-  /// What no run leaves anything in for the next: tests fill it with NaN.
+  /// Memory whose content no run passes to the next; tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
   int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes(); }

@@ -21,21 +21,21 @@ class InputFeed {
   /// Throws Error (exit 71) where the device has no room for the slots.
   explicit InputFeed(Executable& executable);
 
-  /// Before a batch is asked for: waits until the one `kept()` before it is done with, whose memory it may
-  /// get.
+  /// Call before requesting a batch: waits until the batch `kept()` before it is no longer read, because it
+  /// may reuse that memory.
   void make_room();
   /// Binds the inputs to this batch.
   void give(std::span<const InputData> batch);
   /// After the last run that reads the batch.
   void done();
 
-  /// How many batches must stay as they are after being given, the last one included.
+  /// How many batches must stay unchanged after being bound, including the last one.
   static int64_t kept(const Plan& plan) { return plan.is_async ? kSlots : 1; }
   /// Device memory that a feed takes for the inputs of a plan.
   static int64_t device_bytes(const Plan& plan);
 
  private:
-  /// One that is worked on, one on its way, and one so that neither waits for the host.
+  /// One being computed, one being copied, and one so that neither waits for the host.
   static constexpr int64_t kSlots = 3;
 
   Executable& executable_;

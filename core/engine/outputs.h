@@ -16,7 +16,7 @@ class Outputs {
   /// For at most `depth` runs in flight.
   Outputs(Executable& executable, size_t entry, int64_t depth);
 
-  /// After run(): asks for its numbers. The runs before must be taken but for depth - 1.
+  /// Call after run(): requests its numbers. At most depth - 1 earlier runs may still be untaken.
   void ask();
   /// Waits for the oldest run asked for; the values hold until the next ask().
   const std::vector<double>& take();

@@ -10,12 +10,12 @@
 
 namespace trainer {
 
-/// Host memory for everything of an executable that persists, as it is at one moment. The executable goes on
-/// while it is read.
+/// A copy in host memory of everything persistent in an executable, at one moment. The executable may run
+/// while the copy is read.
 class StateImage {
  public:
-  /// own: takes image_bytes(plan). shared: the image is the device's memory itself, which must be the host's;
-  /// then the executable must not go on while it is read.
+  /// own: allocates image_bytes(plan). shared: uses the device's memory itself, which must be host memory;
+  /// the executable must not run while it is read.
   enum class Memory { own, shared };
 
   explicit StateImage(Executable& executable, Memory memory = Memory::own);

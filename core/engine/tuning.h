@@ -7,7 +7,7 @@
 namespace trainer {
 
 /// Which of several algorithms was the fastest, by a text that names operation, shapes and threads. A backend
-/// that is given one times what it does not find in it, and adds what it has found.
+/// with a tuning times what is missing in it, and adds the result.
 struct Tuning {
   std::map<std::string, std::string> fastest;
 };

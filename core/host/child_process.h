@@ -13,8 +13,8 @@ struct CommandOutput {
   std::string problem;
 };
 
-/// Runs `arguments[0]`, which is looked for in PATH, without a shell; its complaints go where ours go. With
-/// whatever it has started itself, it is killed when `patience` is over.
+/// Runs `arguments[0]`, which is looked for in PATH, without a shell; its standard error is ours. It is
+/// killed, with its children, after `patience`.
 CommandOutput run_command(const std::vector<std::string>& arguments, std::chrono::milliseconds patience);
 
 }  // namespace trainer

@@ -22,7 +22,7 @@ void Log::write(std::string_view level, std::string_view text) {
   if (failure == 0) return;
   file_.reset();
   screen_.print_line(
-      fmt::format("warning: {}; nothing more is logged there", io_error(path_, "write", failure).what()));
+      fmt::format("warning: {}; logging to this file stops", io_error(path_, "write", failure).what()));
 }
 
 }  // namespace trainer

@@ -9,8 +9,8 @@
 
 namespace trainer {
 
-/// Tells people what happens: on the screen, and with the time (UTC) in a file once one is attached. A file
-/// that can no longer be written is let go with a warning, so that a run outlives it. For one thread.
+/// Prints messages on the screen and, once a file is attached, writes them there with the time (UTC). If the
+/// file can no longer be written, the log warns and continues without it. For one thread.
 class Log {
  public:
   /// The screen outlives the log.

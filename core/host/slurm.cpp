@@ -86,19 +86,19 @@ std::optional<TimeSpan> slurm_time_left(Log& log, std::chrono::milliseconds pati
   const bool is_answer = answer.problem.empty();
   std::optional<TimeSpan> left = is_answer ? parse_slurm_time(said) : std::nullopt;
   if (is_answer && (said == "UNLIMITED" || said == "NOT_SET")) {
-    log.info(fmt::format("Slurm sets job {} no time limit", job));
+    log.info(fmt::format("Slurm job {} has no time limit", job));
     return std::nullopt;
   }
   if (!left) left = until_job_end();
   if (left) {
-    log.info(fmt::format("Slurm ends job {} in {}; the run is saved before that", job,
+    log.info(fmt::format("Slurm ends job {} in {}; the run will be saved before", job,
                          human_seconds(static_cast<double>(left->seconds))));
     return left;
   }
   log.warn(
-      fmt::format("the time that Slurm job {} has left is not known ({}): set run.max_wall_time, or the last "
-                  "checkpoint before its end is what stays",
-                  job, is_answer ? fmt::format("squeue said \"{}\"", said) : answer.problem));
+      fmt::format("the remaining time of Slurm job {} is unknown ({}): set run.max_wall_time, otherwise only "
+                  "the last checkpoint remains",
+                  job, is_answer ? fmt::format("squeue printed \"{}\"", said) : answer.problem));
   return std::nullopt;
 }
 

@@ -16,8 +16,8 @@ std::optional<TimeSpan> parse_slurm_time(std::string_view text);
 /// Whether Slurm has started this process's job before, so that an earlier process of it may still be about.
 bool slurm_has_restarted();
 
-/// What is left of this process's Slurm job, as squeue tells within `patience`. Nothing outside of a job, and
-/// for one without a limit or of which it cannot be learnt. Says in the log what it found.
+/// The remaining time of this process's Slurm job, from squeue, within `patience`. Nothing outside a job,
+/// without a limit, or if it is unknown. Logs the result.
 std::optional<TimeSpan> slurm_time_left(Log& log,
                                         std::chrono::milliseconds patience = std::chrono::seconds(10));
 

@@ -38,12 +38,12 @@ void note(int number) {
   const int saved = errno;
   if (received.exchange(number) != 0) {
     if (number == SIGINT)
-      leave("\ninterrupted twice: left at once; the last checkpoint stands\n", kInterrupted);
+      leave("\ninterrupted twice: exiting now; the last checkpoint remains\n", kInterrupted);
     errno = saved;
     return;
   }
   if (!is_looping) {
-    leave("\nstopped before training went on: nothing is lost; start the same command again\n",
+    leave("\nstopped during start-up: nothing is lost; start the same command again\n",
           static_cast<int>(ExitCode::requeue));
   }
   const unsigned span = grace, left = ::alarm(span);
@@ -53,12 +53,12 @@ void note(int number) {
 
 void give_up(int /*number*/) {
   const char* text =
-      received != 0 ? "\nthe grace period is over: the last checkpoint stands; start the same command again\n"
+      received != 0
+          ? "\nthe grace period is over: the last checkpoint remains; start the same command again\n"
       : is_looping
-          ? "\nthe time for this run is over: the last checkpoint stands; start the same command again\n"
-          : "\nthe time for this run is over before training went on: give it more (run.max_wall_time, or "
-            "the "
-            "job's limit)\n";
+          ? "\nthe time limit is reached: the last checkpoint remains; start the same command again\n"
+          : "\nthe time limit was reached during start-up: allow more (run.max_wall_time, or the job's "
+            "limit)\n";
   leave(text, static_cast<int>(ExitCode::requeue));
 }
 

@@ -12,8 +12,8 @@ namespace trainer {
 /// When this process must have saved and ended.
 class TimeLimit {
  public:
-  /// `wall_time` counts from the start of the process. Where it is absent, the limit is that of the Slurm job
-  /// which this process is part of, if any; the log is told.
+  /// `wall_time` counts from the start of the process. If absent, the limit is that of this process's Slurm
+  /// job, if any, and is logged.
   TimeLimit(std::optional<TimeSpan> wall_time, Log& log);
 
   /// Why the run is to stop now, so that a save which takes `save_seconds` still ends in time; "" while there

@@ -13,7 +13,7 @@ class BatchNormLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     fields.add("eps", &eps_, "added to the variance").above(0);
-    fields.add("momentum", &momentum_, "share of a batch in the running statistics").at_least(0).at_most(1);
+    fields.add("momentum", &momentum_, "weight of a batch in the running statistics").at_least(0).at_most(1);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {

@@ -14,11 +14,11 @@ class Conv2dLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
     fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
-    fields.add("stride", &geometry_.stride, "step of the kernel").at_least(1);
+    fields.add("stride", &geometry_.stride, "distance between two positions of the kernel").at_least(1);
     fields.add("padding", &geometry_.padding, "zeros added on each side").at_least(0);
     fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that do not see each other").at_least(1);
-    fields.add("bias", &bias_, "add a number to each output channel");
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").at_least(1);
+    fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
 
@@ -49,8 +49,7 @@ class Conv2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> conv2d_layer() {
-  return {"conv2d", "cross-correlation of images with a kernel, as PyTorch's Conv2d",
-          [] { return std::make_unique<Conv2dLayer>(); }};
+  return {"conv2d", "2-D convolution, as PyTorch's Conv2d", [] { return std::make_unique<Conv2dLayer>(); }};
 }
 
 }  // namespace trainer

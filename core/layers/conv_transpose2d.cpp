@@ -16,13 +16,14 @@ class ConvTranspose2dLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
     fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
-    fields.add("stride", &geometry_.stride, "step of the kernel in the output").at_least(1);
-    fields.add("padding", &geometry_.padding, "rows and columns cut off on each side").at_least(0);
+    fields.add("stride", &geometry_.stride, "distance between two positions of the kernel in the output")
+        .at_least(1);
+    fields.add("padding", &geometry_.padding, "rows and columns removed on each side").at_least(0);
     fields.add("output_padding", &output_padding_, "rows and columns added at the end, fewer than the stride")
         .at_least(0);
     fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that do not see each other").at_least(1);
-    fields.add("bias", &bias_, "add a number to each output channel");
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").at_least(1);
+    fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
 
@@ -76,7 +77,7 @@ class ConvTranspose2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> conv_transpose2d_layer() {
-  return {"conv_transpose2d", "the transpose of a convolution, as PyTorch's ConvTranspose2d",
+  return {"conv_transpose2d", "transposed 2-D convolution, as PyTorch's ConvTranspose2d",
           [] { return std::make_unique<ConvTranspose2dLayer>(); }};
 }
 

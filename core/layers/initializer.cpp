@@ -17,8 +17,9 @@ Initial around_zero(double deviation) {
 
 void Initializer::declare(Fields& fields) {
   fields
-      .add("init", &name,
-           "first weights; default: PyTorch's, uniform in 1/sqrt(fan_in); kaiming_*: fan-out mode, for relu")
+      .add(
+          "init", &name,
+          "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in); kaiming_*: fan-out mode, for relu")
       .one_of({"default", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform", "normal",
                "zeros"});
   fields.add("init_std", &deviation, "standard deviation of init: normal").at_least(0);

@@ -21,7 +21,7 @@ void Layer::declare(Fields& fields) {
   fields.add("name", &name, "prefix of its parameters' names, and how other layers refer to it");
   fields.add("inputs", &inputs,
              "names of the layers it reads, or \"input\"; NAME:1 is the second output of a layer that has "
-             "several; default: the layer before");
+             "several; default: the previous layer");
 }
 
 }  // namespace trainer

@@ -10,7 +10,7 @@ namespace {
 class CrossEntropyLoss final : public Loss {
  public:
   void declare(Fields& fields) override {
-    fields.add("label_smoothing", &label_smoothing_, "share of the target spread over all classes")
+    fields.add("label_smoothing", &label_smoothing_, "fraction of the target spread over all classes")
         .at_least(0)
         .below(1);
   }

@@ -54,8 +54,7 @@ Registered<Layer> mul_layer() {
 }
 
 Registered<Layer> concat_layer() {
-  return {"concat", "its inputs one after another along an axis",
-          [] { return std::make_unique<ConcatLayer>(); }};
+  return {"concat", "concatenates its inputs along an axis", [] { return std::make_unique<ConcatLayer>(); }};
 }
 
 }  // namespace trainer

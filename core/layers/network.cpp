@@ -29,28 +29,26 @@ bool is_number(const std::string& text) {
 }  // namespace
 
 void Network::declare(Fields& fields) {
-  fields.add("network", &file, "a file with the keys `input` and `layers`, relative to the recipe");
+  fields.add("network", &file, "file with the keys `input` and `layers`, relative to the recipe");
   fields
       .add("templates", &templates,
            "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or the file of a "
-           "network that has them")
+           "network that defines them")
       .keeps_mathematics();
   fields.add("input", &input, "shape of one sample; of pictures: [channels, height, width]")
       .required()
       .at_least(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
-  fields.add(
-      "initial_weights", &initial_weights,
-      "weights to start from, matched by name: a .safetensors file, or the directory of a run or of one "
-      "of its checkpoints");
-  fields.add(
-      "replace", &replace,
-      "names that initial_weights does not set, such as \"head.*\": they begin as without it, whatever "
-      "the file has; * stands for any text, ? for a character");
+  fields.add("initial_weights", &initial_weights,
+             "initial weights, matched by name: a .safetensors file, or the directory of a run or of one of "
+             "its checkpoints");
+  fields.add("replace", &replace,
+             "names to re-initialise instead of loading them, such as \"head.*\"; * matches any text, ? one "
+             "character");
   fields.add("freeze", &freeze,
-             "names that training leaves as they are, such as \"layer1.*\": of parameters, and of running "
-             "statistics, with which a batch normalisation then normalises, as in evaluation");
+             "names of parameters and running statistics to freeze, such as \"layer1.*\"; batch "
+             "normalisation uses frozen statistics as in evaluation");
 }
 
 void Network::write_out(Value& model, const std::string& path, Reading& reading) {
@@ -77,7 +75,7 @@ void Network::check(Diagnostics& diagnostics) const {
     const size_t count = layer.inputs.empty() ? 1 : layer.inputs.size();
     if (count < layer.min_inputs()) {
       diagnostics.error(layer.origin,
-                        fmt::format("{} joins at least {} inputs, got {}; name them with `inputs`",
+                        fmt::format("{} needs at least {} inputs, got {}; name them with `inputs`",
                                     layer.chosen_as, layer.min_inputs(), count));
     } else if (count > layer.max_inputs()) {
       diagnostics.error(layer.origin_of("inputs"),
@@ -85,7 +83,7 @@ void Network::check(Diagnostics& diagnostics) const {
     }
     if (is_number(layer.name) || layer.name == "input") {
       diagnostics.error(layer.origin_of("name"),
-                        fmt::format("'{}' is what an unnamed layer or the input is called", layer.name));
+                        fmt::format("'{}' is reserved for the input and for unnamed layers", layer.name));
     }
     if (!known.emplace(layer_name(i), i).second && !layer.name.empty() && layer.name != "input") {
       diagnostics.error(layer.origin_of("name"),

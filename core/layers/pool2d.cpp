@@ -11,8 +11,8 @@ class Pool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     fields.add("kernel_size", &kernel_, "height and width of the window").required().at_least(1).bare();
-    fields.add("stride", &stride_, "step of the window; 0: the window's own size").at_least(0);
-    fields.add("padding", &padding_, "places added on each side").at_least(0);
+    fields.add("stride", &stride_, "distance between two windows; 0: the window's size").at_least(0);
+    fields.add("padding", &padding_, "rows and columns added on each side").at_least(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -39,7 +39,7 @@ class GlobalAvgPool2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> max_pool2d_layer() {
-  return {"max_pool2d", "the largest of each window",
+  return {"max_pool2d", "the maximum of each window",
           [] { return std::make_unique<Pool2dLayer<MaxPool2d>>(); }};
 }
 

@@ -16,16 +16,17 @@ Extent2 image_extents(const Layer& layer, const Shape& x) {
 class UpsampleLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("scale", &scale_, "how many times as high and wide").required().at_least(1).bare();
-    fields.add("mode", &mode_, "the nearest place, or linear between places").one_of({"nearest", "bilinear"});
+    fields.add("scale", &scale_, "factor for height and width").required().at_least(1).bare();
+    fields.add("mode", &mode_, "nearest neighbour, or bilinear interpolation")
+        .one_of({"nearest", "bilinear"});
     fields.add("align_corners", &align_corners_,
-               "bilinear: the corners' centres lie on each other, not the images' edges");
+               "bilinear: align the centres of the corner pixels instead of the edges");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Extent2 in = image_extents(*this, context.build.shape(x[0]));
     if (align_corners_ && mode_ != "bilinear") {
-      fail_at(origin_of("align_corners"), "goes with mode: bilinear only, got mode: " + mode_);
+      fail_at(origin_of("align_corners"), "requires mode: bilinear, got mode: " + mode_);
     }
     const Resampling how = mode_ == "nearest" ? Resampling::nearest
                            : align_corners_   ? Resampling::bilinear_aligned
@@ -62,12 +63,12 @@ class AdaptiveAvgPool2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> upsample_layer() {
-  return {"upsample", "larger images, as PyTorch's Upsample",
+  return {"upsample", "enlarges images, as PyTorch's Upsample",
           [] { return std::make_unique<UpsampleLayer>(); }};
 }
 
 Registered<Layer> adaptive_avg_pool2d_layer() {
-  return {"adaptive_avg_pool2d", "the means of windows that give an output of the stated size",
+  return {"adaptive_avg_pool2d", "average pooling to a given output size",
           [] { return std::make_unique<AdaptiveAvgPool2dLayer>(); }};
 }
 

@@ -22,7 +22,7 @@ class FlattenLayer final : public Layer {
 class ReshapeLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("shape", &shape_, "extents of one sample; one of them may be -1")
+    fields.add("shape", &shape_, "dimensions of one sample; one of them may be -1")
         .required()
         .at_least(-1)
         .bare();
@@ -38,7 +38,7 @@ class ReshapeLayer final : public Layer {
     const int64_t per_sample = numel(in) / in[0];
     int64_t known = 1;
     for (int64_t extent : shape_) {
-      if (extent == 0) fail_at(origin_of("shape"), "extents must be at least 1, or -1 for one of them");
+      if (extent == 0) fail_at(origin_of("shape"), "dimensions must be at least 1; one of them may be -1");
       if (extent > 0) known *= extent;
     }
     const auto open = std::count(shape_.begin(), shape_.end(), -1);
@@ -62,7 +62,7 @@ Registered<Layer> flatten_layer() {
 }
 
 Registered<Layer> reshape_layer() {
-  return {"reshape", "the same elements under another shape",
+  return {"reshape", "changes the shape, keeps the elements",
           [] { return std::make_unique<ReshapeLayer>(); }};
 }
 

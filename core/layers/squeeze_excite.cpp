@@ -16,17 +16,17 @@ class SqueezeExciteLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").at_least(1);
-    fields.add("ratio", &ratio_, "or: how many times fewer those are than the input's; default: 16")
+    fields.add("ratio", &ratio_, "alternatively, input channels divided by squeeze_channels; default: 16")
         .at_least(1);
     fields.add("activation", &activation_, "function between the convolutions").one_of(function_names());
-    fields.add("gate", &gate_, "function that makes the factors").one_of(function_names());
+    fields.add("gate", &gate_, "function that computes the factors").one_of(function_names());
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     if (squeeze_channels_ && ratio_) {
-      fail_at(origin_of("ratio"), "says again what squeeze_channels says; keep one of them");
+      fail_at(origin_of("ratio"), "conflicts with squeeze_channels; keep one of them");
     }
     const int64_t squeezed = squeeze_channels_.value_or(std::max<int64_t>(1, in[1] / ratio_.value_or(16)));
     TensorId s = context.build.emit<AvgPool2d>({x[0]}, Conv2dGeometry{.kernel = {in[2], in[3]}});
@@ -52,7 +52,7 @@ class SqueezeExciteLayer final : public Layer {
 
 Registered<Layer> squeeze_excite_layer() {
   return {"squeeze_excite",
-          "scales each channel by a factor that two 1x1 convolutions make of all channels' means",
+          "scales each channel by a factor computed from all channels' means by two 1x1 convolutions",
           [] { return std::make_unique<SqueezeExciteLayer>(); }};
 }
 

@@ -9,7 +9,7 @@ namespace {
 class StochasticDepthLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("p", &p_, "probability that a sample goes without this branch in training")
+    fields.add("p", &p_, "probability that a sample skips this branch in training")
         .required()
         .at_least(0)
         .below(1)

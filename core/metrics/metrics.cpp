@@ -175,7 +175,7 @@ void read_records(const std::filesystem::path& path, const std::function<void(co
     if (!record || lines.eof()) {
       throw Error(ExitCode::data,
                   fmt::format("{}:{}: expected a line of metrics, found {}; remove the line", path.string(),
-                              number, record ? "one without its end" : "another text"));
+                              number, record ? "an incomplete one" : "another text"));
     }
     take(*record);
   }

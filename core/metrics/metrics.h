@@ -38,7 +38,7 @@ struct MetricsRecord {
 /// no NaN: they become null, and `non_finite` lists their keys.
 std::string to_json(const MetricsRecord& record);
 
-/// The record of such a line, null as NaN; nothing where it is another text.
+/// Parses such a line; null becomes NaN. Nothing if the text is not a record.
 std::optional<MetricsRecord> parse_record(std::string_view line);
 
 /// Calls `take` for each line of the file, or never where there is none. Throws Error: exit 65 naming a line
@@ -54,7 +54,7 @@ NamedNumbers numbers_of(const MetricsRecord& record);
 std::vector<std::string> record_keys(const std::vector<std::string>& metrics);
 
 /// Appends records to a file, each with one call of write(2), so that a reader sees whole lines. What cannot
-/// be written, on a full disk, waits for the next call: a run does not end for that.
+/// be written (full disk) waits for the next call, so it does not end a run.
 class MetricsWriter {
  public:
   /// Throws Error (exit 74).
@@ -75,8 +75,8 @@ class MetricsWriter {
   std::string waiting_;  ///< lines, or what is left of them
 };
 
-/// Leaves the lines of steps up to `step`, those of the validation split up to `validated`: what a run that
-/// goes on from there has come to. A line that was cut short goes as well. Throws Error (exit 74).
+/// Keeps lines up to `step`, and validation lines up to `validated`: the metrics of a run that resumes there.
+/// Removes an incomplete last line too. Throws Error (exit 74).
 void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated);
 
 using SummaryValue = std::variant<int64_t, double, std::string, bool>;

@@ -65,8 +65,7 @@ void MetricsSinks::append(MetricsRecord record) {
       // read.
       if (!lines_->is_behind() && std::has_single_bit(++follower.missed)) (this->*make)();
     } catch (const Error& problem) {
-      if (follower.file)
-        warn_(fmt::format("{}; the file is made anew once that is possible", problem.what()));
+      if (follower.file) warn_(fmt::format("{}; the file will be rebuilt when possible", problem.what()));
       follower.file.reset();
     }
   };

@@ -18,8 +18,8 @@ namespace trainer {
 constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kCsv = "csv";
 
-/// The files of a run's directory that tell how it goes: metrics.jsonl, which is continued, and what is made
-/// from it, so that no step appears twice after metrics.jsonl has been cut. Throws Error (exit 65, 74).
+/// The metrics files of a run: metrics.jsonl, which is appended to, and files rebuilt from it, so that no
+/// step appears twice after metrics.jsonl was cut. Throws Error (exit 65, 74).
 class MetricsSinks {
  public:
   /// `metrics` are the names known beforehand, for the head of the table.
@@ -29,7 +29,7 @@ class MetricsSinks {
       std::function<void(const std::string&)> warn = [](const std::string&) {});
 
   /// To every file, each with one call of write(2), so that a reader sees whole records. A record without a
-  /// time gets the present one. What cannot be written now is with a later one; that is warned of.
+  /// time gets the present one. What cannot be written now is written with a later record, after a warning.
   void append(MetricsRecord record);
   /// Returns when every file holds all records. Throws Error (exit 74).
   void complete();

@@ -66,7 +66,7 @@ GuardDecision Guard::judge(const StepReport& step) {
   switch (step.reason()) {
     case SkipReason::told:
       decision.event = "skip";
-      decision.text = fmt::format("step {} was skipped, as it is among the steps to skip", step.step);
+      decision.text = fmt::format("step {} was skipped: it is in the list of steps to skip", step.step);
       return decision;
     case SkipReason::loss:
       return after_skip(step, settings_.nonfinite, fmt::format("the loss became {}", text_of(step.loss)));
@@ -75,11 +75,11 @@ GuardDecision Guard::judge(const StepReport& step) {
     case SkipReason::spike:
     case SkipReason::gradient_spike: {
       const bool is_loss = step.reason() == SkipReason::spike;
-      return after_skip(step, is_loss ? settings_.spike : settings_.gradient_spike,
-                        fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above those "
-                                    "before,",
-                                    is_loss ? "loss" : "gradients' norm",
-                                    is_loss ? step.loss : step.grad_norm.value_or(0), settings_.sigmas));
+      return after_skip(
+          step, is_loss ? settings_.spike : settings_.gradient_spike,
+          fmt::format("the {} jumped to {:.6g}, more than {} standard deviations above the last ones,",
+                      is_loss ? "loss" : "gradients' norm", is_loss ? step.loss : step.grad_norm.value_or(0),
+                      settings_.sigmas));
     }
     case SkipReason::none:
       break;
@@ -102,25 +102,24 @@ GuardDecision Guard::after_skip(const StepReport& step, Action action, const std
     decision.text = fmt::format("{}; {}", found, advice);
   } else if (in_a_row <= settings_.max_skips) {
     decision.event = "skip";
-    decision.text = fmt::format("{}; the step was skipped, {} in a row", found, in_a_row);
+    decision.text = fmt::format("{}; skipped this step ({} in a row)", found, in_a_row);
   } else if (action == Action::roll_back && state_.rollbacks < settings_.max_rollbacks) {
     ++state_.rollbacks;
     decision.what = What::roll_back;
     decision.event = "roll_back";
     decision.text = fmt::format(
-        "{}, in a row with {} skipped steps before; the run goes back to its last "
-        "checkpoint ({} of {} times) and skips the steps since then",
+        "{}, after {} skipped steps in a row; rolling back to the last checkpoint ({} of {} times) and "
+        "skipping the steps since then",
         found, in_a_row - 1, state_.rollbacks, settings_.max_rollbacks);
   } else {
     decision.what = What::stop;
     decision.event = "stop";
-    decision.text = fmt::format(
-        "{}, in a row with {} skipped steps before, of which guards.max_skips allows "
-        "{}{}; {}",
-        found, in_a_row - 1, settings_.max_skips,
-        action == Action::roll_back ? fmt::format(", and the run has gone back {} times", state_.rollbacks)
+    decision.text = fmt::format("{}, after {} skipped steps in a row, and guards.max_skips allows {}{}; {}",
+                                found, in_a_row - 1, settings_.max_skips,
+                                action == Action::roll_back
+                                    ? fmt::format(", and the run has rolled back {} times", state_.rollbacks)
                                     : "",
-        advice);
+                                advice);
   }
   return decision;
 }

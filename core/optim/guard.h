@@ -26,7 +26,7 @@ struct GuardState {
   bool operator==(const GuardState&) const = default;
 };
 
-/// What is to be done after a step. Where it did nothing wrong, `event` is empty.
+/// What to do after a step. `event` is empty if the step was good.
 struct GuardDecision {
   enum class What { go_on, roll_back, stop };
   What what = What::go_on;
@@ -56,7 +56,7 @@ class Guard {
   void restore(const GuardState& saved) { state_ = saved; }
 
   /// After a return to a checkpoint made after `step` steps: the steps to skip now, all up to the one judged
-  /// last. Only these could go another way than before: repeated steps give the same bits.
+  /// last. All of them must be skipped, because repeated steps compute the same bits.
   StepRange rolled_back(int64_t step, const GuardState& saved);
 
  private:

@@ -15,14 +15,14 @@ namespace trainer {
 struct StepGuards {
   bool loss = false;  ///< a step whose loss is not finite changes nothing
   bool counts =
-      false;  ///< nor one whose gradients are not; the run goes on, and its skipped steps are counted
+      false;  ///< nor one whose gradients are not finite; the run continues and counts skipped steps
   std::optional<SpikeLimit> spike;  ///< only where it counts
   std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
 
-/// Persistent tensors of guards that count, made on first use: skipped steps, and those of them in a row that
-/// were not told, i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have
-/// been i32 (1); the pairs of steps to skip, i32. They are no weights, and are not averaged.
+/// Persistent tensors of guards that count, created on first use: skipped steps, and unlisted ones in a row,
+/// i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have been i32 (1); the
+/// pairs of steps to skip, i32. They are no weights, and are not averaged.
 TensorId guard_skipped(Program& program);
 TensorId guard_in_a_row(Program& program);
 TensorId guard_window(Program& program, const SpikeLimit& limit);
@@ -34,14 +34,14 @@ inline constexpr std::array kGuardStates = {state_name::kGuardSkipped, state_nam
                                             state_name::kGuardWindow, state_name::kGuardAccepted,
                                             state_name::kGuardSkipSteps};
 
-/// What a guard says of a step, each (1): whether it changes nothing, and whether that has no cure in a
-/// smaller scale of the loss (kNone where guards do not count).
+/// A guard's outputs for a step, each (1). `skip`: the update is discarded. `held`: a smaller loss scale
+/// would not help (kNone if guards do not count).
 struct GuardedStep {
   TensorId skip = kNone, held = kNone;
 };
 
-/// What is known of all gradients, each (1): not 0 where one is not finite, and their joint 2-norm, which
-/// only a guard of spikes needs.
+/// Facts about all gradients, each (1): `found` is not 0 if one is not finite; `norm` is their joint 2-norm,
+/// needed only to detect spikes.
 struct Watched {
   TensorId found = kNone, norm = kNone;
 };

@@ -28,15 +28,17 @@ TensorId update_counter(Program& program) {
 }
 
 void Optimizer::declare(Fields& fields) {
-  fields.add("lr", &lr, "learning rate before the schedule").at_least(0);
+  fields.add("lr", &lr, "base learning rate; lr_scheduler multiplies it").at_least(0);
   declare_parameters(fields);
-  fields.add("weight_decay", &weight_decay, "how strongly weights are pulled towards 0").at_least(0);
+  fields.add("weight_decay", &weight_decay, "coefficient of the weight decay").at_least(0);
   fields
       .add("no_decay", &no_decay,
-           "kinds of parameters without weight decay; norm: everything with one dimension that is no bias")
+           "kinds of parameters without weight decay; norm: every one-dimensional parameter except biases")
       .one_of({"bias", "norm"});
-  fields.add("clip_norm", &clip_norm, "largest joint 2-norm of all gradients").above(0);
-  fields.add("clip_value", &clip_value, "largest size of each element of a gradient, before clip_norm")
+  fields.add("clip_norm", &clip_norm, "maximum joint 2-norm of all gradients").above(0);
+  fields
+      .add("clip_value", &clip_value,
+           "maximum absolute value of each gradient element, applied before clip_norm")
       .above(0);
 }
 

@@ -42,7 +42,7 @@ class Optimizer : public Component {
       const std::vector<UpdatedParameter>& parameters) const = 0;
 
  private:
-  /// What the step of all parameters reads beside themselves.
+  /// What the update of all parameters reads besides the parameters.
   struct StepInputs {
     TensorId lr = kNone;       ///< (1), of this update
     TensorId updates = kNone;  ///< i32 (1), updates applied so far

@@ -24,7 +24,7 @@ class MultiStep : public Schedule {
     Schedule::declare(fields);
     fields.add("milestones", &milestones_, "when the rate drops, as durations from the start: [3ep, 5ep]")
         .required();
-    fields.add("gamma", &gamma_, "factor of each drop").above(0).at_most(1);
+    fields.add("gamma", &gamma_, "factor at each milestone").above(0).at_most(1);
   }
 
   void check(Diagnostics& diagnostics) const override {
@@ -96,7 +96,7 @@ class Polynomial : public Falling {
  public:
   void declare(Fields& fields) override {
     Falling::declare(fields);
-    fields.add("power", &power_, "exponent of what is left of training").above(0);
+    fields.add("power", &power_, "exponent of the remaining fraction of training").above(0);
   }
 
  private:
@@ -109,9 +109,9 @@ class Polynomial : public Falling {
 class OneCycle : public Schedule {
  public:
   void declare(Fields& fields) override {
-    fields.add("rise", &rise_, "share of training in which the rate rises").above(0).below(1);
-    fields.add("div_factor", &div_factor_, "the base rate over the first one").at_least(1);
-    fields.add("final_div_factor", &final_div_factor_, "the first rate over the last one").at_least(1);
+    fields.add("rise", &rise_, "fraction of training during which the rate rises").above(0).below(1);
+    fields.add("div_factor", &div_factor_, "base rate divided by the initial rate").at_least(1);
+    fields.add("final_div_factor", &final_div_factor_, "initial rate divided by the final rate").at_least(1);
   }
 
  private:
@@ -143,14 +143,14 @@ double Schedule::factor(int64_t update, int64_t total_updates, int64_t batches_p
 
 const Registry<Schedule>& schedules() {
   static const Registry<Schedule> table = {
-      {"constant", "the same rate throughout", [] { return std::make_unique<Constant>(); }},
+      {"constant", "the rate stays the same", [] { return std::make_unique<Constant>(); }},
       {"multi_step", "the rate drops by a factor at each milestone",
        [] { return std::make_unique<MultiStep>(); }},
       {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
       {"linear", "the rate falls along a line", [] { return std::make_unique<Linear>(); }},
-      {"polynomial", "the rate falls as a power of what is left of training",
+      {"polynomial", "the rate falls as a power of the remaining fraction of training",
        [] { return std::make_unique<Polynomial>(); }},
-      {"one_cycle", "the rate rises to its base value and falls far below where it began",
+      {"one_cycle", "the rate rises to its base value, then falls far below its initial value",
        [] { return std::make_unique<OneCycle>(); }},
   };
   return table;

@@ -99,7 +99,7 @@ void check_freeze(const Recipe& recipe, const Program& program) {
   Diagnostics diagnostics;
   const Origin origin = recipe.origin_of("model.freeze");
   check_patterns(patterns, names, "parameter or running statistic", origin, diagnostics);
-  if (!trains) diagnostics.error(origin, "leaves no parameter to train; name fewer");
+  if (!trains) diagnostics.error(origin, "leaves no parameter to train; freeze fewer");
   diagnostics.throw_if_any();
 }
 
@@ -113,7 +113,7 @@ void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabl
       for (const Pass& pass : passes) {
         if (pass.optional) optional.push_back(pass.name);
       }
-      throw Error(ExitCode::usage, fmt::format("no optional pass is named '{}'; there are: {}", name,
+      throw Error(ExitCode::usage, fmt::format("unknown optional pass '{}'; optional passes: {}", name,
                                                fmt::join(optional, ", ")));
     }
     passes.erase(found);

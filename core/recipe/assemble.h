@@ -36,7 +36,7 @@ void check_prediction(const Recipe& recipe, const Program& program);
 /// What batches for a finished program hold: its inputs, and labels to print beside predictions.
 BatchInputs batch_contents(const Program& program);
 
-/// What passes depend on beside the recipe.
+/// What passes depend on besides the recipe.
 struct PassSetting {
   Purpose purpose = Purpose::train;
   bool averages = false;                     ///< without training: averages are given, and evaluated too

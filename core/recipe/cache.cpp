@@ -17,8 +17,8 @@ SampleSteps device_steps(const Recipe& recipe, const TransformList& list, Shape 
     const std::optional<SampleStep> step = transform->device_step(shape);
     if (!step) {
       fail_at(transform->origin,
-              "runs on the host only, and data.cache: device augments on the GPU, with random_crop, "
-              "horizontal_flip and normalize; write data.cache: none");
+              "runs on the host only; with data.cache: device the GPU has random_crop, horizontal_flip and "
+              "normalize; write data.cache: none");
     }
     if (steps.count == SampleSteps::kMost) {
       fail_at(transform->origin,
@@ -42,14 +42,16 @@ SampleSet sample_set(const Recipe& recipe, const SourceInfo& info, Split split) 
 void check_cache(const Recipe& recipe, const Planner& planner, const Program& program) {
   const Origin origin = recipe.origin_of("data.cache");
   if (!planner.is_async()) {
-    fail_at(origin, fmt::format("device is for a GPU: the {} reads samples where they lie; write none, or "
-                                "device.type: cuda",
-                                planner.name()));
+    fail_at(
+        origin,
+        fmt::format("device requires a GPU: the {} reads samples in place; write none, or device.type: cuda",
+                    planner.name()));
   }
   if (recipe.data.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
   if (program.spec(program.find(input_name::kLabels)).shape.size() > 1)
-    fail_at(origin, "device has no label for every pixel, which the network's output needs; write none");
+    fail_at(origin,
+            "device does not support a label for every pixel, which the network's output needs; write none");
 }
 
 }  // namespace
@@ -61,7 +63,7 @@ std::map<std::string, SampleSet> cached_samples(const Recipe& recipe, const Plan
   if (!infos.train || (validates && !infos.validation)) require_data(recipe);
   for (const std::optional<SourceInfo>* info : {&infos.train, &infos.validation}) {
     if (*info && !is_fixed((*info)->shape)) {
-      fail_at(recipe.origin_of("data.cache"), "device wants pictures of one size, and those of format " +
+      fail_at(recipe.origin_of("data.cache"), "device needs images of one size, but those of format " +
                                                   recipe.data.format + " differ; write none");
     }
   }

@@ -213,8 +213,7 @@ std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job
     if (bytes > 0) text += fmt::format("\n  {:<12} {}", kind, human_bytes(bytes));
   }
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
-    text +=
-        fmt::format("\ntry data.cache=none, which leaves {} of samples on the host", human_bytes(samples));
+    text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
   const int64_t rows = fitting_micro_batch(recipe, planner, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");

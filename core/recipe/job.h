@@ -32,7 +32,7 @@ struct Job {
   bool averages = false;  ///< evaluate: averages are given, which are evaluated too
 };
 
-/// What happens on the way from recipe to plan, for whoever wants to look.
+/// Options and observers for the way from recipe to plan.
 struct JobOptions {
   std::vector<std::string> disabled_passes;
   PassObserver observe;

@@ -122,23 +122,24 @@ Recipe::Recipe()
 }
 
 void Recipe::declare() {
-  fields_.add("version", &version, "of the recipe's format").at_least(1).at_most(1);
-  fields_.section("run", "what the run is called and where it goes", [&](Fields& f) { run.declare(f); });
-  fields_.section("device", "where it runs", [&](Fields& f) { device.declare(f); }).keeps_mathematics();
-  fields_.section("memory", "what to trade for memory", [&](Fields& f) { memory.declare(f); });
-  fields_.section("runtime", "how it is computed", [&](Fields& f) { runtime.declare(f); })
+  fields_.add("version", &version, "version of the recipe's format").at_least(1).at_most(1);
+  fields_.section("run", "name, directory, seed, resume and limits of the run",
+                  [&](Fields& f) { run.declare(f); });
+  fields_.section("device", "the device to run on", [&](Fields& f) { device.declare(f); })
+      .keeps_mathematics();
+  fields_.section("memory", "trading time for memory", [&](Fields& f) { memory.declare(f); });
+  fields_.section("runtime", "how operations are run", [&](Fields& f) { runtime.declare(f); })
       .keeps_mathematics();
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
-  fields_.section("data", "samples and what is done to them", [&](Fields& f) { data.declare(f); }).required();
-  fields_.section("training", "length and batches", [&](Fields& f) { training.declare(f); });
-  fields_.component("loss", loss, losses(), "what training makes small");
-  fields_.component("optimizer", optimizer, optimizers(), "how gradients change parameters");
-  fields_.component("lr_scheduler", lr_scheduler, schedules(), "how the learning rate changes");
-  fields_.section("guards", "what to do when the numbers go wrong", [&](Fields& f) { guards.declare(f); });
+  fields_.section("data", "data sets and their transforms", [&](Fields& f) { data.declare(f); }).required();
+  fields_.section("training", "duration, batch sizes and precision", [&](Fields& f) { training.declare(f); });
+  fields_.component("loss", loss, losses(), "the loss to minimise");
+  fields_.component("optimizer", optimizer, optimizers(), "the optimiser");
+  fields_.component("lr_scheduler", lr_scheduler, schedules(), "the learning-rate schedule");
+  fields_.section("guards", "reactions to NaN, infinity and spikes", [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
-  fields_.section("logging", "what is written while training", [&](Fields& f) { logging.declare(f); })
-      .keeps_mathematics();
-  fields_.section("checkpoint", "what is kept to go on from", [&](Fields& f) { checkpoint.declare(f); })
+  fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); }).keeps_mathematics();
+  fields_.section("checkpoint", "when to save, and what to keep", [&](Fields& f) { checkpoint.declare(f); })
       .keeps_mathematics();
 }
 
@@ -193,7 +194,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_batches(diagnostics);
   model.check(diagnostics);
   if (!model.replace.empty() && !model.initial_weights)
-    diagnostics.error(origin_of("model.replace"), "has no meaning without model.initial_weights");
+    diagnostics.error(origin_of("model.replace"), "requires model.initial_weights");
   data.check(origin_of("data"), diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);
@@ -215,8 +216,8 @@ void Recipe::check_best_metric(Diagnostics& diagnostics) const {
   if (!has_split(data, Split::val)) {
     diagnostics.error(origin, "needs validation samples: name them in data.val");
   } else if (std::ranges::find(known, *checkpoint.keep_best) == known.end()) {
-    diagnostics.error(origin, fmt::format("'{}' is not evaluated; expected one of: {}", *checkpoint.keep_best,
-                                          fmt::join(known, ", ")));
+    diagnostics.error(origin, fmt::format("'{}' is not a metric of this recipe; expected one of: {}",
+                                          *checkpoint.keep_best, fmt::join(known, ", ")));
   }
 }
 
@@ -224,10 +225,10 @@ void Recipe::check_split(Diagnostics& diagnostics) const {
   if (data.val_fraction == 0) return;
   const Origin origin = origin_of("data.val_fraction");
   if (!data.val.empty()) {
-    diagnostics.error(origin, "data.val names validation samples already; keep one of the two");
+    diagnostics.error(origin, "data.val already names validation samples; keep one of the two");
   } else if (!source_format(data).reads_files) {
     diagnostics.error(origin,
-                      "has no meaning for data.format " + data.format + "; set data.synthetic.val_samples");
+                      "does not apply to data.format " + data.format + "; set data.synthetic.val_samples");
   }
 }
 
@@ -239,8 +240,7 @@ void Recipe::check_batches(Diagnostics& diagnostics) const {
   }
   if (data.mix.any() && training.global_batch_size < 2) {
     diagnostics.error(origin_of("data.mix"),
-                      "mixes samples of one batch: training.global_batch_size must be at "
-                      "least 2, got 1");
+                      "mixes samples within a batch: training.global_batch_size must be at least 2, got 1");
   }
 }
 

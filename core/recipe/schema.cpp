@@ -243,10 +243,10 @@ Json definitions_of(Json& model) {
     properties[name] = reference("layer_" + name);
   }
   properties["when"] = replaceable("boolean");
-  properties["when"]["description"] = "false: leave the layer out";
+  properties["when"]["description"] = "false: omit the layer";
   properties["repeat"] = replaceable("integer");
   properties["repeat"]["minimum"] = 0;
-  properties["repeat"]["description"] = "how often the layer stands here; ${index} counts from 0";
+  properties["repeat"]["description"] = "how often to repeat the layer; ${index} counts from 0";
   definitions["layer_item"] = layer_item(properties, bare, false);
   definitions["template_item"] = layer_item(properties, {{"type", "string"}}, reference("template_use"));
   definitions["template_use"] = template_use();

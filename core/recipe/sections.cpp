@@ -16,39 +16,37 @@ GuardSettings::Action action_named(const std::string& name) {
 }  // namespace
 
 void RunSection::declare(Fields& fields) {
-  fields.add("name", &name, "what the run is called; default: the recipe's file name").keeps_mathematics();
+  fields.add("name", &name, "name of the run; default: the recipe's file name").keeps_mathematics();
   fields
       .add("output_dir", &output_dir,
-           "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are filled "
-           "in")
+           "the run's directory; {run.name}, {training.global_batch_size}, {hash} and other keys are "
+           "replaced by their values")
       .keeps_mathematics();
   fields
       .add("deterministic", &deterministic,
-           "take no algorithm of a GPU's libraries whose last bits vary from run to run; on a CPU there are "
-           "none")
+           "avoid GPU library algorithms whose last bits vary between runs; the CPU has none")
       .keeps_mathematics();
   fields
       .add("resume", &resume,
-           "where to begin: auto (at the newest checkpoint of this run), never, or the path of a checkpoint "
-           "or of a run; eval and predict take their weights from there, or from a .safetensors file")
+           "where to resume: auto (newest checkpoint of this run), never, or the path of a checkpoint or a "
+           "run; eval and predict load their weights from there, or from a .safetensors file")
       .keeps_mathematics();
   fields
       .add("allow_changes", &allow_changes,
-           "keys that may differ from those of the run that is continued, such as training.max_duration")
+           "keys that may differ from the resumed run's, such as training.max_duration")
       .keeps_mathematics();
   fields
       .add("max_wall_time", &max_wall_time,
-           "save and exit with 75 before this has passed, or without saving where it passes before training "
-           "goes "
-           "on; default: the time that a Slurm job has left, or no limit")
+           "save and exit with 75 before this time has passed (without saving if it passes during start-up); "
+           "default: the Slurm job's remaining time, or no limit")
       .at_least(1)
       .keeps_mathematics();
   fields
-      .add("grace_period", &grace_period,
-           "after a signal to stop, exit with 75 at the latest when this has passed, saved or not")
+      .add("grace_period", &grace_period, "after a stop signal, exit with 75 within this time, saved or not")
       .at_least(1)
       .keeps_mathematics();
-  fields.add("seed", &seed, "of everything random: first weights, order, augmentation, dropout").at_least(0);
+  fields.add("seed", &seed, "seed of everything random: initial weights, order, augmentation, dropout")
+      .at_least(0);
 }
 
 std::optional<std::string> RunSection::resume_path() const {
@@ -57,7 +55,7 @@ std::optional<std::string> RunSection::resume_path() const {
 }
 
 void CheckpointSection::declare(Fields& fields) {
-  fields.add("interval", &interval, "how often to save; 0s: only at the end and when the run is stopped")
+  fields.add("interval", &interval, "how often to save; 0s: only when the run ends or is stopped")
       .at_least(0);
   fields.add("keep_latest", &keep_latest, "how many of the newest checkpoints to keep").at_least(2);
   fields.add("keep_best", &keep_best,
@@ -65,24 +63,22 @@ void CheckpointSection::declare(Fields& fields) {
 }
 
 void DeviceSection::declare(Fields& fields) {
-  fields.add("type", &type, "what to train on").one_of({"cpu", "cuda"});
+  fields.add("type", &type, "type of the device").one_of({"cpu", "cuda"});
   fields
       .add("model", &model,
-           "GPU that `trainer plan` plans for: auto (the one that is there, else h200), a100, b200, h200, or "
-           "a "
+           "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h200, or a "
            "description.json")
       .keeps_mathematics();
-  fields.add("threads", &threads, "cores to compute with; 0: all that the process may use").at_least(0);
-  fields.add("memory", &memory, "memory that may be used; default: what the device has");
+  fields.add("threads", &threads, "CPU threads; 0: one for each core that the process may use").at_least(0);
+  fields.add("memory", &memory, "memory limit; default: all of the device's memory");
   fields.add("emulate_bf16", &emulate_bf16,
-             "compute amp_bf16 on a processor without bf16 instructions too, for tests: it is slow there");
+             "emulate amp_bf16 on a processor without bf16 instructions; slow, for tests");
 }
 
 void MemorySection::declare(Fields& fields) {
   fields
       .add("recompute", &recompute,
-           "activations to forget and make again: none, cheap (no products), full, or a size to come down to "
-           "(2GiB)")
+           "activations to discard and recompute: none, cheap (no products), full, or a size to reach (2GiB)")
       .keeps_mathematics();
 }
 
@@ -98,7 +94,7 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 
 void RuntimeSection::declare(Fields& fields) {
   fields.add("autotune", &autotune,
-             "time the algorithms of each convolution once and keep the fastest with the run");
+             "time the algorithms of each convolution once, and keep the fastest with the run");
   fields.add("cuda_graph", &cuda_graph,
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }
@@ -106,23 +102,20 @@ void RuntimeSection::declare(Fields& fields) {
 void TrainingSection::declare(Fields& fields) {
   fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
       .at_least(1);
-  fields.add("global_batch_size", &global_batch_size, "samples of one update, whatever the hardware")
-      .at_least(1);
+  fields.add("global_batch_size", &global_batch_size, "samples per update, on any hardware").at_least(1);
   fields
       .add("micro_batch_size", &micro_batch_size,
            "samples computed at once; must divide global_batch_size; auto: as many as fit into memory; "
-           "default: all of it")
+           "default: global_batch_size")
       .at_least(1)
       .keeps_mathematics();
   fields
       .add("precision", &precision,
-           "what to compute in: fp32; tf32 (GPUs: f32 with rounded products); amp_bf16, amp_fp16 (products "
-           "and "
+           "number formats: fp32; tf32 (GPUs: f32 with rounded products); amp_bf16, amp_fp16 (products and "
            "activations in two bytes, weights in f32; fp16 with a scaled loss)")
       .one_of({kPrecisionNames.begin(), kPrecisionNames.end()});
-  fields.section("ema", "running averages of the weights, evaluated and saved beside them", [&](Fields& ema) {
-    ema.add("decay", &ema_decay,
-            "share of the average that an update leaves; 0.999 is usual; default: no average")
+  fields.section("ema", "running averages of the weights, also evaluated and saved", [&](Fields& ema) {
+    ema.add("decay", &ema_decay, "decay of the average at each update; 0.999 is usual; default: no average")
         .at_least(0)
         .below(1);
   });
@@ -131,39 +124,34 @@ void TrainingSection::declare(Fields& fields) {
 void GuardSection::declare(Fields& fields) {
   fields
       .add("nonfinite", &nonfinite,
-           "after a step whose loss or a gradient is infinite or NaN: stop; skip: the step changes nothing, "
-           "the run goes on; rollback: as skip, and after max_skips in a row back to the last checkpoint")
+           "if the loss or a gradient is infinite or NaN: stop the run; skip: discard the step; rollback: as "
+           "skip, and after max_skips in a row return to the last checkpoint")
       .one_of({"stop", "skip", "rollback"});
-  fields
-      .add(
-          "spike", &spike,
-          "the same after a step whose loss lies far above those before; none: such a step is like any other")
+  fields.add("spike", &spike, "the same if the loss is far above the last ones; none: accept the step")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("gradient_spike", &gradient_spike,
-           "the same for the joint 2-norm of all gradients, before anything is clipped")
+           "the same for the joint 2-norm of all gradients, before clipping")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("spike_sigmas", &spike_sigmas,
-           "how far above their mean is far, in standard deviations of the last losses or norms")
+           "a spike is this many standard deviations above the mean of the last losses or norms")
       .above(0);
   fields
       .add("spike_window", &spike_window,
-           "how many last steps; before half of them are there, none is a spike")
+           "number of last steps to compare with; no spike is detected before half of them")
       .at_least(4)
       .at_most(65536);
   fields
       .add("max_skips", &max_skips,
-           "steps that may be skipped in a row; after one more the run goes back (rollback) or stops (skip)")
+           "steps that may be skipped in a row; after one more the run rolls back (rollback) or stops (skip)")
       .at_least(0);
   fields
       .add("max_rollbacks", &max_rollbacks,
-           "how often a run may go back to a checkpoint; each time it skips the steps since then")
+           "how often a run may roll back; each time it skips the steps since the checkpoint")
       .at_least(0)
       .at_most(1000);
-  fields
-      .add("skip_steps", &skip_steps,
-           "numbers of steps, from 1, that change nothing whatever their numbers are")
+  fields.add("skip_steps", &skip_steps, "steps to skip in any case, counted from 1")
       .at_least(1)
       .at_most(16777216);
 }
@@ -196,7 +184,7 @@ void ValidationSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to evaluate; 0ep: only at the end")
       .at_least(0)
       .keeps_mathematics();
-  fields.add("metrics", &metrics, "what to report beside the loss")
+  fields.add("metrics", &metrics, "metrics to report besides the loss")
       .one_of(names_of(all_metrics()))
       .keeps_mathematics();
 }
@@ -205,7 +193,7 @@ void LoggingSection::declare(Fields& fields) {
   fields.add("interval", &interval, "how often to write a line of metrics").at_least(1);
   fields
       .add("formats", &formats,
-           "what to write beside metrics.jsonl: tensorboard (an event file), csv (metrics.csv)")
+           "files to write besides metrics.jsonl: tensorboard (an event file), csv (metrics.csv)")
       .one_of({kTensorboard, kCsv});
 }
 

@@ -12,8 +12,8 @@ namespace trainer {
 /// their averages under the same names, and whatever else changes from step to step.
 void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image);
 
-/// Whether a checkpoint is of a run with the same guards. Where it is not, their windows begin anew, and the
-/// steps to skip are those of the recipe; only the count of skipped steps goes on.
+/// Whether a checkpoint belongs to a run with the same guards. If not, windows start empty and the steps to
+/// skip come from the recipe; only the count of skipped steps is kept.
 enum class Guards { same, other };
 
 /// Fills the image from a checkpoint whose files have been verified. Throws Error (exit 65) naming each

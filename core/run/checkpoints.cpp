@@ -161,10 +161,10 @@ void Checkpoints::report() {
   }
   ++failures_;
   ++in_a_row_;
-  log_.warn(fmt::format("step {} could not be saved ({} in a row): {}", saving_.step, in_a_row_, problem_));
+  log_.warn(fmt::format("saving step {} failed ({} in a row): {}", saving_.step, in_a_row_, problem_));
   if (in_a_row_ >= kMostFailures) {
-    throw Error(ExitCode::io, fmt::format("{} saves in a row have failed: {}; the run can be continued from "
-                                          "the last checkpoint once that is mended",
+    throw Error(ExitCode::io, fmt::format("{} saves in a row failed: {}; fix the cause and start the same "
+                                          "command again to resume from the last checkpoint",
                                           in_a_row_, problem_));
   }
 }
@@ -201,7 +201,7 @@ void Checkpoints::warn_if_disk_is_full() {
   const int64_t needed = kSaves * StateImage::image_bytes(executable_.plan());
   if (warned_ || error || static_cast<int64_t>(space.available) >= needed) return;
   warned_ = true;
-  log_.warn(fmt::format("{} has {} left on its disk, {} saves need {}: make room", root_.string(),
+  log_.warn(fmt::format("{}: the disk has {} free, {} saves need {}; free some space", root_.string(),
                         human_bytes(static_cast<int64_t>(space.available)), kSaves, human_bytes(needed)));
 }
 

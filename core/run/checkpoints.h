@@ -30,9 +30,9 @@ struct CheckpointPolicy {
   bool in_background() const { return every_steps > 0 || every_seconds > 0 || keep_best; }
 };
 
-/// Saves a run from time to time. A copy of its state is taken between two steps and written in the
-/// background while training goes on. A save that fails is told at the next step and tried again, with the
-/// state of that time; the checkpoints that are there stay.
+/// Saves a run at intervals. Copies its state between two steps and writes it in the background while
+/// training continues. A failed save is reported at the next step and retried with the state of that time.
+/// Existing checkpoints stay.
 class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
@@ -47,8 +47,8 @@ class Checkpoints final : public Checkpointer {
   /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
   /// there.
   void begin_at(int64_t step, Guards guards);
-  /// The run goes on from a checkpoint of its own: that one need not be saved again, and later ones that were
-  /// passed over are no longer of use.
+  /// The run resumes from a checkpoint of its own: it need not be saved again, and later, skipped ones are no
+  /// longer needed.
   void go_on_from(const RunState& state);
 
   bool is_due(int64_t step) const override;

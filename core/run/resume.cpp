@@ -17,7 +17,7 @@ ResumePoint open_checkpoint(const fs::path& path) {
   const fs::path file = path / kStateFile;
   ResumePoint point{path, parse_run_state(read_text(file).value_or(""), file.string())};
   if (point.state.loop.step != manifest.step) {
-    throw Error(ExitCode::data, fmt::format("{}: is of step {}, the manifest says {}", file.string(),
+    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, the manifest to step {}", file.string(),
                                             point.state.loop.step, manifest.step));
   }
   return point;
@@ -34,7 +34,7 @@ std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& w
     try {
       return open_checkpoint(path);
     } catch (const Error& problem) {
-      warn(fmt::format("checkpoint {} is passed over: {}", path.filename().string(), problem.what()));
+      warn(fmt::format("skipping checkpoint {}: {}", path.filename().string(), problem.what()));
     }
   }
   return std::nullopt;
@@ -48,9 +48,8 @@ ResumePoint checkpoint_at(const fs::path& path, const Warn& warn) {
   }
   throw Error(
       ExitCode::data,
-      fmt::format(
-          "{} is neither a checkpoint nor a run that has a whole one; correct run.resume, or leave it out",
-          path.string()));
+      fmt::format("{} is neither a checkpoint nor a run with an intact one; correct run.resume, or remove it",
+                  path.string()));
 }
 
 std::vector<std::string> changed_facts(const std::map<std::string, std::string>& there,
@@ -59,7 +58,7 @@ std::vector<std::string> changed_facts(const std::map<std::string, std::string>&
   for (const auto& [name, value] : here) {
     const auto before = there.find(name);
     if (before != there.end() && before->second != value)
-      sentences.push_back(fmt::format("{} was {} and is {} here", name, before->second, value));
+      sentences.push_back(fmt::format("{} was {} and is now {}", name, before->second, value));
   }
   return sentences;
 }

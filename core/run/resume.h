@@ -10,26 +10,25 @@
 
 namespace trainer {
 
-/// Where a run goes on: a checkpoint every byte of which has been verified.
+/// Where a run resumes: a checkpoint whose every byte has been verified.
 struct ResumePoint {
   std::filesystem::path checkpoint;
   RunState state;
 };
 
-/// Told of each checkpoint that is passed over, and why.
+/// Called with the reason for each skipped checkpoint.
 using Warn = std::function<void(const std::string&)>;
 
-/// The newest whole checkpoint below `root`; damaged ones are passed over. Nothing where there is none.
+/// The newest intact checkpoint below `root`; damaged ones are skipped. Nothing if there is none.
 std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, const Warn& warn);
 
-/// A checkpoint, or the newest whole one of a run's directory. Throws Error (exit 65) where there is none.
+/// A checkpoint, or the newest intact one in a run's directory. Throws Error (exit 65) if there is none.
 ResumePoint checkpoint_at(const std::filesystem::path& path, const Warn& warn);
 
 /// Where checkpoints are in a run's directory.
 std::filesystem::path checkpoint_root(const std::filesystem::path& run);
 
-/// A sentence for each fact that is another here than where the checkpoint was made, so that the last bits
-/// may differ.
+/// A sentence for each fact that differs from where the checkpoint was made: the last bits may then differ.
 std::vector<std::string> changed_facts(const std::map<std::string, std::string>& there,
                                        const std::map<std::string, std::string>& here);
 

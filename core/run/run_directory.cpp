@@ -76,7 +76,8 @@ RunDirectory::State RunDirectory::inspect() const {
   // In this order: a process that starts meanwhile writes its identity before all else.
   const std::optional<std::string> entry = first_entry(path_);
   if (!fs::exists(file(kIdentityFile))) {
-    if (entry) throw_foreign(path_, fmt::format("holds files of no run (\"{}\")", *entry));
+    if (entry)
+      throw_foreign(path_, fmt::format("contains files that do not belong to a run (\"{}\")", *entry));
     return State::fresh;
   }
   const bool same = require_same(read_text(file(kIdentityFile)).value_or(""));
@@ -92,16 +93,15 @@ bool RunDirectory::require_same(const std::string& text) const {
       mathematics != stored.end() && mathematics->is_string() ? mathematics->get<std::string>() : "";
   if (there == identity_.mathematics) return true;
   const std::optional<RunIdentity> other = there.empty() ? std::nullopt : parse_identity(there);
-  if (!other) throw_foreign(path_, fmt::format("holds an {} that cannot be read", kIdentityFile));
+  if (!other) throw_foreign(path_, fmt::format("contains an {} that cannot be read", kIdentityFile));
   if (differences(*other, identity_).empty())
-    throw_foreign(path_, "holds another run (the order of its keys differs)");
+    throw_foreign(path_, "contains another run (its keys are in another order)");
   const std::vector<Difference> all = forbidden_differences(*other, identity_, allowed_);
   if (all.empty()) return false;
-  throw Error(
-      ExitCode::recipe,
-      fmt::format("run directory {} holds another run ({}): choose another run.output_dir or run.name, "
-                  "or, to go on from it with these changes, list their keys in run.allow_changes",
-                  path_.string(), difference_text(all)));
+  throw Error(ExitCode::recipe,
+              fmt::format("run directory {} contains another run ({}): choose another run.output_dir or "
+                          "run.name; to resume it with these changes, list their keys in run.allow_changes",
+                          path_.string(), difference_text(all)));
 }
 
 void RunDirectory::lock() {
@@ -159,7 +159,7 @@ void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& lo
   for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
     // Whatever else is wrong is told by who needs the lock.
     if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
-    if (!is_told) log.info(fmt::format("waiting until {} has left {}", holder_of(name), run.string()));
+    if (!is_told) log.info(fmt::format("waiting for {} to release {}", holder_of(name), run.string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

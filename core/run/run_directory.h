@@ -13,7 +13,7 @@
 
 namespace trainer {
 
-/// The directory of one run, held for this process alone until destroyed unless the run is finished. Throws
+/// The directory of one run, locked for this process until destroyed, unless the run is finished. Throws
 /// Error: exit 78 where the directory belongs to another run or to somebody else (nothing in it is touched
 /// then), exit 74 where another process works in it or it cannot be used.
 class RunDirectory {
@@ -32,9 +32,9 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  /// Makes the directory that of a run which goes on after `step` (0: starts), evaluated last at `validated`:
-  /// writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops later
-  /// metrics, and what a process that was killed has left half written. Not for a finished run.
+  /// Prepares the directory for a run that resumes after `step` (0: starts) and was evaluated last at
+  /// `validated`: writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops
+  /// later metrics, and files that a killed process left incomplete. Not for a finished run.
   void begin(const std::string& recipe, int64_t step, int64_t validated, Log& log);
 
  private:
@@ -50,7 +50,7 @@ class RunDirectory {
   FileDescriptor lock_;
 };
 
-/// Waits until no process works in a run's directory, but not longer than this; says so where it must wait.
+/// Waits until no process holds a run's directory, at most this long. Logs that it waits.
 void await_free(const std::filesystem::path& run, std::chrono::milliseconds patience, Log& log);
 
 }  // namespace trainer

@@ -61,7 +61,7 @@ std::string expand_name(const std::string& pattern,
       result += *value;
     } else {
       const std::optional<std::string> guess = nearest(key, known);
-      diagnostics.error(origin, fmt::format("{{{}}} stands for no key of this recipe{}", key,
+      diagnostics.error(origin, fmt::format("{{{}}} is not a key of this recipe{}", key,
                                             guess ? fmt::format(", did you mean {{{}}}?", *guess) : ""));
     }
     position = close + 1;

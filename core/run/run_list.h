@@ -13,14 +13,14 @@ namespace trainer {
 /// How a run is seen from outside.
 enum class RunState {
   finished,
-  saved,    ///< stopped with a checkpoint; the same command line goes on
+  saved,    ///< stopped with a checkpoint; the same command resumes it
   failed,   ///< ended with an error
   running,  ///< a process holds the directory
   lost,     ///< neither ended nor held: killed
 };
 std::string_view to_string(RunState state);
 
-/// What the files of a run's directory tell; what they do not is absent.
+/// What the files in a run's directory say; unknown values are absent.
 struct RunOverview {
   std::filesystem::path directory;
   RunState state = RunState::lost;

@@ -143,7 +143,7 @@ RunState parse_run_state(std::string_view text, const std::string& file) {
   const Json json = Json::parse(text, nullptr, false);
   const Reader reader(json, "", file);
   if (reader.count("format") != kFormat) {
-    throw Error(ExitCode::data, fmt::format("{}: is of format {}, this program reads format {}", file,
+    throw Error(ExitCode::data, fmt::format("{}: has format {}, this program reads format {}", file,
                                             reader.count("format"), kFormat));
   }
   return {.loop = parse_loop(reader.object("progress")),

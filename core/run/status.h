@@ -14,11 +14,11 @@ namespace trainer {
 /// The name of the file in a run's directory.
 constexpr const char* kStatusFile = "status.json";
 
-/// What a run says of itself.
+/// A run's own report of its state.
 struct RunStatus {
   enum class State {
     running,
-    saved,  ///< stopped with a checkpoint; the same command line goes on
+    saved,  ///< stopped with a checkpoint; the same command resumes it
     failed,
     finished,
   };

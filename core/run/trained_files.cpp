@@ -47,10 +47,9 @@ TrainedFiles in_run(const fs::path& run) {
       damaged.emplace_back(problem.what());
     }
   }
-  throw Error(
-      ExitCode::data,
-      fmt::format("{}: expected a {}, or checkpoints that are whole, found {}", run.string(), kModelFile,
-                  damaged.empty() ? "neither" : fmt::format("damaged ones only: {}", damaged[0])));
+  throw Error(ExitCode::data,
+              fmt::format("{}: expected a {} or intact checkpoints, found {}", run.string(), kModelFile,
+                          damaged.empty() ? "neither" : fmt::format("only damaged ones: {}", damaged[0])));
 }
 
 /// Whether the run went on, with changes that were allowed, after its final weights were written.
@@ -67,7 +66,7 @@ bool went_on(const fs::path& run) {
 TrainedFiles find_trained(const fs::path& path) {
   if (!is_there(path)) {
     throw Error(ExitCode::data,
-                fmt::format("{}: there is no such file or directory to take weights from", path.string()));
+                fmt::format("{}: no such file or directory to load weights from", path.string()));
   }
   if (!fs::is_directory(path)) return {.model = path, .averages = {}, .run = {}, .damaged = {}};
   const fs::path directory = path.has_filename() ? path : path.parent_path();

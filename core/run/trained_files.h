@@ -12,7 +12,7 @@ struct TrainedFiles {
   std::filesystem::path model;
   std::filesystem::path averages;    ///< of the weights; empty where there are none
   std::filesystem::path run;         ///< the run's directory; empty where it is not known
-  std::vector<std::string> damaged;  ///< newer checkpoints that were passed over, and why
+  std::vector<std::string> damaged;  ///< newer checkpoints that were skipped, and why
 };
 
 /// `path` is a .safetensors file, or the directory of a checkpoint or of a run: the run's final weights are

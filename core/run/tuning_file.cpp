@@ -22,9 +22,8 @@ Tuning load_tuning(const std::filesystem::path& file) {
     if (valid) tuning.fastest[entry.key()] = entry->get<std::string>();
   }
   if (!valid) {
-    throw Error(
-        ExitCode::data,
-        fmt::format("{} holds no list of algorithms; remove it to have them timed again", file.string()));
+    throw Error(ExitCode::data, fmt::format("{} contains no list of algorithms; remove it to time them again",
+                                            file.string()));
   }
   return tuning;
 }

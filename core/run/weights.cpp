@@ -56,7 +56,8 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
     if (stored == nullptr && may_lack) continue;
     if (stored == nullptr) {
       const auto near = nearest(wanted.name, stored_names);
-      lines.push_back(fmt::format("it has no '{}' of shape {}{}", wanted.name, to_string(wanted.spec.shape),
+      lines.push_back(fmt::format("the file has no '{}' of shape {}{}", wanted.name,
+                                  to_string(wanted.spec.shape),
                                   near ? fmt::format("; the nearest name is '{}'", *near) : ""));
     } else if (stored->shape != wanted.spec.shape) {
       lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name,
@@ -98,7 +99,7 @@ void load(Executable& executable, const std::filesystem::path& path, const Repla
     const bool can_replace = !replaced.origin.path.empty();
     throw Error(ExitCode::data,
                 fmt::format("{} does not fit the network{}:\n  {}", path.string(),
-                            can_replace ? "; what is to begin anew can be named in model.replace" : "",
+                            can_replace ? "; list what to re-initialise in model.replace" : "",
                             fmt::join(wrong, "\n  ")));
   }
   for (TensorId id : weights(executable)) {

@@ -30,16 +30,16 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
                            : "",
                        planner.name(), human_bytes(job.memory.total())));
   if (job.found_micro_batch) {
-    log.info(fmt::format("training.micro_batch_size=auto is {}: the largest divisor of {} whose plan fits",
+    log.info(fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits",
                          training.micro_batch(), training.global_batch_size));
   }
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
-    log.info(fmt::format("goes on after step {}, from {}", start.step(), start.from->checkpoint.string()));
+    log.info(fmt::format("resuming after step {}, from {}", start.step(), start.from->checkpoint.string()));
     for (const std::string& departure : departures(recipe, start, planner, tuning)) log.warn(departure);
   } else if (directory.state() == RunDirectory::State::unfinished) {
     log.warn(
-        "an earlier run of this recipe was stopped before its first checkpoint; it starts again from step 0");
+        "an earlier run of this recipe was stopped before its first checkpoint; starting again from step 0");
   }
 }
 

@@ -28,7 +28,7 @@ Executable open_executable(Recipe& recipe, const Backend& backend, const Job& jo
     if (problem.code() != ExitCode::out_of_memory) throw;
     throw Error(
         ExitCode::out_of_memory,
-        fmt::format("{}; the plan's {}:{}", problem.what(), human_bytes(job.memory.total()),
+        fmt::format("{}; the plan needs {}:{}", problem.what(), human_bytes(job.memory.total()),
                     memory_advice(recipe, *backend.planner, job, available_bytes(recipe, *backend.planner))));
   }
 }
@@ -82,7 +82,7 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
     finish(run, executable, loop, result, unreadable);
     return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
   }
-  run.log.info(fmt::format("saved after step {} of {}; the same command goes on from there",
+  run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
                            loop.state().step, run.job.settings.steps));
   return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
 } catch (const std::exception& problem) {

@@ -40,8 +40,8 @@ void require_same_run(const Recipe& recipe, const ResumePoint& point) {
   const std::vector<Difference> different = differences_from(point, recipe, recipe.run.allow_changes);
   if (different.empty()) return;
   fail_at(recipe.origin_of("run.resume"),
-          fmt::format("{} is of another run ({}); list these keys in run.allow_changes, or begin with "
-                      "model.initial_weights instead",
+          fmt::format("{} belongs to another run ({}); list these keys in run.allow_changes, or load only "
+                      "its weights with model.initial_weights",
                       point.checkpoint.string(), difference_text(different)));
 }
 
@@ -64,18 +64,17 @@ Start choose_start(const Recipe& recipe) {
   if (recipe.run.resume == "never") {
     const auto saved = list_checkpoints(root);
     if (saved.empty()) return start;
-    fail_at(
-        recipe.origin_of("run.resume"),
-        fmt::format("{} holds checkpoints up to step {}, which \"never\" would lose: remove them, or choose "
-                    "another run.output_dir",
-                    root.string(), checkpoint_step(saved.front())));
+    fail_at(recipe.origin_of("run.resume"),
+            fmt::format("{} contains checkpoints up to step {}, which \"never\" would discard: remove them, "
+                        "or choose another run.output_dir",
+                        root.string(), checkpoint_step(saved.front())));
   }
   start.from = newest_checkpoint(root, warn);
   start.unusable = start.notes;
   const auto path = recipe.run.resume_path();
   if (!path) return start;
   if (start.from) {
-    warn(fmt::format("run.resume={} was followed when this run began: it goes on from its own checkpoint",
+    warn(fmt::format("run.resume={} applied only when this run began; resuming from its own checkpoint",
                      *path));
     return start;
   }
@@ -88,11 +87,10 @@ Start choose_start(const Recipe& recipe) {
 void require_whole(const Recipe& recipe, const Start& start) {
   const bool goes_on = start.from && start.is_own;
   if (goes_on || start.newest.empty()) return;
-  throw Error(
-      ExitCode::data,
-      fmt::format("none of the checkpoints in {} can be used:\n  {}\nmend that, or bring one back from "
-                  "a copy; only where they are of no more use, remove them to begin again",
-                  checkpoint_root(recipe.output_directory()).string(), fmt::join(start.unusable, "\n  ")));
+  throw Error(ExitCode::data, fmt::format("no checkpoint in {} can be used:\n  {}\nfix the cause, or restore "
+                                          "one from a copy; to start over, remove them",
+                                          checkpoint_root(recipe.output_directory()).string(),
+                                          fmt::join(start.unusable, "\n  ")));
 }
 
 Guards guards_of(const Recipe& recipe, const Start& start) {
@@ -105,11 +103,10 @@ Guards guards_of(const Recipe& recipe, const Start& start) {
 
 void require_rollbacks(const Recipe& recipe, const Start& start) {
   if (guards_of(recipe, start) == Guards::same || start.from->state.loop.guard.rollbacks == 0) return;
-  fail_at(
-      recipe.origin_of("guards"),
-      fmt::format("guards may not change any more: {} is of a run that has gone back to a checkpoint, and "
-                  "steps that it skips since then would be done; write them as they were",
-                  start.from->checkpoint.string()));
+  fail_at(recipe.origin_of("guards"),
+          fmt::format("guards can no longer change: {} belongs to a run that has rolled back, and the steps "
+                      "it skips since then would be computed; restore the old settings",
+                      start.from->checkpoint.string()));
 }
 
 void keep_micro_batch(Recipe& recipe, const Start& start) {
@@ -127,17 +124,15 @@ int64_t earlier_threads(const Start& start) {
 
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {
   if (start.step() <= steps) return;
-  fail_at(
-      recipe.origin_of("training.max_duration"),
-      fmt::format("ends after step {}, but {} is of step {}: a longer duration is needed to go on from it",
-                  steps, start.from->checkpoint.string(), start.step()));
+  fail_at(recipe.origin_of("training.max_duration"),
+          fmt::format("ends after step {}, but {} is at step {}; choose a longer duration to resume from it",
+                      steps, start.from->checkpoint.string(), start.step()));
 }
 
 void require_unchanged(const Recipe& recipe, const Start& start) {
   if (start.newest == newest_name(recipe)) return;
-  throw Error(ExitCode::io,
-              fmt::format("another process has worked in {} just now; start the same command again",
-                          recipe.output_directory()));
+  throw Error(ExitCode::io, fmt::format("another process has just changed {}; start the same command again",
+                                        recipe.output_directory()));
 }
 
 std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
@@ -146,13 +141,13 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
   const RunState& there = start.from->state;
   std::vector<std::string> sentences = changed_facts(there.facts, facts_of(planner));
   if (there.micro_batch_size != recipe.training.micro_batch()) {
-    sentences.push_back(fmt::format("training.micro_batch_size was {} and is {} here", there.micro_batch_size,
+    sentences.push_back(fmt::format("training.micro_batch_size was {} and is now {}", there.micro_batch_size,
                                     recipe.training.micro_batch()));
   }
   if (there.algorithms != algorithms(recipe, tuning))
-    sentences.emplace_back("the algorithms that runtime.autotune chooses were others");
+    sentences.emplace_back("runtime.autotune chose other algorithms before");
   for (std::string& sentence : sentences)
-    sentence += ": the last bits of this run may differ from those of a run that was never stopped";
+    sentence += ": the last bits may differ from those of an uninterrupted run";
   return sentences;
 }
 

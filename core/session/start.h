@@ -12,7 +12,7 @@
 
 namespace trainer {
 
-/// Where a run begins.
+/// Where a run starts or resumes.
 struct Start {
   std::optional<ResumePoint> from;    ///< nothing: at step 0
   bool is_own = true;                 ///< of the run's own directory
@@ -29,8 +29,8 @@ struct Start {
 /// at the path given.
 Start choose_start(const Recipe& recipe);
 
-/// Throws Error (exit 65) where the run has checkpoints of its own, but none can be used: it would begin
-/// again and write over what may still be saved of them.
+/// Throws Error (exit 65) if the run has checkpoints but none can be used: starting over would overwrite what
+/// may still be recovered.
 void require_whole(const Recipe& recipe, const Start& start);
 
 /// Whether the checkpoint, if any, is of a run with the same guards.
@@ -40,7 +40,7 @@ Guards guards_of(const Recipe& recipe, const Start& start);
 /// steps that it skips since then would be done.
 void require_rollbacks(const Recipe& recipe, const Start& start);
 
-/// Takes over the micro-batch that was found before, where the recipe says auto.
+/// Uses the micro-batch found before if the recipe says auto.
 void keep_micro_batch(Recipe& recipe, const Start& start);
 
 /// The threads that the checkpoint was made with, on a CPU; 0: not said.
@@ -53,7 +53,7 @@ void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps)
 /// choice.
 void require_unchanged(const Recipe& recipe, const Start& start);
 
-/// What cannot be the same as before, a sentence each.
+/// What differs from before, a sentence each.
 std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
                                     const Tuning& tuning);
 

@@ -80,12 +80,12 @@ void verify_file(const fs::path& checkpoint, const CheckpointFile& expected) {
   if (!fs::exists(path, error)) throw Error(ExitCode::data, fmt::format("{}: is missing", path.string()));
   const CheckpointFile found = measure(path);
   if (found.bytes != expected.bytes) {
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, its manifest says {}", path.string(),
+    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, the manifest expects {}", path.string(),
                                             found.bytes, expected.bytes));
   }
   if (found.checksum != expected.checksum) {
     throw Error(ExitCode::data,
-                fmt::format("{}: is damaged: its checksum is {:016x}, its manifest says {:016x}",
+                fmt::format("{}: is damaged: its checksum is {:016x}, the manifest expects {:016x}",
                             path.string(), found.checksum, expected.checksum));
   }
 }
@@ -94,7 +94,7 @@ Manifest verify_checkpoint(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   const int64_t named = checkpoint_step(checkpoint);
   if (named >= 0 && named != manifest.step) {
-    throw Error(ExitCode::data, fmt::format("{}: is of step {}, its directory's name says {}",
+    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, its directory's name to step {}",
                                             (checkpoint / kManifestFile).string(), manifest.step, named));
   }
   for (const CheckpointFile& file : manifest.files) verify_file(checkpoint, file);

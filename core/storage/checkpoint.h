@@ -14,8 +14,8 @@
 namespace trainer {
 
 /// A checkpoint is a directory `step-00000100` of these files and `manifest.txt`, which lists them and is
-/// written last. A directory is given that name once all of it is on the disk, so a name that is there is
-/// whole unless something has damaged it since.
+/// written last. A directory is renamed to that name when all of it is on the disk. An existing checkpoint is
+/// therefore complete, unless it was damaged later.
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kAveragesFile = "model_ema.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";

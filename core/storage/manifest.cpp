@@ -116,7 +116,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
     if (kind != "file") reader.fail("expected \"file\" or \"whole\"");
     manifest.files.push_back(parse_file(reader, manifest));
   }
-  if (to_text(manifest) != text) reader.fail("its own checksum is another");
+  if (to_text(manifest) != text) reader.fail("its own checksum does not match");
   return manifest;
 }
 

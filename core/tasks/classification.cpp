@@ -70,12 +70,12 @@ class Classification final : public Task {
 const std::vector<Metric>& top_metrics() {
   static const std::vector<Metric> table = {
       {.name = "top1",
-       .help = "share of samples (or pixels) whose label has the largest logit",
+       .help = "fraction of samples (or pixels) whose label has the largest logit",
        .direction = Direction::larger,
        .sums = {"top1"},
        .value = mean_of_samples},
       {.name = "top5",
-       .help = "share of samples (or pixels) whose label is among the five largest logits",
+       .help = "fraction of samples (or pixels) whose label is among the five largest logits",
        .direction = Direction::larger,
        .sums = {"top5"},
        .value = mean_of_samples},

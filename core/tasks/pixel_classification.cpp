@@ -27,10 +27,9 @@ void check_recipe(const TaskSetting& setting) {
                         output, input.size() == 3 ? to_string({input[1], input[2]}) : to_string(input)));
   }
   if (setting.mixes) {
-    fail_at(
-        setting.origin_of("data.mix"),
-        fmt::format("mixes pictures with one label each; the network's output {} has a class for each pixel",
-                    output));
+    fail_at(setting.origin_of("data.mix"),
+            fmt::format("needs one label for each image; the network's output {} has a class for each pixel",
+                        output));
   }
 }
 

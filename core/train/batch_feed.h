@@ -12,7 +12,7 @@ namespace trainer {
 /// What batches must hold: the inputs of a program.
 BatchInputs batch_inputs(const Program& program);
 
-/// A pipeline's batches, bound one after the other to the inputs of an executable.
+/// Binds a pipeline's batches, one at a time, to the inputs of an executable.
 class BatchFeed {
  public:
   /// Batches may hold more than the program's inputs, never less, and each in the program's type and shape.

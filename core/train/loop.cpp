@@ -151,7 +151,7 @@ void TrainingLoop::judge(const StepReport& step) {
   GuardDecision decision = guard_.judge(step);
   const bool stops = decision.what != GuardDecision::What::go_on;
   if (decision.nonfinite && (stops || !(searched_ || following_))) {
-    decision.text += "; the first such value: " + runner_.find_non_finite(step.step);
+    decision.text += "; first non-finite value: " + runner_.find_non_finite(step.step);
     searched_ = true;
   }
   if (decision.what == GuardDecision::What::roll_back && checkpoints_ != nullptr) {
@@ -165,7 +165,7 @@ void TrainingLoop::judge(const StepReport& step) {
 /// Back to the newest checkpoint, from where the steps that led here are skipped.
 void TrainingLoop::roll_back() {
   const std::optional<LoopState> there = checkpoints_->restore();
-  if (!there) throw Error(ExitCode::internal, going_back_->text + "; but there is none to go back to");
+  if (!there) throw Error(ExitCode::internal, going_back_->text + "; but there is no checkpoint yet");
   skip_steps(executable_, guard_.rolled_back(there->step, there->guard));
   runner_.start_at(there->step + 1);
   recorder_.go_back(*there, *going_back_, guard_.state());

@@ -26,7 +26,7 @@ struct LoopSettings {
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
 
-/// What lines of the validation split hold beside the loss.
+/// Metrics in a validation line besides the loss.
 std::vector<std::string> validation_metrics(const LoopSettings& settings);
 
 }  // namespace trainer

@@ -158,7 +158,7 @@ std::string find_non_finite(Executable& executable, int64_t micro_batches,
     if (!search.walk(i == 0 ? first : next)) continue;
     return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
   }
-  return "not seen again when the step was computed a second time";
+  return "it did not occur again when the step was repeated";
 }
 
 }  // namespace trainer

@@ -150,7 +150,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   record.reason = decision.reason;
   out_.metrics.append(record);
   out_.log.warn(decision.text);
-  out_.log.warn(fmt::format("goes on after step {}", state.step));
+  out_.log.warn(fmt::format("resuming after step {}", state.step));
   resume_clock();
 }
 

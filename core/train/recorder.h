@@ -25,7 +25,7 @@ struct LoopResult {
   std::string throttling;          ///< in words; empty where the device was not slowed down
 };
 
-/// Where results go while they come in.
+/// Where results are written.
 struct LoopOutput {
   MetricsSinks& metrics;
   Progress& progress;
@@ -35,7 +35,7 @@ struct LoopOutput {
   Trace* trace = nullptr;                     ///< where a few steps are to be followed
 };
 
-/// Keeps count of what the steps come to, and tells it: metrics, progress, log.
+/// Accumulates the results of steps and reports them: metrics, progress, log.
 class Recorder {
  public:
   Recorder(const Executable& executable, LoopSettings settings, LoopOutput output);
@@ -47,7 +47,7 @@ class Recorder {
   void add(const StepResult& result);
   /// What the guard said of the step added last, and has come to.
   void add_decision(const GuardDecision& decision, const StepReport& step, const GuardState& guard);
-  /// The run is where it was then, with the guard's present state: what was recorded since is dropped.
+  /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
   LoopResult finish();

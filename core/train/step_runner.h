@@ -17,8 +17,8 @@ namespace trainer {
 /// What a training step put out, and what it took.
 struct StepResult {
   StepReport report;
-  double data_wait = 0;  ///< seconds
-  double host = 0;       ///< seconds that the host took to put it on the device, without the wait
+  double data_wait = 0;                ///< seconds
+  double host = 0;                     ///< seconds that the host took to enqueue it, without waiting
   std::optional<PhaseSeconds> phases;  ///< where the step was timed
   Vote decided;                        ///< by all ranks, of the votes that went with the step
 };
@@ -31,7 +31,7 @@ class StepRunner {
 
   /// The next step is this one: its batches come next.
   void start_at(int64_t step);
-  /// Waits for the next step's first batch; false where `give_up` says so first.
+  /// Waits for the next step's first batch. Returns false if `give_up` returns true first.
   bool await_data(const std::function<bool()>& give_up);
   /// Enqueues one global batch and its update, with this rank's vote. At most kMaxInFlight steps may be in
   /// flight then. What goes wrong with the data of a rank that is not alone is noted in the agreement.
@@ -44,8 +44,8 @@ class StepRunner {
   /// Waits for the oldest step in flight, and for the votes of all ranks.
   StepResult take();
 
-  /// Computes a step again to find its first value that is infinite or NaN, and says where that is. Steps
-  /// under way are done before, and can be taken after it.
+  /// Computes a step again and returns where its first infinite or NaN value arises. Steps in flight finish
+  /// first and can still be taken afterwards.
   std::string find_non_finite(int64_t step);
 
   /// Notes waits for data, until it is null.

@@ -24,7 +24,7 @@ void UnreadableList::report() {
   for (const DataSource* source : sources_) {
     for (const UnreadableSample& sample : source->take_unreadable()) {
       const auto [line, is_new] = lines_.insert(sample.name + ": " + sample.reason);
-      if (is_new) log_.warn(*line + "; the next readable sample takes its place");
+      if (is_new) log_.warn(*line + "; using the next readable sample instead");
       is_longer = is_longer || is_new;
     }
   }
@@ -35,7 +35,7 @@ void UnreadableList::report() {
     write_atomically(file_, text);
     is_behind_ = false;
   } catch (const Error& problem) {
-    if (!is_behind_) log_.warn(fmt::format("{}; it will be tried again", problem.what()));
+    if (!is_behind_) log_.warn(fmt::format("{}; will retry", problem.what()));
     is_behind_ = true;
   }
 }

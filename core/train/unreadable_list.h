@@ -15,7 +15,7 @@ namespace trainer {
 /// it.
 class UnreadableList {
  public:
-  /// A run that goes on keeps what it has listed so far.
+  /// A resumed run keeps its earlier list.
   UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
   /// Whose unreadable samples to list from now on.
@@ -31,7 +31,7 @@ class UnreadableList {
   Log& log_;
   std::vector<const DataSource*> sources_;
   std::set<std::string> lines_;
-  bool is_behind_ = false;  ///< the file is, and that was told
+  bool is_behind_ = false;  ///< the file is incomplete, and a warning was printed
 };
 
 }  // namespace trainer

@@ -23,12 +23,13 @@ void check(cudnnStatus_t status, std::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   if (status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED ||
       status == CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH) {
-    throw Error(ExitCode::no_device,
-                fmt::format("cuDNN is not installed whole: {}; install all of its libraries, of one release, "
-                            "beside libcudnn.so.9",
-                            describe(status)));
+    throw Error(
+        ExitCode::no_device,
+        fmt::format(
+            "cuDNN is incomplete: {}; install all of its libraries, of one release, next to libcudnn.so.9",
+            describe(status)));
   }
-  throw Error(ExitCode::internal, fmt::format("{}: cuDNN says {}", what, describe(status)));
+  throw Error(ExitCode::internal, fmt::format("{}: cuDNN returned {}", what, describe(status)));
 }
 
 void Descriptor::Destroy::operator()(cudnnBackendDescriptor_t descriptor) const {

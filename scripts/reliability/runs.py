@@ -91,7 +91,7 @@ class Run:
         return step_of(self.checkpoints()[0]) if self.checkpoints() else 0
 
     def went_on_from(self):
-        found = re.search(r'goes on after step (\d+)', self.errors)
+        found = re.search(r'resuming after step (\d+)', self.errors)
         return int(found.group(1)) if found else 0
 
     def last_line(self):

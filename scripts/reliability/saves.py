@@ -80,7 +80,7 @@ def fail_at_each_call(context, save, expected, number):
         run = Run(context.trainer, context.work / f'fail-{at}-{number}', command(context))
         code = run.finish(environment(context, number, at))
         require(code == 0, f'{save.calls[at]} {at} fails with {name}: exit {code}: {run.errors}')
-        told = ' could not be saved (1 in a row)' in run.errors
+        told = ' failed (1 in a row)' in run.errors
         require(told != (at in save.quiet), f'{save.calls[at]} {at}, {name}: told: {told}: {run.errors}')
         require_equal(expected, run)
         context.remove(run)
@@ -97,7 +97,7 @@ def short_at_each_call(context, save, expected):
     def check(at):
         run = Run(context.trainer, context.work / f'short-{at}', command(context))
         require(run.finish(environment(context, 'short', at)) == 0, run.errors)
-        require('could not be saved' not in run.errors, f'call {at}: {run.errors}')
+        require('saving step' not in run.errors, f'call {at}: {run.errors}')
         require_equal(expected, run)
         context.remove(run)
 
@@ -114,7 +114,7 @@ def fail_always(context, save, expected):
         before = sum(name == call for at, name in save.all if at < first)
         code = run.finish(environment(context, number, before + 1, always=True, calls=call))
         require(code == 74, f'{call}: exit {code}: {run.errors}')
-        require('(3 in a row)' in run.errors and '3 saves in a row have failed' in run.errors, run.errors)
+        require('(3 in a row)' in run.errors and '3 saves in a row failed' in run.errors, run.errors)
         require(run.newest() == 5, f'{call}: newest is {run.newest()}')
         require(run.finish() == 0 and run.went_on_from() == 5, run.errors)
         require_equal(expected, run)
@@ -154,7 +154,7 @@ def full_disk(context):
     script = ('mount -t tmpfs -o size=100k tmpfs run && "$0" "$@"; code=$?; cp -r run/. kept; exit $code')
     code = run.finish(prefix=['unshare', '-Urm', 'sh', '-c', script])
     require(code == 74, f'full disk: exit {code}: {run.errors}')
-    require('left on its disk' in run.errors and 'could not be saved' in run.errors, run.errors)
+    require('free some space' in run.errors and 'saving step' in run.errors, run.errors)
     shutil.rmtree(run.output)
     (run.directory / 'kept').rename(run.output)
     newest = run.newest()

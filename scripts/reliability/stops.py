@@ -92,7 +92,7 @@ def ask(context, name, count):
         require(code in ((0, SAVED) if number else (0,)), f'{name}: exit {code} on {number}: {run.errors}')
         if code == 0:
             seen['finished'] += number is not None
-        elif 'before training went on' in run.errors:
+        elif 'during start-up' in run.errors:
             seen['start-up'] += 1
         else:
             saved = re.search(r'saved after step (\d+) of', run.errors)

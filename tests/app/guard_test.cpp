@@ -58,7 +58,7 @@ TEST_CASE("a loss that is no number ends the run, and the first layer whose outp
     CHECK(outcome.code == 70);
     CHECK(outcome.errors.find("trainer: error: the loss became ") != std::string::npos);
     CHECK(outcome.errors.find(" at step 2; lower optimizer.lr") != std::string::npos);
-    CHECK(outcome.errors.find("; the first such value: the output of model.layers[") != std::string::npos);
+    CHECK(outcome.errors.find("; first non-finite value: the output of model.layers[") != std::string::npos);
     const auto events = lines_of(workspace, fmt::format("of {}", rows), "guard");
     REQUIRE(events.size() == 1);
     CHECK(events[0]["event"] == "stop");
@@ -74,7 +74,7 @@ TEST_CASE("steps are skipped up to guards.max_skips in a row, each with a line o
       train(workspace, "a", {"optimizer.lr=1e38", "guards.nonfinite=skip", "guards.max_skips=3"});
   INFO(outcome.errors);
   CHECK(outcome.code == 70);
-  CHECK(outcome.errors.find("with 3 skipped steps before, of which guards.max_skips allows 3") !=
+  CHECK(outcome.errors.find("after 3 skipped steps in a row, and guards.max_skips allows 3") !=
         std::string::npos);
   const auto events = lines_of(workspace, "a", "guard");
   REQUIRE(events.size() == 4);
@@ -173,7 +173,7 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
                                  "run.allow_changes=[training.max_duration, guards]"});
     const Outcome changed = train(workspace, "back" + name, longer);
     CHECK(changed.code == 78);
-    CHECK(changed.errors.find("guards may not change any more") != std::string::npos);
+    CHECK(changed.errors.find("guards can no longer change") != std::string::npos);
     line.push_back("guards.max_rollbacks=0");
     const Outcome none = train(workspace, "none" + name, line);
     CHECK(none.code == 70);
@@ -181,7 +181,7 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
   const Outcome early =
       train(workspace, "early", {"guards.nonfinite=rollback", "optimizer.lr=1e38", "guards.max_skips=0"});
   CHECK(early.code == 70);
-  CHECK(early.errors.find("there is none to go back to") != std::string::npos);
+  CHECK(early.errors.find("there is no checkpoint yet") != std::string::npos);
 }
 
 TEST_CASE("a guard that meets nothing leaves the run's bits") {
@@ -214,7 +214,7 @@ TEST_CASE("a run goes on with other guards than before where that is allowed") {
     const Outcome outcome = train(workspace, name, then);
     INFO(outcome.errors);
     REQUIRE(outcome.code == 0);
-    CHECK(outcome.errors.find("goes on after step 30") != std::string::npos);
+    CHECK(outcome.errors.find("resuming after step 30") != std::string::npos);
     std::vector<int> skipped;
     for (const auto& event : lines_of(workspace, name, "guard")) skipped.push_back(event["step"]);
     const bool are_told = std::find(then.begin(), then.end(), told[0]) != then.end();

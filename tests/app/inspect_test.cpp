@@ -59,7 +59,7 @@ TEST_CASE("inspect shows the tensors of a safetensors file") {
   const Outcome outcome = inspect(workspace, "m.safetensors");
   CHECK(outcome.code == 0);
   CHECK(outcome.output.starts_with("m.safetensors: safetensors, 2 tensors, 19 elements, "));
-  CHECK(outcome.output.find(", whole\n  format: pt\n") != std::string::npos);
+  CHECK(outcome.output.find(", intact\n  format: pt\n") != std::string::npos);
   CHECK(outcome.output.find("  conv.weight  F32      [2, 1, 3, 3]            72\n") != std::string::npos);
   CHECK(outcome.output.find("  count        I64      []                       8\n") != std::string::npos);
   const json report = inspect_json(workspace, "m.safetensors", 0);
@@ -79,7 +79,7 @@ TEST_CASE("inspect says why a file is not whole") {
   fs::resize_file(file, fs::file_size(file) - 1);
   const Outcome cut = inspect(workspace, "m.safetensors");
   CHECK(cut.code == 65);
-  CHECK(cut.output.find("NOT WHOLE") != std::string::npos);
+  CHECK(cut.output.find("DAMAGED") != std::string::npos);
   CHECK(cut.errors.starts_with(
       "trainer: error: m.safetensors: not a valid safetensors file: tensor \"count\""));
   const json report = inspect_json(workspace, "m.safetensors", 65);
@@ -156,7 +156,7 @@ TEST_CASE("inspect lists the checkpoints of a run, the newest first") {
   CHECK(inspect_json(workspace, "r/checkpoints/step-00000400", 65)
             .at("problem")
             .get<std::string>()
-            .find("is of step 300") != std::string::npos);
+            .find("belongs to step 300") != std::string::npos);
 }
 
 TEST_CASE("inspect says what it takes where it is given something else") {
@@ -165,9 +165,8 @@ TEST_CASE("inspect says what it takes where it is given something else") {
   const Outcome outcome = inspect(workspace, "d");
   CHECK(outcome.code == 65);
   CHECK(outcome.errors ==
-        "trainer: error: d: neither a checkpoint (no manifest.txt) nor a run's directory; name one of these, "
-        "or a "
-        "safetensors file\n");
+        "trainer: error: d: neither a checkpoint (no manifest.txt) nor a run's directory; name one of them, "
+        "or a safetensors file\n");
 }
 
 }  // namespace trainer

@@ -157,7 +157,7 @@ TEST_CASE("programs are shown after each pass, and optional passes can be left o
   const Outcome wrong =
       run_trainer({"plan", "--config", "small.yaml", "--disable-pass", "autodiff"}, workspace.path());
   CHECK(wrong.code == 64);
-  CHECK(wrong.errors.find("there are: ") != std::string::npos);
+  CHECK(wrong.errors.find("passes: ") != std::string::npos);
 }
 
 TEST_CASE("the resolved recipe names the source of each value and keeps variables unexpanded") {
@@ -252,8 +252,8 @@ TEST_CASE("a GPU to plan for that nobody has described is an error at its key") 
   };
   const Outcome unknown = plan("h300");
   CHECK(unknown.code == 78);
-  CHECK(unknown.errors.find("error: device.model: no GPU is described as 'h300': there are auto, a100, b200, "
-                            "h200, and files that end in .json") != std::string::npos);
+  CHECK(unknown.errors.find("error: device.model: unknown GPU 'h300': choose auto, a100, b200, "
+                            "h200, or a file that ends in .json") != std::string::npos);
   CHECK(plan("nowhere.json").errors.find("device.model: cannot read the description nowhere.json") !=
         std::string::npos);
   workspace.write("half.json", R"({"deviceVer": 900})");
@@ -279,8 +279,8 @@ TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, an
   }
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
-  for (const char* text : {"planned for the description of a GPU: cuDNN 9.", "NVIDIA A100-SXM4-80GB",
-                           "(an upper bound, and so is the peak)", " of 80.0 GiB", "the host's memory"}) {
+  for (const char* text : {"planned from the description of a GPU: cuDNN 9.", "NVIDIA A100-SXM4-80GB",
+                           "(an upper bound, and so is the peak)", " of 80.0 GiB", "host memory"}) {
     INFO(text);
     CHECK(outcome.output.find(text) != std::string::npos);
   }
@@ -298,8 +298,8 @@ TEST_CASE("samples are kept on a GPU only: a processor reads them where they lie
   const Outcome outcome =
       run_trainer({"plan", "--config", "small.yaml", "data.cache=device"}, workspace.path());
   CHECK(outcome.code == 78);
-  CHECK(outcome.errors.find("data.cache: device is for a GPU: the cpu reads samples where they lie; write "
-                            "none, or device.type: cuda") != std::string::npos);
+  CHECK(outcome.errors.find("data.cache: device requires a GPU: the cpu reads samples in place; write none, "
+                            "or device.type: cuda") != std::string::npos);
 }
 
 }  // namespace trainer

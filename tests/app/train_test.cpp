@@ -173,8 +173,7 @@ optimizer: {name: adamw, lr: 0.03}
   };
   CHECK(problem("data={format: idx, train: x}").find("data.format: idx has no label maps") !=
         std::string::npos);
-  CHECK(problem("data.mix.mixup=1").find("data.mix: mixes pictures with one label each") !=
-        std::string::npos);
+  CHECK(problem("data.mix.mixup=1").find("data.mix: needs one label for each image") != std::string::npos);
   CHECK(problem("model.layers[2].conv2d.kernel_size=3")
             .find("must have the height and width of its input, 12x12") != std::string::npos);
 }
@@ -236,7 +235,7 @@ TEST_CASE("first weights come from a file by name, and what does not fit is name
       workspace.path());
   CHECK(wrong.code == 65);
   CHECK(wrong.errors.find("'fc1.weight' has shape 32x200, the network needs 33x200") != std::string::npos);
-  CHECK(wrong.errors.find("it has no 'head.weight' of shape 5x33") != std::string::npos);
+  CHECK(wrong.errors.find("the file has no 'head.weight' of shape 5x33") != std::string::npos);
   CHECK(wrong.errors.find("the network has no 'fc2.weight'") != std::string::npos);
   CHECK_FALSE(fs::exists(workspace.path() / "runs/c/metrics.jsonl"));
 }
@@ -254,8 +253,10 @@ TEST_CASE("a network is fine-tuned: its body frozen, its head replaced") {
     return outcome.errors;
   };
   const std::string text = refused("run.name=x");
-  CHECK(text.find("runs/a/model.safetensors does not fit the network; what is to begin anew can be named in "
-                  "model.replace") != std::string::npos);
+  CHECK(
+      text.find(
+          "runs/a/model.safetensors does not fit the network; list what to re-initialise in model.replace") !=
+      std::string::npos);
   CHECK(text.find("'fc2.weight' has shape 5x32, the network needs 4x32") != std::string::npos);
   CHECK(refused("model.replace=[\"fc2.weight\"]").find("'fc2.bias' has shape 5") != std::string::npos);
   CHECK(refused("model.replace=[\"fc2.*\", \"cf1.*\"]").find("matches 'cf1.*'; did you mean 'fc1.*'?") !=

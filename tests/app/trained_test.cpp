@@ -133,8 +133,7 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
   workspace.write("run/checkpoints/step-00000010/model.safetensors", "damaged");
   const Outcome earlier = evaluate("run");
   check_same(Json::parse(earlier.output), reported.at(5), kAll);
-  CHECK_THAT(earlier.errors,
-             Contains("warning: passed over: ") && Contains("step-00000010/model.safetensors"));
+  CHECK_THAT(earlier.errors, Contains("warning: skipped: ") && Contains("step-00000010/model.safetensors"));
   CHECK(run(workspace, "eval", {"run.resume=run/checkpoints/step-00000010"}).code == 65);
 
   // What a checkpoint holds can be gone on from, and begun with.
@@ -142,7 +141,7 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
       run(workspace, "train",
           {"run.output_dir=new", "optimizer.lr=0.0", "model.initial_weights=run", "training.ema={}"});
   CHECK(begun.code == 0);
-  CHECK_THAT(begun.errors, Contains("passed over: "));
+  CHECK_THAT(begun.errors, Contains("skipped: "));
   CHECK(fs::exists(workspace.path() / "new/model.safetensors"));
 }
 
@@ -152,7 +151,7 @@ TEST_CASE("eval says what it found in a line, leaves the run alone, and says wha
   const Outcome none = run(workspace, "eval");
   CHECK(none.code == 65);
   CHECK_THAT(none.errors,
-             Contains("run: the recipe has not been trained here") && Contains("run.resume=PATH"));
+             Contains("run: this recipe has not been trained here") && Contains("run.resume=PATH"));
   CHECK_FALSE(fs::exists(workspace.path() / "run"));
   run_well(workspace, "train");
   const auto before = fs::last_write_time(workspace.path() / "run");
@@ -164,7 +163,7 @@ TEST_CASE("eval says what it found in a line, leaves the run alone, and says wha
 
   const Outcome never = run(workspace, "eval", {"run.resume=never"});
   CHECK(never.code == 78);
-  CHECK_THAT(never.errors, Contains("error: run.resume: never leaves no weights to use"));
+  CHECK_THAT(never.errors, Contains("error: run.resume: never loads no weights"));
   const Outcome other = run(workspace, "eval", {"run.resume=run", "model.layers[9].linear.out_features=8"});
   CHECK(other.code == 65);
   CHECK_THAT(other.errors,
@@ -241,9 +240,8 @@ data: {format: synthetic}
 )");
   const Outcome pixels = run(workspace, "predict");
   CHECK(pixels.code == 78);
-  CHECK_THAT(pixels.errors,
-             Contains("r.yaml:3:1: error: model: predict gives one class for each picture; the "
-                      "network's output 128x4x8x8 has one for each pixel"));
+  CHECK_THAT(pixels.errors, Contains("r.yaml:3:1: error: model: predict prints one class for each image; the "
+                                     "network's output 128x4x8x8 has one for each pixel"));
   workspace.write("r.yaml", R"(version: 1
 run: {output_dir: run}
 model: {input: [2, 8, 8], layers: [flatten, linear: 4]}
@@ -251,7 +249,7 @@ data: {format: synthetic}
 )");
   const Outcome channels = run(workspace, "predict", {"x.png"});
   CHECK(channels.code == 78);
-  CHECK_THAT(channels.errors, Contains("pictures have 1 or 3 channels, the network takes 2"));
+  CHECK_THAT(channels.errors, Contains("images have 1 or 3 channels, the network expects 2"));
   CHECK(run(workspace, "predict", {"x.png", "--split", "val"}).code == 64);
   CHECK(run(workspace, "predict", {"--top", "0"}).code == 64);
   CHECK(run(workspace, "predict", {"--top", "2", "--all"}).code == 64);

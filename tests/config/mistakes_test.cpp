@@ -180,7 +180,7 @@ TEST_CASE("keys on the wrong level") {
       "r.yaml:17:5: error: model[0]: expected one component, found another key 'relu' beside it; start each "
       "component of the list with '- '");
   CHECK(problem_with("version: 1\n", "version: 1\ncolour: red\n") ==
-        "r.yaml:2:1: error: unknown key 'colour'; known here: device, version, run, data, training, "
+        "r.yaml:2:1: error: unknown key 'colour'; known keys: device, version, run, data, training, "
         "optimizer, model");
 }
 

@@ -65,7 +65,7 @@ struct Sample {
       run.add("seed", &seed, "of all randomness").at_least(0);
     });
     fields
-        .section("device", "where it runs",
+        .section("device", "the device to run on",
                  [this](Fields& device) { device.add("threads", &threads, "cores").at_least(1); })
         .keeps_mathematics();
     fields.section("data", "the data", [this](Fields& data) {

@@ -268,8 +268,8 @@ TEST_CASE("a use's mistakes stand at the use") {
   check_problem(block + "layers:\n- blok: {width: 1}\n- block: {width: 1}\n",
                 "n:9:3: error: net.layers[0].blok: unknown name 'blok'; did you mean 'block'?");
   check_problem(block + "layers:\n- block: {width: \"${index}\"}\n",
-                "n:9:11: error: net.layers[0].block.width: in ${index}: unknown name 'index'; it counts what "
-                "`repeat` beside the layer repeats");
+                "n:9:11: error: net.layers[0].block.width: in ${index}: unknown name 'index'; it is defined "
+                "only for a layer with `repeat`");
   check_problem(block + "layers:\n- relu\n- conv: {k: \"${width}\"}\n",
                 "n:10:10: error: net.layers[1].conv.k: in ${width}: unknown name 'width'");
 }

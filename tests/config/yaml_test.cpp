@@ -103,7 +103,7 @@ TEST_CASE("each mistake is one error at its place") {
       {"a: 1\nb: \"never closed\nc: 2\n",
        "r.yaml:2:1: error: a quoted text that starts after this place is never closed"},
       {"a: *nowhere\n", "r.yaml:1:4: error: not valid YAML: the referenced anchor is not defined"},
-      {"a: &a [*a]\n", "r.yaml:1:8: error: an alias may not stand inside the value that it names"},
+      {"a: &a [*a]\n", "r.yaml:1:8: error: an alias must not be inside the value it refers to"},
       {"a: !thing 1\n", "r.yaml:1:4: error: tags such as '!thing' are not supported; leave it out"},
       {"a: !!map {}\n",
        "r.yaml:1:4: error: tags such as 'tag:yaml.org,2002:map' are not supported; leave it out"},
@@ -112,9 +112,8 @@ TEST_CASE("each mistake is one error at its place") {
       {"<<: {a: 1}\n",
        "r.yaml:1:1: error: merge keys '<<' are not supported; write the keys out, or alias a whole value"},
       {"a: 1\n---\nb: 2\n",
-       "r.yaml:2:1: error: expected the end of the recipe, found more that does not belong to what stands "
-       "above; a "
-       "recipe is one document"},
+       "r.yaml:2:1: error: expected the end of the recipe, found text that does not belong to the map above; "
+       "a recipe is one document"},
       {"a: 1\nb: \x01\n",
        "r.yaml:2:4: error: expected UTF-8 text, found the byte 0x01; is this a YAML file?"},
       {"a: \x04 and more\n",
@@ -202,8 +201,8 @@ TEST_CASE("environment variables are expanded, and kept as written") {
   CHECK(root.find("b")->text == "/data");
   CHECK(root.find("c")->text == "$HOME ${x} $");
   CHECK(only_problem("s:\n  a: x${env:TRAINER_TEST_NONE}\n") ==
-        "r.yaml:2:6: error: s.a: the environment variable TRAINER_TEST_NONE is not set; write `export "
-        "TRAINER_TEST_NONE=...` before the start");
+        "r.yaml:2:6: error: s.a: the environment variable TRAINER_TEST_NONE is not set; run `export "
+        "TRAINER_TEST_NONE=...` first");
   for (const char* bad : {"a: ${env:}", "a: ${env:x", "a: ${env:1}", "a: ${env:a-b}"}) {
     CHECK(only_problem(bad) ==
           "r.yaml:1:4: error: a: expected the name of an environment variable, as in ${env:DATA_DIR}");

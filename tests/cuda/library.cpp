@@ -19,7 +19,8 @@ TEST_CASE("the library opens, and without a GPU says why it cannot run and what 
     CHECK(backend.device != nullptr);
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::no_device);
-    CHECK_THAT(error.what(), Contains("device.type=cuda: no CUDA device: cudaGetDeviceCount says cudaError"));
+    CHECK_THAT(error.what(),
+               Contains("device.type=cuda: no CUDA device: cudaGetDeviceCount returned cudaError"));
     CHECK_THAT(error.what(), Contains("run where a GPU") && Contains("or write device.type=cpu"));
   }
 }

@@ -32,7 +32,7 @@ TEST_CASE("more memory than the GPU has: exit code 71, what was asked for and wh
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::out_of_memory);
     CHECK_THAT(error.what(),
-               Catch::Contains("out of GPU memory: asked for") && Catch::Contains("micro_batch_size"));
+               Catch::Contains("out of GPU memory: requested") && Catch::Contains("micro_batch_size"));
   }
 }
 

@@ -143,12 +143,12 @@ TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with t
   const OpContext context{.op = convolution.op,
                           .inputs = {mixed.inputs[0], tensor({256, 128, 3, 3}), mixed.inputs[2]},
                           .outputs = mixed.outputs};
-  CHECK_THAT(gpu->why_not(context).value_or(""), Contains("one type in all of it, not f16, f32 and f16"));
+  CHECK_THAT(gpu->why_not(context).value_or(""), Contains("one type for all tensors, got f16, f32 and f16"));
   const Linear linear;
   const OpContext product{.op = linear,
                           .inputs = {tensor({8, 16}, DType::bf16), tensor({4, 16}), TensorSpec{}},
                           .outputs = {tensor({8, 4}, DType::bf16)}};
-  CHECK_THAT(gpu->why_not(product).value_or(""), Contains("factors of one type, not bf16 and f32"));
+  CHECK_THAT(gpu->why_not(product).value_or(""), Contains("factors of one type, got bf16 and f32"));
 }
 
 TEST_CASE("a matrix product on a described GPU is planned with an upper bound, and the plan says so") {

@@ -47,10 +47,10 @@ TEST_CASE("a refused call names the object and gives cuDNN's words") {
     FAIL("a tensor without extents was taken");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::internal);
-    CHECK_THAT(error.what(), Contains("a tensor of the test: cuDNN says CUDNN_STATUS_BAD_PARAM"));
+    CHECK_THAT(error.what(), Contains("a tensor of the test: cuDNN returned CUDNN_STATUS_BAD_PARAM"));
   }
   CHECK_THROWS_WITH(tensor.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT),
-                    Contains("a tensor of the test, attribute 100: cuDNN says CUDNN_STATUS_"));
+                    Contains("a tensor of the test, attribute 100: cuDNN returned CUDNN_STATUS_"));
 }
 
 TEST_CASE("a part of cuDNN that is not installed is told as that, exit 69") {
@@ -59,9 +59,8 @@ TEST_CASE("a part of cuDNN that is not installed is told as that, exit 69") {
     FAIL("a failure passed");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::no_device);
-    CHECK_THAT(error.what(),
-               Contains("cuDNN is not installed whole: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED") &&
-                   Contains("beside libcudnn.so.9"));
+    CHECK_THAT(error.what(), Contains("cuDNN is incomplete: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED") &&
+                                 Contains("next to libcudnn.so.9"));
   }
 }
 

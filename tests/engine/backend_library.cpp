@@ -75,7 +75,7 @@ TEST_CASE("a library of NVIDIA's that the loader does not find is named, with wh
       refusal("cuda", folder.bin()),
       Contains(
           "device.type=cuda: libtrainer_cuda.so needs cuDNN 9: libcudnn_of_a_test.so.9, which the loader "
-          "does not find; install it, put its folder into LD_LIBRARY_PATH, or write device.type=cpu"));
+          "cannot find; install it, put its folder into LD_LIBRARY_PATH, or write device.type=cpu"));
 }
 
 TEST_CASE("a library that holds no backend is refused") {

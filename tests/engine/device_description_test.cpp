@@ -71,8 +71,8 @@ TEST_CASE("an incomplete or wrong description is refused by the property's name"
   CHECK_THAT(refusal(with(h200(), "1024, 1024, 64", "1024, 64")),
              Contains("maxBlockSize: expected three whole numbers from 0, got [1024,64]"));
   CHECK_THAT(refusal(with(h200(), "NVIDIA H200", "")), Contains("deviceName: expected a name, got \"\""));
-  CHECK_THAT(refusal("[1]"), Contains("expected an object of JSON"));
-  CHECK_THAT(refusal("{"), Contains("expected an object of JSON"));
+  CHECK_THAT(refusal("[1]"), Contains("expected a JSON object"));
+  CHECK_THAT(refusal("{"), Contains("expected a JSON object"));
 }
 
 }  // namespace trainer

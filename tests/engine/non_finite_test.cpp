@@ -132,8 +132,8 @@ TEST_CASE("the first value that is not finite is named: a gradient") {
 
 TEST_CASE("where the second time everything is finite, that is said") {
   with_backends([](const Backend& backend) {
-    CHECK(search(backend, {batch(1)}) == "not seen again when the step was computed a second time");
+    CHECK(search(backend, {batch(1)}) == "it did not occur again when the step was repeated");
     CHECK(search(backend, {batch(1), batch(2), batch(3)}) ==
-          "not seen again when the step was computed a second time");
+          "it did not occur again when the step was repeated");
   });
 }

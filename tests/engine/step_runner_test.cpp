@@ -119,7 +119,7 @@ Run train(const Backend& backend, int64_t micro_batches, bool replay = true, boo
   for (int64_t step = 1; step <= 10; ++step) {
     runner.enqueue(step, step % 3 == 0);
     if (searches && (step == 4 || step == 7)) {
-      CHECK(runner.find_non_finite(step - 2) == "not seen again when the step was computed a second time");
+      CHECK(runner.find_non_finite(step - 2) == "it did not occur again when the step was repeated");
     }
     while (runner.in_flight() > (step == 5 ? 0 : std::min(lag, runner.lag()))) take();
     if (step == 5) run.evaluation = *evaluation.run(agreement);

@@ -195,7 +195,7 @@ TEST_CASE("log: a full disk is said once and ends nothing") {
   log.info("one");
   log.info("two");
   CHECK(screen.shown() ==
-        "one\nwarning: /dev/full: write: No space left on device; nothing more is logged there\ntwo\n");
+        "one\nwarning: /dev/full: write: No space left on device; logging to this file stops\ntwo\n");
   error_text(ExitCode::io, [&] { log.attach(screen.scratch / "no/log.txt"); });
 }
 

@@ -133,7 +133,7 @@ TEST_CASE("times are read as Slurm writes them, and nothing else is taken for on
 TEST_CASE("Slurm is asked for this job, and only within a job") {
   FakeSlurm slurm("echo \"$*\" >>\"${0%/*}/asked\"; echo 1:02:03");
   CHECK(slurm.left() == TimeSpan{3723});
-  CHECK_THAT(slurm.said(), Contains("Slurm ends job 12 in 1:02:03; the run is saved before that"));
+  CHECK_THAT(slurm.said(), Contains("Slurm ends job 12 in 1:02:03; the run will be saved before"));
   CHECK(test::contents(slurm.scratch / "asked") == "-h -j 12 -o %L\n");
 
   slurm.environment.set("SLURM_ARRAY_JOB_ID", "12");
@@ -165,19 +165,19 @@ TEST_CASE("a job without limit has none") {
   const std::string answer = GENERATE("UNLIMITED", "NOT_SET");
   FakeSlurm slurm("echo " + answer);
   CHECK(slurm.left() == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("Slurm sets job 12 no time limit") && !Contains("warning"));
+  CHECK_THAT(slurm.said(), Contains("Slurm job 12 has no time limit") && !Contains("warning"));
 }
 
 TEST_CASE("an answer that is none is told") {
   const auto [script, reason] = GENERATE(table<std::string, std::string>({
-      {"echo INVALID", "squeue said \"INVALID\""},
-      {"exit 0", "squeue said \"\""},
+      {"echo INVALID", "squeue printed \"INVALID\""},
+      {"exit 0", "squeue printed \"\""},
       {"echo 1:00; exit 1", "squeue ended with exit code 1"},
       {"kill -9 $$", "squeue was ended by signal 9"},
   }));
   FakeSlurm slurm(script);
   CHECK(slurm.left() == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("warning: the time that Slurm job 12 has left is not known (" + reason +
+  CHECK_THAT(slurm.said(), Contains("warning: the remaining time of Slurm job 12 is unknown (" + reason +
                                     "): set run.max_wall_time"));
   slurm.environment.set("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 1000).c_str());
   const auto left = slurm.left();

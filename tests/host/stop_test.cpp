@@ -54,13 +54,13 @@ TEST_CASE("the time that a run has ends it in its start-up and in its loop") {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
   CHECK(passed.count() >= 1.3);  // not before: the loop's own end may come so late
   CHECK(early.code == kRequeue);
-  CHECK(early.text.find("over before training went on") != std::string::npos);
+  CHECK(early.text.find("reached during start-up") != std::string::npos);
   const End late = end_of([](StopSignals& signals) {
     signals.end_after(0.05);
     signals.watch_loop();
   });
   CHECK(late.code == kRequeue);
-  CHECK(late.text.find("the time for this run is over: the last checkpoint stands") != std::string::npos);
+  CHECK(late.text.find("the time limit is reached: the last checkpoint remains") != std::string::npos);
 }
 
 TEST_CASE("a signal ends start-up at once, and a loop when the grace period is over") {
@@ -74,7 +74,7 @@ TEST_CASE("a signal ends start-up at once, and a loop when the grace period is o
     ::raise(SIGUSR1);
   });
   CHECK(late.code == kRequeue);
-  CHECK(late.text.find("the grace period is over: the last checkpoint stands") != std::string::npos);
+  CHECK(late.text.find("the grace period is over: the last checkpoint remains") != std::string::npos);
   const End twice = end_of([](StopSignals& signals) {
     signals.watch_loop();
     ::raise(SIGINT);

@@ -118,11 +118,11 @@ TEST_CASE("names that are unknown, taken or reserved are errors at their place")
   check_problem("input: [1, 4, 4]\nlayers:\n  - flatten: {name: a}\n  - relu: {name: a}\n",
                 "test.yaml:4:12: error: layers[1].relu.name: another layer is already named 'a'");
   check_problem("input: [1, 4, 4]\nlayers:\n  - flatten: {name: input}\n",
-                "test.yaml:3:15: error: layers[0].flatten.name: 'input' is what an unnamed layer or the "
-                "input is called");
+                "test.yaml:3:15: error: layers[0].flatten.name: 'input' is reserved for the input and for "
+                "unnamed layers");
   check_problem(
       "input: [1, 4, 4]\nlayers:\n  - flatten: {name: 3}\n",
-      "test.yaml:3:15: error: layers[0].flatten.name: '3' is what an unnamed layer or the input is called");
+      "test.yaml:3:15: error: layers[0].flatten.name: '3' is reserved for the input and for unnamed layers");
 }
 
 TEST_CASE("a linear layer of a sequence maps each position with the same weights") {
@@ -187,7 +187,7 @@ TEST_CASE("an output that a layer does not have is an error at the inputs") {
 TEST_CASE("layers that get too few or too many inputs are errors at their place") {
   check_problem(
       "input: [1, 4, 4]\nlayers:\n  - relu: {name: a}\n  - add\n",
-      "test.yaml:4:5: error: layers[1].add: add joins at least 2 inputs, got 1; name them with `inputs`");
+      "test.yaml:4:5: error: layers[1].add: add needs at least 2 inputs, got 1; name them with `inputs`");
   check_problem("input: [1, 4, 4]\nlayers:\n  - relu: {name: a}\n  - flatten: {inputs: [a, input]}\n",
                 "test.yaml:4:15: error: layers[1].flatten.inputs: flatten takes one input, got 2");
 }
@@ -238,10 +238,9 @@ TEST_CASE("squeeze_excite has torchvision's parameters and the channels that it 
   CHECK(squeezed(", ratio: 4") == 8);
   CHECK(squeezed(", ratio: 100") == 1);
   CHECK(squeezed(", squeeze_channels: 5") == 5);
-  check_problem(
-      network(", squeeze_channels: 5, ratio: 4"),
-      "test.yaml:1:79: error: layers[0].squeeze_excite.ratio: says again what squeeze_channels says; "
-      "keep one of them");
+  check_problem(network(", squeeze_channels: 5, ratio: 4"),
+                "test.yaml:1:79: error: layers[0].squeeze_excite.ratio: conflicts with squeeze_channels; "
+                "keep one of them");
 }
 
 TEST_CASE("layers that resize images give the shapes of PyTorch's") {
@@ -281,9 +280,9 @@ TEST_CASE("stochastic depth is there in training only") {
 
 TEST_CASE("what the layers for images cannot do is an error at its key") {
   const std::string start = "input: [3, 4, 4]\nlayers:\n  - ";
-  check_problem(start + "upsample: {scale: 2, align_corners: true}\n  - flatten\n",
-                "test.yaml:3:26: error: layers[0].upsample.align_corners: goes with mode: bilinear only, got "
-                "mode: nearest");
+  check_problem(
+      start + "upsample: {scale: 2, align_corners: true}\n  - flatten\n",
+      "test.yaml:3:26: error: layers[0].upsample.align_corners: requires mode: bilinear, got mode: nearest");
   check_problem(start + "flatten\n  - upsample: 2\n",
                 "test.yaml:4:5: error: layers[1].upsample: expected images (N, C, H, W), got shape 2x48");
   check_problem(

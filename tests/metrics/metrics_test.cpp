@@ -94,7 +94,7 @@ TEST_CASE("metrics: another text gives no record") {
   for (const char* text : {"", "1", "[]", "null"}) CHECK_FALSE(parse_record(text));
 }
 
-TEST_CASE("metrics: a line that is none is named, and one without its end") {
+TEST_CASE("metrics: a line that is none is named, and an incomplete one") {
   const ScratchDirectory scratch;
   const auto path = scratch / "m.jsonl";
   int64_t count = 0;
@@ -109,7 +109,7 @@ TEST_CASE("metrics: a line that is none is named, and one without its end") {
         path.string() + ":2: expected a line of metrics, found another text; remove the line");
   put(path, line + "\n" + line);
   CHECK(error_text(ExitCode::data, read) ==
-        path.string() + ":2: expected a line of metrics, found one without its end; remove the line");
+        path.string() + ":2: expected a line of metrics, found an incomplete one; remove the line");
 }
 
 TEST_CASE("metrics: the keys of all lines are those of a full one") {

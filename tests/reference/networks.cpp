@@ -95,9 +95,8 @@ Network network_file(const std::string& path, const std::vector<std::string>& ov
 
 std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {
   std::unique_ptr<Optimizer> optimizer = optimizers().front().make();
-  read_text("optimizer: " + text, [&](Fields& fields) {
-    fields.component("optimizer", optimizer, optimizers(), "how gradients change parameters");
-  });
+  read_text("optimizer: " + text,
+            [&](Fields& fields) { fields.component("optimizer", optimizer, optimizers(), "the optimiser"); });
   return optimizer;
 }
 

@@ -168,10 +168,10 @@ TEST_CASE("run directory: another run's is refused, says why, and stays as it is
   }
   const auto before = snapshot(scratch.path());
   const std::string text = error_text(ExitCode::recipe, [&] { RunDirectory run(path, kOther); });
-  CHECK(text == "run directory " + path.string() +
-                    " holds another run (optimizer.lr is 0.1 there and 0.2 here): choose another "
-                    "run.output_dir or run.name, or, to go on from it with these changes, list their keys in "
-                    "run.allow_changes");
+  CHECK(text ==
+        "run directory " + path.string() +
+            " contains another run (optimizer.lr is 0.1 there and 0.2 here): choose another run.output_dir "
+            "or run.name; to resume it with these changes, list their keys in run.allow_changes");
   CHECK(snapshot(scratch.path()) == before);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("run directory: somebody else's files are refused and stay as they are
   const ScratchDirectory scratch;
   const auto path = scratch / "run";
   std::filesystem::create_directory(path);
-  std::string expected = "holds files of no run";
+  std::string expected = "contains files that do not belong to a run";
   SECTION("a file") {
     put(path / "thesis.tex", "years of work");
   }
@@ -194,15 +194,15 @@ TEST_CASE("run directory: somebody else's files are refused and stay as they are
   }
   SECTION("an identity that is not ours") {
     put(path / "identity.json", "{\"name\": \"somebody\"}");
-    expected = "holds an identity.json that cannot be read";
+    expected = "contains an identity.json that cannot be read";
   }
   SECTION("an identity that is no JSON") {
     put(path / "identity.json", "passport");
-    expected = "holds an identity.json that cannot be read";
+    expected = "contains an identity.json that cannot be read";
   }
   SECTION("an identity whose keys are no YAML") {
     put(path / "identity.json", "{\"mathematics\": \"a: [1\"}");
-    expected = "holds an identity.json that cannot be read";
+    expected = "contains an identity.json that cannot be read";
   }
   SECTION("a file in the directory's place") {
     std::filesystem::remove(path);
@@ -333,9 +333,9 @@ TEST_CASE("names: keys in braces are replaced, what is unknown is reported") {
   expand("runs/{run.nme}-{wholly_other_thing}", problems);
   CHECK(problems ==
         std::vector<std::string>{
-            "r.yaml:3:5: error: run.output_dir: {run.nme} stands for no key of this recipe, did you "
+            "r.yaml:3:5: error: run.output_dir: {run.nme} is not a key of this recipe, did you "
             "mean {run.name}?",
-            "r.yaml:3:5: error: run.output_dir: {wholly_other_thing} stands for no key of this recipe"});
+            "r.yaml:3:5: error: run.output_dir: {wholly_other_thing} is not a key of this recipe"});
   expand("runs/{hash", problems);
   REQUIRE(problems.size() == 1);
   CHECK(problems[0] == "r.yaml:3:5: error: run.output_dir: \"runs/{hash\" opens a brace that is not closed");

@@ -97,7 +97,8 @@ TEST_CASE("session: a signal saves the run, and the same call goes on from there
   const std::vector<std::string> longer = {"training.max_duration=" + steps,
                                            "run.allow_changes=[training.max_duration]"};
   CHECK(run(directory, longer) == ExitCode::done);
-  CHECK_THAT(contents(directory / "log.txt"), Contains("goes on after step " + std::to_string(stopped.step)));
+  CHECK_THAT(contents(directory / "log.txt"),
+             Contains("resuming after step " + std::to_string(stopped.step)));
   CHECK(run(scratch / "whole", {"training.max_duration=" + steps}) == ExitCode::done);
   CHECK(contents(directory / kModelFile) == contents(scratch / "whole" / kModelFile));
 }
@@ -160,7 +161,7 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
                         [&] {
                           choose_start(*recipe_in(other, {"training.max_duration=8ba", "run.resume=never"}));
                         }),
-             Contains("which \"never\" would lose"));
+             Contains("which \"never\" would discard"));
   require_steps_left(*same, choose_start(*same), 8);
   CHECK_THROWS(require_steps_left(*same, choose_start(*same), 7));
 }

@@ -19,7 +19,7 @@ def signal_before_the_end(site, uncut):
 def limit_that_the_program_asks_for(site, uncut):
     job = site.train("asked", "--time=1", "--signal=B:USR1@0", **LONG)
     job.expect_uncut_bits(uncut, SOME)
-    job.expect(f"^Slurm ends job {job.number} in 0:[345][0-9]; the run is saved before that")
+    job.expect(f"^Slurm ends job {job.number} in 0:[345][0-9]; the run will be saved before")
     job.expect("^the time of the Slurm job is nearly over: stopping after step")
 
 
@@ -86,7 +86,7 @@ def restart_limit(site, uncut):
         job.await_log(rf"(?s)restart {restart} of at most 1: start on.*step \d+/")
         site.cluster.call("scancel", "--signal=TERM", job.number)
     job.expect_end("FAILED", "1:0", (1,))
-    job.expect("restart 1 of at most 1: not queued again; the last checkpoint stands: raise MAX_RESTARTS")
+    job.expect("restart 1 of at most 1: not queued again; the last checkpoint remains: raise MAX_RESTARTS")
     site.train("limited-again", run=job.run, paced=0).expect_rest_of_run(uncut)
 
 

@@ -82,7 +82,7 @@ for round in $(seq "$rounds"); do
     [ "$(wc -l <"$FAKE_REQUEUED")" = $((restart + 1)) ] || fail "75, but not queued again"
   done
   [ "$code" = 0 ] || fail "ended with $code after $restart restarts"
-  resumed=$((resumed + $(grep -c "^goes on after step" "$work/log" || true)))
+  resumed=$((resumed + $(grep -c "^resuming after step" "$work/log" || true)))
   cmp "$work/uncut/model.safetensors" "$work/run/model.safetensors" || fail "other bits after $restart restarts"
 done
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"

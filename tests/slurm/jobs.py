@@ -108,13 +108,13 @@ class Job:
     def expect_uncut_bits(self, uncut, restarts=(1,)):
         """Finished after so many restarts, each of which went on past step 0."""
         self.expect_end("COMPLETED", "0:0", restarts)
-        self.expect(r"goes on after step [1-9]", int(self.facts()["Restarts"]))
+        self.expect(r"resuming after step [1-9]", int(self.facts()["Restarts"]))
         self.expect_bits(uncut)
 
     def expect_rest_of_run(self, uncut):
         """Finished at once, what an earlier job had begun."""
         self.expect_end("COMPLETED", "0:0", (0,))
-        self.expect(r"goes on after step [1-9]")
+        self.expect(r"resuming after step [1-9]")
         self.expect_bits(uncut)
 
     def expect_bits(self, uncut):

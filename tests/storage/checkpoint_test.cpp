@@ -108,7 +108,7 @@ TEST_CASE("missing, longer and shorter files are found") {
   const ScratchDirectory scratch;
   const fs::path path = write_checkpoint(scratch.path(), 3);
   fs::resize_file(path / kModelFile, 4999);
-  CHECK_THAT(problem_of(path), Contains("has 4999 bytes, its manifest says 5000"));
+  CHECK_THAT(problem_of(path), Contains("has 4999 bytes, the manifest expects 5000"));
   fs::resize_file(path / kModelFile, 5001);
   CHECK_THAT(problem_of(path), Contains("has 5001 bytes"));
   fs::remove(path / kModelFile);
@@ -123,7 +123,7 @@ TEST_CASE("a checkpoint of another step's name is refused") {
   const ScratchDirectory scratch;
   const fs::path path = write_checkpoint(scratch.path(), 3);
   fs::rename(path, scratch.path() / "step-00000004");
-  CHECK_THAT(problem_of(scratch.path() / "step-00000004"), Contains("is of step 3"));
+  CHECK_THAT(problem_of(scratch.path() / "step-00000004"), Contains("belongs to step 3"));
 }
 
 TEST_CASE("a manifest is read as it is written, and in no other way") {

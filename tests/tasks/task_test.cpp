@@ -67,7 +67,7 @@ TEST_CASE("a class for each pixel needs label maps of the input's size, and no m
       inputs_of(smaller, true),
       Contains("model: the network's output 8x4x3x5 must have the height and width of its input, 6x5,"));
   CHECK_THROWS_WITH(inputs_of(flat, true), Contains("the height and width of its input, 90,"));
-  CHECK_THROWS_WITH(inputs_of(mixing, true), Contains("data.mix: mixes pictures with one label each"));
+  CHECK_THROWS_WITH(inputs_of(mixing, true), Contains("data.mix: needs one label for each image"));
 }
 
 TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {

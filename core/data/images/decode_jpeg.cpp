@@ -165,7 +165,7 @@ class JpegDecoder final : public PictureDecoder {
     const uint8_t* begin = state_.info.src->next_input_byte;
     const uint8_t* at = file_.data() + file_.size() - 1;
     while (at > begin && (at[0] != JPEG_EOI || at[-1] != 0xFF)) --at;
-    if (at <= begin) throw DecodeError("the file ends within the picture");
+    if (at <= begin) throw DecodeError("the file ends within the image");
   }
 
   static PixelRange with_colour_reach(PixelRange range, int64_t size) {

@@ -32,7 +32,7 @@ struct PngState {
 
 void on_read(png_structp png, png_bytep into, size_t bytes) {
   auto& state = *static_cast<PngState*>(png_get_io_ptr(png));
-  if (bytes > state.left) png_error(png, "the file ends within the picture");
+  if (bytes > state.left) png_error(png, "the file ends within the image");
   std::memcpy(into, state.at, bytes);
   state.at += bytes;
   state.left -= bytes;
@@ -113,14 +113,14 @@ class PngDecoder final : public PictureDecoder {
       if (std::memcmp(chunk + 4, "IDAT", 4) == 0) return;
       const size_t length =
           size_t{chunk[0]} << 24 | size_t{chunk[1]} << 16 | size_t{chunk[2]} << 8 | chunk[3];
-      if (length > file_.size() - at - 8) throw DecodeError("the file ends within the picture");
+      if (length > file_.size() - at - 8) throw DecodeError("the file ends within the image");
       at += 12 + length;
     }
   }
 
   void require_end() const {
     const auto found = std::find_end(file_.begin(), file_.end(), kEnd.begin(), kEnd.end());
-    if (found == file_.end()) throw DecodeError("the file ends within the picture");
+    if (found == file_.end()) throw DecodeError("the file ends within the image");
   }
 
   /// Returns how many times rows are gone over.

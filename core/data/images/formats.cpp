@@ -29,10 +29,11 @@ void check_split(const ImageFormat& format, const DataSection& section, Split sp
   if (!is_told || made == network_shape || !has_split(section, split)) return;
   const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
   if (is_fixed(made)) {
-    diagnostics.error(origin, fmt::format("makes samples of shape {}, the network takes {} (model.input)",
-                                          to_string(made), to_string(network_shape)));
+    diagnostics.error(origin,
+                      fmt::format("produces samples of shape {}, the network expects {} (model.input)",
+                                  to_string(made), to_string(network_shape)));
   } else {
-    diagnostics.error(origin, fmt::format("pictures of format {} differ in size; begin the list with "
+    diagnostics.error(origin, fmt::format("images of format {} differ in size; begin the list with "
                                           "random_resized_crop, or resize and center_crop",
                                           section.format));
   }

@@ -48,7 +48,7 @@ void read_picture_file(const std::string& path, std::vector<uint8_t>& bytes) {
   if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) fail(path);
   if (!S_ISREG(status.st_mode)) throw DecodeError("not a file");
   if (status.st_size > kMaxFileBytes) {
-    throw DecodeError(fmt::format("{} bytes, more than any picture needs", status.st_size));
+    throw DecodeError(fmt::format("{} bytes, more than any image needs", status.st_size));
   }
   bytes.resize(static_cast<size_t>(status.st_size));
   size_t done = 0;

@@ -128,7 +128,7 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
   TransformChain chain(request.section.transform_list(request.split), sample_shape(), diagnostics);
   if (chain.output_shape() != request.network_shape && diagnostics.ok()) {
     diagnostics.error(request.network_origin,
-                      fmt::format("the network takes samples of shape {}, the data gives {}",
+                      fmt::format("the network expects samples of shape {}, the data provides {}",
                                   to_string(request.network_shape), to_string(chain.output_shape())));
   }
   diagnostics.throw_if_any();

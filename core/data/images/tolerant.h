@@ -8,8 +8,8 @@
 
 namespace trainer {
 
-/// A source in which the next readable sample, the first coming after the last, takes the place of one that
-/// cannot be read, with its label. Once more than the budget were found it throws Error (exit 65).
+/// A source that replaces an unreadable sample by the next readable one, with its label; the first follows
+/// the last. Throws Error (exit 65) beyond the budget.
 std::unique_ptr<ImageSource> tolerate_unreadable(std::unique_ptr<ImageSource> source,
                                                  const ErrorBudget& budget);
 

@@ -60,8 +60,8 @@ TransformChain::TransformChain(const TransformList& list, const Shape& input, Di
   for (const auto& step : list) {
     if (!is_fixed(output_) && dynamic_cast<const ViewTransform*>(step.get()) == nullptr) {
       diagnostics.error(step->origin,
-                        "needs pictures of one size, and they differ; put random_resized_crop before it, or "
-                        "resize and center_crop");
+                        "needs images of one size, but their sizes differ; put random_resized_crop before "
+                        "it, or resize and center_crop");
       return;
     }
     if (is_fixed(output_)) most_bytes_ = std::max(most_bytes_, step->most_bytes(output_));

@@ -27,10 +27,10 @@ class Transform : public Component {
   virtual void apply(Image& image, RandomStream& random) const = 0;
   virtual bool is_random() const { return false; }
 
-  /// What it makes of a (C, H, W); reports parameters that do not fit the shape. Only views are asked about
-  /// shapes that are not fixed.
+  /// The shape it turns (C, H, W) into; reports parameters that do not fit. Only views are called with shapes
+  /// that are not fixed.
   virtual Shape output_shape(const Shape& input, Diagnostics&) const { return input; }
-  /// Bytes of the largest picture that it makes on the way.
+  /// Bytes of its largest intermediate image.
   virtual int64_t most_bytes(const Shape& input) const { return numel(input); }
 
   /// The same step for a device that takes (C, H, W), drawn from the same words; nothing where none can.
@@ -41,7 +41,7 @@ class Transform : public Component {
   virtual PixelMap pixel_map(int64_t /*channels*/) const { return {}; }
 };
 
-/// A step that cuts out a window and scales it. At the head of a list it tells the source what to decode.
+/// A step that cuts out a window and scales it. At the head of a list it determines what the source decodes.
 class ViewTransform : public Transform {
  public:
   virtual View view(int64_t height, int64_t width, RandomStream& random) const = 0;
@@ -52,7 +52,7 @@ class ViewTransform : public Transform {
 
 using TransformList = std::vector<std::unique_ptr<Transform>>;
 
-/// What a list makes of bytes: as its last step says, else the unit range.
+/// How a list maps bytes to numbers: as its last transform says, otherwise to the unit range.
 PixelMap pixel_map(const TransformList& list, int64_t channels);
 
 /// A checked list made ready for one shape of samples. The list must outlive it.

@@ -42,7 +42,7 @@ std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) con
   const Shape& x = inputs[0].shape;
   expect(inputs[3].shape.empty() || inputs[3].shape == x,
          fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
-  expect(x[0] * x[2] * x[3] > 1, "statistics of a single value per channel say nothing; use a larger batch");
+  expect(x[0] * x[2] * x[3] > 1, "statistics need more than one value per channel; use a larger batch");
   const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
   std::vector<TensorSpec> outputs{inputs[0], statistic, statistic};
   if (relu) outputs.push_back({.shape = x, .dtype = DType::u8});

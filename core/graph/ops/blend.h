@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// old, fresh of one shape, skip (1) or absent -> old + share * (scale * fresh - old): a running average.
-/// Where skip is not 0 it is old, whatever fresh holds.
+/// Returns old if skip is not 0, whatever fresh holds.
 class Blend final : public Operation {
  public:
   explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}

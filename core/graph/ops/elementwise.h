@@ -12,7 +12,7 @@
 
 namespace trainer::elementwise {
 
-/// Which tensor a functor's gradient reads beside dy. Reading y lets x die early.
+/// Which tensor a functor's gradient reads besides dy. Reading y lets x die early.
 enum class Reads { x, y };
 
 /// y = max(x, 0)

@@ -47,7 +47,7 @@ class MultiplyBy final : public Operation {
 
 /// scale (1), good steps i32 (1), skipped steps i32 (1), found (1), held (1) or absent -> the first three
 /// after this step. The scale grows no further than f32 reaches. Where held is not 0 all three stay: the step
-/// was skipped for a reason that no scale would mend.
+/// was skipped for a reason that another scale would not fix.
 class UpdateLossScale final : public Operation {
  public:
   explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}

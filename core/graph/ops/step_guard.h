@@ -7,9 +7,8 @@
 
 namespace trainer {
 
-/// Why a step changes nothing: it was on the list of such steps; its loss or a gradient is not finite; its
-/// loss, or the 2-norm of all its gradients, lies far above those before. Programs put the number out, so it
-/// stays what it is.
+/// Why a step was skipped: it was listed; its loss or a gradient is not finite; its loss, or the 2-norm of
+/// all gradients, is far above the last ones. Programs output these numbers, so they must not change.
 enum class SkipReason : int32_t {
   none = 0,
   told = 1,
@@ -19,8 +18,8 @@ enum class SkipReason : int32_t {
   gradient_spike = 5
 };
 
-/// A number is a spike where it lies more than so many standard deviations above the mean of those of the
-/// last `window` steps that were not skipped. Before half of them are there, none is.
+/// A number is a spike if it is more than this many standard deviations above the mean of the last `window`
+/// good steps. Nothing is a spike before half of the window is filled.
 struct SpikeLimit {
   double loss_sigmas = 6, norm_sigmas = 6;  ///< 0: is not watched
   int64_t window = 128;
@@ -79,14 +78,14 @@ struct StepFacts {
   bool loss_jumps = false, norm_jumps = false;
 };
 
-/// What a StepGuard says of a step, and how its counters go on.
+/// A StepGuard's decision about a step, and its counters after the step.
 struct StepVerdict {
   SkipReason reason = SkipReason::none;
   bool skip = false;
 
   TRAINER_HD bool held() const { return reason != SkipReason::none; }
   TRAINER_HD int32_t skipped(int32_t before) const { return before + (held() ? 1 : 0); }
-  /// A step that was told says nothing about the run.
+  /// A listed step does not count: it tells nothing about the run.
   TRAINER_HD int32_t in_a_row(int32_t before) const {
     if (reason == SkipReason::told) return before;
     if (reason == SkipReason::none) return skip ? before : 0;

@@ -36,8 +36,8 @@ struct Sgd : Defaults {
 
   template <class F>
   void declare(F& fields) {
-    fields.add("momentum", &momentum, "share of the last update that is kept").at_least(0).below(1);
-    fields.add("nesterov", &nesterov, "look ahead along the momentum");
+    fields.add("momentum", &momentum, "fraction of the last update to keep").at_least(0).below(1);
+    fields.add("nesterov", &nesterov, "use Nesterov momentum");
   }
   size_t moments() const { return momentum > 0 ? 1 : 0; }
 
@@ -64,7 +64,7 @@ struct Sgd : Defaults {
 /// the gradient and of its square, each divided by 1 - beta^t, t counting updates from 1.
 struct Adam : Defaults {
   static constexpr const char* kName = "adam";
-  static constexpr const char* kHelp = "Adam, weight decay being part of the gradient, as PyTorch's Adam";
+  static constexpr const char* kHelp = "Adam with weight decay added to the gradient, as PyTorch's Adam";
   static constexpr double kLr = 1e-3;
   static constexpr std::array kMoments = {".exp_avg", ".exp_avg_sq"};
   static constexpr double kFlops = 14;
@@ -74,7 +74,7 @@ struct Adam : Defaults {
   void declare(F& fields) {
     fields.add("beta1", &beta1, "decay of the first moment").at_least(0).below(1);
     fields.add("beta2", &beta2, "decay of the second moment").at_least(0).below(1);
-    fields.add("eps", &eps, "added to the root of the second moment").above(0);
+    fields.add("eps", &eps, "added to the square root of the second moment").above(0);
   }
   size_t moments() const { return kMoments.size(); }
 
@@ -118,7 +118,7 @@ struct AdamW : Adam {
 struct Lars : Sgd {
   static constexpr const char* kName = "lars";
   static constexpr const char* kHelp =
-      "SGD with momentum, each tensor's step in proportion to its weights, for large batches";
+      "SGD with momentum, for large batches: each tensor's step is proportional to its norm";
   static constexpr double kFlops = 10;
   static constexpr bool kSparesBiasAndNorm = true, kAdapts = true;
   double trust_coefficient = 1e-3, eps = 1e-8;
@@ -127,7 +127,7 @@ struct Lars : Sgd {
   template <class F>
   void declare(F& fields) {
     Sgd::declare(fields);
-    fields.add("trust_coefficient", &trust_coefficient, "length of a step beside that of the weights")
+    fields.add("trust_coefficient", &trust_coefficient, "ratio of a step's norm to the norm of the weights")
         .above(0)
         .formerly("trust");
     fields.add("eps", &eps, "added to the gradient's norm").at_least(0);

@@ -255,7 +255,7 @@ TEST_CASE("what needs colours says so at its key") {
   jitter->output_shape({1, 8, 8}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 1);
   CHECK_THAT(diagnostics.problems()[0],
-             Contains("r.yaml:7:30") && Contains("hue: needs pictures of 3 channels, got 1"));
+             Contains("r.yaml:7:30") && Contains("hue: needs images with 3 channels, got 1"));
 }
 
 TEST_CASE("windows that do not fit are reported at their key") {

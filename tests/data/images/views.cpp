@@ -114,14 +114,14 @@ TEST_CASE("lists for pictures of any size are checked where they stand") {
   list[0]->origin.path = "augment.horizontal_flip";
   REQUIRE(problems(list, kAnySize).size() == 1);
   CHECK_THAT(problems(list, kAnySize)[0],
-             Contains("augment.horizontal_flip") && Contains("needs pictures of one size"));
+             Contains("augment.horizontal_flip") && Contains("needs images of one size"));
   list[0] = sized("random_resized_crop", 8);
   set(*list[0], "scale", std::vector<double>{0.9, 0.2});
   set(*list[0], "ratio", std::vector<double>{1});
   list[0]->written["scale"], list[0]->written["ratio"];
   REQUIRE(problems(list, kAnySize).size() == 2);
   CHECK_THAT(problems(list, kAnySize)[0],
-             Contains("scale: must be two numbers, the lesser first, got [0.9, 0.2]"));
+             Contains("scale: must be two numbers, the smaller first, got [0.9, 0.2]"));
   CHECK_THAT(problems(list, kAnySize)[1], Contains("ratio") && Contains("got [1]"));
 }
 

@@ -22,8 +22,8 @@ class CenterCrop : public ViewTransform {
       diagnostics.error(
           origin_of("size"),
           is_fixed(input) || least > 1
-              ? fmt::format("must be at most {}, the pictures' shorter side, got {}", least, size_)
-              : "needs pictures of a known size, and they differ; put resize before it");
+              ? fmt::format("must be at most {}, the images' shorter side, got {}", least, size_)
+              : "needs images of a known size, but their sizes differ; put resize before it");
     }
     return {input[0], size_, size_};
   }

@@ -20,14 +20,14 @@ class ColorJitter : public Transform {
     factor("brightness", brightness_);
     factor("contrast", contrast_);
     factor("saturation", saturation_);
-    fields.add("hue", &hue_, "h: a turn from -h to h of the full circle").at_least(0).at_most(0.5);
+    fields.add("hue", &hue_, "h: rotates the hue by -h to h of the full circle").at_least(0).at_most(0.5);
   }
   bool is_random() const override { return true; }
 
   Shape output_shape(const Shape& input, Diagnostics& diagnostics) const override {
     for (const auto& [name, amount] : {std::pair{"saturation", saturation_}, std::pair{"hue", hue_}}) {
       if (amount == 0 || input[0] == 3) continue;
-      diagnostics.error(origin_of(name), fmt::format("needs pictures of 3 channels, got {}", input[0]));
+      diagnostics.error(origin_of(name), fmt::format("needs images with 3 channels, got {}", input[0]));
     }
     return input;
   }

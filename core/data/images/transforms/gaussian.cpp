@@ -78,8 +78,8 @@ class Gaussian : public Transform {
     const int64_t least = std::min(input[1], input[2]), radius = Bell(sigma_).radius;
     if (radius >= least) {
       diagnostics.error(origin_of("sigma"),
-                        fmt::format("reaches {} pixels far, three times {}: too far for pictures of {}x{}",
-                                    radius, sigma_, input[1], input[2]));
+                        fmt::format("reaches {} pixels, three times {}: too far for images of {}x{}", radius,
+                                    sigma_, input[1], input[2]));
     }
     return input;
   }

@@ -15,15 +15,15 @@ namespace {
 class RandomResizedCrop : public ViewTransform {
  public:
   void declare(Fields& fields) override {
-    fields.add("size", &size_, "height and width afterwards, in pixels")
+    fields.add("size", &size_, "height and width of the result, in pixels")
         .at_least(1)
         .at_most(1 << 14)
         .required()
         .bare();
-    fields.add("scale", &scale_, "least and greatest area of the window, of the picture's")
+    fields.add("scale", &scale_, "smallest and largest area of the window, as a fraction of the image's")
         .above(0)
         .at_most(1);
-    fields.add("ratio", &ratio_, "least and greatest width / height of the window").above(0);
+    fields.add("ratio", &ratio_, "smallest and largest width / height of the window").above(0);
   }
   bool is_random() const override { return true; }
 
@@ -69,8 +69,8 @@ class RandomResizedCrop : public ViewTransform {
   void check_range(const std::string& name, const std::vector<double>& range,
                    Diagnostics& diagnostics) const {
     if (range.size() == 2 && range[0] <= range[1]) return;
-    diagnostics.error(origin_of(name),
-                      fmt::format("must be two numbers, the lesser first, got [{}]", fmt::join(range, ", ")));
+    diagnostics.error(origin_of(name), fmt::format("must be two numbers, the smaller first, got [{}]",
+                                                   fmt::join(range, ", ")));
   }
 
   int64_t size_ = 224;

@@ -9,7 +9,7 @@ namespace {
 class Resize : public ViewTransform {
  public:
   void declare(Fields& fields) override {
-    fields.add("size", &size_, "the shorter side afterwards, in pixels")
+    fields.add("size", &size_, "shorter side of the result, in pixels")
         .at_least(1)
         .at_most(1 << 14)
         .required()

@@ -8,7 +8,11 @@ namespace {
 class Rotation : public Transform {
  public:
   void declare(Fields& fields) override {
-    fields.add("degrees", &degrees_, "d: a turn from -d to d").at_least(0).at_most(180).required().bare();
+    fields.add("degrees", &degrees_, "d: rotates by -d to d degrees")
+        .at_least(0)
+        .at_most(180)
+        .required()
+        .bare();
   }
   bool is_random() const override { return true; }
 
