@@ -134,9 +134,9 @@ check_characters() {
 }
 
 check_tidy() {
-  local database=build/release log=build/clang-tidy.log status=0 tidy
+  local database=build/lint log=build/clang-tidy.log status=0 tidy
   tidy=$(tool clang-tidy)
-  [ -f "$database/compile_commands.json" ] || cmake --preset release -DTRAINER_CUDA=auto >/dev/null
+  cmake --preset lint >/dev/null
   # The commands are g++'s: clang does not know all its warnings, and brings no <omp.h>.
   run-clang-tidy -quiet -clang-tidy-binary "$tidy" -p "$database" -j "$(nproc)" \
     -extra-arg=-Wno-unknown-warning-option "-extra-arg=-idirafter$(g++ -print-file-name=include)" \

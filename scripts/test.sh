@@ -40,7 +40,7 @@ build() { # PRESET [CONFIGURE ARGUMENTS...]
 }
 
 # Lets the cache serve a copy of the sources that lies elsewhere (tests/walkthrough.sh, another clone).
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 stage "setup" scripts/setup.sh --tests
 
