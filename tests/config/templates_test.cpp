@@ -177,11 +177,14 @@ layers:
     name: stem
 - conv:
     name: one.a
-    inputs: ["stem:1"]
+    inputs:
+      - stem:1
 - relu:
     inputs: ["one.a:1"]
 - add:
-    inputs: ["stem:1", "one.a:2"]
+    inputs:
+      - stem:1
+      - "one.a:2"
 - relu:
     inputs: ["3:1"]
 )");
