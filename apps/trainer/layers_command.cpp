@@ -9,6 +9,7 @@
 #include "core/layers/loss.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
+#include "core/tasks/task.h"
 
 namespace trainer {
 namespace {

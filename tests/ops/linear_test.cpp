@@ -111,7 +111,7 @@ TEST_CASE("a linear layer of three extents has the bits of its rows as a matrix,
     Sketch rows(seed), matrix(seed);
     draft(rows, false);
     draft(matrix, true);
-    Session of_rows(rows.program, *cpu), of_matrix(matrix.program, *cpu);
+    Session of_rows(rows.program, cpu), of_matrix(matrix.program, cpu);
     of_rows.set(rows.values);
     of_matrix.set(matrix.values);
     of_rows.run(entry_name::kTrainStep);

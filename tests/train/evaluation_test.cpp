@@ -44,7 +44,7 @@ TEST_CASE("a metric is a function of sums over all batches, not a mean of what b
   DataPipeline pipeline(
       BatchMaker(make_image_rows(*source, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
       {.workers = 0});
-  Executable executable(make_plan(made, *backend), *backend, false);
+  Executable executable(make_plan(made, *backend.planner), *backend.device, false);
   initialize(executable, 1);
   const std::vector<Metric> metrics = {
       loss_metric(),
@@ -69,7 +69,7 @@ TEST_CASE("batches that lack an input of the program are refused") {
   const TransformList none;
   const TransformChain chain(none, kSample, diagnostics);
   const Program made = program();
-  Executable executable(make_plan(made, *backend), *backend, false);
+  Executable executable(make_plan(made, *backend.planner), *backend.device, false);
   BatchInputs less = batch_inputs(made), other = less;
   std::erase_if(less, [](const BatchInput& input) { return input.name == "weights"; });
   other[*find_input(other, "images")].dtype = DType::u8;

@@ -76,7 +76,7 @@ Found train(const std::string& metric) {
                        {.workers = 0}),
       pass(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
            {.workers = 0});
-  Executable executable(make_plan(made, *backend), *backend, true);
+  Executable executable(make_plan(made, *backend.planner), *backend.device, true);
   initialize(executable, 1);
   start_averages(executable);
 
