@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
+#include "core/base/json.h"
 #include "core/engine/backend_library.h"
 #include "cuda/backend.h"
 #include "cuda/inspect.h"
@@ -41,6 +41,6 @@ extern "C" __attribute__((visibility("default"))) void trainer_inspect_backend(c
   try {
     copy_text(trainer::cuda::inspect(), json, bytes);
   } catch (const std::exception& problem) {
-    copy_text(nlohmann::json{{"problem", problem.what()}}.dump(), json, bytes);
+    copy_text(trainer::Json{{"problem", problem.what()}}.dump(), json, bytes);
   }
 }

@@ -5,15 +5,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/base/json.h"
 #include "cuda/check.h"
 #include "cuda/cudnn/descriptor.h"
 
 namespace trainer::cuda {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// 13010 -> "13.1"
 std::string cuda_version(int version) {
@@ -27,7 +24,7 @@ Json properties_of(int device) {
   properties.finalize();
   const auto characters = properties.values<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
   const std::string text(characters.begin(), characters.end());
-  return Json::parse(text.substr(0, text.find('\0')));
+  return Json::parse(text.substr(0, text.find('\0'))).value();
 }
 
 Json device_of(int device) {

@@ -75,7 +75,7 @@ check_includes() {
       lib["yaml-cpp/"] = "^core/config/.*[.]cpp$"
       lib["CLI/"] = "^apps/.*[.]cpp$"
       lib["oneapi/"] = lib["dnnl"] = "^(cpu|tests)/"
-      lib["nlohmann/"] = "[.]cpp$"
+      lib["nlohmann/"] = "^(core/base/json[.]cpp|tests/.*[.]cpp)$"
       lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["jpegint.h"] = lib["png.h"] = lib["xxhash.h"] = "[.]cpp$"
       lib["catch2/"] = "^tests/"
       lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^(cuda|tests/cuda_emulation)/"

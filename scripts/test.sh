@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, then builds and runs every test: release, ASan and UBSan, and TSan for loader and saver.
+# With names of presets, only those.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/stage.sh
 source scripts/stage.sh
 
-quick=no
+presets=()
 for argument in "$@"; do
   case $argument in
-    --quick) quick=yes ;;
+    --quick) presets+=(release) ;;
+    release | debug | tsan) presets+=("$argument") ;;
     *)
-      echo "usage: [ALLOW_NO_CUDA=1] [ALLOW_NO_SLURM=1] scripts/test.sh [--quick]    (--quick: only the release build)" >&2
+      echo "usage: [ALLOW_NO_CUDA=1] [ALLOW_NO_SLURM=1] scripts/test.sh [--quick] [release] [debug] [tsan]" >&2
+      echo "       --quick: only the release build" >&2
       exit 64
       ;;
   esac
 done
+[ ${#presets[@]} -gt 0 ] || presets=(release debug tsan)
 
 passed=0
 failed=0
@@ -44,31 +48,37 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time
 
 stage "setup" scripts/setup.sh --tests
 
-PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-if command -v nvcc >/dev/null; then
-  cuda=on
-elif [ "${ALLOW_NO_CUDA:-0}" = 1 ]; then
-  cuda=off
-  echo "test: nvcc not found; testing without libtrainer_cuda.so, because ALLOW_NO_CUDA=1"
-else
-  echo "test: nvcc not found in PATH or ${CUDA_HOME:-/usr/local/cuda}/bin, so libtrainer_cuda.so cannot be built." >&2
-  echo "test: install the CUDA toolkit, or set ALLOW_NO_CUDA=1 to test without it." >&2
-  exit 69
-fi
+test_release() {
+  local cuda=on
+  PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+  if ! command -v nvcc >/dev/null; then
+    if [ "${ALLOW_NO_CUDA:-0}" != 1 ]; then
+      echo "test: nvcc not found in PATH or ${CUDA_HOME:-/usr/local/cuda}/bin, so libtrainer_cuda.so cannot be built." >&2
+      echo "test: install the CUDA toolkit, or set ALLOW_NO_CUDA=1 to test without it." >&2
+      exit 69
+    fi
+    cuda=off
+    echo "test: nvcc not found; testing without libtrainer_cuda.so, because ALLOW_NO_CUDA=1"
+  fi
+  # One architecture: each takes as long as the next. A package has all of them (scripts/package.sh).
+  stage "build release" build release -DTRAINER_TESTS=ON -DTRAINER_CUDA="$cuda" -DCMAKE_CUDA_ARCHITECTURES=90-real
+  stage "test release" run_tests release || true
+}
 
-# A package has all architectures; each takes as long as the next, and two find what depends on them.
-stage "build release" build release -DTRAINER_TESTS=ON -DTRAINER_CUDA="$cuda" -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real"
-stage "test release" run_tests release || true
-
-if [ "$quick" = no ]; then
+test_debug() {
   stage "build with ASan and UBSan" build debug
   stage "test with ASan and UBSan" run_tests debug || true
+}
+
+test_tsan() {
+  local still=()
   stage "build the tests of loader and saver with TSan" build tsan
   # TSan maps fixed addresses; some kernels randomise over more bits than it can move away from.
-  still=()
   ! setarch -R true 2>/dev/null || still=(setarch -R)
   stage "test loader and saver with TSan" run_tests tsan "${still[@]}" || true
-fi
+}
+
+for preset in "${presets[@]}"; do "test_$preset"; done
 
 echo
 echo "$passed passed, $failed failed"

@@ -95,11 +95,28 @@ done
 check_section "$section"
 rm -rf "$work/state"
 
-# Built as the release is, relative to its sources, so that ccache serves every file that the walk left alone.
-export CCACHE_BASEDIR=$copy CCACHE_NOHASHDIR=1
-build=$copy/build/release
-cmake -S "$copy" -B "$build" -G Ninja -DTRAINER_TESTS=ON -DTRAINER_CUDA=off -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" ||
-  fail "$(cat "$work/configure.log")"
+# Built as the build that this test is of. What neither the walk nor an option has touched is taken over from there: the
+# launcher copies such an object instead of compiling it.
+main=$(dirname "$work") build=$copy/build/release
+mkdir -p "$build"
+cat >"$work/launcher.sh" <<'LAUNCHER'
+#!/usr/bin/env bash
+words=("$@")
+for ((i = 0; i < $#; ++i)); do
+  case ${words[i]} in
+    -o) output=${words[i + 1]} ;;
+    -MF) depends=${words[i + 1]} ;;
+  esac
+done
+grep -qxF "$output" "$REUSABLE" || exec "$@"
+cp "$MAIN/$output" "$output"
+[ -z "${depends:-}" ] || echo "$output:" >"$depends"
+LAUNCHER
+chmod +x "$work/launcher.sh"
+export MAIN=$main REUSABLE=$work/reusable.txt
+cmake -S "$copy" -B "$build" -G Ninja -DTRAINER_TESTS=ON -DTRAINER_CUDA=off -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_COMPILER_LAUNCHER="$work/launcher.sh" >"$work/configure.log" || fail "$(cat "$work/configure.log")"
+python3 "$source_dir/tests/reusable_objects.py" "$source_dir" "$main" "$copy" "$build" >"$REUSABLE"
 targets=(trainer test_ops test_passes)
 # Without the CUDA toolkit's headers there is no emulation.
 ! cmake --build "$build" --target help | grep -q '^test_cuda_emulation:' || targets+=(test_cuda_emulation)

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
+#include "core/base/json.h"
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
 #include "core/recipe/job.h"
@@ -46,18 +46,18 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
   return text;
 }
 
-nlohmann::ordered_json split_json(const SplitStatistics& found) {
+Json split_json(const SplitStatistics& found) {
   const auto extents = [](const Extents& all) {
-    return nlohmann::ordered_json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
+    return Json{{"min", all.least}, {"median", all.median}, {"max", all.most}};
   };
-  nlohmann::ordered_json report{{"samples", found.samples}};
+  Json report{{"samples", found.samples}};
   for (size_t i = 0; i < found.per_class.size(); ++i)
     report["classes"].push_back({{"name", class_name(found, i)}, {"samples", found.per_class[i]}});
   report["height"] = extents(found.height);
   report["width"] = extents(found.width);
   report["mean"] = found.mean;
   report["std"] = found.deviation;
-  report["unreadable"] = nlohmann::ordered_json::array();
+  report["unreadable"] = Json::array();
   for (const UnreadableSample& sample : found.unreadable)
     report["unreadable"].push_back({{"name", sample.name}, {"reason", sample.reason}});
   return report;
@@ -68,7 +68,7 @@ nlohmann::ordered_json split_json(const SplitStatistics& found) {
 int data_stats_command(const Arguments& arguments) {
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
-  nlohmann::ordered_json report;
+  Json report;
   for (const Split split : {Split::train, Split::val}) {
     const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
     if (is_left_out) continue;
@@ -82,8 +82,7 @@ int data_stats_command(const Arguments& arguments) {
     }
   }
   // A path need not be UTF-8, JSON must.
-  if (arguments.json)
-    fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (arguments.json) fmt::print("{}\n", report.dump(2, Json::NotUtf8::replace));
   return 0;
 }
 

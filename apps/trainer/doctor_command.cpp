@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
@@ -14,8 +14,6 @@
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void print(const std::string& what, const std::string& found) {
   fmt::print("  {:<16} {}\n", what, found);
@@ -32,39 +30,45 @@ void print_cpu() {
 /// What the CUDA library says, or only a `problem` where it cannot be opened.
 Json inspect_cuda() {
   try {
-    return Json::parse(inspect_backend("cuda"));
+    return Json::parse(inspect_backend("cuda")).value();
   } catch (const Error& problem) {
     return {{"problem", problem.what()}};
   }
 }
 
+std::vector<Json> devices_of(const Json& cuda) {
+  const Json* devices = cuda.find("devices");
+  return devices == nullptr ? std::vector<Json>() : devices->items();
+}
+
 void print_cuda(const Json& cuda) {
   fmt::print("device.type=cuda\n");
   const auto print_version = [&](const char* what, const char* key) {
-    if (cuda.contains(key)) print(what, cuda[key].get<std::string>());
+    if (cuda.contains(key)) print(what, cuda[key].text());
   };
   print_version("library", "library");
   print_version("driver", "driver");
   print_version("CUDA runtime", "runtime");
   print_version("cuDNN", "cudnn");
   print_version("cuBLASLt", "cublaslt");
-  for (const Json& device : cuda.value("devices", Json::array())) {
-    print("GPU", fmt::format("{}, compute capability {}, {}, {} free", device["name"].get<std::string>(),
-                             device["compute_capability"].get<std::string>(),
-                             human_bytes(device["memory_bytes"].get<int64_t>()),
-                             human_bytes(device["free_bytes"].get<int64_t>())));
+  for (const Json& device : devices_of(cuda)) {
+    print("GPU", fmt::format("{}, compute capability {}, {}, {} free", device["name"].text(),
+                             device["compute_capability"].text(),
+                             human_bytes(device["memory_bytes"].integer().value()),
+                             human_bytes(device["free_bytes"].integer().value())));
   }
-  if (cuda.contains("problem")) print("problem", cuda["problem"].get<std::string>());
+  if (cuda.contains("problem")) print("problem", cuda["problem"].text());
 }
 
 /// The first GPU's description, for configs/devices or device.model=FILE.
 void write_description(const Json& cuda, const std::string& file) {
-  if (cuda.value("devices", Json::array()).empty()) {
+  if (devices_of(cuda).empty()) {
+    const Json* problem = cuda.find("problem");
     throw Error(ExitCode::no_device,
                 fmt::format("there is no GPU to describe: {}",
-                            cuda.value("problem", std::string("cudaGetDeviceCount found none"))));
+                            problem == nullptr ? "cudaGetDeviceCount found none" : problem->text()));
   }
-  write_atomically(file, cuda["devices"][0]["properties"].dump(2) + "\n");
+  write_atomically(file, devices_of(cuda)[0]["properties"].dump(2) + "\n");
   fmt::print("wrote {}: use it as device.model={}\n", file, file);
 }
 

@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/trained_network.h"
+#include "core/base/json.h"
 #include "core/recipe/feed.h"
 #include "core/train/evaluation.h"
 
@@ -13,11 +13,11 @@ namespace trainer {
 namespace {
 
 void print_json(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
-  nlohmann::ordered_json report;
+  Json report;
   for (const std::string& name : names_of(job.settings.metrics)) report[name] = found[name];
   report["samples"] = job.settings.validation_samples;
   report["weights"] = weights;
-  fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", report.dump(-1, Json::NotUtf8::replace));
 }
 
 void print_line(const Job& job, std::map<std::string, double>& found, const std::string& weights) {

@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/inspection.h"
+#include "core/base/json.h"
 #include "core/base/units.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string shape_text(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -58,8 +56,7 @@ Json json_of(const CheckpointInspection& checkpoint) {
                  {"xxh3", fmt::format("{:016x}", expected.checksum)}};
     json["files"].push_back(add_verdict(file, problem));
   }
-  const Json state = Json::parse(checkpoint.state, nullptr, false);
-  if (!state.is_discarded()) json["state"] = state;
+  if (const auto state = Json::parse(checkpoint.state)) json["state"] = *state;
   return json;
 }
 
@@ -70,7 +67,8 @@ Json json_of(const RunInspection& run) {
     json["step"] = run.overview->step;
     if (run.overview->steps) json["steps"] = *run.overview->steps;
   }
-  json["checkpoints"] = json["weights"] = Json::array();
+  json["weights"] = Json::array();
+  json["checkpoints"] = Json::array();
   for (const CheckpointInspection& checkpoint : run.checkpoints)
     json["checkpoints"].push_back(json_of(checkpoint));
   for (const FileInspection& file : run.weights) json["weights"].push_back(json_of(file));
@@ -99,12 +97,12 @@ void print(const FileInspection& file) {
 void print_values(const Json& json, const std::string& path) {
   constexpr size_t kMostItems = 16, kMostCharacters = 80;
   if (json.is_object() && json.size() <= kMostItems) {
-    for (const auto& [key, value] : json.items())
+    for (const auto& [key, value] : json.members())
       print_values(value, path.empty() ? key : fmt::format("{}.{}", path, key));
     return;
   }
-  std::string text = json.is_string() ? json.get<std::string>() : json.dump();
-  if (json.is_structured() && (json.size() > kMostItems || text.size() > kMostCharacters))
+  std::string text = json.is_text() ? json.text() : json.dump();
+  if ((json.is_array() || json.is_object()) && (json.size() > kMostItems || text.size() > kMostCharacters))
     text = fmt::format("({} entries)", json.size());
   if (text.size() > kMostCharacters || text.find('\n') != std::string::npos)
     text = fmt::format("({} lines)", 1 + std::ranges::count(text, '\n'));
@@ -122,10 +120,10 @@ void print(const CheckpointInspection& checkpoint) {
     fmt::print("  {:<22} {:>14}  {:016x}  {}\n", expected.name, expected.bytes, expected.checksum,
                verdict(problem));
   }
-  const Json state = Json::parse(checkpoint.state, nullptr, false);
-  if (state.is_discarded()) return;
+  const std::optional<Json> state = Json::parse(checkpoint.state);
+  if (!state) return;
   fmt::print("  {}\n", kStateFile);
-  print_values(state, "");
+  print_values(*state, "");
 }
 
 void print(const RunInspection& run) {
@@ -168,7 +166,7 @@ int report(const Inspection& inspection, bool as_json) {
   const std::string problem = problem_of(inspection);
   if (as_json) {
     // A path need not be UTF-8, JSON must.
-    fmt::print("{}\n", json_of(inspection).dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_of(inspection).dump(2, Json::NotUtf8::replace));
     return static_cast<int>(problem.empty() ? ExitCode::done : ExitCode::data);
   }
   print(inspection);

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
 
 namespace trainer {
 namespace {
@@ -153,7 +154,7 @@ std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& j
 }
 
 std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& job) {
-  nlohmann::ordered_json report;
+  Json report;
   report["run"] = recipe.run.name;
   report["device"] = std::string(planner.name());
   report["remarks"] = planner.remarks();
@@ -176,7 +177,7 @@ std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& j
   report["memory"]["available_bytes"] = available_bytes(recipe, planner);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
   for (const PlannedEntry& entry : job.plan.entries) {
-    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+    Json nodes = Json::array();
     for (const PlannedNode& planned : entry.nodes) {
       if (!planned.runs) continue;
       nodes.push_back({{"op", std::string(planned.node.op->name())},

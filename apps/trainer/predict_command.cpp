@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/trained_network.h"
+#include "core/base/json.h"
 #include "core/data/images/picture_files.h"
 #include "core/recipe/feed.h"
 #include "core/storage/atomic_file.h"
@@ -17,8 +17,6 @@
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// What to predict, and what is known of its classes.
 struct Samples {
@@ -95,7 +93,7 @@ class Report {
     const auto* labels = batch.find<int32_t>(input_name::kLabels);
     for (int64_t row = 0; row < batch.real; ++row) {
       Json line = sample(batch.step * rows + row, labels[row], prediction.output(row));
-      text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+      text += line.dump(-1, Json::NotUtf8::replace) + "\n";
     }
     return text;
   }

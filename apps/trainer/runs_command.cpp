@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "apps/trainer/commands.h"
+#include "core/base/json.h"
 #include "core/run/run_list.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kTableWidth = 100;
 constexpr size_t kLeastNameWidth = 12;
@@ -115,7 +113,7 @@ int runs_command(const Arguments& arguments) {
     Json all = Json::array();
     for (const RunOverview& run : runs) all.push_back(json_of(run, root));
     // A path need not be UTF-8, JSON must.
-    fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", all.dump(2, Json::NotUtf8::replace));
   } else if (runs.empty()) {
     fmt::print("no runs below {}\n", root.string());
   } else {

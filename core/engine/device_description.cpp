@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace trainer {
 namespace {
-
-using nlohmann::json;
 
 enum class Kind { number, extents, text };
 
@@ -52,12 +50,12 @@ constexpr Property kProperties[] = {{"deviceVer", Kind::number},
                   file, text));
 }
 
-bool is_count(const json& value) {
-  return value.is_number_integer() && value.get<int64_t>() >= 0;
+bool is_count(const Json& value) {
+  return value.integer().value_or(-1) >= 0;
 }
 
 /// Throws unless the value is of the property's kind.
-void check(const Property& property, const json& value, const std::string& file) {
+void check(const Property& property, const Json& value, const std::string& file) {
   const auto expect = [&](bool holds, const char* what) {
     if (!holds) refuse(file, fmt::format("{}: expected {}, got {}", property.name, what, value.dump()));
   };
@@ -65,29 +63,28 @@ void check(const Property& property, const json& value, const std::string& file)
     case Kind::number:
       return expect(is_count(value), "a whole number from 0");
     case Kind::extents:
-      return expect(
-          value.is_array() && value.size() == 3 && std::all_of(value.begin(), value.end(), is_count),
-          "three whole numbers from 0");
+      return expect(value.is_array() && value.size() == 3 && std::ranges::all_of(value.items(), is_count),
+                    "three whole numbers from 0");
     case Kind::text:
-      return expect(value.is_string() && !value.get<std::string>().empty(), "a name");
+      return expect(value.is_text() && !value.text().empty(), "a name");
   }
 }
 
 }  // namespace
 
 DeviceDescription read_device_description(const std::string& text, const std::string& file) {
-  json description = json::parse(text, nullptr, false);
+  Json description = Json::parse_or_null(text);
+  description.sort();
   if (!description.is_object()) refuse(file, "not a description of a GPU: expected a JSON object");
   for (const Property& property : kProperties) {
-    const auto found = description.find(property.name);
-    if (found == description.end())
-      refuse(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
+    const Json* found = description.find(property.name);
+    if (found == nullptr) refuse(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
     check(property, *found, file);
   }
   description.erase("sources");
-  return {.name = description["deviceName"],
-          .compute_capability = description["deviceVer"].get<int>() / 10,
-          .memory_bytes = description["totalGlobalMem"],
+  return {.name = description["deviceName"].text(),
+          .compute_capability = static_cast<int>(description["deviceVer"].integer().value() / 10),
+          .memory_bytes = description["totalGlobalMem"].integer().value(),
           .properties = description.dump()};
 }
 

@@ -9,18 +9,16 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <type_traits>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kNonFinite = "non_finite";
 
@@ -57,7 +55,7 @@ class ObjectBuilder {
 
  private:
   void note(const std::string& name, const Json& value) {
-    if (value.is_number_float() && !std::isfinite(value.get<double>())) non_finite_.push_back(name);
+    if (value.is_number() && !std::isfinite(value.number())) non_finite_.push_back(name);
   }
 
   Json object_ = Json::object();
@@ -94,17 +92,16 @@ constexpr bool kIsMetrics = std::is_same_v<std::decay_t<Value>, decltype(Metrics
 
 // Each takes a value out of a line; false where it is of another kind. Null stands for what is not finite.
 bool take(const Json& json, std::string& value) {
-  if (json.is_string()) value = json.get<std::string>();
-  return json.is_string();
+  if (json.is_text()) value = json.text();
+  return json.is_text();
 }
 bool take(const Json& json, int64_t& value) {
-  const bool fits =
-      json.is_number_integer() && !(json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX);
-  if (fits) value = json.get<int64_t>();
-  return fits;
+  const std::optional<int64_t> found = json.integer();
+  if (found) value = *found;
+  return found.has_value();
 }
 bool take(const Json& json, double& value) {
-  if (json.is_number()) value = json.get<double>();
+  if (json.is_number()) value = json.number();
   if (json.is_null()) value = std::numeric_limits<double>::quiet_NaN();
   return json.is_number() || json.is_null();
 }
@@ -124,7 +121,7 @@ bool may_be_absent(const std::optional<T>&) {
 
 /// Bytes that are not UTF-8 are replaced: a name must not cost a run its record.
 std::string text_of(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  return json.dump(indent, Json::NotUtf8::replace);
 }
 
 }  // namespace
@@ -142,7 +139,7 @@ std::string to_json(const MetricsRecord& record) {
 }
 
 std::optional<MetricsRecord> parse_record(std::string_view line) {
-  const Json object = Json::parse(line, nullptr, false);
+  const Json object = Json::parse_or_null(line);
   if (!object.is_object()) return std::nullopt;
   MetricsRecord record;
   std::set<std::string> known = {kNonFinite};
@@ -150,15 +147,15 @@ std::optional<MetricsRecord> parse_record(std::string_view line) {
   visit(record, [&](const char* key, auto& value) {
     if constexpr (!kIsMetrics<decltype(value)>) {
       known.insert(key);
-      const auto found = object.find(key);
-      valid = valid && (found == object.end() ? may_be_absent(value) : take(*found, value));
+      const Json* found = object.find(key);
+      valid = valid && (found == nullptr ? may_be_absent(value) : take(*found, value));
     }
   });
-  for (auto entry = object.begin(); valid && entry != object.end(); ++entry) {
-    if (known.contains(entry.key())) continue;
+  for (const auto& [key, value] : object.members()) {
+    if (known.contains(key)) continue;
     double number = 0;
-    valid = take(*entry, number);
-    record.metrics.emplace_back(entry.key(), number);
+    valid = valid && take(value, number);
+    record.metrics.emplace_back(key, number);
   }
   return valid ? std::optional(record) : std::nullopt;
 }
@@ -255,11 +252,13 @@ void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t valida
   std::string kept;
   std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line) && !lines.eof();) {
-    const Json record = Json::parse(line, nullptr, false);
+    const Json record = Json::parse_or_null(line);
     if (!record.is_object()) continue;
-    const bool validation = record.value("split", Json()) == "validation";
-    const Json found = record.value("step", Json());
-    if (found.is_number_integer() && found <= (validation ? validated : step)) kept += line + "\n";
+    const Json* split = record.find("split");
+    const Json* found = record.find("step");
+    const bool validation = split != nullptr && split->is_text() && split->text() == "validation";
+    const std::optional<int64_t> at = found == nullptr ? std::nullopt : found->integer();
+    if (at && *at <= (validation ? validated : step)) kept += line + "\n";
   }
   if (kept != *text) write_atomically(path, kept);
 }
@@ -275,11 +274,10 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
 std::optional<bool> read_finished(const std::filesystem::path& path) {
   const std::optional<std::string> text = read_text(path);
   if (!text) return std::nullopt;
-  const Json summary = Json::parse(*text, nullptr, false);
-  if (!summary.is_object()) return std::nullopt;
-  const auto finished = summary.find("finished");
-  if (finished == summary.end() || !finished->is_boolean()) return std::nullopt;
-  return finished->get<bool>();
+  const Json summary = Json::parse_or_null(*text);
+  const Json* finished = summary.find("finished");
+  if (finished == nullptr || !finished->is_boolean()) return std::nullopt;
+  return finished->boolean();
 }
 
 }  // namespace trainer

@@ -2,15 +2,13 @@
 #include "core/recipe/schema.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
 #include "core/config/field_values.h"
 #include "core/recipe/recipe.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A text that stands for what it is replaced with: `${env:NAME}`, or `${...}` in a network.
 constexpr const char* kReplaced = R"(\$\{)";
@@ -94,7 +92,7 @@ Json to_json(const Value& value) {
     for (const Value& item : value.items) list.push_back(to_json(item));
     return list;
   }
-  const Json parsed = Json::parse(value.text, nullptr, false);
+  const Json parsed = Json::parse_or_null(value.text);
   const bool is_plain = !value.quoted && (parsed.is_number() || parsed.is_boolean());
   return is_plain ? parsed : Json(value.text);
 }
@@ -137,7 +135,7 @@ Json component_schema(const Group& group) {
     if (choice.name != group.default_name()) map["required"].push_back("name");
     forms.push_back(map);
   }
-  forms.insert(forms.begin(), Json{{"enum", names}});
+  forms.push_front(Json{{"enum", names}});
   if (!group.is_required) forms.push_back({{"type", "null"}});
   Json schema = {{"description", group.help}, {"anyOf", forms}};
   if (!group.default_name().empty()) schema["default"] = group.default_name();
@@ -236,9 +234,9 @@ Json templates_schema(const Json& declared) {
 Json definitions_of(Json& model) {
   Json definitions = Json::object();
   Json& layers = model["properties"]["layers"];
-  const Json bare = layers["items"]["anyOf"][0];
+  const Json bare = layers["items"]["anyOf"].items()[0];
   Json properties = Json::object();
-  for (const auto& [name, schema] : layers["items"]["anyOf"][1]["properties"].items()) {
+  for (const auto& [name, schema] : layers["items"]["anyOf"].items()[1]["properties"].members()) {
     definitions["layer_" + name] = schema;
     properties[name] = reference("layer_" + name);
   }
@@ -276,7 +274,7 @@ std::string recipe_schema() {
   Json keys = map_schema(recipe.fields());
   const Json definitions = definitions_of(keys["properties"]["model"]);
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "a recipe of trainer"}};
-  schema.update(keys);
+  for (const auto& [key, value] : keys.members()) schema[key] = value;
   schema["definitions"] = definitions;
   return schema.dump(1) + "\n";
 }

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/run
   USES train tasks metrics host storage engine graph config base
-  PRIVATE nlohmann_json::nlohmann_json Threads::Threads fmt::fmt)
+  PRIVATE Threads::Threads fmt::fmt)

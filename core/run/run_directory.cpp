@@ -8,12 +8,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/metrics/metrics.h"
 #include "core/storage/atomic_file.h"
 
@@ -87,10 +87,9 @@ RunDirectory::State RunDirectory::inspect() const {
 /// Whether `text`, an identity.json, is of the very same run. Throws where it is of one that may not become
 /// this one.
 bool RunDirectory::require_same(const std::string& text) const {
-  const auto stored = nlohmann::json::parse(text, nullptr, false);
-  const auto mathematics = stored.is_object() ? stored.find("mathematics") : stored.end();
-  const std::string there =
-      mathematics != stored.end() && mathematics->is_string() ? mathematics->get<std::string>() : "";
+  const Json stored = Json::parse_or_null(text);
+  const Json* mathematics = stored.find("mathematics");
+  const std::string there = mathematics != nullptr && mathematics->is_text() ? mathematics->text() : "";
   if (there == identity_.mathematics) return true;
   const std::optional<RunIdentity> other = there.empty() ? std::nullopt : parse_identity(there);
   if (!other) throw_foreign(path_, fmt::format("contains an {} that cannot be read", kIdentityFile));
@@ -140,9 +139,9 @@ void RunDirectory::tidy() const {
 
 void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t validated, Log& log) {
   tidy();
-  const nlohmann::ordered_json identity = {{"hash", text_hash(identity_.mathematics)},
-                                           {"mathematics", identity_.mathematics},
-                                           {"program_version", identity_.program_version}};
+  const Json identity = {{"hash", text_hash(identity_.mathematics)},
+                         {"mathematics", identity_.mathematics},
+                         {"program_version", identity_.program_version}};
   // First of all files: without it the next process would take the directory for somebody else's.
   write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
   write_atomically(file("recipe.yaml"), recipe);

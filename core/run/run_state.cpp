@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int64_t kFormat = 1;
 
@@ -39,29 +37,28 @@ class Reader {
   Reader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
   int64_t count(const char* name) const {
     const Json& value = member(name);
-    // What is not negative is parsed as unsigned.
-    if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
-      fail(path_ + name, "a whole number, 0 or more");
-    return value.get<int64_t>();
+    const std::optional<int64_t> count = value.integer();
+    if (!count || *count < 0) fail(path_ + name, "a whole number, 0 or more");
+    return *count;
   }
   double number(const char* name) const { return number(member(name), name); }
   std::string text(const char* name) const { return text(member(name), name); }
   std::map<std::string, double> numbers(const char* name) const {
     std::map<std::string, double> result;
-    for (const auto& [key, value] : members(name).items()) result[key] = number(value, name);
+    for (const auto& [key, value] : members(name).members()) result[key] = number(value, name);
     return result;
   }
   std::map<std::string, std::string> texts(const char* name) const {
     std::map<std::string, std::string> result;
-    for (const auto& [key, value] : members(name).items()) result[key] = text(value, name);
+    for (const auto& [key, value] : members(name).members()) result[key] = text(value, name);
     return result;
   }
   bool has(const char* name) const { return object_.contains(name); }
 
  private:
   const Json& member(const char* name) const {
-    const auto found = object_.find(name);
-    if (found == object_.end()) fail(path_ + name, "there");
+    const Json* found = object_.find(name);
+    if (found == nullptr) fail(path_ + name, "there");
     return *found;
   }
   const Json& members(const char* name) const {
@@ -70,15 +67,16 @@ class Reader {
     return value;
   }
   double number(const Json& value, const char* name) const {
-    if (value.is_number()) return value.get<double>();
-    if (value == "nan") return std::nan("");
-    if (value == "inf") return HUGE_VAL;
-    if (value == "-inf") return -HUGE_VAL;
+    if (value.is_number()) return value.number();
+    const std::string text = value.is_text() ? value.text() : "";
+    if (text == "nan") return std::nan("");
+    if (text == "inf") return HUGE_VAL;
+    if (text == "-inf") return -HUGE_VAL;
     fail(path_ + name, "numbers");
   }
   std::string text(const Json& value, const char* name) const {
-    if (!value.is_string()) fail(path_ + name, "text");
-    return value.get<std::string>();
+    if (!value.is_text()) fail(path_ + name, "text");
+    return value.text();
   }
   [[noreturn]] void fail(const std::string& path, const char* expected) const {
     throw Error(ExitCode::data,
@@ -136,11 +134,11 @@ std::string to_json(const RunState& state) {
                      {"mathematics", state.mathematics},
                      {"recipe", state.recipe},
                      {"wall", state.wall}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1, Json::NotUtf8::replace) + "\n";
 }
 
 RunState parse_run_state(std::string_view text, const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse_or_null(text);
   const Reader reader(json, "", file);
   if (reader.count("format") != kFormat) {
     throw Error(ExitCode::data, fmt::format("{}: has format {}, this program reads format {}", file,

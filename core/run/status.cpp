@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/host/process.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using State = RunStatus::State;
 
 constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::running, "running"},
@@ -31,25 +30,18 @@ class Reader {
   bool valid() const { return valid_; }
 
   int64_t integer(const char* key) {
-    const Json* value = find(key);
-    valid_ = valid_ && value != nullptr && value->is_number_integer() &&
-             !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
-    return valid_ ? value->get<int64_t>() : 0;
+    const Json* value = object_.find(key);
+    valid_ = valid_ && value != nullptr && value->integer();
+    return valid_ ? *value->integer() : 0;
   }
   std::string text(const char* key) {
-    const Json* value = find(key);
-    valid_ = valid_ && value != nullptr && value->is_string();
-    return valid_ ? value->get<std::string>() : "";
+    const Json* value = object_.find(key);
+    valid_ = valid_ && value != nullptr && value->is_text();
+    return valid_ ? value->text() : "";
   }
-  bool has(const char* key) const { return find(key) != nullptr; }
+  bool has(const char* key) const { return object_.contains(key); }
 
  private:
-  const Json* find(const char* key) const {
-    if (!object_.is_object()) return nullptr;
-    const auto found = object_.find(key);
-    return found == object_.end() ? nullptr : &*found;
-  }
-
   const Json& object_;
   bool valid_;
 };
@@ -67,11 +59,11 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   if (status.exit_code) json["exit_code"] = *status.exit_code;
   if (!status.message.empty()) json["message"] = std::move(status.message);
   // A message may quote a file's name, which need not be UTF-8.
-  write_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_atomically(path, json.dump(2, Json::NotUtf8::replace) + "\n");
 }
 
 std::optional<RunStatus> parse_status(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse_or_null(text);
   Reader reader(json);
   const std::string name = reader.text("status");
   const auto* state = std::ranges::find(kStates, name, [](const auto& row) { return row.second; });

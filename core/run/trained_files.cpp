@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/run/resume.h"
 #include "core/storage/checkpoint.h"
 
@@ -54,11 +53,11 @@ TrainedFiles in_run(const fs::path& run) {
 
 /// Whether the run went on, with changes that were allowed, after its final weights were written.
 bool went_on(const fs::path& run) {
-  const auto summary = nlohmann::json::parse(read_text(run / "summary.json").value_or(""), nullptr, false);
-  const auto steps = summary.is_object() ? summary.find("steps") : summary.end();
-  if (steps == summary.end() || !steps->is_number_integer()) return false;
+  const Json summary = Json::parse_or_null(read_text(run / "summary.json").value_or(""));
+  const Json* steps = summary.find("steps");
+  if (steps == nullptr || !steps->integer()) return false;
   const std::vector<fs::path> checkpoints = list_checkpoints(checkpoint_root(run));
-  return !checkpoints.empty() && checkpoint_step(checkpoints.front()) > steps->get<int64_t>();
+  return !checkpoints.empty() && checkpoint_step(checkpoints.front()) > *steps->integer();
 }
 
 }  // namespace

@@ -3,10 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -14,22 +15,19 @@ namespace trainer {
 Tuning load_tuning(const std::filesystem::path& file) {
   const std::optional<std::string> text = read_text(file);
   if (!text) return {};
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const Json json = Json::parse_or_null(*text);
   Tuning tuning;
-  bool valid = json.is_object();
-  for (auto entry = json.begin(); valid && entry != json.end(); ++entry) {
-    valid = entry->is_string();
-    if (valid) tuning.fastest[entry.key()] = entry->get<std::string>();
-  }
-  if (!valid) {
+  const auto is_text = [](const Json::Member& member) { return member.second.is_text(); };
+  if (!json.is_object() || !std::ranges::all_of(json.members(), is_text)) {
     throw Error(ExitCode::data, fmt::format("{} contains no list of algorithms; remove it to time them again",
                                             file.string()));
   }
+  for (const auto& [key, value] : json.members()) tuning.fastest[key] = value.text();
   return tuning;
 }
 
 void save_tuning(const Tuning& tuning, const std::filesystem::path& file) {
-  write_atomically(file, nlohmann::ordered_json(tuning.fastest).dump(2) + "\n");
+  write_atomically(file, Json(tuning.fastest).dump(2) + "\n");
 }
 
 }  // namespace trainer

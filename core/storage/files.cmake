@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/storage
   USES base
-  PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
+  PRIVATE fmt::fmt)

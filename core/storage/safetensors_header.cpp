@@ -5,16 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/json.h"
 
 namespace trainer {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kMetadataKey = "__metadata__";
 
@@ -67,6 +65,7 @@ class HeaderParser {
   }
 
  private:
+  void check_members(const Json& value, int depth) const;
   std::vector<int64_t> sizes(const std::string& name, const Json& value, const char* key) const;
 
   const std::string& file_;
@@ -76,44 +75,48 @@ Json HeaderParser::parse(std::string_view text) const {
   if (text.empty() || text.front() != '{') fail("the header does not start with '{'");
   // The JSON parser would take a zero byte for the end of its input.
   if (text.find('\0') != std::string_view::npos) fail("the header holds a zero byte");
-  std::vector<std::set<std::string>>
-      keys;  // of each object that is open: the parser keeps the last of duplicates
-  const auto check = [&](int depth, Json::parse_event_t event, const Json& value) {
-    // A valid header is three deep; the bound keeps a hostile one from filling the memory.
-    if (depth > 8) fail("the header is nested too deeply");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      fail(fmt::format("the key \"{}\" is there twice", value.get<std::string>()));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const Json::exception& error) {
-    fail(fmt::format("the header is not JSON: {}", error.what()));
+  std::string problem;
+  std::optional<Json> header = Json::parse(text, &problem);
+  if (!header) fail(fmt::format("the header is not JSON: {}", problem));
+  check_members(*header, 0);
+  header->sort();
+  return *header;
+}
+
+/// A valid header is three deep, and no object has two members of one name.
+void HeaderParser::check_members(const Json& value, int depth) const {
+  if (depth > 8) fail("the header is nested too deeply");
+  if (value.is_array()) {
+    for (const Json& item : value.items()) check_members(item, depth + 1);
+  }
+  if (!value.is_object()) return;
+  std::set<std::string_view> keys;
+  for (const auto& [key, member] : value.members()) {
+    if (!keys.insert(key).second) fail(fmt::format("the key \"{}\" is there twice", key));
+    check_members(member, depth + 1);
   }
 }
 
 StoredMetadata HeaderParser::metadata(const Json& value) const {
   StoredMetadata result;
   if (!value.is_object()) fail("__metadata__ is not a map of texts");
-  for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) fail(fmt::format("__metadata__: the value of \"{}\" is not text", key));
-    result[key] = text.get<std::string>();
+  for (const auto& [key, text] : value.members()) {
+    if (!text.is_text()) fail(fmt::format("__metadata__: the value of \"{}\" is not text", key));
+    result[key] = text.text();
   }
   return result;
 }
 
 std::vector<int64_t> HeaderParser::sizes(const std::string& name, const Json& value, const char* key) const {
-  const auto found = value.find(key);
-  if (found == value.end() || !found->is_array()) fail(name, fmt::format("has no list {}", key));
+  const Json* found = value.find(key);
+  if (found == nullptr || !found->is_array()) fail(name, fmt::format("has no list {}", key));
   std::vector<int64_t> result;
-  for (const Json& item : *found) {
-    if (!item.is_number_unsigned() || item.get<uint64_t>() > INT64_MAX) {
+  for (const Json& item : found->items()) {
+    const std::optional<int64_t> size = item.integer();
+    if (!size || *size < 0) {
       fail(name, fmt::format("{} holds {}, expected whole numbers from 0", key, item.dump()));
     }
-    result.push_back(item.get<int64_t>());
+    result.push_back(*size);
   }
   return result;
 }
@@ -122,9 +125,9 @@ StoredTensor HeaderParser::tensor(const std::string& name, const Json& value) co
   if (!value.is_object()) fail(name, "is not a map");
   StoredTensor tensor;
   tensor.name = name;
-  const auto dtype = value.find("dtype");
-  if (dtype == value.end() || !dtype->is_string()) fail(name, "has no dtype");
-  tensor.dtype = dtype->get<std::string>();
+  const Json* dtype = value.find("dtype");
+  if (dtype == nullptr || !dtype->is_text()) fail(name, "has no dtype");
+  tensor.dtype = dtype->text();
   if (bits_of(tensor.dtype) == 0) fail(name, fmt::format("unknown dtype \"{}\"", tensor.dtype));
   tensor.shape = sizes(name, value, "shape");
   const std::vector<int64_t> offsets = sizes(name, value, "data_offsets");
@@ -164,7 +167,7 @@ void HeaderParser::check_layout(const std::vector<StoredTensor>& tensors, int64_
 }  // namespace
 
 std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetadata& metadata) {
-  auto header = nlohmann::ordered_json::object();
+  Json header = Json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   int64_t position = 0;
   std::set<std::string> names = {kMetadataKey};
@@ -178,11 +181,9 @@ std::string compose_header(std::vector<StoredTensor>& tensors, const StoredMetad
     }
     tensor.begin = position;
     tensor.end = position += *bytes;
-    // The names are known to differ; operator[] of an ordered map would look through all of them each time.
-    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
+    header.add(
         tensor.name,
-        nlohmann::ordered_json{
-            {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}});
+        {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}});
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -194,7 +195,7 @@ std::vector<StoredTensor> parse_header(std::string_view text, int64_t data_bytes
   const HeaderParser parser(file);
   const Json header = parser.parse(text);
   std::vector<StoredTensor> tensors;
-  for (const auto& [name, value] : header.items()) {
+  for (const auto& [name, value] : header.members()) {
     if (name != kMetadataKey) {
       tensors.push_back(parser.tensor(name, value));
     } else if (!value.is_null()) {

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/train
   USES tasks optim metrics host data engine storage graph config base
-  PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
+  PRIVATE fmt::fmt)

@@ -5,16 +5,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
 #include "core/storage/atomic_file.h"
 
 // The format is Google's "Trace Event Format": complete events ("X") with begin and duration in microseconds,
 // and a metadata event ("M") that names each row.
 
 namespace trainer {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -67,7 +65,7 @@ void Trace::write() const {
     list.push_back(std::move(entry));
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(list)}};
-  write_atomically(path_, trace.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_atomically(path_, trace.dump(-1, Json::NotUtf8::replace) + "\n");
 }
 
 }  // namespace trainer

@@ -45,7 +45,7 @@ echo "$(nproc) processors, $jobs jobs, $(g++ --version | head -n 1)"
 printf '%-24s %9s %9s %9s\n' "seconds" "clock" "user" "system"
 measure "configure" configure release "$@"
 measure "program" build release --target trainer
-if [ -n "$(cmake --build "$work/release" --target help | grep '^trainer_cuda:')" ]; then
+if cmake --build "$work/release" --target help | grep -q '^trainer_cuda:'; then
   measure "libtrainer_cuda.so" build release --target trainer_cuda
 fi
 measure "tests" build release

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace trainer {
+
+/// A value of JSON. An object keeps its members in the order in which they were added. Asking for what the
+/// value does not hold throws std::logic_error.
+class Json {
+ public:
+  using Member = std::pair<std::string, Json>;
+  /// What happens to bytes that are not UTF-8: std::exception, or U+FFFD instead.
+  enum class NotUtf8 { refuse, replace };
+
+  Json() = default;
+  Json(std::nullptr_t) {}        // NOLINT(google-explicit-constructor): a value is written as JSON writes it
+  Json(bool value);              // NOLINT(google-explicit-constructor)
+  Json(int64_t value);           // NOLINT(google-explicit-constructor)
+  Json(uint64_t value);          // NOLINT(google-explicit-constructor)
+  Json(double value);            // NOLINT(google-explicit-constructor)
+  Json(std::string value);       // NOLINT(google-explicit-constructor)
+  Json(std::string_view value);  // NOLINT(google-explicit-constructor)
+  Json(const char* value);       // NOLINT(google-explicit-constructor)
+  template <std::signed_integral T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(T value) : Json(int64_t{value}) {}
+  template <std::unsigned_integral T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(T value) : Json(uint64_t{value}) {}
+  template <class T, size_t N>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(const std::array<T, N>& items) : Json(array()) {
+    for (const T& item : items) push_back(item);
+  }
+  /// An array of both.
+  template <class A, class B>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(const std::pair<A, B>& both) : Json(array({both.first, both.second})) {}
+  template <class T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(const std::vector<T>& items) : Json(array()) {
+    for (const T& item : items) push_back(item);
+  }
+  template <class T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  Json(const std::map<std::string, T>& members) : Json(object()) {
+    for (const auto& [key, value] : members) add(key, value);
+  }
+  /// An object where each item is a pair of a text and a value, else an array.
+  Json(std::initializer_list<Json> items);
+  static Json array(std::initializer_list<Json> items = {});
+  static Json object();
+
+  Json(const Json&);
+  Json(Json&&) noexcept;
+  Json& operator=(const Json&);
+  Json& operator=(Json&&) noexcept;
+  ~Json();
+
+  /// Nothing where the text is not JSON, or nested more than 100 deep; `problem`, if given, then receives
+  /// why. Of members of the same name the last counts.
+  static std::optional<Json> parse(std::string_view text, std::string* problem = nullptr);
+  /// The same; null where the text is not JSON.
+  static Json parse_or_null(std::string_view text) { return parse(text).value_or(Json()); }
+  /// In one line, or with each level indented by as many blanks.
+  std::string dump(int indent = -1, NotUtf8 bytes = NotUtf8::refuse) const;
+
+  bool is_null() const;
+  bool is_boolean() const;
+  bool is_number() const;
+  bool is_text() const;
+  bool is_array() const;
+  bool is_object() const;
+
+  bool boolean() const;
+  double number() const;
+  /// Whether it is a number without a fraction, whether or not it fits into 64 bits.
+  bool is_whole() const;
+  /// A whole number that fits; nothing of any other value.
+  std::optional<int64_t> integer() const;
+  const std::string& text() const;
+  const std::vector<Json>& items() const;      ///< of an array
+  const std::vector<Member>& members() const;  ///< of an object
+
+  size_t size() const;  ///< of an array or object; null has none
+  bool empty() const { return size() == 0; }
+
+  /// A member; nullptr where there is none, or this is no object.
+  const Json* find(std::string_view key) const;
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  const Json& operator[](std::string_view key) const;
+  const Json& operator[](const char* key) const { return (*this)[std::string_view(key)]; }
+  const Json& operator[](size_t index) const;
+  /// Adds the member where it is missing. A null value becomes an object.
+  Json& operator[](std::string_view key);
+  Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
+  /// Adds without looking for a member of this name.
+  void add(std::string key, Json value);
+  void erase(std::string_view key);
+  /// Appends an item. A null value becomes an array.
+  void push_back(Json item);
+  void push_front(Json item);
+  /// Orders the members by name, those of values inside too; of several with one name the last stays.
+  void sort();
+
+ private:
+  friend struct JsonConversion;
+  using Items = std::vector<Json>;
+  using Members = std::vector<Member>;
+
+  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Items, Members> value_;
+};
+
+}  // namespace trainer
