@@ -25,35 +25,39 @@ class Json {
   enum class NotUtf8 { refuse, replace };
 
   Json() = default;
-  Json(std::nullptr_t) {}        // NOLINT(google-explicit-constructor): a value is written as JSON writes it
-  Json(bool value);              // NOLINT(google-explicit-constructor)
-  Json(int64_t value);           // NOLINT(google-explicit-constructor)
-  Json(uint64_t value);          // NOLINT(google-explicit-constructor)
-  Json(double value);            // NOLINT(google-explicit-constructor)
-  Json(std::string value);       // NOLINT(google-explicit-constructor)
-  Json(std::string_view value);  // NOLINT(google-explicit-constructor)
-  Json(const char* value);       // NOLINT(google-explicit-constructor)
-  template <std::signed_integral T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  // A value is written in C++ as JSON writes it. NOLINTBEGIN(google-explicit-constructor)
+  Json(std::nullptr_t) {}
+  Json(bool value);
+  Json(int64_t value);
+  Json(uint64_t value);
+  Json(double value);
+  Json(std::string value);
+  Json(std::string_view value);
+  Json(const char* value);
+  template <std::signed_integral T>
   Json(T value) : Json(int64_t{value}) {}
-  template <std::unsigned_integral T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <std::unsigned_integral T>
   Json(T value) : Json(uint64_t{value}) {}
-  template <class T, size_t N>  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <class T>
+  Json(const T* value) = delete;  // it would be a truth value
+  template <class T, size_t N>
   Json(const std::array<T, N>& items) : Json(array()) {
     for (const T& item : items) push_back(item);
   }
   /// An array of both.
-  template <class A, class B>  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <class A, class B>
   Json(const std::pair<A, B>& both) : Json(array({both.first, both.second})) {}
-  template <class T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <class T>
   Json(const std::vector<T>& items) : Json(array()) {
     for (const T& item : items) push_back(item);
   }
-  template <class T>  // NOLINTNEXTLINE(google-explicit-constructor)
+  template <class T>
   Json(const std::map<std::string, T>& members) : Json(object()) {
     for (const auto& [key, value] : members) add(key, value);
   }
   /// An object where each item is a pair of a text and a value, else an array.
   Json(std::initializer_list<Json> items);
+  // NOLINTEND(google-explicit-constructor)
   static Json array(std::initializer_list<Json> items = {});
   static Json object();
 
