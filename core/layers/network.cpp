@@ -35,7 +35,7 @@ void Network::declare(Fields& fields) {
            "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or the file of a "
            "network that defines them")
       .keeps_mathematics();
-  fields.add("input", &input, "shape of one sample; of pictures: [channels, height, width]")
+  fields.add("input", &input, "shape of one sample; of images: [channels, height, width]")
       .required()
       .at_least(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")

@@ -52,7 +52,7 @@ Pass read_pixels(std::map<std::string, PixelScales> scales) {
     }
   };
   return {.name = "read_pixels",
-          .help = "take pictures as bytes and scale them on the device",
+          .help = "read images as bytes and scale them on the device",
           .optional = true,
           .run = run};
 }

@@ -44,7 +44,7 @@ class Classification final : public Task {
   void check_prediction(const TaskSetting& setting) const override {
     if (setting.output.size() == 2) return;
     fail_at(setting.origin_of("model"),
-            fmt::format("predict gives one class for each picture; the network's output {} has another form",
+            fmt::format("predict prints one class for each image; the network's output {} has another form",
                         to_string(setting.output)));
   }
 

@@ -51,10 +51,10 @@ class PixelClassification final : public Task {
   int64_t classes(const Shape& output) const override { return output[1]; }
 
   void check_prediction(const TaskSetting& setting) const override {
-    fail_at(setting.origin_of("model"),
-            fmt::format(
-                "predict gives one class for each picture; the network's output {} has one for each pixel",
-                to_string(setting.output)));
+    fail_at(
+        setting.origin_of("model"),
+        fmt::format("predict prints one class for each image; the network's output {} has one for each pixel",
+                    to_string(setting.output)));
   }
 
   std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {

@@ -229,7 +229,7 @@ TEST_CASE("training.micro_batch_size=auto is the largest divisor that fits: the 
   words.insert(words.end(), rest.begin(), rest.end());
   words.push_back("training.micro_batch_size=auto");
   CHECK(run_trainer(words, workspace.path())
-            .output.find("micro_batch_size=auto is 48: the largest divisor of 96 whose plan fits") !=
+            .output.find("micro_batch_size=auto chose 48: the largest divisor of 96 whose plan fits") !=
         std::string::npos);
 }
 

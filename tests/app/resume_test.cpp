@@ -115,7 +115,7 @@ TEST_CASE("a run is not continued to an end that it has passed") {
       small.run("a", "training.max_duration=5ba 'run.allow_changes=[training.max_duration]'");
   CHECK(shorter.code == 78);
   CHECK_THAT(shorter.errors,
-             Contains("training.max_duration: ends after step 5, but ") && Contains("of step 12"));
+             Contains("training.max_duration: ends after step 5, but ") && Contains("at step 12"));
 }
 
 TEST_CASE("run.resume: never loses no checkpoint, and a path begins where another run is") {

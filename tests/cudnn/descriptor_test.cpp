@@ -92,7 +92,7 @@ TEST_CASE("a graph that cannot be is refused, and the next question is answered"
   wrong.y = {8, 32, 5, 5};
   const Answer refused = oracle.ask(wrong);
   CHECK(refused.choices.empty());
-  CHECK_THAT(refused.refusal, Contains("cuDNN says CUDNN_STATUS_BAD_PARAM"));
+  CHECK_THAT(refused.refusal, Contains("cuDNN returned CUDNN_STATUS_BAD_PARAM"));
   CHECK(!oracle.ask(small_convolution()).choices.empty());
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("going back is bounded, skips all that came after the checkpoint, and 
   for (Guard* each : {&guard, &resumed}) {
     const GuardDecision decision = each->judge(bad(40, SkipReason::spike, 1));
     CHECK(decision.what == What::stop);
-    CHECK(decision.text.find("has gone back 2 times") != std::string::npos);
+    CHECK(decision.text.find("has rolled back 2 times") != std::string::npos);
   }
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("a damaged state is refused with what is wrong in it") {
   CHECK_THAT(refused(""), Contains("x/state.json: expected all of it to be an object"));
   CHECK_THAT(refused("[]"), Contains("an object"));
   CHECK_THAT(refused(text.substr(0, text.size() / 2)), Contains("an object"));
-  CHECK_THAT(refused(with("\"format\": 1", "\"format\": 2")), Contains("is of format 2"));
+  CHECK_THAT(refused(with("\"format\": 1", "\"format\": 2")), Contains("has format 2"));
   CHECK_THAT(refused(with("\"step\": 120", "\"step\": -1")), Contains("progress.step"));
   CHECK_THAT(refused(with("\"step\": 120", "\"step\": 1.5")), Contains("a whole number"));
   CHECK_THAT(refused(with("\"step\"", "\"stop\"")), Contains("progress.step to be there"));

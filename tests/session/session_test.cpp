@@ -151,7 +151,7 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
   CHECK_FALSE(start.is_own);
   CHECK(start.step() == 8);
   CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {from_other})); }),
-             Contains("is of another run (training.max_duration is 8ba there and 20ba here)"));
+             Contains("belongs to another run (training.max_duration is 8ba there and 20ba here)"));
   CHECK(choose_start(*recipe_in(own, {from_other, "run.allow_changes=[training]"})).step() == 8);
 
   const auto same = recipe_in(other, {"training.max_duration=8ba"});

@@ -99,8 +99,8 @@ TEST_CASE("what has no class for each sample is not predicted") {
     const TaskSetting setting = setting_of({3, 6, 5}, output);
     CHECK_THROWS_WITH(
         task_for(output).check_prediction(setting),
-        Contains("model: predict gives one class for each picture; the network's output " +
-                 to_string(output) + (output.size() == 4 ? " has one for each pixel" : " has another form")));
+        Contains("model: predict prints one class for each image; the network's output " + to_string(output) +
+                 (output.size() == 4 ? " has one for each pixel" : " has another form")));
   }
 }
 

@@ -44,7 +44,7 @@ void check_images(const ImageFormat& format, const DataSection& section, const S
   if (network_shape.size() != 3) {
     diagnostics.error(
         origin_of("model.input"),
-        fmt::format("expected [channels, height, width], the shape of the pictures of data.format {}, got "
+        fmt::format("expected [channels, height, width], the shape of the images of data.format {}, got "
                     "{} number{}",
                     section.format, network_shape.size(), network_shape.size() == 1 ? "" : "s"));
     return;

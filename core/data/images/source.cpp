@@ -21,7 +21,7 @@ void ImageSource::map_labels(const Image&, int32_t*) const {
 
 const ImageSource& as_images(const DataSource& source) {
   const auto* images = dynamic_cast<const ImageSource*>(&source);
-  if (images == nullptr) throw Error(ExitCode::recipe, "data.format: its samples are no pictures");
+  if (images == nullptr) throw Error(ExitCode::recipe, "data.format: its samples are not images");
   return *images;
 }
 

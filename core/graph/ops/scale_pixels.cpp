@@ -5,7 +5,7 @@ namespace trainer {
 
 std::vector<TensorSpec> ScalePixels::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
-  expect(x.size() == 4 && inputs[0].dtype == DType::u8, "expected pictures (N, C, H, W) of u8, got " +
+  expect(x.size() == 4 && inputs[0].dtype == DType::u8, "expected images (N, C, H, W) of u8, got " +
                                                             to_string(x) + " of " +
                                                             std::string(to_string(inputs[0].dtype)));
   const TensorSpec factor{{x[1]}, DType::f32};

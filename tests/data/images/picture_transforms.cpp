@@ -269,7 +269,7 @@ TEST_CASE("windows that do not fit are reported at their key") {
   gaussian->output_shape({1, 8, 6}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 2);
   CHECK_THAT(diagnostics.problems()[0], Contains("must be 3 or 5, got 4"));
-  CHECK_THAT(diagnostics.problems()[1], Contains("reaches 6 pixels far") && Contains("8x6"));
+  CHECK_THAT(diagnostics.problems()[1], Contains("reaches 6 pixels") && Contains("8x6"));
 }
 
 TEST_CASE("rotation turns both ways and by nothing leaves the picture alone") {
