@@ -47,9 +47,9 @@ TEST_CASE("what are no pictures of bytes is refused") {
                  x = sketch.pixels("x", {2, 3, 4, 4});
   Builder& build = sketch.build();
   CHECK_THROWS_WITH(build.emit<ScalePixels>({floats, one, one}, DType::f32),
-                    Catch::Contains("expected pictures (N, C, H, W) of u8, got 2x3x4x4 of f32"));
+                    Catch::Contains("expected images (N, C, H, W) of u8, got 2x3x4x4 of f32"));
   CHECK_THROWS_WITH(build.emit<ScalePixels>({flat, one, one}, DType::f32),
-                    Catch::Contains("expected pictures (N, C, H, W) of u8, got 2x48 of u8"));
+                    Catch::Contains("expected images (N, C, H, W) of u8, got 2x48 of u8"));
   CHECK_THROWS_WITH(build.emit<ScalePixels>({x, one, two}, DType::f32),
                     Catch::Contains("a scale and an offset for each channel"));
 }
