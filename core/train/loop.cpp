@@ -102,7 +102,7 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
   return step == settings_.steps || (interval > 0 && step % interval == 0);
 }
 
-/// A device that works later is timed only now and then.
+/// An asynchronous device is timed only on steps that are logged.
 void TrainingLoop::enqueue(int64_t step) {
   const bool logged = step == settings_.steps || step % settings_.logging_interval == 0;
   const double before = steady_seconds();
