@@ -154,7 +154,7 @@ class TokenSource final : public DataSource {
 TEST_CASE("what is for pictures alone refuses other samples") {
   const CountingSource pictures(3, {1, 2, 2});
   CHECK(&as_images(pictures) == &pictures);
-  CHECK_THROWS_WITH(as_images(TokenSource()), "data.format: its samples are no pictures");
+  CHECK_THROWS_WITH(as_images(TokenSource()), "data.format: its samples are not images");
 }
 
 }  // namespace
