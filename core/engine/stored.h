@@ -29,6 +29,6 @@ template <class T>
 std::vector<T> from_stored(std::span<const std::byte> stored, StoredType type);
 
 /// One stored element. i32 and all floating types are exact.
-double stored_number(const std::byte* element, StoredType type);
+double stored_number(const std::byte* from, StoredType type);
 
 }  // namespace trainer
