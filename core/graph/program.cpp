@@ -108,8 +108,7 @@ TensorId Program::input(const std::string& name, const TensorSpec& spec) {
 namespace {
 
 std::string type_text(const Tensor& tensor) {
-  const std::string text =
-      fmt::format("{}[{}]", to_string(tensor.spec.dtype), fmt::join(tensor.spec.shape, ","));
+  std::string text = fmt::format("{}[{}]", to_string(tensor.spec.dtype), fmt::join(tensor.spec.shape, ","));
   if (!tensor.quantization) return text;
   return fmt::format("{} scale={} zero_point={}", text, tensor.quantization->scale,
                      tensor.quantization->zero_point);
