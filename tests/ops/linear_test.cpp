@@ -76,14 +76,18 @@ TEST_CASE("linear layers map the last of three extents") {
 
 TEST_CASE("products of many rows in bf16 are right, whichever kernels the processor has") {
   for (const int64_t outputs : {64, 65, 100, 128, 129}) {
-    INFO(outputs << " outputs");
-    const Draft draft = [&](Sketch& sketch) {
-      const TensorId x = sketch.parameter("x", {256, 33}), w = sketch.parameter("w", {outputs, 33});
-      const TensorId y = sketch.build().emit<Linear>({x, w, kNone});
-      sketch.output("y", y);
-      sketch.loss(y);
-    };
-    for (const uint64_t seed : {1, 2}) check_bf16(draft, seed);
+    for (const int64_t features : {33, 1000}) {
+      INFO(features << " features, " << outputs << " outputs");
+      const Draft draft = [&](Sketch& sketch) {
+        const TensorId x = sketch.parameter("x", {128, features});
+        const TensorId w = sketch.parameter("w", {outputs, features}), b = sketch.parameter("b", {outputs});
+        TensorId y = sketch.build().emit<Linear>({x, w, b});
+        y = sketch.build().emit<Unary>({y}, elementwise::Function(elementwise::Relu{}));
+        sketch.output("y", y);
+        sketch.loss(y);
+      };
+      for (const uint64_t seed : {1, 2}) check_bf16(draft, seed);
+    }
   }
 }
 
