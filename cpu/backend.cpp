@@ -3,19 +3,33 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <latch>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
 
+#include "core/base/error.h"
 #include "cpu/onednn.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
 namespace trainer {
 namespace {
+
+/// oneDNN crashes where it gets no memory for the code that it generates: makes sure that there is some.
+void require_room_for_code() {
+  constexpr size_t kBytes = size_t{4} << 20;
+  void* room = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kBytes);
+}
 
 /// What planner and device share.
 std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning) {
@@ -24,6 +38,35 @@ std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning) {
   TRAINER_CPU_HANDLERS(TRAINER_ADD_ROW)
 #undef TRAINER_ADD_ROW
   return handlers;
+}
+
+/// OpenMP ends the process where a thread cannot be started: finds that out before, then starts them.
+void start_threads(int count) {
+  {
+    std::latch all(1);
+    std::vector<std::jthread> probes;
+    const auto release = [&](std::latch* latch) { latch->count_down(); };
+    const std::unique_ptr<std::latch, decltype(release)> released(&all, release);  // before they are joined
+    for (int i = 1; i < count; ++i) probes.emplace_back([&all] { all.wait(); });
+  }
+#pragma omp parallel num_threads(count)
+  {}
+}
+
+/// Loops and oneDNN divide their work by the number of threads, so that it is part of what the bits depend
+/// on. Variables of OpenMP may not change it.
+void use_threads(int count) {
+  omp_set_num_threads(count);
+  omp_set_dynamic(0);
+  omp_set_max_active_levels(1);
+  if (omp_get_thread_limit() < count) {
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("device.threads: the environment variable OMP_THREAD_LIMIT={} allows fewer than {} "
+                    "threads; unset it, or set device.threads={}",
+                    omp_get_thread_limit(), count, omp_get_thread_limit()));
+  }
+  start_threads(count);
 }
 
 class CpuPlanner final : public Planner {
@@ -51,11 +94,11 @@ class CpuPlanner final : public Planner {
   }
 
   Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return handlers_->find(context.op)->select(context, inputs);
+    return cpu::telling_of_memory([&] { return handlers_->find(context.op)->select(context, inputs); });
   }
 
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    return cpu::select_reorder(context, from, to);
+    return cpu::telling_of_memory([&] { return cpu::select_reorder(context, from, to); });
   }
 
   int64_t memory_bytes() const override {
@@ -90,7 +133,9 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
-    return handlers_->find(context.op)->compile(context, choice, slots);
+    require_room_for_code();
+    return cpu::telling_of_memory(
+        [&] { return handlers_->find(context.op)->compile(context, choice, slots); });
   }
 
  private:
@@ -99,11 +144,10 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
+/// As OpenMP found it when the process began: where it is told to bind threads, this one has been left a
+/// single core since.
 int available_threads() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return std::max(1, CPU_COUNT(&allowed));
+  return std::max(1, omp_get_num_procs());
 }
 
 std::string processor_name() {
@@ -116,7 +160,7 @@ std::string processor_name() {
 
 Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16) {
   cpu::avoid_amx();
-  omp_set_num_threads(threads > 0 ? threads : available_threads());
+  use_threads(threads > 0 ? threads : available_threads());
   const auto handlers = make_handlers(tuning);
   return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),
           .device = std::make_unique<CpuDevice>(handlers)};

@@ -176,7 +176,7 @@ class BatchNormKernel final : public Kernel {
   Slots slots_;
 };
 
-Choice select(const OpContext& context, const OpenLayouts& inputs) {
+Choice select_norm(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_blocks(context, inputs, 0);
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
   if (choice.outputs.size() > 3) choice.outputs[3] = bits_layout(blocks);
@@ -184,7 +184,7 @@ Choice select(const OpContext& context, const OpenLayouts& inputs) {
   return choice;
 }
 
-std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
+std::unique_ptr<Kernel> compile_norm(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
   return with_storage(context.inputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     return std::make_unique<BatchNormKernel<decltype(element)>>(static_cast<const BatchNorm&>(context.op),
@@ -209,7 +209,7 @@ Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t
 }
 
 void add_batch_norm(Handlers& handlers) {
-  handlers[typeid(BatchNorm)] = {select, compile, {}};
+  handlers[typeid(BatchNorm)] = {select_norm, compile_norm, {}};
 }
 
 }  // namespace trainer::cpu

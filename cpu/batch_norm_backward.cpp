@@ -75,12 +75,12 @@ TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands<T>
 }
 
 /// dx = scale * slope + pull * (x - mean) + shift
-struct Affine {
+struct GradientTerms {
   std::array<float, kColumns> mean{}, scale{}, pull{}, shift{};
 };
 
 template <class T>
-TRAINER_MULTIVERSION void apply_slopes(const Affine& a, const Operands<T>& in, T* dx, int64_t count) {
+TRAINER_MULTIVERSION void apply_slopes(const GradientTerms& a, const Operands<T>& in, T* dx, int64_t count) {
   Row mean, scale, pull, shift, slope, value;
   load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.pull.data(), pull),
       load(a.shift.data(), shift);
@@ -119,7 +119,7 @@ class BatchNormBackwardKernel final : public Kernel {
     auto settle = [&](int64_t block, const Slopes* records, bool writes) {
       return settled(block, records, writes);
     };
-    auto apply = [&](const Piece& p, const Affine& affine) {
+    auto apply = [&](const Piece& p, const GradientTerms& affine) {
       apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
     };
     two_walks(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
@@ -136,11 +136,11 @@ class BatchNormBackwardKernel final : public Kernel {
     return columns;
   }
 
-  Affine settled(int64_t block, const Slopes* records, bool writes) const {
+  GradientTerms settled(int64_t block, const Slopes* records, bool writes) const {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     const int64_t area = blocks_.run / blocks_.lanes;
     const auto values = static_cast<double>(blocks_.samples * area);
-    Affine affine{.mean = spread_mean(block)};
+    GradientTerms affine{.mean = spread_mean(block)};
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
       double sum = 0, product = 0;
       for (int64_t i = 0; i < blocks_.pieces(); ++i) {
@@ -167,7 +167,7 @@ class BatchNormBackwardKernel final : public Kernel {
   Slots slots_;
 };
 
-Choice select(const OpContext& context, const OpenLayouts& inputs) {
+Choice select_norm_backward(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_blocks(context, inputs, 1);
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bits_layout(blocks);
@@ -175,7 +175,8 @@ Choice select(const OpContext& context, const OpenLayouts& inputs) {
   return choice;
 }
 
-std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
+std::unique_ptr<Kernel> compile_norm_backward(const OpContext& context, const Choice& choice,
+                                              const Slots& slots) {
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
   return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     return std::make_unique<BatchNormBackwardKernel<decltype(element)>>(
@@ -186,7 +187,7 @@ std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, 
 }  // namespace
 
 void add_batch_norm_backward(Handlers& handlers) {
-  handlers[typeid(BatchNormBackward)] = {select, compile, {}};
+  handlers[typeid(BatchNormBackward)] = {select_norm_backward, compile_norm_backward, {}};
 }
 
 }  // namespace trainer::cpu

@@ -35,19 +35,19 @@ inline __attribute__((always_inline)) void store(const Row& row, float* to) {
 }
 
 /// The same for rows that are stored as bf16; BFloat16's conversions, sixteen at once.
-using Words = uint32_t __attribute__((vector_size(kColumns * sizeof(uint32_t))));
+using WordRow = uint32_t __attribute__((vector_size(kColumns * sizeof(uint32_t))));
 using Halves = uint16_t __attribute__((vector_size(kColumns * sizeof(uint16_t))));
 
 inline __attribute__((always_inline)) void load(const BFloat16* from, Row& row) {
   Halves halves;
   std::memcpy(&halves, from, sizeof halves);
-  const Words words = __builtin_convertvector(halves, Words) << 16;
+  const WordRow words = __builtin_convertvector(halves, WordRow) << 16;
   std::memcpy(&row, &words, sizeof row);
 }
 inline __attribute__((always_inline)) void store(const Row& row, BFloat16* to) {
-  Words words;
+  WordRow words;
   std::memcpy(&words, &row, sizeof words);
-  const Words rounded = (words + 0x7FFFU + (words >> 16 & 1U)) >> 16, quiet = words >> 16 | 0x40U;
+  const WordRow rounded = (words + 0x7FFFU + (words >> 16 & 1U)) >> 16, quiet = words >> 16 | 0x40U;
   const auto is_number = (words & 0x7FFFFFFFU) <= 0x7F800000U;
   const Halves halves = __builtin_convertvector(is_number ? rounded : quiet, Halves);
   std::memcpy(to, &halves, sizeof halves);
@@ -84,7 +84,7 @@ struct ChannelBlocks {
     return {index * run + within, std::min(kMostElements, run - within),
             index * run_words() + within / kRowsOfBits};
   }
-  /// Words of the bits of a run, and of all.
+  /// WordRow of the bits of a run, and of all.
   int64_t run_words() const {
     constexpr int64_t kGroup = kColumns * kRowsOfBits;
     return (run + kGroup - 1) / kGroup * kColumns;

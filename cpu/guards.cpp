@@ -19,7 +19,7 @@ int32_t count_or_0(void* const* slot) {
 }
 
 template <class T>
-void put(void* const* slot, T value) {
+void put_number(void* const* slot, T value) {
   if (slot != nullptr) *at<T>(slot) = value;
 }
 
@@ -62,9 +62,9 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
     const StepVerdict verdict = StepVerdict::of(step, op.scaled);
     const int32_t skipped = verdict.skipped(count_or_0(in[StepGuard::kSkipped])),
                   in_a_row = verdict.in_a_row(count_or_0(in[StepGuard::kInARow]));
-    put(out[StepGuard::kSkip], verdict.skip ? 1.0f : 0.0f);
-    put(out[StepGuard::kHeld], verdict.held() ? 1.0f : 0.0f);
-    put(out[StepGuard::kReason], static_cast<int32_t>(verdict.reason));
+    put_number(out[StepGuard::kSkip], verdict.skip ? 1.0f : 0.0f);
+    put_number(out[StepGuard::kHeld], verdict.held() ? 1.0f : 0.0f);
+    put_number(out[StepGuard::kReason], static_cast<int32_t>(verdict.reason));
     if (window != nullptr && next(StepGuard::kWindow) != nullptr) {
       float* to = at<float>(next(StepGuard::kWindow));
       if (to != *window) std::copy_n(at<const float>(window), 2 * size, to);
@@ -73,9 +73,9 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
         to[size + accepted % size] = norm;
       }
     }
-    put(next(StepGuard::kAccepted), accepted + (verdict.skip ? 0 : 1));
-    put(next(StepGuard::kSkipped), skipped);
-    put(next(StepGuard::kInARow), in_a_row);
+    put_number(next(StepGuard::kAccepted), accepted + (verdict.skip ? 0 : 1));
+    put_number(next(StepGuard::kSkipped), skipped);
+    put_number(next(StepGuard::kInARow), in_a_row);
   });
 }
 

@@ -11,8 +11,8 @@
 namespace trainer::cpu {
 namespace {
 
-/// In this many pieces, whatever the number of threads: so the sum has one order.
-constexpr int64_t kPiece = int64_t{1} << 15;
+/// In this many sections, whatever the number of threads: so the sum has one order.
+constexpr int64_t kSection = int64_t{1} << 15;
 
 /// 0, or NaN where an element is not finite: x * 0 is NaN then, and nothing else is.
 TRAINER_MULTIVERSION float not_finite(const float* x, int64_t count) {
@@ -22,31 +22,31 @@ TRAINER_MULTIVERSION float not_finite(const float* x, int64_t count) {
   return sum;
 }
 
-struct Piece {
+struct Section {
   size_t input;
   int64_t begin, count;
 };
 
-std::vector<Piece> pieces_of(const OpContext& context, const Choice& choice) {
-  std::vector<Piece> pieces;
+std::vector<Section> sections_of(const OpContext& context, const Choice& choice) {
+  std::vector<Section> sections;
   for (size_t i = 1; i < context.inputs.size(); ++i) {
     const int64_t count = stored_elements(choice.inputs[i], context.inputs[i].shape);
-    for (int64_t begin = 0; begin < count; begin += kPiece) {
-      pieces.push_back({i, begin, std::min(kPiece, count - begin)});
+    for (int64_t begin = 0; begin < count; begin += kSection) {
+      sections.push_back({i, begin, std::min(kSection, count - begin)});
     }
   }
-  return pieces;
+  return sections;
 }
 
 std::unique_ptr<Kernel> compile_unscale(const OpContext& context, const Choice& choice, const Slots& slots) {
   const std::optional<double> max_norm = static_cast<const Unscale&>(context.op).max_norm;
-  const std::vector<Piece> pieces = pieces_of(context, choice);
+  const std::vector<Section> sections = sections_of(context, choice);
   return kernel(
-      [=, sums = std::vector<double>(pieces.size()), in = slots.inputs, out = slots.outputs]() mutable {
-        parallel_rows(static_cast<int64_t>(pieces.size()), kPiece, [&](int64_t begin, int64_t end) {
+      [=, sums = std::vector<double>(sections.size()), in = slots.inputs, out = slots.outputs]() mutable {
+        parallel_rows(static_cast<int64_t>(sections.size()), kSection, [&](int64_t begin, int64_t end) {
           for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
-            const float* x = at<const float>(in[pieces[p].input]) + pieces[p].begin;
-            sums[p] = max_norm ? square_sum(x, pieces[p].count) : double{not_finite(x, pieces[p].count)};
+            const float* x = at<const float>(in[sections[p].input]) + sections[p].begin;
+            sums[p] = max_norm ? square_sum(x, sections[p].count) : double{not_finite(x, sections[p].count)};
           }
         });
         double sum = 0;

@@ -63,9 +63,11 @@ class PrimitiveKernel final : public Kernel {
       memories_[i].set_data_handle(*slots_[i]);
       bound_[i] = *slots_[i];
     }
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), onednn_->stream.get(),
-                                                   static_cast<int>(arguments_.size()), arguments_.data()),
-                            "oneDNN could not execute a primitive");
+    telling_of_memory([&] {
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), onednn_->stream.get(),
+                                                     static_cast<int>(arguments_.size()), arguments_.data()),
+                              "oneDNN could not execute a primitive");
+    });
   }
 
  private:
@@ -129,6 +131,8 @@ Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape) {
 dnnl::primitive_attr with_user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  // Whatever ONEDNN_DEFAULT_FPMATH_MODE says: products of f32 are of f32.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   return attributes;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -73,6 +74,15 @@ double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_de
     shortest = std::min(shortest, spent.count());
   }
   return shortest;
+}
+
+/// Calls `work`. Where oneDNN gets no memory, that is what it is called everywhere else: std::bad_alloc.
+template <class Work>
+auto telling_of_memory(const Work& work) try {
+  return work();
+} catch (const dnnl::error& problem) {
+  if (problem.status == dnnl_out_of_memory) throw std::bad_alloc();
+  throw;
 }
 
 /// Takes scratch memory from the caller, as every primitive here does.

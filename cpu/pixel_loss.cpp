@@ -12,8 +12,8 @@ namespace trainer::cpu {
 namespace {
 
 /// Pixels worked on together: lanes of the vector loops, which run over neighbours of one class.
-constexpr int64_t kTile = 256;
-using TileFloats = std::array<float, kTile>;
+constexpr int64_t kTilePixels = 256;
+using TileFloats = std::array<float, kTilePixels>;
 
 /// A run of pixels of one sample; logit c of pixel i is x[c * stride + i].
 struct Tile {
@@ -25,17 +25,17 @@ struct Tile {
 struct Tiling {
   explicit Tiling(const Shape& logits)
       : extents(logits),
-        per_sample((extents.pixels + kTile - 1) / kTile),
+        per_sample((extents.pixels + kTilePixels - 1) / kTilePixels),
         tiles(extents.samples * per_sample) {}
   int64_t sample(int64_t tile) const { return tile / per_sample; }
-  int64_t first_pixel(int64_t tile) const { return tile % per_sample * kTile; }
+  int64_t first_pixel(int64_t tile) const { return tile % per_sample * kTilePixels; }
   int64_t first_logit(int64_t tile) const {
     return sample(tile) * extents.classes * extents.pixels + first_pixel(tile);
   }
   int64_t first_label(int64_t tile) const { return sample(tile) * extents.pixels + first_pixel(tile); }
   Tile at(int64_t tile, const float* logits) const {
     return {logits + first_logit(tile), extents.classes, extents.pixels,
-            std::min(kTile, extents.pixels - first_pixel(tile))};
+            std::min(kTilePixels, extents.pixels - first_pixel(tile))};
   }
 
   LogitExtents extents;
@@ -95,7 +95,7 @@ TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, 
 /// Pixels whose label is among the k largest; of equal logits the lower class comes first.
 TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, int64_t k) {
   TileFloats own;
-  std::array<int32_t, kTile> before{};
+  std::array<int32_t, kTilePixels> before{};
   for (int64_t i = 0; i < tile.count; ++i) own[i] = tile.x[label[i] * tile.stride + i];
   for (int32_t c = 0; c < tile.classes; ++c) {
     const float* x = tile.x + c * tile.stride;
@@ -111,7 +111,7 @@ TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, i
 /// threads does not matter.
 template <class Sum>
 double weighted_sum(const Tiling& tiling, const float* weights, double* sums, const Sum& sum) {
-  parallel_rows(tiling.tiles, kTile * tiling.extents.classes, [&](int64_t begin, int64_t end) {
+  parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) sums[t] = weights[tiling.sample(t)] == 0 ? 0.0 : sum(t);
   });
   double all = 0;
@@ -143,7 +143,7 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
   return kernel([=, tiling = Tiling(context.inputs[1].shape), dloss = slots.inputs[0], x = slots.inputs[1],
                  label = slots.inputs[2], weight = slots.inputs[3], dx = slots.outputs[0]] {
     const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.pixels);
-    parallel_rows(tiling.tiles, kTile * tiling.extents.classes, [=](int64_t begin, int64_t end) {
+    parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
                       scale * at<const float>(weight)[tiling.sample(t)], smoothing,

@@ -72,13 +72,14 @@ std::unique_ptr<Kernel> compile_sums(const OpContext& context, const Choice& cho
   });
 }
 
-std::unique_ptr<Kernel> compile_forward(const OpContext& context, const Choice& choice, const Slots& slots) {
+std::unique_ptr<Kernel> compile_resample(const OpContext& context, const Choice& choice, const Slots& slots) {
   const Resampling how = static_cast<const Resample2d&>(context.op).how;
   const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
   return compile_sums(context, choice, slots, Sums(taps(how, x[2], y[2])), Sums(taps(how, x[3], y[3])));
 }
 
-std::unique_ptr<Kernel> compile_backward(const OpContext& context, const Choice& choice, const Slots& slots) {
+std::unique_ptr<Kernel> compile_resample_backward(const OpContext& context, const Choice& choice,
+                                                  const Slots& slots) {
   const Resampling how = static_cast<const Resample2dBackward&>(context.op).how;
   const Shape &y = context.inputs[0].shape, &x = context.outputs[0].shape;
   return compile_sums(context, choice, slots, Sums(taps(how, x[2], y[2]).transposed(x[2])),
@@ -88,8 +89,8 @@ std::unique_ptr<Kernel> compile_backward(const OpContext& context, const Choice&
 }  // namespace
 
 void add_resample(Handlers& handlers) {
-  handlers[typeid(Resample2d)] = {select_resample, compile_forward, {}};
-  handlers[typeid(Resample2dBackward)] = {select_resample, compile_backward, {}};
+  handlers[typeid(Resample2d)] = {select_resample, compile_resample, {}};
+  handlers[typeid(Resample2dBackward)] = {select_resample, compile_resample_backward, {}};
 }
 
 }  // namespace trainer::cpu

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 
+#include "core/base/multiversion.h"
+
 namespace trainer::cpu {
 
 /// In double, on one thread, in one order.
-double square_sum(const float* x, int64_t count);
+TRAINER_MULTIVERSION double square_sum(const float* x, int64_t count);
 
 }  // namespace trainer::cpu

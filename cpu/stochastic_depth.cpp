@@ -14,7 +14,7 @@ TRAINER_MULTIVERSION void scale_range(float factor, const T* x, T* y, int64_t co
 }
 
 /// Any layout in which a sample's elements lie together.
-Choice select(const OpContext& context, const OpenLayouts& inputs) {
+Choice select_dropping(const OpContext& context, const OpenLayouts& inputs) {
   const Shape& shape = context.inputs[0].shape;
   const Layout layout = inputs[0].value_or(Layout{});
   const bool together =
@@ -23,7 +23,7 @@ Choice select(const OpContext& context, const OpenLayouts& inputs) {
   return select_same(context, {together ? layout : Layout{}}, true);
 }
 
-std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, const Slots& slots) {
+std::unique_ptr<Kernel> compile_dropping(const OpContext& context, const Choice& choice, const Slots& slots) {
   const DropoutRule rule = static_cast<const StochasticDepth&>(context.op).rule;
   const int64_t samples = context.inputs[0].shape[0];
   const int64_t width = stored_elements(choice.inputs[0], context.inputs[0].shape) / samples;
@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice, 
 }  // namespace
 
 void add_stochastic_depth(Handlers& handlers) {
-  handlers[typeid(StochasticDepth)] = {select, compile, {}};
+  handlers[typeid(StochasticDepth)] = {select_dropping, compile_dropping, {}};
 }
 
 }  // namespace trainer::cpu

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sets CMAKE_CUDA_ARCHITECTURES where it is not given: the GPU's own where one is, else those that a package has, for
+# Sets CMAKE_CUDA_ARCHITECTURES where it is not given: those of the GPUs that are here, else those that a package has, for
 # which `shipped` stands: each generation from the A100 on that nvcc knows, and PTX of the newest for what comes later.
 # No kernel asks for more than a plain architecture has (90, not 90a).
 execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
@@ -17,11 +17,18 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   mark_as_advanced(TRAINER_NVIDIA_SMI)
   if(TRAINER_NVIDIA_SMI)
     execute_process(COMMAND ${TRAINER_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
-                    OUTPUT_VARIABLE capability ERROR_QUIET)
-    string(REGEX MATCH "^[0-9]+\\.[0-9]+" capability "${capability}")
-    string(REPLACE "." "" own "${capability}")
-    if(own IN_LIST known)
-      set(CMAKE_CUDA_ARCHITECTURES ${own}-real)
+                    OUTPUT_VARIABLE capabilities ERROR_QUIET)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+    set(own "")
+    foreach(capability ${capabilities})
+      string(REPLACE "." "" architecture ${capability})
+      if(architecture IN_LIST known AND architecture GREATER_EQUAL 80)  # the program refuses older ones
+        list(APPEND own ${architecture}-real)
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES own)
+    if(own)
+      set(CMAKE_CUDA_ARCHITECTURES ${own})
     endif()
   endif()
 endif()

@@ -14,13 +14,6 @@ namespace {
 using Return = int;  // 0: success
 using Handle = void*;
 
-struct Utilization {
-  unsigned gpu, memory;  // per cent of the last sample period
-};
-struct Memory {
-  unsigned long long total, free, used;
-};
-
 constexpr int kSmClock = 1, kGpuTemperature = 0;
 
 /// Bits of the reasons for clocks below the highest that slow training down.
@@ -37,6 +30,13 @@ constexpr std::pair<unsigned long long, const char*> kReasons[] = {
 }  // namespace
 
 struct Monitor::Library {
+  struct Utilization {
+    unsigned gpu, memory;  // per cent of the last sample period
+  };
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+
   void* handle = nullptr;
   Return (*init)() = nullptr;
   Return (*shutdown)() = nullptr;
@@ -93,10 +93,10 @@ std::unique_ptr<Monitor> Monitor::open(const std::string& pci_bus_id, const std:
 DeviceReading Monitor::read() const {
   const Library& nvml = *library_;
   DeviceReading reading;
-  Utilization utilization{};
+  Library::Utilization utilization{};
   if (nvml.utilization != nullptr && nvml.utilization(device_, &utilization) == 0)
     reading.utilization = utilization.gpu / 100.0;
-  Memory memory{};
+  Library::Memory memory{};
   if (nvml.memory != nullptr && nvml.memory(device_, &memory) == 0)
     reading.memory_bytes = static_cast<double>(memory.used);
   unsigned value = 0;

@@ -61,7 +61,6 @@ while read -r library place; do
   fi
   cp -L "/usr/share/doc/$package/copyright" "$root/share/doc/trainer/licences/$package"
 done < <(loaded "$root"/bin/* "$root"/lib/*.so)
-cp -r LICENSE THIRD_PARTY.md README.md CONTRIBUTING.md docs "$root/share/doc/trainer/"
 
 tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
 echo "$out/$name.tar.gz: $(du -h "$out/$name.tar.gz" | cut -f1)"

@@ -6,6 +6,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
-cmake --preset release -DTRAINER_CUDA=auto
-cmake --build --preset release -j "$(nproc)" --target trainer
-exec build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml "$@"
+scripts/build.sh
+build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml "$@"
+
+cat <<TEXT
+
+The program is $PWD/build/release/bin/trainer. To have the command \`trainer\`, install it:
+  cmake --install build/release --prefix ~/.local     # ~/.local/bin must be on PATH
+or put the build on PATH:
+  export PATH=$PWD/build/release/bin:\$PATH
+TEXT

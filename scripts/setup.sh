@@ -6,10 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--tests] [--lint] [--dry-run]
+usage: scripts/setup.sh [--tests] [--lint] [--package] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm and munge (tests/slurm starts its own; no service is needed),
-             and TensorBoard from PyPI, in build/tensorboard
+             man, zsh and fish, what --package installs, and TensorBoard from PyPI, in build/tensorboard
   --lint     also install what scripts/lint.sh and scripts/fuzz.sh need: clang, clang-format, clang-tidy, libFuzzer
+  --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -18,20 +19,22 @@ readonly unavailable=69 # EX_UNAVAILABLE
 packages=(g++ cmake ninja-build ccache pkg-config git python3 libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev catch2 libdnnl-dev zlib1g-dev libjpeg62-turbo-dev libpng-dev libxxhash-dev dataset-fashion-mnist)
 tools=(g++ cmake ninja git python3)
+package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # what the event files of runs are read with
 with_tensorboard=no
 dry_run=no
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(python3-venv munge slurm-wlm)
-      tools+=(munged slurmctld slurmd)
+      packages+=(python3-venv munge slurm-wlm man-db zsh fish "${package_tools[@]}")
+      tools+=(munged slurmctld slurmd man zsh fish)
       with_tensorboard=yes
       ;;
     --lint)
       packages+=(clang-format clang-tidy clang libclang-rt-14-dev xz-utils)
       tools+=(clang-format clang-tidy clang++ xz)
       ;;
+    --package) packages+=("${package_tools[@]}") ;;
     --dry-run) dry_run=yes ;;
     -h | --help)
       usage

@@ -37,6 +37,11 @@ def dependencies():
     return found
 
 
+def content(path, root):
+    """What a file holds; several sources that are compiled as one are listed with their paths."""
+    return path.read_bytes().replace(bytes(root), b'SOURCES')
+
+
 @lru_cache(None)
 def changed_at(path):
     """When a file was last written; infinite for one that the copy has otherwise."""
@@ -49,7 +54,7 @@ def changed_at(path):
         return 0
     if path.suffix == '.gch':  # its own files are among those read
         return 0
-    same = path.is_file() and other.is_file() and path.read_bytes() == other.read_bytes()
+    same = path.is_file() and other.is_file() and content(path, sources) == content(other, copy)
     return path.stat().st_mtime if same else float('inf')
 
 

@@ -10,7 +10,7 @@ copy=$work/source
 
 rm -rf "$copy" "$work/before" "$work/blocks" "$work/run"
 mkdir -p "$copy" "$work/blocks"
-cp -r "$source_dir"/{CMakeLists.txt,apps,configs,core,cpu,cuda,docs,scripts,tests} "$copy"
+cp -r "$source_dir"/{CMakeLists.txt,CMakePresets.json,apps,configs,core,cpu,cuda,docs,scripts,tests} "$copy"
 cp -r "$copy" "$work/before"
 trap 'rm -rf "$work/before"' EXIT
 
@@ -58,7 +58,8 @@ cost() { # BEFORE
     /^--- / { existed = $0 !~ /1970-01-01/; next }
     /^\+\+\+ / {
       is_test = $2 ~ /_test\.cpp$/ && heading ~ /test/
-      if (!existed && is_test) ++tests; else if (!existed) ++files
+      is_fuzzer = $2 ~ /\/tests\/fuzz\//
+      if (!existed) { tests += is_test; fuzzers += is_fuzzer; files += !is_test && !is_fuzzer }
       path = $2; next
     }
     /^\+/ && existed { ++lines[path]; ++all }
@@ -68,6 +69,7 @@ cost() { # BEFORE
       if (files) text = text (text ? ", " : "") several(files, "file")
       if (!edited && all) text = text (text ? ", " : "") several(all, "line")
       if (tests) text = text ", " several(tests, "test")
+      if (fuzzers) text = text ", " several(fuzzers, "fuzzer")
       print text
     }' heading="$2"
 }
@@ -95,28 +97,12 @@ done
 check_section "$section"
 rm -rf "$work/state"
 
-# Built as the build that this test is of. What neither the walk nor an option has touched is taken over from there: the
-# launcher copies such an object instead of compiling it.
+# Built as the build that this test is of, whose objects serve where neither the walk nor an option has touched them.
 main=$(dirname "$work") build=$copy/build/release
 mkdir -p "$build"
-cat >"$work/launcher.sh" <<'LAUNCHER'
-#!/usr/bin/env bash
-words=("$@")
-for ((i = 0; i < $#; ++i)); do
-  case ${words[i]} in
-    -o) output=${words[i + 1]} ;;
-    -MF) depends=${words[i + 1]} ;;
-  esac
-done
-grep -qxF "$output" "$REUSABLE" || exec "$@"
-cp "$MAIN/$output" "$output"
-[ -z "${depends:-}" ] || echo "$output:" >"$depends"
-LAUNCHER
-chmod +x "$work/launcher.sh"
-export MAIN=$main REUSABLE=$work/reusable.txt
-cmake -S "$copy" -B "$build" -G Ninja -DTRAINER_TESTS=ON -DTRAINER_CUDA=off -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CXX_COMPILER_LAUNCHER="$work/launcher.sh" >"$work/configure.log" || fail "$(cat "$work/configure.log")"
-python3 "$source_dir/tests/reusable_objects.py" "$source_dir" "$main" "$copy" "$build" >"$REUSABLE"
+export ORIGINAL=$source_dir ORIGINAL_BUILD=$main COPY=$copy COPY_BUILD=$build
+cmake --preset release -S "$copy" -B "$build" -DTRAINER_TESTS=ON -DTRAINER_CUDA=off \
+  -DCMAKE_CXX_COMPILER_LAUNCHER="$source_dir/tests/reuse_objects.sh" >"$work/configure.log" || fail "$(cat "$work/configure.log")"
 targets=(trainer test_ops test_passes)
 # Without the CUDA toolkit's headers there is no emulation.
 ! cmake --build "$build" --target help | grep -q '^test_cuda_emulation:' || targets+=(test_cuda_emulation)
@@ -151,6 +137,9 @@ optimizer: {name: qhm, lr: 0.2, beta: 0.9}
 logging: {interval: 1ba}
 RECIPE
 trainer=$build/bin/trainer
+# A fuzzer needs clang to run; that it compiles shows as well that it names what is there.
+g++ -std=c++20 -fsyntax-only -I"$copy" "$copy/tests/fuzz/raw_u8.cpp" || fail "the fuzzer does not compile"
+python3 -c 'import sys; sys.stdout.buffer.write(b"".join(bytes([i % 2] + [i * 7 % 50 + 100 * (i % 2)] * 64) for i in range(64)))' >"$work/raw"
 "$trainer" layers >"$work/layers.txt"
 for name in elu feature_mix qhm; do
   grep -q "^  $name " "$work/layers.txt" || fail "the registry does not list $name"
@@ -160,3 +149,11 @@ done
 top1=$(sed -n 's/.*"top1": \([0-9.]*\).*/\1/p' "$work/run/summary.json" | head -n 1)
 awk -v top1="$top1" 'BEGIN { exit !(top1 > 0.6) }' || fail "the network did not learn: top1 $top1"
 echo "walkthrough: a network of them all learnt (top1 $top1)"
+
+"$trainer" --config "$work/recipe.yaml" run.output_dir="$work/raw_run" data.format=raw_u8 data.train="$work/raw" data.val="$work/raw" 2>"$work/raw.log" ||
+  fail "$(cat "$work/raw.log")"
+grep -q '"top1": 1' "$work/raw_run/summary.json" || fail "the network did not learn from the new format"
+truncate -s -1 "$work/raw"
+! "$trainer" plan --config "$work/recipe.yaml" data.format=raw_u8 data.train="$work/raw" 2>"$work/raw.log" || fail "a cut file was taken"
+grep -q "raw: offset 4159: expected plain records of 65 bytes" "$work/raw.log" || fail "$(cat "$work/raw.log")"
+echo "walkthrough: the new format was read"

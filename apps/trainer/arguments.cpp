@@ -5,10 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 
+#include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/version.h"
-#include "core/config/fields.h"
+#include "core/config/messages.h"
 
 namespace trainer {
 namespace {
@@ -20,8 +22,9 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 I/O, 75 saved (start the same command again), 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train", "eval",   "predict", "plan",    "layers",
-                                                 "data",  "schema", "doctor",  "inspect", "runs"};
+  static const std::vector<std::string> names = {"train",  "init",       "eval",   "predict", "plan",
+                                                 "layers", "data",       "schema", "doctor",  "inspect",
+                                                 "runs",   "completion", "man"};
   return names;
 }
 
@@ -35,15 +38,23 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
     words.insert(words.begin(), "train");
     return words;
   }
-  const auto near = nearest(words[0], commands());
-  throw Error(ExitCode::usage, fmt::format("unknown command '{}'{}; commands: {}", words[0],
-                                           near ? fmt::format("; did you mean '{}'?", *near) : "",
-                                           fmt::join(commands(), ", ")));
+  throw Error(ExitCode::usage,
+              fmt::format("unknown command '{}'{}", words[0], suggestion(words[0], commands())));
+}
+
+// The help, the manual page and shells show what an option takes: FILE, DIRECTORY and KEY=VALUE are completed
+// by shells (completion.cpp), small letters are the value itself.
+
+void add_config(CLI::App& command, Arguments& arguments) {
+  command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")
+      ->required()
+      ->type_name("FILE");
 }
 
 void add_recipe(CLI::App& command, Arguments& arguments) {
-  command.add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
-  command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe");
+  add_config(command, arguments);
+  command.add_option("overrides", arguments.overrides, "section.key=value: overrides one key of the recipe")
+      ->type_name("KEY=VALUE");
 }
 
 void add_recipe_options(CLI::App& command, Arguments& arguments) {
@@ -52,7 +63,18 @@ void add_recipe_options(CLI::App& command, Arguments& arguments) {
                    "print the whole recipe with the source of each value, then exit");
   command
       .add_option("--disable-pass", arguments.disabled_passes, "disable an optional pass (may be repeated)")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->type_name("PASS");
+}
+
+/// A number from 1 on.
+void make_count(CLI::Option& option) {
+  option.check(CLI::PositiveNumber.description(""))->type_name("N");
+}
+
+/// One of these names.
+void make_choice(CLI::Option& option, const std::vector<std::string>& names) {
+  option.check(CLI::IsMember(names).description(""))->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
 void add_data_commands(CLI::App& data, Arguments& arguments) {
@@ -64,8 +86,18 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   CLI::App* pack =
       data.add_subcommand("pack", "copy the samples of a split into one file, for data.format: record");
   add_recipe(*pack, arguments);
-  pack->add_option("--out,-o", arguments.out, "file to write")->required();
-  pack->add_option("--split", arguments.split, "train or val")->check(CLI::IsMember({"train", "val"}));
+  pack->add_option("--out,-o", arguments.out, "file to write")->required()->type_name("FILE");
+  make_choice(*pack->add_option("--split", arguments.split, "train or val"), {"train", "val"});
+}
+
+void add_init_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* init = app.add_subcommand("init", "write a first recipe for the samples in a folder or file");
+  init->add_option("path", arguments.path, "folders of images, the files of CIFAR or MNIST, or a record file")
+      ->required()
+      ->type_name("PATH");
+  init->add_option("--output,-o", arguments.out,
+                   "the recipe to write (default: the path's name and .yaml in the working directory)")
+      ->type_name("FILE");
 }
 
 void add_eval_command(CLI::App& app, Arguments& arguments) {
@@ -79,19 +111,23 @@ void add_eval_command(CLI::App& app, Arguments& arguments) {
 
 void add_predict_command(CLI::App& app, Arguments& arguments) {
   CLI::App* predict = app.add_subcommand("predict", "classify images (JSON Lines output)");
-  predict->add_option("--config,-c", arguments.config, "the recipe, a YAML file")->required();
-  predict->add_option("words", arguments.inputs,
-                      "images and folders of images; section.key=value overrides a key of the recipe");
+  add_config(*predict, arguments);
   predict
-      ->add_option("--split", arguments.split,
-                   "without images: the split of the recipe's data to classify, train or val")
-      ->check(CLI::IsMember({"train", "val"}))
-      ->default_str("val");
-  CLI::Option* top =
-      predict->add_option("--top", arguments.top, "classes to print (default 5)")->check(CLI::PositiveNumber);
+      ->add_option("words", arguments.inputs,
+                   "images and folders of images; section.key=value overrides a key of the recipe")
+      ->type_name("FILE|KEY=VALUE");
+  CLI::Option* split =
+      predict
+          ->add_option("--split", arguments.split,
+                       "without images: the split of the recipe's data to classify, train or val")
+          ->default_str("val");
+  make_choice(*split, {"train", "val"});
+  CLI::Option* top = predict->add_option("--top", arguments.top, "classes to print (default 5)");
+  make_count(*top);
   predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
       ->excludes(top);
-  predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)");
+  predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
+      ->type_name("FILE");
   predict->footer(
       "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of\n"
       "its checkpoints, or a .safetensors file. Write ./key=value for a file whose name looks like\n"
@@ -122,37 +158,49 @@ void finish_predict(const CLI::App& predict, Arguments& arguments) {
 void add_watching_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* inspect =
       app.add_subcommand("inspect", "show and verify a safetensors file, a checkpoint or a run");
-  inspect->add_option("path", arguments.path, "the file or the directory")->required();
+  inspect->add_option("path", arguments.path, "the file or the directory")->required()->type_name("FILE");
   inspect->add_flag("--json", arguments.json, "print the report as JSON");
   CLI::App* runs = app.add_subcommand("runs", "list the runs in a directory tree: state, step, best metric");
-  runs->add_option("directory", arguments.path, "directory to search (default: runs)");
+  runs->add_option("directory", arguments.path, "directory to search (default: runs)")
+      ->type_name("DIRECTORY");
   runs->add_flag("--json", arguments.json, "print the list as JSON");
+}
+
+void add_shell_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* completion =
+      app.add_subcommand("completion", "print a script that completes trainer's commands in a shell");
+  CLI::Option* shell = completion->add_option(
+      "shell", arguments.completed,
+      "the shell; `words` prints the completions of a command line, whose words follow behind `--`");
+  make_choice(*shell, {"bash", "zsh", "fish", "words"});
+  shell->required();
+  completion->add_option("words", arguments.inputs, "of the command line to complete")->type_name("WORD");
+  app.add_subcommand("man", "print the manual page: trainer man | man -l -");
 }
 
 }  // namespace
 
-std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
-  Arguments arguments;
-  CLI::App app("Trains neural networks from a YAML recipe.", "trainer");
+void declare_commands(CLI::App& app, Arguments& arguments) {
+  app.name("trainer");
+  app.description("Trains neural networks from a YAML recipe.");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("trainer ") + kVersion);
   app.require_subcommand(1);
 
   CLI::App* train = app.add_subcommand("train", "train the recipe's network; resumes a run that was stopped");
   add_recipe_options(*train, arguments);
-  train
-      ->add_option(
-          "--profile", arguments.profiled_steps,
-          "time each operation of N steps, from the third on; writes trace.json for chrome://tracing")
-      ->check(CLI::PositiveNumber);
+  make_count(*train->add_option(
+      "--profile", arguments.profiled_steps,
+      "time each operation of N steps, from the third on; writes trace.json for chrome://tracing"));
+  add_init_command(app, arguments);
   add_eval_command(app, arguments);
   add_predict_command(app, arguments);
   CLI::App* plan = app.add_subcommand("plan", "print layers, work and memory of a run; needs no data");
   add_recipe_options(*plan, arguments);
-  plan->add_option(
-      "--dump", arguments.dump,
-      "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each operation's "
-      "implementation and layouts)");
+  plan->add_option("--dump", arguments.dump,
+                   "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each "
+                   "operation's implementation and layouts)")
+      ->type_name("program|program:after=PASS|plan");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   app.add_subcommand("layers",
                      "list all layers, losses, optimisers, schedules and transforms with their parameters");
@@ -161,24 +209,35 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
 
   CLI::App* doctor =
       app.add_subcommand("doctor", "show this machine's processor, memory, GPUs and libraries");
-  doctor->add_option("--device-json", arguments.out,
-                     "write a description of the first GPU to this file, for planning on other machines");
+  doctor
+      ->add_option("--device-json", arguments.out,
+                   "write a description of the first GPU to this file, for planning on other machines")
+      ->type_name("FILE");
 
   CLI::App* data = app.add_subcommand("data", "check or pack a recipe's samples");
   add_data_commands(*data, arguments);
 
   add_watching_commands(app, arguments);
+  add_shell_commands(app, arguments);
+}
 
+std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
+  Arguments arguments;
+  CLI::App app;
+  declare_commands(app, arguments);
   std::vector<std::string> words = with_command(argc, argv);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(words);
   } catch (const CLI::Success& asked) {
-    app.exit(asked);
+    std::ostringstream text, nothing;
+    app.exit(asked, text, nothing);
+    print_to_output(text.str());
     return std::nullopt;
   } catch (const CLI::ParseError& wrong) {
     throw Error(ExitCode::usage, fmt::format("{}; see `trainer --help`", wrong.what()));
   }
+  if (app.got_subcommand("init")) arguments.command = Arguments::Command::init;
   if (app.got_subcommand("eval")) arguments.command = Arguments::Command::eval;
   if (app.got_subcommand("predict")) {
     arguments.command = Arguments::Command::predict;
@@ -186,12 +245,14 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   }
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
-  if (data->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
-  if (data->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
+  if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
+  if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
   if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;
   if (app.got_subcommand("runs")) arguments.command = Arguments::Command::runs;
+  if (app.got_subcommand("completion")) arguments.command = Arguments::Command::completion;
+  if (app.got_subcommand("man")) arguments.command = Arguments::Command::man;
   return arguments;
 }
 

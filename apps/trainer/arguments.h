@@ -6,12 +6,17 @@
 #include <string>
 #include <vector>
 
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
 namespace trainer {
 
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
     train,
+    init,
     eval,
     predict,
     plan,
@@ -21,7 +26,9 @@ struct Arguments {
     data_stats,
     data_pack,
     inspect,
-    runs
+    runs,
+    completion,
+    man
   };
   Command command = Command::train;
   std::string config;
@@ -32,15 +39,20 @@ struct Arguments {
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, eval, data stats, inspect, runs
   /// The file to write: data pack: the record; doctor: the description of the GPU; predict: the lines, empty
-  /// for the standard output.
+  /// for the standard output; init: the recipe, empty for the path's name in the working directory.
   std::string out;
-  std::string split = "train";      ///< data pack, predict: "train" or "val"
-  std::vector<std::string> inputs;  ///< predict: pictures and folders; none: the split
-  int64_t top = 5;                  ///< predict: classes with their probability
-  bool all = false;                 ///< predict: the probability of every class instead
-  bool markdown = false;            ///< schema
-  std::string path;                 ///< inspect, runs
+  std::string split = "train";  ///< data pack, predict: "train" or "val"
+  /// predict: pictures and folders; none: the split. completion: the words of a command line.
+  std::vector<std::string> inputs;
+  int64_t top = 5;        ///< predict: classes with their probability
+  bool all = false;       ///< predict: the probability of every class instead
+  bool markdown = false;  ///< schema
+  std::string path;       ///< init, inspect, runs
+  std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };
+
+/// Declares all commands and options; parsing fills `arguments`.
+void declare_commands(CLI::App& app, Arguments& arguments);
 
 /// Reads the command line, or prints help or version and returns nothing. Throws Error (exit 64).
 std::optional<Arguments> read_arguments(int argc, const char* const* argv);

@@ -8,6 +8,7 @@ namespace trainer {
 // One function per subcommand, each in its own file. They print to standard output; the return value is the
 // process's exit code. What a user can cause is thrown as Error.
 int train_command(const Arguments& arguments);
+int init_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
 int predict_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
@@ -18,5 +19,7 @@ int schema_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int runs_command(const Arguments& arguments);
+int completion_command(const Arguments& arguments);
+int man_command();
 
 }  // namespace trainer

@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/inputs.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
+#include "core/host/stop.h"
 #include "core/recipe/job.h"
-#include "core/storage/atomic_file.h"
 
 namespace trainer {
 namespace {
@@ -78,15 +80,16 @@ int data_stats_command(const Arguments& arguments) {
     if (arguments.json) {
       report[name] = split_json(found);
     } else {
-      fmt::print("{}", split_text(name, found));
+      print_to_output(split_text(name, found));
     }
   }
   // A path need not be UTF-8, JSON must.
-  if (arguments.json) fmt::print("{}\n", report.dump(2, Json::NotUtf8::replace));
+  if (arguments.json) print_text("{}\n", report.dump(2, Json::NotUtf8::replace));
   return 0;
 }
 
 int data_pack_command(const Arguments& arguments) {
+  StopSignals signals(StopSignals::kPass);
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   require_data(*recipe);
   const Split split = arguments.split == "val" ? Split::val : Split::train;
@@ -95,15 +98,18 @@ int data_pack_command(const Arguments& arguments) {
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
   const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+  const OutputFile output(arguments.out, input_files(*recipe, *source, arguments.out));
   int64_t bytes = 0;
-  write_atomically(arguments.out, [&](const ByteSink& sink) {
+  signals.watch_loop();
+  output.write([&](const ByteSink& sink) {
     write_record(as_images(*source), [&](std::span<const std::byte> piece) {
+      signals.throw_if_asked();  // here, so that no half of a file remains
       bytes += static_cast<int64_t>(piece.size());
       sink(piece);
     });
   });
-  fmt::print("{}: {} samples of data.{}, {}\n", arguments.out, source->size(), arguments.split,
-             human_bytes(bytes));
+  print_note(output, fmt::format("{}: {} samples of data.{}, {}", arguments.out, source->size(),
+                                 arguments.split, human_bytes(bytes)));
   return 0;
 }
 

@@ -9,7 +9,7 @@ namespace trainer {
 namespace {
 
 /// For a GPU of which only a description is needed.
-Backend plan_for(const std::string& model, const Recipe& recipe, BackendRequest request) {
+Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest request) {
   const DeviceDescription device = find_device(model, recipe.origin_of("device.model"));
   request.described = &device;
   return load_backend(recipe.device.type, request);
@@ -26,7 +26,7 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threa
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
   if (use == Use::train) return load_backend(recipe.device.type, request);
-  if (recipe.device.model != "auto") return plan_for(recipe.device.model, recipe, request);
+  if (recipe.device.model.written != "auto") return plan_for(recipe.device.model, recipe, request);
   try {
     return load_backend(recipe.device.type, request);
   } catch (const Error& problem) {  // no GPU; where the library itself is missing, the next attempt says so

@@ -4,23 +4,23 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
-#include "core/storage/atomic_file.h"
 #include "cpu/backend.h"
 
 namespace trainer {
 namespace {
 
 void print(const std::string& what, const std::string& found) {
-  fmt::print("  {:<16} {}\n", what, found);
+  print_text("  {:<16} {}\n", what, found);
 }
 
 void print_cpu() {
-  fmt::print("device.type=cpu\n");
+  print_text("device.type=cpu\n");
   print("processor", processor_name());
   print("threads", fmt::format("{} may be used", available_threads()));
   print("memory", human_bytes(make_cpu_backend(0).planner->memory_bytes()));
@@ -42,7 +42,7 @@ std::vector<Json> devices_of(const Json& cuda) {
 }
 
 void print_cuda(const Json& cuda) {
-  fmt::print("device.type=cuda\n");
+  print_text("device.type=cuda\n");
   const auto print_version = [&](const char* what, const char* key) {
     if (cuda.contains(key)) print(what, cuda[key].text());
   };
@@ -68,8 +68,10 @@ void write_description(const Json& cuda, const std::string& file) {
                 fmt::format("there is no GPU to describe: {}",
                             problem == nullptr ? "cudaGetDeviceCount found none" : problem->text()));
   }
-  write_atomically(file, devices_of(cuda)[0]["properties"].dump(2) + "\n");
-  fmt::print("wrote {}: use it as device.model={}\n", file, file);
+  const std::string text = devices_of(cuda)[0]["properties"].dump(2) + "\n";
+  const OutputFile output(file);
+  output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+  print_note(output, fmt::format("wrote {}: use it as device.model={}", file, file));
 }
 
 }  // namespace
@@ -80,9 +82,9 @@ int doctor_command(const Arguments& arguments) {
     write_description(cuda, arguments.out);
     return 0;
   }
-  fmt::print("trainer {}\n\n", kVersion);
+  print_text("trainer {}\n\n", kVersion);
   print_cpu();
-  fmt::print("\n");
+  print_text("\n");
   print_cuda(cuda);
   return 0;
 }

@@ -4,8 +4,10 @@
 #include <cstdio>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
+#include "core/host/stop.h"
 #include "core/recipe/feed.h"
 #include "core/train/evaluation.h"
 
@@ -17,19 +19,20 @@ void print_json(const Job& job, std::map<std::string, double>& found, const std:
   for (const std::string& name : names_of(job.settings.metrics)) report[name] = found[name];
   report["samples"] = job.settings.validation_samples;
   report["weights"] = weights;
-  fmt::print("{}\n", report.dump(-1, Json::NotUtf8::replace));
+  print_text("{}\n", report.dump(-1, Json::NotUtf8::replace));
 }
 
 void print_line(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
   std::string text = "validation";
   for (const std::string& name : names_of(job.settings.metrics))
     text += fmt::format(" {} {:.4f}", name, found[name]);
-  fmt::print("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, weights);
+  print_text("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, weights);
 }
 
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
+  const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (!has_split(recipe->data, Split::val)) {
     fail_at(recipe->origin_of("data.val"),
@@ -45,8 +48,7 @@ int eval_command(const Arguments& arguments) {
   Agreement agreement(alone);
   std::map<std::string, double> found = *evaluation.run(agreement);
   for (const UnreadableSample& sample : feed.source->take_unreadable())
-    fmt::print(stderr, "warning: {}: {}; used the next readable sample instead\n", sample.name,
-               sample.reason);
+    print_warning(fmt::format("{}: {}; used the next readable sample instead", sample.name, sample.reason));
   (arguments.json ? print_json : print_line)(job, found, network.files().model.string());
   return 0;
 }

@@ -5,15 +5,13 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/inspection.h"
+#include "apps/trainer/plan_report.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
 #include "core/base/units.h"
 
 namespace trainer {
 namespace {
-
-std::string shape_text(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 int64_t elements(const FileInspection& file) {
   int64_t count = 0;
@@ -76,19 +74,19 @@ Json json_of(const RunInspection& run) {
 }
 
 void print(const FileInspection& file) {
-  fmt::print("{}: safetensors, {} tensors, {} elements, {}, {}\n", file.path.string(), file.tensors.size(),
+  print_text("{}: safetensors, {} tensors, {} elements, {}, {}\n", file.path.string(), file.tensors.size(),
              elements(file), human_bytes(file.bytes), verdict(file.problem));
-  for (const auto& [key, text] : file.metadata) fmt::print("  {}: {}\n", key, text);
+  for (const auto& [key, text] : file.metadata) print_text("  {}: {}\n", key, text);
   if (file.tensors.empty()) return;  // as one that is not whole
   size_t name_width = 6, shape_width = 5;
   for (const StoredTensor& tensor : file.tensors) {
     name_width = std::max(name_width, tensor.name.size());
     shape_width = std::max(shape_width, shape_text(tensor.shape).size());
   }
-  fmt::print("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", "tensor", name_width, "type", "shape", shape_width,
+  print_text("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", "tensor", name_width, "type", "shape", shape_width,
              "bytes");
   for (const StoredTensor& tensor : file.tensors) {
-    fmt::print("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", tensor.name, name_width, tensor.dtype,
+    print_text("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", tensor.name, name_width, tensor.dtype,
                shape_text(tensor.shape), shape_width, tensor.end - tensor.begin);
   }
 }
@@ -106,41 +104,41 @@ void print_values(const Json& json, const std::string& path) {
     text = fmt::format("({} entries)", json.size());
   if (text.size() > kMostCharacters || text.find('\n') != std::string::npos)
     text = fmt::format("({} lines)", 1 + std::ranges::count(text, '\n'));
-  fmt::print("    {}: {}\n", path, text);
+  print_text("    {}: {}\n", path, text);
 }
 
 void print(const CheckpointInspection& checkpoint) {
-  fmt::print("{}: checkpoint, ", checkpoint.path.string());
+  print_text("{}: checkpoint, ", checkpoint.path.string());
   if (checkpoint.manifest) {
-    fmt::print("step {}, {} files, {}, ", checkpoint.manifest->step, checkpoint.files.size(),
+    print_text("step {}, {} files, {}, ", checkpoint.manifest->step, checkpoint.files.size(),
                human_bytes(checkpoint.manifest->bytes()));
   }
-  fmt::print("{}\n", verdict(checkpoint.problem));
+  print_text("{}\n", verdict(checkpoint.problem));
   for (const auto& [expected, problem] : checkpoint.files) {
-    fmt::print("  {:<22} {:>14}  {:016x}  {}\n", expected.name, expected.bytes, expected.checksum,
+    print_text("  {:<22} {:>14}  {:016x}  {}\n", expected.name, expected.bytes, expected.checksum,
                verdict(problem));
   }
   const std::optional<Json> state = Json::parse(checkpoint.state);
   if (!state) return;
-  fmt::print("  {}\n", kStateFile);
+  print_text("  {}\n", kStateFile);
   print_values(*state, "");
 }
 
 void print(const RunInspection& run) {
-  fmt::print("{}: ", run.path.string());
+  print_text("{}: ", run.path.string());
   if (run.overview) {
-    fmt::print("run, {}, step {}", to_string(run.overview->state), run.overview->step);
-    if (run.overview->steps) fmt::print("/{}", *run.overview->steps);
-    fmt::print(", ");
+    print_text("run, {}, step {}", to_string(run.overview->state), run.overview->step);
+    if (run.overview->steps) print_text("/{}", *run.overview->steps);
+    print_text(", ");
   }
-  fmt::print("{} checkpoints\n", run.checkpoints.size());
+  print_text("{} checkpoints\n", run.checkpoints.size());
   for (const CheckpointInspection& checkpoint : run.checkpoints) {
     const int64_t bytes = checkpoint.manifest ? checkpoint.manifest->bytes() : 0;
-    fmt::print("  {}  {:>10}  {}\n", checkpoint.path.filename().string(), human_bytes(bytes),
+    print_text("  {}  {:>10}  {}\n", checkpoint.path.filename().string(), human_bytes(bytes),
                verdict(checkpoint.problem));
   }
   for (const FileInspection& file : run.weights) {
-    fmt::print("  {}  {} tensors, {} elements, {}, {}\n", file.path.filename().string(), file.tensors.size(),
+    print_text("  {}  {} tensors, {} elements, {}, {}\n", file.path.filename().string(), file.tensors.size(),
                elements(file), human_bytes(file.bytes), verdict(file.problem));
   }
 }
@@ -166,7 +164,7 @@ int report(const Inspection& inspection, bool as_json) {
   const std::string problem = problem_of(inspection);
   if (as_json) {
     // A path need not be UTF-8, JSON must.
-    fmt::print("{}\n", json_of(inspection).dump(2, Json::NotUtf8::replace));
+    print_text("{}\n", json_of(inspection).dump(2, Json::NotUtf8::replace));
     return static_cast<int>(problem.empty() ? ExitCode::done : ExitCode::data);
   }
   print(inspection);

@@ -33,7 +33,7 @@ void compare_with_manifest(const fs::path& path) {
 }
 
 /// The folder that holds the checkpoints of a run.
-fs::path checkpoint_root(const fs::path& directory) {
+fs::path checkpoints_below(const fs::path& directory) {
   return fs::is_directory(directory / "checkpoints") ? directory / "checkpoints" : directory;
 }
 
@@ -72,7 +72,7 @@ CheckpointInspection inspect_checkpoint(const fs::path& path) {
 
 RunInspection inspect_run(const fs::path& path) {
   RunInspection found{.path = path, .overview = look_at_run(path)};
-  for (const fs::path& checkpoint : list_checkpoints(checkpoint_root(path)))
+  for (const fs::path& checkpoint : list_checkpoints(checkpoints_below(path)))
     found.checkpoints.push_back(inspect_checkpoint(checkpoint));
   for (const char* name : {kModelFile, kAveragesFile}) {
     if (fs::exists(path / name)) found.weights.push_back(inspect_file(path / name));
@@ -82,7 +82,7 @@ RunInspection inspect_run(const fs::path& path) {
 
 bool is_checkpoint(const fs::path& directory) {
   if (fs::exists(directory / kManifestFile) || checkpoint_step(directory) >= 0) return true;
-  if (look_at_run(directory) || !list_checkpoints(checkpoint_root(directory)).empty()) return false;
+  if (look_at_run(directory) || !list_checkpoints(checkpoints_below(directory)).empty()) return false;
   throw Error(
       ExitCode::data,
       fmt::format(

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/data/images/transforms/table.h"
 #include "core/layers/layer.h"
 #include "core/layers/loss.h"
@@ -16,7 +17,7 @@ namespace {
 
 void print_field(const Field& field) {
   const std::string bounds = field.bound_text().empty() ? "" : "; " + field.bound_text();
-  fmt::print("    {:<16} {:<27} {:<10} {}{}\n", field.name, field.type_text(), field.default_text(),
+  print_text("    {:<16} {:<27} {:<10} {}{}\n", field.name, field.type_text(), field.default_text(),
              field.help, bounds);
 }
 
@@ -24,9 +25,9 @@ void print_field(const Field& field) {
 template <class Base>
 void print_table(const char* title, const Registry<Base>& table,
                  const std::vector<std::string>& leave_out = {}) {
-  fmt::print("\n{}\n", title);
+  print_text("\n{}\n", title);
   for (const Registered<Base>& row : table) {
-    fmt::print("  {:<18} {}\n", row.name, row.help);
+    print_text("  {:<18} {}\n", row.name, row.help);
     const std::unique_ptr<Base> component = row.make();
     Fields fields;
     component->declare(fields);
@@ -43,7 +44,7 @@ const std::vector<std::string>& common_fields() {
 }
 
 void print_common_fields() {
-  fmt::print("  every layer also takes\n");
+  print_text("  every layer also takes\n");
   const std::unique_ptr<Layer> layer = layers().front().make();
   Fields fields;
   layer->declare(fields);
@@ -56,15 +57,15 @@ void print_common_fields() {
 }  // namespace
 
 int layers_command() {
-  fmt::print("Each parameter: type, default, what it does, bounds.\n");
+  print_text("Each parameter: type, default, what it does, bounds.\n");
   print_table("Layers (model.layers)", layers(), common_fields());
   print_common_fields();
   print_table("Losses (loss.name)", losses());
   print_table("Optimisers (optimizer.name)", optimizers());
   print_table("Schedules (lr_scheduler.name)", schedules());
   print_table("Transforms (data.augment, data.eval_transform)", transforms());
-  fmt::print("\nMetrics (validation.metrics)\n");
-  for (const Metric& metric : all_metrics()) fmt::print("  {:<18} {}\n", metric.name, metric.help);
+  print_text("\nMetrics (validation.metrics)\n");
+  for (const Metric& metric : all_metrics()) print_text("  {:<18} {}\n", metric.name, metric.help);
   return 0;
 }
 

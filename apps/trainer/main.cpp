@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
+#include <unistd.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <exception>
-#include <new>
+#include <system_error>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 
 namespace trainer {
@@ -17,6 +21,8 @@ int run(int argc, const char* const* argv) {
   switch (arguments->command) {
     case Arguments::Command::train:
       return train_command(*arguments);
+    case Arguments::Command::init:
+      return init_command(*arguments);
     case Arguments::Command::eval:
       return eval_command(*arguments);
     case Arguments::Command::predict:
@@ -37,31 +43,37 @@ int run(int argc, const char* const* argv) {
       return inspect_command(*arguments);
     case Arguments::Command::runs:
       return runs_command(*arguments);
+    case Arguments::Command::completion:
+      return completion_command(*arguments);
+    case Arguments::Command::man:
+      return man_command();
   }
   return 0;
 }
 
-/// Located problems say "error:" themselves.
-void print_error(const std::string& text) {
-  const bool located = text.find(": error: ") != std::string::npos || text.starts_with("error: ");
-  fmt::print(stderr, "{}{}\n", located ? "" : "trainer: error: ", text);
+/// The exit code; every error is printed.
+int run_and_report(int argc, const char* const* argv) try {
+  return run(argc, argv);
+} catch (const std::exception& problem) {
+  const Failure failure = failure_of(problem);
+  print_error(failure.text);
+  return static_cast<int>(failure.code);
+}
+
+/// The library of OpenMP ends the process with 1 where it cannot start a thread. Nothing else does.
+void name_lack_of_threads(int status, void* /*unused*/) {
+  if (status != EXIT_FAILURE) return;
+  print_error(failure_of(std::system_error(EAGAIN, std::generic_category())).text);
+  ::_exit(static_cast<int>(ExitCode::out_of_memory));
 }
 
 }  // namespace
 }  // namespace trainer
 
 int main(int argc, char** argv) {
-  using trainer::ExitCode;
-  try {
-    return trainer::run(argc, argv);
-  } catch (const trainer::Error& error) {
-    trainer::print_error(error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    trainer::print_error("out of memory; see `trainer plan` for what the run needs");
-    return static_cast<int>(ExitCode::out_of_memory);
-  } catch (const std::exception& error) {
-    trainer::print_error(fmt::format("internal error: {}", error.what()));
-    return static_cast<int>(ExitCode::internal);
-  }
+  trainer::reserve_standard_streams();
+  ::on_exit(trainer::name_lack_of_threads, nullptr);
+  // A limit of file sizes makes writing fail, as a full disk does.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return trainer::finish_output(trainer::run_and_report(argc, argv));
 }

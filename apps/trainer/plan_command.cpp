@@ -6,6 +6,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/plan_report.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/session/device.h"
 
 namespace trainer {
@@ -49,7 +50,7 @@ std::string pass_to_dump(const std::string& dump) {
 int plan_command(const Arguments& arguments) {
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
-    fmt::print("{}", recipe->to_yaml(true));
+    print_to_output(recipe->to_yaml(true));
     return 0;
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
@@ -65,13 +66,13 @@ int plan_command(const Arguments& arguments) {
       {.disabled_passes = arguments.disabled_passes,
        .observe = [&](const std::string& pass, const Program& program) { snapshot.observe(pass, program); },
        .plan = plan});
-  for (const std::string& file : missing_files(recipe->data)) {
-    fmt::print(stderr, "warning: there is no file {}: steps and the samples' memory are unknown\n", file);
+  for (const auto& [key, file] : missing_data(*recipe)) {
+    print_warning(fmt::format("there is no file {}: steps and the samples' memory are unknown", file));
   }
   if (arguments.dump) {
-    fmt::print("{}", *arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());
+    print_to_output(*arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());
   } else {
-    fmt::print("{}", arguments.json ? plan_json(*recipe, planner, job) : plan_text(*recipe, planner, job));
+    print_to_output(arguments.json ? plan_json(*recipe, planner, job) : plan_text(*recipe, planner, job));
   }
   return 0;
 }

@@ -32,10 +32,6 @@ int64_t parameters_below(const Program& program, const std::string& layer) {
   return count;
 }
 
-std::string shape_text(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 std::string layers_text(const std::vector<LayerRow>& rows) {
   size_t width = 14;
   for (const LayerRow& row : rows) width = std::max(width, row.name.size());
@@ -90,6 +86,10 @@ std::string memory_text(const Recipe& recipe, const Planner& planner, const Job&
 }
 
 }  // namespace
+
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 std::vector<LayerRow> layer_rows(const Recipe& recipe) {
   Program program;

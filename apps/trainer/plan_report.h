@@ -20,6 +20,9 @@ struct LayerRow {
 
 std::vector<LayerRow> layer_rows(const Recipe& recipe);
 
+/// "[3, 224, 224]", as files and recipes write it.
+std::string shape_text(const Shape& shape);
+
 /// Floating point operations of one step: every entry point as often as it runs.
 double step_flops(const Job& job);
 

@@ -4,15 +4,17 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <mutex>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/inputs.h"
+#include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
 #include "core/data/images/picture_files.h"
+#include "core/host/stop.h"
+#include "core/recipe/about.h"
 #include "core/recipe/feed.h"
-#include "core/storage/atomic_file.h"
 #include "core/train/prediction.h"
 
 namespace trainer {
@@ -21,7 +23,7 @@ namespace {
 /// What to predict, and what is known of its classes.
 struct Samples {
   std::unique_ptr<DataSource> source;
-  std::vector<std::string> class_names;  ///< may be empty, or shorter than the network's classes
+  std::vector<std::string> class_names;  ///< of the data; may be empty, or shorter than the network's classes
   bool is_labelled = false;
 };
 
@@ -146,36 +148,53 @@ void write_to_output(std::span<const std::byte> bytes) {
   if (error != 0) throw io_error("the standard output", "write", error);
 }
 
+/// The file of --output, if there is one.
+std::optional<OutputFile> open_output(const Arguments& arguments, const Recipe& recipe,
+                                      const DataSource& source, const TrainedFiles& trained) {
+  if (arguments.out.empty()) return std::nullopt;
+  std::vector<std::filesystem::path> inputs = input_files(recipe, source, arguments.out);
+  inputs.insert(inputs.end(), {trained.model, trained.averages});
+  return OutputFile(arguments.out, inputs);
+}
+
 }  // namespace
 
 int predict_command(const Arguments& arguments) {
+  StopSignals signals(StopSignals::kPass);
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
-  const Samples samples = open_samples(*recipe, arguments);
+  Samples samples = open_samples(*recipe, arguments);
   TrainedNetwork network(*recipe, Purpose::predict, samples.source->size());
+  const std::optional<OutputFile> output = open_output(arguments, *recipe, *samples.source, network.files());
+  // What they were trained to tell apart, whatever the data's folders have become.
+  if (auto names = class_names_in(network.about()); !names.empty()) samples.class_names = std::move(names);
   Unreadable unreadable;
   const auto pipeline =
       open_pass(*recipe, network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
   Report report(task_of(network.job().program), samples, arguments, unreadable);
+  const auto asked = [&] { return signals.asked(); };
   const auto write_all_lines = [&](const ByteSink& sink) {
-    while (const Batch* batch = prediction.next()) {
+    signals.watch_loop();
+    while (const Batch* batch = prediction.next(asked)) {
       const std::string text = report.batch_lines(*batch, prediction, recipe->training.micro_batch());
       sink(std::as_bytes(std::span(text)));
     }
+    // Thrown here, so that no half of a file remains.
+    if (prediction.remaining() > 0) signals.throw_if_asked();
   };
   try {
-    if (arguments.out.empty()) {
+    if (!output || output->is_standard_output()) {
       write_all_lines(write_to_output);
     } else {
-      write_atomically(arguments.out, write_all_lines);
+      output->write(write_all_lines);
     }
   } catch (const ReaderGone&) {
     return 0;
   }
   const auto failed = [&](ExitCode code, size_t count, const std::string& what) {
-    fmt::print(stderr, "trainer: error: {} of {} samples {}; their lines give the reason\n", count,
-               samples.source->size(), what);
+    print_error(
+        fmt::format("{} of {} samples {}; their lines give the reason", count, samples.source->size(), what));
     return static_cast<int>(code);
   };
   if (report.not_finite() > 0)

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
 #include "core/run/run_list.h"
 
@@ -36,23 +37,23 @@ std::string name_of(const RunOverview& run, const std::filesystem::path& root) {
   return name.empty() || name == "." ? run.directory.string() : name;
 }
 
-/// Names and messages may hold anything; a terminal must not take it for commands.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, '?');
+/// Names may hold anything, also the ends of lines.
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', '?');
   return text;
 }
 
 using Row = std::array<std::string, 7>;
 
 Row row_of(const RunOverview& run, const std::filesystem::path& root, int64_t now) {
-  return {printable(name_of(run, root)),
-          std::string(to_string(run.state)),
-          run.steps ? fmt::format("{}/{}", run.step, *run.steps) : fmt::format("{}", run.step),
-          run.best ? fmt::format("{} {:.4g}", printable(run.metric.substr(0, kMetricName)), *run.best) : "-",
-          number_text(run.loss, "{:.4g}"),
-          number_text(run.samples_per_s, "{:.0f}"),
-          age_text(now - run.updated)};
+  return {
+      on_one_line(name_of(run, root)),
+      std::string(to_string(run.state)),
+      run.steps ? fmt::format("{}/{}", run.step, *run.steps) : fmt::format("{}", run.step),
+      run.best ? fmt::format("{} {:.4g}", on_one_line(run.metric.substr(0, kMetricName)), *run.best) : "-",
+      number_text(run.loss, "{:.4g}"),
+      number_text(run.samples_per_s, "{:.0f}"),
+      age_text(now - run.updated)};
 }
 
 /// The end of a name, which tells runs apart.
@@ -63,9 +64,9 @@ std::string shortened(const std::string& text, size_t width) {
 /// The first line of why a run ended.
 void print_reason(const RunOverview& run, const std::filesystem::path& root) {
   if (run.message.empty()) return;
-  std::string text = name_of(run, root) + ": " + run.message;
-  text = printable(text.substr(0, text.find('\n')));
-  fmt::print("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
+  std::string text = on_one_line(name_of(run, root)) + ": " + run.message;
+  text = text.substr(0, text.find('\n'));
+  print_text("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
 }
 
 void print_table(const std::vector<RunOverview>& runs, const std::filesystem::path& root) {
@@ -80,7 +81,7 @@ void print_table(const std::vector<RunOverview>& runs, const std::filesystem::pa
   for (size_t i = 1; i < widths.size(); ++i) others += 2 + widths[i];
   widths[0] = std::min(widths[0], std::max(kLeastNameWidth, kTableWidth - std::min(kTableWidth, others)));
   for (const Row& row : rows) {
-    fmt::print("{:<{}}  {:<{}}  {:>{}}  {:<{}}  {:>{}}  {:>{}}  {:>{}}\n", shortened(row[0], widths[0]),
+    print_text("{:<{}}  {:<{}}  {:>{}}  {:<{}}  {:>{}}  {:>{}}  {:>{}}\n", shortened(row[0], widths[0]),
                widths[0], row[1], widths[1], row[2], widths[2], row[3], widths[3], row[4], widths[4], row[5],
                widths[5], row[6], widths[6]);
   }
@@ -113,9 +114,9 @@ int runs_command(const Arguments& arguments) {
     Json all = Json::array();
     for (const RunOverview& run : runs) all.push_back(json_of(run, root));
     // A path need not be UTF-8, JSON must.
-    fmt::print("{}\n", all.dump(2, Json::NotUtf8::replace));
+    print_text("{}\n", all.dump(2, Json::NotUtf8::replace));
   } else if (runs.empty()) {
-    fmt::print("no runs below {}\n", root.string());
+    print_text("no runs below {}\n", root.string());
   } else {
     print_table(runs, root);
     for (const RunOverview& run : runs) print_reason(run, root);

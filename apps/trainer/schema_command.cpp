@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/recipe/schema.h"
 
 namespace trainer {
 
 int schema_command(const Arguments& arguments) {
-  fmt::print("{}", arguments.markdown ? recipe_reference() : recipe_schema());
+  print_to_output(arguments.markdown ? recipe_reference() : recipe_schema());
   return 0;
 }
 

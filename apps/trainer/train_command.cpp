@@ -4,6 +4,7 @@
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/session/session.h"
 
 namespace trainer {
@@ -12,7 +13,7 @@ int train_command(const Arguments& arguments) {
   StopSignals signals;
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
-    fmt::print("{}", recipe->to_yaml(true));
+    print_to_output(recipe->to_yaml(true));
     return 0;
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/trained_network.h"
 
-#include <fmt/core.h>
-
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "apps/trainer/devices.h"
+#include "apps/trainer/standard_streams.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
 #include "core/session/device.h"
@@ -15,7 +14,7 @@ namespace trainer {
 namespace {
 
 TrainedFiles weights_of(const Recipe& recipe) {
-  if (recipe.run.resume == "never") {
+  if (recipe.run.is_never()) {
     fail_at(recipe.origin_of("run.resume"),
             "never loads no weights; use auto, or name a run's directory, one of its checkpoints or a "
             ".safetensors file");
@@ -52,7 +51,7 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   const Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
-  for (const std::string& text : files_.damaged) fmt::print(stderr, "warning: skipped: {}\n", text);
+  for (const std::string& text : files_.damaged) print_warning(fmt::format("skipped: {}", text));
   set_precision(recipe, *backend_.planner);
   keep_micro_batch(recipe, start);
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;

@@ -8,6 +8,7 @@
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
 #include "core/run/trained_files.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 
@@ -20,6 +21,8 @@ class TrainedNetwork {
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
   const TrainedFiles& files() const { return files_; }
+  /// What the file of the weights says of them, as about_network() has put it there.
+  StoredMetadata about() const { return SafetensorsFile(files_.model).metadata(); }
   Device& device() { return *backend_.device; }
   const Job& job() const { return job_; }
   Executable& executable() { return *executable_; }

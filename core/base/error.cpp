@@ -4,8 +4,28 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <new>
+#include <system_error>
 
 namespace trainer {
+
+Failure failure_of(const std::exception& problem) {
+  if (const auto* error = dynamic_cast<const Error*>(&problem)) return {error->code(), error->what()};
+  if (const auto* system = dynamic_cast<const std::system_error*>(&problem)) {
+    if (system->code() == std::errc::resource_unavailable_try_again) {
+      return {
+          ExitCode::out_of_memory,
+          "the system allows no further thread: raise its limits on processes or memory (ulimit -u, ulimit "
+          "-v), or lower device.threads and data.workers"};
+    }
+    return {ExitCode::io, system->what()};
+  }
+  // A length that no container can have is a size that no memory has.
+  if (dynamic_cast<const std::bad_alloc*>(&problem) != nullptr ||
+      dynamic_cast<const std::length_error*>(&problem) != nullptr)
+    return {ExitCode::out_of_memory, "out of memory; see `trainer plan` for what the run needs"};
+  return {ExitCode::internal, fmt::format("internal error: {}", problem.what())};
+}
 
 std::string to_string(const Location& where) {
   if (where.line == 0) return where.file;

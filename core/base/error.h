@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -51,6 +52,14 @@ class Error : public std::runtime_error {
  private:
   ExitCode code_;
 };
+
+/// What an exception means to the shell and to a reader. Those of the library are limits of the system: no
+/// memory (71), no further thread (71), or a file system that refuses something (74).
+struct Failure {
+  ExitCode code;
+  std::string text;
+};
+Failure failure_of(const std::exception& problem);
 
 /// Collects every problem of a recipe, so that all are shown at once. Those of a place in a template are
 /// shown for the first use that has them.

@@ -126,6 +126,11 @@ void make_directories(const std::filesystem::path& path) {
   sync_directory(directory_of(path));
 }
 
+std::filesystem::path program_directory() {
+  std::error_code unreadable;
+  return std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path();
+}
+
 std::optional<std::string> read_text(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return std::nullopt;

@@ -73,6 +73,9 @@ std::filesystem::path directory_of(const std::filesystem::path& path);
 /// Makes a directory and those above it where they are missing, durably. Throws Error (exit 74).
 void make_directories(const std::filesystem::path& path);
 
+/// Where the running program lies; empty where the system does not say.
+std::filesystem::path program_directory();
+
 /// The whole of a small file, or nothing where there is none or it cannot be read.
 std::optional<std::string> read_text(const std::filesystem::path& path);
 

@@ -3,18 +3,25 @@
 
 #include <fmt/format.h>
 
-#include "core/base/error.h"
+#include <algorithm>
 
 namespace trainer {
+
+TooLarge::TooLarge(const Shape& shape)
+    : Error(ExitCode::recipe, "a tensor of shape " + to_string(shape) + " is too large for any memory") {}
 
 int64_t numel(const Shape& shape) {
   int64_t product = 1;
   for (int64_t extent : shape) {
-    if (__builtin_mul_overflow(product, extent, &product)) {
-      throw Error(ExitCode::recipe, "a tensor of shape " + to_string(shape) + " is too large to address");
-    }
+    if (__builtin_mul_overflow(product, extent, &product) || product > kMostElements) throw TooLarge(shape);
   }
   return product;
+}
+
+void require_addressable(const Shape& shape) {
+  const bool fits = std::ranges::all_of(shape, [](int64_t extent) { return extent <= kMostExtent; });
+  if (!fits) throw TooLarge(shape);
+  numel(shape);
 }
 
 std::string to_string(const Shape& shape) {

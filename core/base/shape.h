@@ -5,13 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace trainer {
 
 /// Extents of a tensor, outermost first: images are (N, C, H, W). A scalar is {1}.
 using Shape = std::vector<int64_t>;
 
-/// Number of elements. Throws Error where the product does not fit into 63 bits.
+/// No extent of a tensor is larger: oneDNN and cuDNN count in 32 bits.
+constexpr int64_t kMostExtent = 2147483647;
+/// Bytes of some thousand such tensors still fit into 63 bits.
+constexpr int64_t kMostElements = int64_t{1} << 44;
+
+/// A tensor that no memory holds (exit 78). Whoever knows which part of a recipe it came from adds the place.
+class TooLarge : public Error {
+ public:
+  explicit TooLarge(const Shape& shape);
+};
+
+/// Number of elements. Throws TooLarge where there are more than kMostElements.
 int64_t numel(const Shape& shape);
+
+/// Throws TooLarge where a tensor may not have this shape.
+void require_addressable(const Shape& shape);
 
 /// "128x1x28x28".
 std::string to_string(const Shape& shape);

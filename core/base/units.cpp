@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace trainer {
 namespace {
@@ -40,8 +41,14 @@ std::string to_string(const Duration& duration) {
   return fmt::format("{}{}", duration.count, duration.unit == Duration::Unit::epochs ? "ep" : "ba");
 }
 
+int64_t product_or_most(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
 int64_t batches_in(const Duration& duration, int64_t batches_per_epoch) {
-  return duration.unit == Duration::Unit::batches ? duration.count : duration.count * batches_per_epoch;
+  if (duration.unit == Duration::Unit::batches) return duration.count;
+  return product_or_most(duration.count, batches_per_epoch);
 }
 
 std::optional<TimeSpan> parse_time_span(std::string_view text) {

@@ -20,7 +20,10 @@ struct Duration {
 std::optional<Duration> parse_duration(std::string_view text);
 std::string to_string(const Duration& duration);
 
-/// Batches in `duration`, given the batches of one epoch.
+/// a * b for a, b >= 0; the largest number where that is larger.
+int64_t product_or_most(int64_t a, int64_t b);
+
+/// Batches in `duration`, given the batches of one epoch; as above where there are too many to count.
 int64_t batches_in(const Duration& duration, int64_t batches_per_epoch);
 
 /// A time: `90s`, `30min`, `12h`.

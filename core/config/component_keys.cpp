@@ -8,6 +8,7 @@
 #include "core/config/field_values.h"
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/other_names.h"
 #include "core/config/reading.h"
 
 namespace trainer {
@@ -125,6 +126,10 @@ void Fields::read_unnamed(Group& group, const Value::Entry& entry, const std::st
   bool fits = fields != nullptr;
   for (const Value::Entry& parameter : value.entries) {
     if (is_known(parameter.key)) continue;
+    if (find_other_name(parameter.key) != nullptr) {
+      reading.unknown({parameter.where, path, parameter.key, {}, {}});
+      return;
+    }
     if (nearest(parameter.key, {"name"})) {
       reading.unknown({parameter.where, path, parameter.key, {"name"}, {}});
       return;

@@ -175,7 +175,8 @@ Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& 
   return empty;
 }
 
-Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics) {
+Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics,
+                const std::string& name) {
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   std::string text(kMaxBytes + 1, '\0');
@@ -183,7 +184,8 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
   const auto size = static_cast<size_t>(stream.gcount());
   if (!stream.is_open() || stream.bad() || (size == 0 && errno != 0)) {
     diagnostics.error(mentioned_at, "",
-                      fmt::format("cannot read '{}': {}", shown(path), std::strerror(errno)));
+                      fmt::format("cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name,
+                                  std::strerror(errno)));
     Value value;
     value.where = mentioned_at;
     value.reported = true;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/shape.h"
 #include "core/config/field_values.h"
 #include "core/config/messages.h"
 
@@ -14,6 +15,7 @@ struct TypeName {
   std::string operator()(const int64_t*) const { return "integer"; }
   std::string operator()(const double*) const { return "number"; }
   std::string operator()(const std::string*) const { return "text"; }
+  std::string operator()(const FilePath*) const { return "path"; }
   std::string operator()(const Duration*) const { return "duration"; }
   std::string operator()(const Cadence*) const { return "time or duration"; }
   std::string operator()(const TimeSpan*) const { return "time"; }
@@ -50,6 +52,10 @@ Field& Field::at_most(double bound) {
   return *this;
 }
 
+Field& Field::extent(int64_t least) {
+  return at_least(static_cast<double>(least)).at_most(static_cast<double>(kMostExtent));
+}
+
 Field& Field::below(double bound) {
   maximum = bound;
   maximum_excluded = true;
@@ -73,6 +79,11 @@ Field& Field::formerly(const std::string& old_name) {
 
 Field& Field::bare() {
   is_bare = true;
+  return *this;
+}
+
+Field& Field::path_where(bool (*tells)(const std::string& text)) {
+  is_path = tells;
   return *this;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "core/config/file_path.h"
 
 namespace trainer {
 
@@ -18,20 +19,23 @@ using Pair = std::array<int64_t, 2>;
 /// One key of a recipe: where its value goes, what it may be. Setters chain.
 class Field {
  public:
-  using Target = std::variant<bool*, int64_t*, double*, std::string*, Duration*, Cadence*, TimeSpan*,
-                              ByteSize*, Pair*, std::vector<int64_t>*, std::vector<double>*,
-                              std::vector<std::string>*, std::optional<int64_t>*, std::optional<double>*,
-                              std::optional<std::string>*, std::optional<ByteSize>*, std::optional<Duration>*,
-                              std::optional<TimeSpan>*, std::optional<AutoCount>*>;
+  using Target =
+      std::variant<bool*, int64_t*, double*, std::string*, Duration*, Cadence*, TimeSpan*, ByteSize*, Pair*,
+                   std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
+                   std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*, FilePath*,
+                   std::optional<FilePath>*, std::optional<ByteSize>*, std::optional<Duration>*,
+                   std::optional<TimeSpan>*, std::optional<AutoCount>*>;
 
   Field& at_least(double bound);  ///< for numbers, durations' counts, and each number of a list
   Field& above(double bound);
   Field& at_most(double bound);
+  Field& extent(int64_t least);  ///< of a tensor: from this to kMostExtent
   Field& below(double bound);
   Field& one_of(std::vector<std::string> allowed);  ///< for text, and each text of a list
   Field& required();
   Field& bare();  ///< `component: value` may stand for `component: {this: value}`
-  Field& formerly(const std::string& old_name);  ///< which is refused with the present name
+  Field& formerly(const std::string& old_name);               ///< which is refused with the present name
+  Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
 
   std::string name;
@@ -41,6 +45,7 @@ class Field {
   bool minimum_excluded = false, maximum_excluded = false;
   std::vector<std::string> names;
   std::string former_name;  ///< or empty
+  bool (*is_path)(const std::string& text) = nullptr;
   bool is_required = false, is_bare = false, is_mathematics = true;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/config/fields.h"
 #include "core/config/messages.h"
@@ -90,6 +91,10 @@ class FieldReader {
       return false;
     }
     if (!is_allowed(value, origin, measure(fresh))) return false;
+    if constexpr (std::is_same_v<T, FilePath>) {
+      if (field_.is_path == nullptr || field_.is_path(value.text))
+        fresh = resolve_path(value.text, value.where);
+    }
     out = fresh;
     return true;
   }
@@ -148,6 +153,10 @@ Value to_value(const std::string& text) {
   double number = 0;
   value.quoted = text.empty() || parse(value, flag).empty() || parse(value, number).empty();
   return value;
+}
+
+Value to_value(const FilePath& path) {
+  return to_value(path.written);
 }
 
 template <class T>

@@ -88,8 +88,8 @@ class Fields {
             const std::vector<std::string>& skip = {});
 
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
-  /// they were written. With `mathematics_only` they are in one canonical form, environment variables
-  /// expanded.
+  /// they were written, relative paths aside, which become absolute. With `mathematics_only` they are in one
+  /// canonical form, environment variables expanded.
   Value resolved(bool mathematics_only = false) const;
 
   const std::deque<Field>& list() const { return fields_; }

@@ -94,7 +94,7 @@ void set(Value& root, const std::vector<Step>& steps, Value given, int number) {
       at = &enter_list(*at, step);
       continue;
     }
-    const Location where{"command line", number, step.column};
+    const Location where{kCommandLine, number, step.column};
     Value::Entry& entry = enter_map(*at, step, where);
     if (&step == &steps.back()) entry.where = where;
     at = &entry.value;
@@ -105,7 +105,7 @@ void set(Value& root, const std::vector<Step>& steps, Value given, int number) {
 }  // namespace
 
 void apply_override(Value& root, const std::string& argument, int number, Diagnostics& diagnostics) {
-  const auto place = [number](int column) { return Location{"command line", number, column}; };
+  const auto place = [number](int column) { return Location{kCommandLine, number, column}; };
   const size_t equals = argument.find('=');
   if (equals == std::string::npos) {
     diagnostics.error(place(1), "", fmt::format("expected section.key=value, found '{}'", shown(argument)));

@@ -8,6 +8,7 @@
 
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/other_names.h"
 
 namespace trainer {
 namespace {
@@ -97,6 +98,12 @@ std::vector<Reading::Declared> Reading::elsewhere(const Unknown& unknown) const 
 std::string Reading::judge(const Unknown& unknown) {
   const std::string key = shown(unknown.key);
   const std::string start = fmt::format("unknown key '{}'; ", key);
+  if (const OtherName* other = find_other_name(unknown.key)) {
+    forgive(other->ours);
+    const std::string example = other->example;
+    return start + fmt::format("recipes call it '{}'{}", other->ours,
+                               example.empty() ? "" : fmt::format(", such as {}", example));
+  }
   if (const auto near = nearest(unknown.key, unknown.absent)) {
     forgive(join_path(unknown.map_path, *near));
     return start + fmt::format("did you mean '{}'?", *near);
@@ -124,7 +131,7 @@ void Reading::finish(Diagnostics& diagnostics) {
           fmt::format("missing key '{}', expected {}", missing.key, missing.expected));
   }
   std::stable_sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
-    const bool a_is_argument = a.where.file == "command line", b_is_argument = b.where.file == "command line";
+    const bool a_is_argument = a.where.file == kCommandLine, b_is_argument = b.where.file == kCommandLine;
     return std::tie(a_is_argument, a.where.file, a.where.line, a.where.column) <
            std::tie(b_is_argument, b.where.file, b.where.line, b.where.column);
   });

@@ -13,6 +13,19 @@ void place(Value& value, const Location& where) {
   for (Value& item : value.items) place(item, where);
 }
 
+/// A relative path leads elsewhere once the recipe lies elsewhere.
+struct FromAnywhere {
+  Value& value;
+  void operator()(const FilePath* path) const {
+    if (path->has_base) value.text = value.raw = from_anywhere(*path);
+  }
+  void operator()(const std::optional<FilePath>* path) const {
+    if (*path) (*this)(&**path);
+  }
+  template <class T>
+  void operator()(const T*) const {}
+};
+
 }  // namespace
 
 Value Fields::resolved(bool mathematics_only) const {
@@ -31,6 +44,7 @@ Value Fields::resolved(bool mathematics_only) const {
       value.where = where;
     } else if (given != given_.end() && !mathematics_only) {
       value = given->second.value;
+      std::visit(FromAnywhere{value}, key.field->target);
     } else {
       value = current_value(*key.field);
       place(value, where);

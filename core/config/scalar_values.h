@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/units.h"
+#include "core/config/file_path.h"
 #include "core/config/value.h"
 
 namespace trainer {
@@ -87,6 +88,12 @@ inline std::string parse(const Value& value, std::string& out) {
   return "";
 }
 
+/// Of no place yet.
+inline std::string parse(const Value& value, FilePath& out) {
+  out = FilePath(value.text);
+  return "";
+}
+
 /// A number with a unit.
 template <class T>
 requires requires {
@@ -120,6 +127,9 @@ inline const char* article(double) {
 inline const char* article(const std::string&) {
   return "text";
 }
+inline const char* article(const FilePath&) {
+  return "a path";
+}
 template <class T>
 const char* article(const T&) {
   return WithUnit<T>::kExpected;
@@ -143,6 +153,9 @@ inline std::optional<double> measure(bool) {
   return std::nullopt;
 }
 inline std::optional<double> measure(const std::string&) {
+  return std::nullopt;
+}
+inline std::optional<double> measure(const FilePath&) {
   return std::nullopt;
 }
 inline std::optional<double> measure(int64_t number) {

@@ -12,10 +12,6 @@
 namespace trainer {
 namespace {
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// Whether an expression can call something by this name, and no part of a use is called so already.
 bool can_be_argument(const std::string& name) {
   const std::vector<std::string> reserved = {"name", "inputs", "input", "index", "true", "false"};

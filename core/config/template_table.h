@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,11 @@
 #include "core/config/value.h"
 
 namespace trainer {
+
+/// Whether the name is among them.
+inline bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 /// A named block of layers as a recipe defines it: `NAME: {arguments: {a: , b: 1}, layers: [...]}`.
 struct Template {

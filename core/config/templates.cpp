@@ -5,21 +5,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include "core/config/events.h"
 #include "core/config/expression.h"
 #include "core/config/fields.h"
 #include "core/config/messages.h"
+#include "core/config/networks.h"
 #include "core/config/template_table.h"
 #include "core/config/template_use.h"
 
 namespace trainer {
 namespace {
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 Value scalar(const std::string& text, const Location& where) {
   Value value;
@@ -325,15 +321,13 @@ class Expander {
 void include_templates(Value& network, const std::string& path, Diagnostics& diagnostics) {
   Value::Entry* entry = find_entry(network, "templates");
   if (entry == nullptr || entry->value.kind != Value::Kind::scalar || entry->value.reported) return;
-  const std::filesystem::path file =
-      (std::filesystem::path(entry->where.file).parent_path() / entry->value.text).lexically_normal();
-  const Value other = load_yaml(file.string(), entry->where, diagnostics);
+  const Value other = load_network(entry->value, entry->where, diagnostics);
   const Value* templates = other.find("templates");
   entry->value.reported = true;
   if (other.kind != Value::Kind::map) return;
   if (templates == nullptr || templates->kind != Value::Kind::map) {
     diagnostics.error(entry->where, join_path(path, "templates"),
-                      fmt::format("expected a map 'templates' in {}, found {}", file.string(),
+                      fmt::format("expected a map 'templates' in {}, found {}", other.where.file,
                                   templates ? describe(*templates) : "none"));
     return;
   }

@@ -9,6 +9,9 @@
 
 namespace trainer {
 
+/// What the places of overrides say instead of a file.
+constexpr const char* kCommandLine = "command line";
+
 /// One value of a recipe and where it stands. Map entries keep their order; keys are unique once parsed.
 struct Value {
   enum class Kind { null, scalar, list, map };
@@ -38,8 +41,10 @@ struct Value::Entry {
 /// reported, each at its place; what cannot be read at all is null and `reported`.
 Value parse_yaml(const std::string& text, const std::string& file, Diagnostics& diagnostics);
 
-/// Reads and parses a file; a file that cannot be read is an error at `mentioned_at`.
-Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics);
+/// Reads and parses a file; a file that cannot be read is an error at `mentioned_at`, which calls it `name`
+/// where that is not empty.
+Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnostics& diagnostics,
+                const std::string& name = "");
 
 /// Sets one key from a command line argument `a.b[2].c=value` (the value is YAML, flow style). Creates
 /// missing maps on the way; `number` is the argument's position, for messages. An argument with an error

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -16,7 +17,27 @@ std::vector<UnreadableSample> BudgetedReads::take() {
 
 void BudgetedReads::note(int64_t sample, const UnreadableSample& found) {
   const std::lock_guard lock(mutex_);
-  if (known_.insert(sample).second) fresh_.push_back(found);
+  if (found_.insert(sample).second) fresh_.push_back(found);
+  known_.insert(sample);
+  require_within_budget();
+}
+
+std::vector<int64_t> BudgetedReads::known() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> samples(known_.begin(), known_.end());
+  std::ranges::sort(samples);
+  return samples;
+}
+
+void BudgetedReads::count(const std::vector<int64_t>& samples) {
+  const std::lock_guard lock(mutex_);
+  for (const int64_t sample : samples) {
+    if (sample < size_) known_.insert(sample);
+  }
+  require_within_budget();
+}
+
+void BudgetedReads::require_within_budget() const {
   if (static_cast<double>(known_.size()) * 100 <= budget_.percent * static_cast<double>(size_)) return;
   throw Error(ExitCode::data,
               fmt::format("{}: {} of {} samples cannot be read, more than data.error_budget, {} %{}",

@@ -43,16 +43,22 @@ class BudgetedReads {
 
   /// Those found since the last call.
   std::vector<UnreadableSample> take();
+  /// The numbers of all that count, ascending.
+  std::vector<int64_t> known() const;
+  /// Counts samples that an earlier process has found. Throws Error (exit 65) where they are too many.
+  void count(const std::vector<int64_t>& samples);
 
  private:
   void note(int64_t sample, const UnreadableSample& found);
+  void require_within_budget() const;
   [[noreturn]] void fail_all() const;
   std::string list() const;
 
   ErrorBudget budget_;
   int64_t size_;
-  std::mutex mutex_;  // guards what follows
-  std::unordered_set<int64_t> known_;
+  mutable std::mutex mutex_;           // guards what follows
+  std::unordered_set<int64_t> known_;  // by earlier processes too
+  std::unordered_set<int64_t> found_;  // by this one
   std::vector<UnreadableSample> fresh_;
 };
 

@@ -1,12 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/formats.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/data/images/formats.h"
 #include "core/data/subset.h"
 
 namespace trainer {
+namespace {
+
+/// Throws Error (exit 65) where validation samples have other classes than training's: one that only one of
+/// them has would shift the numbers of all that follow.
+void require_training_classes(const DataSection& section, Split split) {
+  const SourceFormat& format = source_format(section);
+  const std::string train = section.path(Split::train), val = section.path(Split::val);
+  const bool are_apart = split == Split::val && section.val_fraction == 0 && !train.empty();
+  if (!are_apart || !format.class_names || !format.missing(train, Split::train).empty()) return;
+  const std::vector<std::string> expected = format.class_names(train), found = format.class_names(val);
+  if (expected.empty() || found.empty()) return;
+  const auto [wanted, there] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
+  if (wanted == expected.end() && there == found.end()) return;
+  const bool is_extra = wanted == expected.end() || (there != found.end() && *there < *wanted);
+  throw Error(ExitCode::data,
+              fmt::format("{} (data.val): expected the classes of {} (data.train), found {} class '{}'", val,
+                          train, is_extra ? "also a" : "no", is_extra ? *there : *wanted));
+}
+
+}  // namespace
 
 const std::vector<SourceFormat>& source_formats() {
   static const std::vector<SourceFormat> table = image_formats();
@@ -30,6 +52,7 @@ std::vector<std::string> formats_with_label_maps() {
 }
 
 bool has_split(const DataSection& section, Split split) {
+  if (split == Split::val && !section.val && section.val_fraction == 0) return false;
   return !source_format(section).reads_files || !section.path(split).empty();
 }
 
@@ -38,6 +61,7 @@ Split stored_in(const DataSection& section, Split split) {
 }
 
 std::unique_ptr<DataSource> open_stored(const DataSection& section, const SourceRequest& request) {
+  require_training_classes(section, request.split);
   return source_format(section).open(section, request, nullptr);
 }
 
@@ -45,6 +69,7 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
   const ErrorBudget budget{.percent = section.error_budget,
                            .split = request.split == Split::train ? "data.train" : "data.val",
                            .list_file = request.unreadable_list};
+  require_training_classes(section, request.split);
   std::unique_ptr<DataSource> source = source_format(section).open(section, request, &budget);
   source->check_labels(request.network_classes);
   return source;
@@ -52,6 +77,7 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
 
 std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request) {
   std::optional<SourceInfo> info = source_format(section).peek(section, request);
+  if (info) require_training_classes(section, request.split);
   if (info && section.val_fraction > 0) {
     const int64_t of_validation = validation_count(info->size, section.val_fraction);
     info->size = request.split == Split::val ? of_validation : info->size - of_validation;
@@ -72,11 +98,22 @@ std::vector<std::string> missing_files(const DataSection& section, std::optional
   return missing;
 }
 
+std::vector<std::string> sample_files(const DataSection& section) {
+  const SourceFormat& format = source_format(section);
+  std::vector<std::string> all;
+  for (Split split : {Split::train, Split::val}) {
+    const std::string& path = section.path(split);
+    if (!format.files || path.empty()) continue;
+    for (const std::string& file : format.files(path, stored_in(section, split))) all.push_back(file);
+  }
+  return all;
+}
+
 std::vector<std::string> known_class_names(const DataSection& section) {
   const SourceFormat& format = source_format(section);
   if (!format.class_names) return {};
   for (Split split : {Split::train, Split::val}) {
-    const std::string& path = section.path(split);
+    const std::string path = section.path(split);
     if (!path.empty() && format.missing(path, split).empty()) return format.class_names(path);
   }
   return {};

@@ -31,6 +31,7 @@ struct SourceFormat {
   std::string name;
   bool reads_files = true;
   bool gives_label_maps = false;
+  bool takes_lists = false;  ///< of files, separated by commas
   /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are
   /// replaced within it.
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&, const ErrorBudget*)>
@@ -38,6 +39,8 @@ struct SourceFormat {
   /// Of all samples at the split's path, val_fraction aside.
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
+  /// The files of a split that hold its samples; absent where each sample has one of its own.
+  std::function<std::vector<std::string>(const std::string& path, Split split)> files;
   /// Of the classes of what is stored at a path; absent where a format has no names.
   std::function<std::vector<std::string>(const std::string& path)> class_names;
   /// Reports what the recipe alone tells of samples that do not become what the network takes.
@@ -69,6 +72,9 @@ std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRe
 
 /// Every file that the section, or one split of it, needs and that is not there.
 std::vector<std::string> missing_files(const DataSection& section, std::optional<Split> only = std::nullopt);
+
+/// The files that hold the section's samples, where they are there; not those of single samples.
+std::vector<std::string> sample_files(const DataSection& section);
 
 /// Names of the classes as far as the section's files have them: none where they are missing.
 std::vector<std::string> known_class_names(const DataSection& section);

@@ -77,8 +77,9 @@ RowPlace shuffled_place(uint64_t seed, const TrainingOrder& order, int64_t step,
 }
 
 int64_t TrainingOrder::steps_in(int64_t epochs) const {
-  if (drop_last_) return epochs * (size_ / global_batch_);
-  return (epochs * size_ + global_batch_ - 1) / global_batch_;
+  if (drop_last_) return product_or_most(epochs, size_ / global_batch_);
+  const int64_t samples = product_or_most(epochs, size_);
+  return samples / global_batch_ + (samples % global_batch_ == 0 ? 0 : 1);
 }
 
 int64_t TrainingOrder::steps_in(const Duration& duration) const {

@@ -28,7 +28,8 @@ class TrainingOrder {
 
   int64_t size() const { return size_; }
   int64_t global_batch() const { return global_batch_; }
-  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside.
+  /// Steps until every one of `epochs` epochs is done, its dropped remainder aside. Not exact where 63 bits
+  /// cannot count the samples: more steps than any run has.
   int64_t steps_in(int64_t epochs) const;
   int64_t steps_in(const Duration& duration) const;
 

@@ -16,7 +16,7 @@ void DataSection::declare(Fields& fields) {
       "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
       "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
       "by `trainer data pack`");
-  fields.add("val", &val, "validation samples, as train; empty: no validation");
+  fields.add("val", &val, "validation samples, as train; null or empty: no validation");
   fields
       .add("val_fraction", &val_fraction,
            "fraction of the training samples set aside for validation, chosen by run.seed; 0: none")
@@ -51,9 +51,17 @@ void DataSection::declare(Fields& fields) {
   fields.section("mix", "mixes training samples and their labels within a batch",
                  [this](Fields& section) { mix.declare(section); });
   fields.section("synthetic", "sizes of the generated sets of format synthetic", [this](Fields& section) {
-    section.add("train_samples", &synthetic_train_samples, "training samples").at_least(1);
-    section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1);
+    section.add("train_samples", &synthetic_train_samples, "training samples")
+        .at_least(1)
+        .at_most(2147483647);
+    section.add("val_samples", &synthetic_val_samples, "validation samples").at_least(1).at_most(2147483647);
   });
+}
+
+void DataSection::resolve_lists() {
+  if (!source_format(*this).takes_lists) return;
+  if (!train.empty()) train = resolve_list(train);
+  if (val && !val->empty()) *val = resolve_list(*val);
 }
 
 void DataSection::check(const Origin& origin, Diagnostics& diagnostics) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/data/images/decode.h"
@@ -14,9 +15,10 @@ namespace trainer {
 /// The recipe's `data` section.
 struct DataSection {
   std::string format = "idx";
-  std::string train, val;
-  double val_fraction = 0;    ///< of the samples of `train`; 0: `val` names them
-  double error_budget = 0.1;  ///< percent of a split's samples
+  FilePath train;
+  std::optional<FilePath> val = FilePath();  ///< null: no validation, also of made-up samples
+  double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them
+  double error_budget = 0.1;                 ///< percent of a split's samples
   int64_t max_pixels = kMaxPixels;
   int64_t workers = 1, prefetch = 4;
   bool drop_last = true;
@@ -30,9 +32,12 @@ struct DataSection {
   /// Reports what can be known without the samples; `origin` is the section's own.
   void check(const Origin& origin, Diagnostics& diagnostics) const;
 
+  /// Where several files may be named, each is a path.
+  void resolve_lists();
+
   /// Where a split's samples are; with val_fraction both are taken from the same.
-  const std::string& path(Split split) const {
-    return split == Split::train || val_fraction > 0 ? train : val;
+  std::string path(Split split) const {
+    return split == Split::train || val_fraction > 0 ? train.resolved : val.value_or("").resolved;
   }
   const TransformList& transform_list(Split split) const {
     return split == Split::train ? augment : eval_transform;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/shape.h"
+#include "core/data/fingerprint.h"
 
 namespace trainer {
 
@@ -47,7 +48,7 @@ inline bool is_fixed(const Shape& shape) {
 struct SourceInfo {
   int64_t size = 0;                ///< samples
   Shape shape;                     ///< of one sample; see is_fixed
-  std::optional<int64_t> classes;  ///< unknown where only reading every label would tell
+  std::optional<int64_t> classes;  ///< unknown where only labels tell: a part of a set may lack the last ones
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
 };
 
@@ -63,10 +64,18 @@ class DataSource {
   virtual void check_labels(int64_t classes) const = 0;
   /// Names of the classes, as many as there are; none where the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// What tells these samples from others, val_fraction aside; reads a few of them. Empty where the recipe
+  /// alone determines them.
+  virtual Fingerprint fingerprint() const { return {}; }
   /// The path of a sample's own file; empty where it has none.
   virtual std::string sample_file(int64_t /*index*/) const { return ""; }
   /// The samples found unreadable since the last call, each once in a source's life.
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
+  /// The numbers of all samples found unreadable so far, ascending.
+  virtual std::vector<int64_t> unreadable() const { return {}; }
+  /// Counts these as found before, in an earlier part of the run. Throws Error (exit 65) where they are more
+  /// than the budget.
+  virtual void count_unreadable(const std::vector<int64_t>& /*samples*/) {}
   /// What fills the rows of batches from these samples. The source and the request's section must outlive it.
   /// Throws Error (exit 78) where the samples do not become what the network takes.
   virtual std::unique_ptr<RowReader> rows(const RowRequest& request) const = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace trainer {
 namespace {
@@ -20,7 +21,7 @@ struct CloseLibrary {
 using Library = std::unique_ptr<void, CloseLibrary>;
 
 /// `text` says what is wrong and how to mend it; the other way out is always the same.
-[[noreturn]] void refuse(const std::string& name, const std::string& text) {
+[[noreturn]] void refuse_device(const std::string& name, const std::string& text) {
   throw Error(ExitCode::no_device, fmt::format("device.type={}: {}, or write device.type=cpu", name, text));
 }
 
@@ -30,10 +31,11 @@ fs::path find_library(const std::string& name, const fs::path& directory) {
     std::error_code unreadable;
     if (fs::exists(place / file, unreadable)) return place / file;
   }
-  refuse(name,
-         fmt::format("{} is not in {}: this trainer was built without CUDA; rebuild where nvcc is installed, "
-                     "with -DTRAINER_CUDA=on",
-                     file, directory.string()));
+  refuse_device(
+      name,
+      fmt::format("{} is neither in {} nor in {}: it was not built, or not installed with the program; build "
+                  "it where nvcc and cuDNN 9 are installed (scripts/build.sh)",
+                  file, directory.string(), (directory.parent_path() / "lib").string()));
 }
 
 /// What the loader says, "libx.so.1: cannot open shared object file: No such file…", with what to do about
@@ -54,7 +56,7 @@ std::string why_not_opened(const fs::path& path, const std::string& words) {
 Library open_library(const std::string& name, const fs::path& path) {
   Library library(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
   if (library == nullptr) {
-    refuse(name, why_not_opened(path, ::dlerror()));
+    refuse_device(name, why_not_opened(path, ::dlerror()));
   }
   return library;
 }
@@ -65,16 +67,11 @@ Function* exported(const std::string& name, const fs::path& path, const Library&
                    const char* symbol) {
   auto* function = reinterpret_cast<Function*>(::dlsym(library.get(), symbol));
   if (function == nullptr) {
-    refuse(name,
-           fmt::format("{} is no backend library: it has no {}; install the one built with this program",
-                       path.string(), symbol));
+    refuse_device(
+        name, fmt::format("{} is no backend library: it has no {}; install the one built with this program",
+                          path.string(), symbol));
   }
   return function;
-}
-
-fs::path own_directory() {
-  std::error_code unreadable;
-  return fs::read_symlink("/proc/self/exe", unreadable).parent_path();
 }
 
 }  // namespace
@@ -90,16 +87,16 @@ Backend load_backend(const std::string& name, const fs::path& directory, const B
   std::array<char, 1024> reason{};
   Backend backend;
   factory(kBackendInterface, request, backend, reason.data(), reason.size());
-  if (backend.planner == nullptr) refuse(name, reason.data());
+  if (backend.planner == nullptr) refuse_device(name, reason.data());
   return backend;
 }
 
 Backend load_backend(const std::string& name, const BackendRequest& request) {
-  return load_backend(name, own_directory(), request);
+  return load_backend(name, program_directory(), request);
 }
 
 std::string inspect_backend(const std::string& name) {
-  const fs::path path = find_library(name, own_directory());
+  const fs::path path = find_library(name, program_directory());
   const Library library = open_library(name, path);
   std::vector<char> json(size_t{1} << 16);
   exported<BackendInspector>(name, path, library, kBackendInspector)(json.data(), json.size());

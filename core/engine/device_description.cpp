@@ -43,7 +43,7 @@ constexpr Property kProperties[] = {{"deviceVer", Kind::number},
                                     {"cudaDeviceId", Kind::number},
                                     {"driverVer", Kind::number}};
 
-[[noreturn]] void refuse(const std::string& file, const std::string& text) {
+[[noreturn]] void refuse_description(const std::string& file, const std::string& text) {
   throw Error(
       ExitCode::data,
       fmt::format("{}: {}; `trainer doctor --device-json FILE` writes the description of a GPU that is there",
@@ -57,7 +57,8 @@ bool is_count(const Json& value) {
 /// Throws unless the value is of the property's kind.
 void check(const Property& property, const Json& value, const std::string& file) {
   const auto expect = [&](bool holds, const char* what) {
-    if (!holds) refuse(file, fmt::format("{}: expected {}, got {}", property.name, what, value.dump()));
+    if (!holds)
+      refuse_description(file, fmt::format("{}: expected {}, got {}", property.name, what, value.dump()));
   };
   switch (property.kind) {
     case Kind::number:
@@ -75,10 +76,12 @@ void check(const Property& property, const Json& value, const std::string& file)
 DeviceDescription read_device_description(const std::string& text, const std::string& file) {
   Json description = Json::parse_or_null(text);
   description.sort();
-  if (!description.is_object()) refuse(file, "not a description of a GPU: expected a JSON object");
+  if (!description.is_object())
+    refuse_description(file, "not a description of a GPU: expected a JSON object");
   for (const Property& property : kProperties) {
     const Json* found = description.find(property.name);
-    if (found == nullptr) refuse(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
+    if (found == nullptr)
+      refuse_description(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
     check(property, *found, file);
   }
   description.erase("sources");

@@ -12,10 +12,11 @@ std::vector<TensorId> Builder::emit_all(std::shared_ptr<const Operation> op, std
   std::vector<TensorId> outputs;
   try {
     for (TensorSpec& spec : op->infer(specs_of(program_.tensors, inputs))) {
-      numel(spec.shape);  // refuses what cannot be addressed
       outputs.push_back(program_.add({.name = "", .spec = std::move(spec), .role = role_, .initial = {}}));
     }
   } catch (const std::invalid_argument& problem) {
+    fail_at(origin_, problem.what());
+  } catch (const TooLarge& problem) {
     fail_at(origin_, problem.what());
   }
   entry_.nodes.push_back({.op = std::move(op),

@@ -88,6 +88,7 @@ TensorId Program::find(std::string_view name) const {
 }
 
 TensorId Program::add(Tensor tensor) {
+  require_addressable(tensor.spec.shape);
   tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(tensors.size() - 1);
 }

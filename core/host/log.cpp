@@ -5,6 +5,9 @@
 #include <fmt/chrono.h>
 
 #include <ctime>
+#include <string>
+
+#include "core/base/printable.h"
 
 namespace trainer {
 
@@ -14,10 +17,11 @@ void Log::attach(const std::filesystem::path& path) {
 }
 
 void Log::write(std::string_view level, std::string_view text) {
-  screen_.print_line(fmt::format("{}{}", level, text));
+  const std::string shown = printable(text);
+  screen_.print_line(fmt::format("{}{}", level, shown));
   if (file_.get() < 0) return;
   const std::string line =
-      fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}{}\n", fmt::gmtime(std::time(nullptr)), level, text);
+      fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}{}\n", fmt::gmtime(std::time(nullptr)), level, shown);
   const int failure = write_all(file_.get(), line);
   if (failure == 0) return;
   file_.reset();

@@ -9,8 +9,9 @@
 
 namespace trainer {
 
-/// Prints messages on the screen and, once a file is attached, writes them there with the time (UTC). If the
-/// file can no longer be written, the log warns and continues without it. For one thread.
+/// Prints messages, without control characters, on the screen and, once a file is attached, writes them there
+/// with the time (UTC). If the file can no longer be written, the log warns and continues without it. For one
+/// thread.
 class Log {
  public:
   /// The screen outlives the log.

@@ -33,12 +33,15 @@ double seconds_since_process_start() {
   std::string text((std::istreambuf_iterator<char>(file)), {});
   std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold anything
   std::string field;
-  constexpr int kStartTime = 20;  // of the fields after the name
-  for (int i = 0; i < kStartTime; ++i) fields >> field;
+  constexpr int kBefore = 19;  // fields between the name and the time of the start
+  for (int i = 0; i < kBefore; ++i) fields >> field;
+  double ticks = 0;
+  // Nothing to read where /proc is not mounted or no further file may be opened: it has only just begun.
+  if (!(fields >> ticks)) return 0;
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
   const double since_boot = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  return since_boot - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return since_boot - ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 double steady_seconds() {

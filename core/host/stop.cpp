@@ -11,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -18,48 +19,59 @@
 namespace trainer {
 namespace {
 
-constexpr std::array<int, 4> kSignals = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
+constexpr std::array<int, 7> kSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGXCPU, SIGPWR};
 constexpr int kInterrupted = 128 + SIGINT;
 constexpr int64_t kLongestAlarm = 1'000'000'000;
 
 // All that a handler may touch.
 std::atomic<int> received = 0;
 std::atomic<bool> is_looping = false;
+std::atomic<bool> is_timed = false;  ///< the alarm is our own
 std::atomic<unsigned> grace = 25;
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+std::atomic<const StopSignals::Texts*> wording = &StopSignals::kRun;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<const StopSignals::Texts*>::is_always_lock_free);
 
 /// In a handler neither streams nor memory can be used.
-[[noreturn]] void leave(std::string_view text, int code) {
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+[[noreturn]] void leave(int code, std::initializer_list<std::string_view> parts) {
+  for (std::string_view part : parts) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, part.data(), part.size());
+  }
   ::_exit(code);
 }
 
+constexpr int kRequeue = static_cast<int>(ExitCode::requeue);
+constexpr std::string_view kAgain = "; start the same command again\n";
+
 void note(int number) {
   const int saved = errno;
+  const StopSignals::Texts& say = *wording;
   if (received.exchange(number) != 0) {
-    if (number == SIGINT)
-      leave("\ninterrupted twice: exiting now; the last checkpoint remains\n", kInterrupted);
+    if (number == SIGINT) leave(kInterrupted, {"\ninterrupted twice: exiting now; ", say.kept, "\n"});
     errno = saved;
     return;
   }
-  if (!is_looping) {
-    leave("\nstopped during start-up: nothing is lost; start the same command again\n",
-          static_cast<int>(ExitCode::requeue));
-  }
+  if (!is_looping) leave(kRequeue, {"\n", say.early, kAgain});
+  is_timed = true;
   const unsigned span = grace, left = ::alarm(span);
   if (left > 0 && left < span) ::alarm(left);
   errno = saved;
 }
 
-void give_up(int /*number*/) {
-  const char* text =
-      received != 0
-          ? "\nthe grace period is over: the last checkpoint remains; start the same command again\n"
-      : is_looping
-          ? "\nthe time limit is reached: the last checkpoint remains; start the same command again\n"
-          : "\nthe time limit was reached during start-up: allow more (run.max_wall_time, or the job's "
-            "limit)\n";
-  leave(text, static_cast<int>(ExitCode::requeue));
+[[noreturn]] void give_up() {
+  const StopSignals::Texts& say = *wording;
+  if (received != 0) leave(kRequeue, {"\nthe grace period is over: ", say.kept, kAgain});
+  if (is_looping) leave(kRequeue, {"\nthe time limit is reached: ", say.kept, kAgain});
+  leave(
+      kRequeue,
+      {"\nthe time limit was reached during start-up: allow more (run.max_wall_time, or the job's limit)\n"});
+}
+
+/// One that no timer of ours has sent asks for the end as other signals do: another process sends it, or the
+/// parent has set a timer and become this program.
+void note_alarm(int number, siginfo_t* info, void* /*context*/) {
+  if (is_timed && info->si_code == SI_KERNEL) give_up();
+  note(number);
 }
 
 void handle(int number, void (*handler)(int)) {
@@ -70,28 +82,48 @@ void handle(int number, void (*handler)(int)) {
   ::sigaction(number, &action, nullptr);
 }
 
+void handle_alarm() {
+  struct sigaction action = {};
+  action.sa_sigaction = note_alarm;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGALRM, &action, nullptr);
+}
+
 /// As nohup leaves it: the run is to outlive its terminal.
 bool is_ignored(int number) {
   struct sigaction action = {};
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+/// What the parent has blocked stays blocked in its children. What waits for that is handled now.
+void unblock() {
+  sigset_t ours;
+  ::sigemptyset(&ours);
+  for (int number : kSignals) ::sigaddset(&ours, number);
+  ::sigaddset(&ours, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+}
+
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const Texts& texts) {
   received = 0;
   is_looping = false;
+  is_timed = false;
+  wording = &texts;
   for (int number : kSignals) {
     if (number != SIGHUP || !is_ignored(SIGHUP)) handle(number, note);
   }
-  handle(SIGALRM, give_up);
-  for (int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
+  handle_alarm();
+  handle(SIGPIPE, SIG_IGN);
+  unblock();
 }
 
 StopSignals::~StopSignals() {
   ::alarm(0);
-  handle(SIGALRM, SIG_DFL);
   // The result is decided: a signal that comes now must not turn it into another one.
+  handle(SIGALRM, SIG_IGN);
   for (int number : kSignals) handle(number, SIG_IGN);
 }
 
@@ -101,6 +133,8 @@ void StopSignals::set_grace(TimeSpan span) {
 
 /// The timer is alarm's, and finer: whole seconds would be the better part of a short limit's reserve.
 void StopSignals::end_after(double seconds) {
+  if (seconds <= 0) return;
+  is_timed = true;
   double whole = 0;
   const double fraction = std::modf(std::min(seconds, static_cast<double>(kLongestAlarm)), &whole);
   itimerval timer = {};
@@ -121,6 +155,11 @@ std::string StopSignals::name() const {
   const int number = received;
   const char* text = number == 0 ? nullptr : ::sigabbrev_np(number);
   return text == nullptr ? "" : std::string("SIG") + text;
+}
+
+void StopSignals::throw_if_asked() const {
+  if (asked())
+    throw Error(ExitCode::requeue, name() + ": stopped before the end; start the same command again");
 }
 
 }  // namespace trainer

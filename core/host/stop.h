@@ -7,16 +7,25 @@
 
 namespace trainer {
 
-/// Signals that ask the run to end: TERM, USR1, INT (Ctrl-C), and HUP (its terminal is gone) unless that is
-/// ignored; and the alarm that ends it where its time is over. Until watch_loop() nothing can be lost, and
-/// they end the process at once with exit code 75. From then on they are noted, to be asked for between
-/// steps; if the process is still running after the grace period, it exits with 75 and its last checkpoint
-/// remains. A second INT ends it at once with 130. PIPE is ignored, a run outlives the readers of its output,
-/// and XFSZ: a limit of file sizes makes writing fail. There is at most one object of it; after it nothing is
-/// left to be stopped, and signals are ignored.
+/// Signals that ask the process to end: TERM, USR1, USR2, INT (Ctrl-C), XCPU (the limit of processor time),
+/// PWR (power is failing), HUP (its terminal is gone) unless that is ignored, ALRM from outside; and the
+/// alarm that ends it where its time is over. They are heeded also where the parent has blocked them. Until
+/// watch_loop() nothing can be lost, and they end the process at once with exit code 75. From then on they
+/// are noted, to be asked for between steps; if the process is still running after the grace period, it exits
+/// with 75. A second INT ends it at once with 130. PIPE is ignored: a run outlives the readers of its output.
+/// There is at most one object of it; after it nothing is left to be stopped, and signals are ignored.
 class StopSignals {
  public:
-  StopSignals();
+  /// What is said where the process ends without having been asked between steps.
+  struct Texts {
+    const char* early;  ///< before watch_loop()
+    const char* kept;   ///< after it: what remains
+  };
+  static constexpr Texts kRun{"stopped during start-up: nothing is lost", "the last checkpoint remains"};
+  static constexpr Texts kPass{"stopped: nothing was written", "the output is incomplete"};
+
+  /// `texts` outlive the process.
+  explicit StopSignals(const Texts& texts = kRun);
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
@@ -30,6 +39,8 @@ class StopSignals {
   bool asked() const;
   /// "SIGTERM"
   std::string name() const;
+  /// For work that cannot be resumed: throws Error (exit 75) where one has come.
+  void throw_if_asked() const;
 };
 
 }  // namespace trainer

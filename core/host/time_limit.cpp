@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/host/process.h"
 #include "core/host/slurm.h"
@@ -33,11 +34,35 @@ TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
 std::string TimeLimit::reason(double save_seconds) {
   if (name_.empty()) return "";
   const double time = steady_seconds();
-  if (asked_) longest_step_ = std::max(longest_step_, time - *asked_);
+  if (asked_) {
+    longest_step_ = std::max(longest_step_, time - *asked_);
+  } else {
+    start_seconds_ = time - began_;
+  }
   asked_ = time;
-  const double kept = std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
-  if (time - began_ + kept < seconds_) return "";
+  if (time - began_ + kept(save_seconds) < seconds_) return "";
   return name_ + " is nearly over";
+}
+
+double TimeLimit::kept(double save_seconds) const {
+  return std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
+}
+
+std::string TimeLimit::too_short(double save_seconds) const {
+  if (name_.empty()) return "";
+  return fmt::format(
+      "{} left no time to come further: the start took {:.1f} s and {:.1f} s are kept for a save; "
+      "set run.max_wall_time (or the job's limit) to at least {:.0f}s",
+      name_, start_seconds_, kept(save_seconds),
+      std::ceil(2 * (start_seconds_ + kept(save_seconds) + longest_step_)));
+}
+
+std::string TimeLimit::was_too_short() const {
+  if (name_.empty()) return "";
+  return fmt::format(
+      "the last process started from this step too, and was ended before it could save: if {} ended "
+      "it, set run.max_wall_time (or the job's limit) to at least {:.0f}s",
+      name_, std::ceil(2 * seconds_));
 }
 
 double TimeLimit::seconds_left() const {

@@ -22,12 +22,20 @@ class TimeLimit {
   std::string reason(double save_seconds);
   /// Seconds until it has passed, above 0 also where it has; 0: no limit.
   double seconds_left() const;
+  /// What to say of a run that is stopped without having come further: the limit, and what its start, a step
+  /// and its saves need. After reason(). "" without a limit, here and below.
+  std::string too_short(double save_seconds) const;
+  /// What to say of one whose last process was ended before it could save anything new.
+  std::string was_too_short() const;
 
  private:
+  double kept(double save_seconds) const;
+
   std::string name_;  ///< of the limit; "" where there is none
   double seconds_ = 0;
   double began_ = 0;             ///< when they began, by the steady clock
   std::optional<double> asked_;  ///< when, the last time
+  double start_seconds_ = 0;     ///< until it was first asked
   double longest_step_ = 0;
 };
 

@@ -12,12 +12,12 @@ namespace {
 class Conv2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
-    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
-    fields.add("stride", &geometry_.stride, "distance between two positions of the kernel").at_least(1);
-    fields.add("padding", &geometry_.padding, "zeros added on each side").at_least(0);
-    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").at_least(1);
+    fields.add("out_channels", &out_channels_, "channels of the output").required().extent(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().extent(1);
+    fields.add("stride", &geometry_.stride, "distance between two positions of the kernel").extent(1);
+    fields.add("padding", &geometry_.padding, "zeros added on each side").extent(0);
+    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").extent(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").extent(1);
     fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
@@ -30,11 +30,11 @@ class Conv2dLayer final : public Layer {
       fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
                                                channels, out_channels_, groups));
     }
-    const int64_t window = geometry_.kernel[0] * geometry_.kernel[1];
-    const int64_t fan_in = std::max<int64_t>(1, channels / groups * window);
-    const TensorId w = context.parameter(
-        "weight", {out_channels_, channels / groups, geometry_.kernel[0], geometry_.kernel[1]},
-        initializer_.weight(fan_in, out_channels_ * window));
+    const Extent2 kernel = geometry_.kernel;
+    const int64_t fan_in = std::max<int64_t>(1, numel({channels / groups, kernel[0], kernel[1]}));
+    const int64_t fan_out = numel({out_channels_, kernel[0], kernel[1]});
+    const TensorId w = context.parameter("weight", {out_channels_, channels / groups, kernel[0], kernel[1]},
+                                         initializer_.weight(fan_in, fan_out));
     const TensorId b = bias_ ? context.parameter("bias", {out_channels_}, initializer_.bias(fan_in)) : kNone;
     return {context.build.emit<Conv2d>({x[0], w, b}, geometry_)};
   }

@@ -14,15 +14,15 @@ namespace {
 class ConvTranspose2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_channels", &out_channels_, "channels of the output").required().at_least(1);
-    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().at_least(1);
+    fields.add("out_channels", &out_channels_, "channels of the output").required().extent(1);
+    fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().extent(1);
     fields.add("stride", &geometry_.stride, "distance between two positions of the kernel in the output")
-        .at_least(1);
-    fields.add("padding", &geometry_.padding, "rows and columns removed on each side").at_least(0);
+        .extent(1);
+    fields.add("padding", &geometry_.padding, "rows and columns removed on each side").extent(0);
     fields.add("output_padding", &output_padding_, "rows and columns added at the end, fewer than the stride")
-        .at_least(0);
-    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").at_least(1);
-    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").at_least(1);
+        .extent(0);
+    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").extent(1);
+    fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").extent(1);
     fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);
   }
@@ -35,12 +35,12 @@ class ConvTranspose2dLayer final : public Layer {
       fail_at(origin_of("groups"), fmt::format("must divide {} input channels and {} output channels, got {}",
                                                in[1], out_channels_, groups));
     }
-    const int64_t window = geometry_.kernel[0] * geometry_.kernel[1];
+    const Extent2 kernel = geometry_.kernel;
     // PyTorch counts as fan-in what one output channel of a group has in the weights.
-    const int64_t fan_in = of_group * window;
-    const TensorId w =
-        context.parameter("weight", {in[1], of_group, geometry_.kernel[0], geometry_.kernel[1]},
-                          initializer_.weight(fan_in, in[1] * window));
+    const int64_t fan_in = numel({of_group, kernel[0], kernel[1]});
+    const int64_t fan_out = numel({in[1], kernel[0], kernel[1]});
+    const TensorId w = context.parameter("weight", {in[1], of_group, kernel[0], kernel[1]},
+                                         initializer_.weight(fan_in, fan_out));
     const TensorId y = context.build.emit<Conv2dBackwardData>({x[0], w}, geometry_, output_shape(in));
     if (!bias_) return {y};
     return {context.build.emit<AddChannels>(
@@ -64,6 +64,7 @@ class ConvTranspose2dLayer final : public Layer {
           fmt::format("{}x{} leaves nothing of a {}x{} output", geometry_.padding[0], geometry_.padding[1],
                       out[2] + 2 * geometry_.padding[0], out[3] + 2 * geometry_.padding[1]));
     }
+    require_addressable(out);
     return out;
   }
 

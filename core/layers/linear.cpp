@@ -10,7 +10,7 @@ namespace {
 class LinearLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("out_features", &out_features_, "features of the output").required().at_least(1).bare();
+    fields.add("out_features", &out_features_, "features of the output").required().extent(1).bare();
     fields.add("bias", &bias_, "add a learned bias to each output feature");
     initializer_.declare(fields);
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "core/config/networks.h"
 #include "core/config/templates.h"
 
 namespace trainer {
@@ -29,15 +30,20 @@ bool is_number(const std::string& text) {
 }  // namespace
 
 void Network::declare(Fields& fields) {
-  fields.add("network", &file, "file with the keys `input` and `layers`, relative to the recipe");
+  fields
+      .add("network", &file,
+           "file with the keys `input` and `layers`, or the name of a network that comes with the program, "
+           "such "
+           "as resnet18")
+      .path_where([](const std::string& text) { return !is_network_name(text); });
   fields
       .add("templates", &templates,
-           "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or the file of a "
-           "network that defines them")
+           "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or a network that "
+           "defines them, as for network")
       .keeps_mathematics();
   fields.add("input", &input, "shape of one sample; of images: [channels, height, width]")
       .required()
-      .at_least(1);
+      .extent(1);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields.add("initial_weights", &initial_weights,
@@ -133,7 +139,11 @@ std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
     }
     context.name = layer_name(i);
     context.build.set_origin(layers[i]->origin);
-    outputs.push_back(layers[i]->build(context, inputs));
+    try {
+      outputs.push_back(layers[i]->build(context, inputs));
+    } catch (const TooLarge& problem) {
+      fail_at(layers[i]->origin, problem.what());
+    }
   }
   std::vector<TensorId> first;
   for (const std::vector<TensorId>& made : outputs) first.push_back(made.at(0));

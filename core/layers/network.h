@@ -12,11 +12,11 @@ namespace trainer {
 
 /// The recipe's `model` section: a list of layers that make a directed acyclic graph.
 struct Network {
-  std::string file;                      ///< `model.network`; its keys have been read into the others
+  FilePath file;                         ///< `model.network`; its keys have been read into the others
   std::optional<std::string> templates;  ///< `model.templates`; they have been written out into the layers
   std::vector<int64_t> input;            ///< shape of one sample; of pictures (C, H, W)
   std::vector<std::unique_ptr<Layer>> layers;
-  std::optional<std::string> initial_weights;
+  std::optional<FilePath> initial_weights;
   std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set
   std::vector<std::string> freeze;   ///< patterns of names that training leaves as they are
 

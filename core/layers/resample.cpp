@@ -16,7 +16,7 @@ Extent2 image_extents(const Layer& layer, const Shape& x) {
 class UpsampleLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("scale", &scale_, "factor for height and width").required().at_least(1).bare();
+    fields.add("scale", &scale_, "factor for height and width").required().extent(1).bare();
     fields.add("mode", &mode_, "nearest neighbour, or bilinear interpolation")
         .one_of({"nearest", "bilinear"});
     fields.add("align_corners", &align_corners_,
@@ -44,7 +44,7 @@ class UpsampleLayer final : public Layer {
 class AdaptiveAvgPool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("output_size", &output_, "height and width of the output").required().at_least(1).bare();
+    fields.add("output_size", &output_, "height and width of the output").required().extent(1).bare();
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {

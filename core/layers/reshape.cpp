@@ -25,6 +25,7 @@ class ReshapeLayer final : public Layer {
     fields.add("shape", &shape_, "dimensions of one sample; one of them may be -1")
         .required()
         .at_least(-1)
+        .at_most(kMostExtent)
         .bare();
   }
 
@@ -36,11 +37,12 @@ class ReshapeLayer final : public Layer {
  private:
   Shape resolved(const Shape& in) const {
     const int64_t per_sample = numel(in) / in[0];
-    int64_t known = 1;
+    Shape given;
     for (int64_t extent : shape_) {
       if (extent == 0) fail_at(origin_of("shape"), "dimensions must be at least 1; one of them may be -1");
-      if (extent > 0) known *= extent;
+      if (extent > 0) given.push_back(extent);
     }
+    const int64_t known = numel(given);
     const auto open = std::count(shape_.begin(), shape_.end(), -1);
     if (open > 1 || per_sample % known != 0 || (open == 0 && known != per_sample)) {
       fail_at(origin_of("shape"),

@@ -15,9 +15,9 @@ namespace {
 class SqueezeExciteLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").at_least(1);
+    fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").extent(1);
     fields.add("ratio", &ratio_, "alternatively, input channels divided by squeeze_channels; default: 16")
-        .at_least(1);
+        .extent(1);
     fields.add("activation", &activation_, "function between the convolutions").one_of(function_names());
     fields.add("gate", &gate_, "function that computes the factors").one_of(function_names());
   }

@@ -105,7 +105,7 @@ bool is_axis(std::string_view key) {
   return key == "step" || key == "updates" || key == "epoch" || key == "time";
 }
 
-double now() {
+double wall_seconds() {
   return static_cast<double>(std::time(nullptr));
 }
 
@@ -119,16 +119,16 @@ std::string event_of(const MetricsRecord& record) {
     summary.add_bytes(kValue, value.bytes());
   }
   Message event;
-  event.add_double(kWallTime, record.time.value_or(now())).add_integer(kStep, record.step);
+  event.add_double(kWallTime, record.time.value_or(wall_seconds())).add_integer(kStep, record.step);
   return framed(event.add_bytes(kSummary, summary.bytes()).bytes());
 }
 
 /// What a file begins with. A program that has read an earlier file of this directory is told to forget it.
 std::string beginning() {
   Message version, start, session;
-  version.add_double(kWallTime, now()).add_bytes(kFileVersion, "brain.Event:2");
+  version.add_double(kWallTime, wall_seconds()).add_bytes(kFileVersion, "brain.Event:2");
   session.add_integer(kSessionStatus, kSessionStart);
-  start.add_double(kWallTime, now()).add_integer(kStep, 0).add_bytes(kSessionLog, session.bytes());
+  start.add_double(kWallTime, wall_seconds()).add_integer(kStep, 0).add_bytes(kSessionLog, session.bytes());
   return framed(version.bytes()) + framed(start.bytes());
 }
 

@@ -18,7 +18,7 @@ bool takes_as_gradient(const Node& node, TensorId sum) {
          node.inputs[6] == kNone;
 }
 
-void fuse(Program& program, Entry& entry) {
+void fuse_sums(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     if (!is_sum(*entry.nodes[n].op)) continue;
@@ -37,7 +37,7 @@ void fuse(Program& program, Entry& entry) {
 
 Pass fuse_gradient_sum() {
   auto run = [](Program& program) {
-    for (Entry& entry : program.entries) fuse(program, entry);
+    for (Entry& entry : program.entries) fuse_sums(program, entry);
   };
   return {.name = "fuse_gradient_sum",
           .help = "add gradients that meet at a batch normalisation in its own walk",

@@ -36,7 +36,7 @@ bool is_relu(const Operation& op) {
   return unary != nullptr && std::holds_alternative<elementwise::Relu>(unary->function);
 }
 
-void fuse(Program& program, Entry& entry) {
+void fuse_relu_into(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     const auto fused = with_relu(*entry.nodes[n].op);
@@ -54,7 +54,7 @@ void fuse(Program& program, Entry& entry) {
 
 Pass fuse_relu() {
   auto run = [](Program& program) {
-    for (Entry& entry : program.entries) fuse(program, entry);
+    for (Entry& entry : program.entries) fuse_relu_into(program, entry);
   };
   return {.name = "fuse_relu",
           .help = "compute a relu together with the convolution, normalisation or linear layer before it",

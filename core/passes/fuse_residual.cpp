@@ -17,7 +17,7 @@ bool exists_before(const Entry& entry, size_t n, TensorId id) {
                       });
 }
 
-void fuse(Program& program, Entry& entry) {
+void fuse_sums_into_norms(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     Node& norm = entry.nodes[n];
@@ -41,7 +41,7 @@ void fuse(Program& program, Entry& entry) {
 
 Pass fuse_residual() {
   auto run = [](Program& program) {
-    for (Entry& entry : program.entries) fuse(program, entry);
+    for (Entry& entry : program.entries) fuse_sums_into_norms(program, entry);
   };
   return {.name = "fuse_residual",
           .help = "add a residual in the walk of the batch normalisation before it",

@@ -9,9 +9,9 @@ namespace trainer {
 namespace {
 
 /// Writes an entry anew, each node after the casts of its inputs; a tensor is cast once, whoever reads it.
-class Rewriter {
+class Narrowing {
  public:
-  Rewriter(Program& program, Entry& entry, DType low)
+  Narrowing(Program& program, Entry& entry, DType low)
       : program_(program), entry_(entry), build_(program, entry), low_(low) {}
 
   void run() {
@@ -77,7 +77,7 @@ class Rewriter {
 
 Pass mixed_precision(DType low) {
   auto run = [low](Program& program) {
-    for (Entry& entry : program.entries) Rewriter(program, entry, low).run();
+    for (Entry& entry : program.entries) Narrowing(program, entry, low).run();
   };
   return {.name = "mixed_precision",
           .help = "compute products and what follows them in a type of two bytes (training.precision)",

@@ -21,9 +21,9 @@ using Chosen = std::set<TensorId>;
 
 /// An entry in which the chosen tensors are forgotten after the forward part and made again, each right
 /// before the backward part first reads it.
-class Rewriter {
+class Recomputation {
  public:
-  Rewriter(Program& program, const Entry& entry, const Chosen& chosen)
+  Recomputation(Program& program, const Entry& entry, const Chosen& chosen)
       : program_(program), entry_(entry), chosen_(chosen) {
     for (const Node& node : entry.nodes) {
       for (TensorId id : node.outputs) {
@@ -110,7 +110,7 @@ void recompute_in(Program& program, Entry& entry, bool only_cheap, int64_t enoug
     if (peak <= enough) break;
     if (only_cheap && !candidate.cheap) continue;
     chosen.insert(candidate.tensor);
-    const Entry attempt = Rewriter(program, entry, chosen).run();
+    const Entry attempt = Recomputation(program, entry, chosen).run();
     const int64_t lower = peak_live_bytes(program, attempt);
     program.tensors.resize(tensors);
     if (lower < peak) {
@@ -119,7 +119,7 @@ void recompute_in(Program& program, Entry& entry, bool only_cheap, int64_t enoug
       chosen.erase(candidate.tensor);
     }
   }
-  entry = Rewriter(program, entry, chosen).run();
+  entry = Recomputation(program, entry, chosen).run();
 }
 
 }  // namespace

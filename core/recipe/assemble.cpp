@@ -127,7 +127,11 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
   const int64_t rows = recipe.training.micro_batch();
   Shape images{rows};
   images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
-  program.input(input_name::kImages, {images, DType::f32});
+  try {
+    program.input(input_name::kImages, {images, DType::f32});
+  } catch (const TooLarge& problem) {
+    fail_at(recipe.origin_of("model.input"), problem.what());
+  }
   program.input(input_name::kSampleIndex, {{rows}, DType::i32});
   auto add = [&](const char* name) { program.entries.push_back(forward_entry(program, recipe, name)); };
   if (purpose == Purpose::train) add(entry_name::kTrainStep);

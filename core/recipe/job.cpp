@@ -10,6 +10,7 @@
 #include "core/engine/input_feed.h"
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
+#include "core/recipe/classes.h"
 #include "core/train/device_samples.h"
 
 namespace trainer {
@@ -17,6 +18,9 @@ namespace {
 
 /// What oneDNN's generated code, thread stacks and the allocator's slack add once a run computes.
 constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
+
+/// The learning rates of so many updates, which the device holds as a table, take a gibibyte.
+constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   const TrainingSection& training = recipe.training;
@@ -34,6 +38,10 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   if (!job.train) return settings;
   const TrainingOrder order(job.train->size, training.global_batch_size, recipe.data.drop_last);
   settings.steps = order.steps_in(training.max_duration);
+  if (settings.steps > kMostSteps) {
+    fail_at(recipe.origin_of("training.max_duration"),
+            fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
+  }
   settings.samples_per_epoch = recipe.data.drop_last
                                    ? job.train->size / training.global_batch_size * training.global_batch_size
                                    : job.train->size;
@@ -132,6 +140,13 @@ int64_t fitting_micro_batch(Recipe& recipe, const Planner& planner, const Job& j
   return fits;
 }
 
+/// What is known of a split's data, whose classes are as many as the network's.
+std::optional<SourceInfo> peek_split(const Recipe& recipe, const Program& program, Split split) {
+  std::optional<SourceInfo> info = peek_source(recipe.data, source_request(recipe, program, split));
+  if (info) require_same_class_count(recipe, program, split, *info);
+  return info;
+}
+
 }  // namespace
 
 int64_t MemoryBudget::total() const {
@@ -152,10 +167,9 @@ Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& opt
   job.program = forward_program(recipe, options.purpose);
   if (options.observe) options.observe("layers", job.program);
   const bool trains = options.purpose == Purpose::train;
-  if (trains) job.train = peek_source(recipe.data, source_request(recipe, job.program, Split::train));
-  if (options.purpose != Purpose::predict && has_split(recipe.data, Split::val)) {
-    job.validation = peek_source(recipe.data, source_request(recipe, job.program, Split::val));
-  }
+  if (trains) job.train = peek_split(recipe, job.program, Split::train);
+  if (options.purpose != Purpose::predict && has_split(recipe.data, Split::val))
+    job.validation = peek_split(recipe, job.program, Split::val);
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
   PassSetting setting{.purpose = options.purpose,
@@ -194,15 +208,26 @@ int64_t available_bytes(const Recipe& recipe, const Planner& planner) {
   return recipe.device.memory ? recipe.device.memory->bytes : planner.memory_bytes();
 }
 
+std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {
+  const FilePath &train = recipe.data.train, val = recipe.data.val.value_or("");
+  std::vector<MissingData> all;
+  for (const std::string& file : missing_files(recipe.data, split)) {
+    const bool of_train = train.empty() || file.starts_with(train.resolved) ||
+                          (train.is_list && train.resolved.find(file) != std::string::npos);
+    MissingData missing{of_train ? "data.train" : "data.val", with_base(of_train ? train : val, file)};
+    // Both splits may be in one place.
+    if (std::ranges::find(all, missing.file, &MissingData::file) == all.end())
+      all.push_back(std::move(missing));
+  }
+  return all;
+}
+
 void require_data(const Recipe& recipe, std::optional<Split> split) {
-  const std::vector<std::string> missing = missing_files(recipe.data, split);
-  if (missing.empty()) return;
   Diagnostics diagnostics;
-  for (const std::string& file : missing) {
-    const bool of_train = recipe.data.train.empty() || file.starts_with(recipe.data.train);
+  for (const MissingData& missing : missing_data(recipe, split)) {
     diagnostics.error(
-        recipe.origin_of(of_train ? "data.train" : "data.val"),
-        fmt::format("there is no file {}; correct the path, or try data.format=synthetic", file));
+        recipe.origin_of(missing.key),
+        fmt::format("there is no file {}; correct the path, or try data.format=synthetic", missing.file));
   }
   diagnostics.throw_if_any();
 }

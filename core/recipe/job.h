@@ -51,6 +51,14 @@ Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& o
 /// What a run may take of the device: device.memory, or all there is.
 int64_t available_bytes(const Recipe& recipe, const Planner& planner);
 
+/// A data file that is not there.
+struct MissingData {
+  std::string key;   ///< of the recipe, which names it
+  std::string file;  ///< for messages: with the folder that a relative path begins at
+};
+/// Of all splits, or of one.
+std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
+
 /// Throws Error (exit 78) that lists the data files that are not there, of all splits or of one.
 void require_data(const Recipe& recipe, std::optional<Split> split = std::nullopt);
 

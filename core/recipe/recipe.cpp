@@ -5,7 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <stdexcept>
 
+#include "core/base/printable.h"
+#include "core/config/messages.h"
+#include "core/config/networks.h"
 #include "core/config/templates.h"
 #include "core/data/formats.h"
 #include "core/tasks/metric.h"
@@ -49,7 +54,7 @@ void leave_out(Value& model) {
 }
 
 /// Puts the keys of the file that `model.network` names beside it, as if they had been written there.
-void include_network(Value& root, const std::string& recipe_file, Diagnostics& diagnostics) {
+void include_network(Value& root, Diagnostics& diagnostics) {
   Value* model = find_section(root, "model");
   if (model == nullptr || (model->kind != Value::Kind::map && model->kind != Value::Kind::null)) return;
   const Value::Entry* named = find_path(root, "model.network");
@@ -58,9 +63,8 @@ void include_network(Value& root, const std::string& recipe_file, Diagnostics& d
       leave_out(*model);
     return;
   }
-  const std::filesystem::path path = std::filesystem::path(recipe_file).parent_path() / named->value.text;
   const size_t problems = diagnostics.problems().size();
-  const Value network = load_yaml(path.lexically_normal().string(), named->where, diagnostics);
+  const Value network = load_network(named->value, named->where, diagnostics);
   if (network.kind != Value::Kind::map) return leave_out(*model);
   if (diagnostics.problems().size() != problems) diagnostics.throw_if_any();  // as for the recipe's own text
   for (const Value::Entry& entry : network.entries) {
@@ -87,6 +91,24 @@ std::vector<std::string> scalar_paths(const Value& value, const std::string& pat
     paths.insert(paths.end(), below.begin(), below.end());
   }
   return paths;
+}
+
+/// The files that a value and all it holds come from.
+void add_files(const Value& value, std::set<std::string>& files) {
+  files.insert(value.where.file);
+  for (const Value& item : value.items) add_files(item, files);
+  for (const Value::Entry& entry : value.entries) add_files(entry.value, files);
+}
+
+/// What may be a part of a directory's name without leading to another directory.
+void check_is_name(const std::string& text, const Origin& origin, Diagnostics& diagnostics) {
+  const bool leads_away =
+      text.find('/') != std::string::npos || text.find_first_not_of('.') == std::string::npos;
+  if (!leads_away && printable(text) == text && text.find('\n') == std::string::npos) return;
+  diagnostics.error(origin,
+                    fmt::format("expected a name that a directory's may contain, with more than dots and "
+                                "without '/' and control characters, found '{}'",
+                                shown(text)));
 }
 
 bool names_network(const std::string& argument) {
@@ -162,7 +184,7 @@ std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
                                      const std::vector<std::string>& overrides) {
   Diagnostics diagnostics;
   apply_overrides(root, overrides, true, diagnostics);
-  include_network(root, path, diagnostics);
+  include_network(root, diagnostics);
   include_model_templates(root, diagnostics);
   apply_overrides(root, overrides, false, diagnostics);
   include_model_templates(root, diagnostics);  // an override may name a file
@@ -176,6 +198,7 @@ std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
   recipe->fields_.read(root, "", reading);
   reading.finish(diagnostics);
   recipe->given_ = std::move(root);
+  if (diagnostics.ok()) recipe->data.resolve_lists();
   if (diagnostics.ok()) recipe->check(diagnostics);
   diagnostics.throw_if_any();
   return recipe;
@@ -191,6 +214,12 @@ void Recipe::check(Diagnostics& diagnostics) const {
     diagnostics.error(origin_of("model"), "missing key 'network' (a file), or 'input' and 'layers'");
     return;
   }
+  try {
+    require_addressable(model.input);
+  } catch (const TooLarge& problem) {
+    diagnostics.error(origin_of("model.input"), problem.what());
+    return;
+  }
   check_batches(diagnostics);
   model.check(diagnostics);
   if (!model.replace.empty() && !model.initial_weights)
@@ -198,6 +227,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   data.check(origin_of("data"), diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);
+  check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);
   source_format(data).check(
@@ -224,7 +254,7 @@ void Recipe::check_best_metric(Diagnostics& diagnostics) const {
 void Recipe::check_split(Diagnostics& diagnostics) const {
   if (data.val_fraction == 0) return;
   const Origin origin = origin_of("data.val_fraction");
-  if (!data.val.empty()) {
+  if (data.val && !data.val->empty()) {
     diagnostics.error(origin, "data.val already names validation samples; keep one of the two");
   } else if (!source_format(data).reads_files) {
     diagnostics.error(origin,
@@ -248,6 +278,13 @@ std::string Recipe::to_yaml(bool sources) const {
   return trainer::to_yaml(without_network_file(fields_.resolved()), sources);
 }
 
+Value Recipe::value_of(const std::string& path) const {
+  const Value all = fields_.resolved(true);
+  const Value::Entry* found = find_path(all, path);
+  if (found == nullptr) throw std::logic_error("no key '" + path + "' alters the numbers of a run");
+  return found->value;
+}
+
 RunIdentity Recipe::identity() const {
   return identity_of(without_network_file(fields_.resolved(true)));
 }
@@ -258,9 +295,13 @@ std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {
     if (key == "hash") return text_hash(identity().mathematics).substr(0, kShortHash);
     const Value::Entry* found = find_path(all, key);
     if (found == nullptr || found->value.kind != Value::Kind::scalar) return std::nullopt;
-    return found->value.text;
+    const Value::Entry* given = find_path(given_, key);  // paths as they are written
+    const std::string& text = given == nullptr ? found->value.text : given->value.text;
+    if (key != "run.name") check_is_name(text, origin_of(key), diagnostics);
+    return text;
   };
-  return expand_name(run.output_dir, lookup, origin_of("run.output_dir"), diagnostics, scalar_paths(all, ""));
+  return expand_name(expand_home(run.output_dir), lookup, origin_of("run.output_dir"), diagnostics,
+                     scalar_paths(all, ""));
 }
 
 std::string Recipe::output_directory() const {
@@ -268,6 +309,13 @@ std::string Recipe::output_directory() const {
   std::string directory = output_directory_checked(diagnostics);
   diagnostics.throw_if_any();
   return directory;
+}
+
+std::vector<std::string> Recipe::files() const {
+  std::set<std::string> files = {file_};
+  add_files(given_, files);
+  files.erase(kCommandLine);
+  return {files.begin(), files.end()};
 }
 
 Origin Recipe::origin_of(const std::string& path) const {

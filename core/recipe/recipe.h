@@ -49,10 +49,15 @@ class Recipe {
 
   /// Every key with its value, as YAML that makes the same recipe again; `sources` adds where each came from.
   std::string to_yaml(bool sources) const;
+  /// Of one of the keys that alter the numbers of a run, "model.input", in one canonical form.
+  Value value_of(const std::string& path) const;
   /// The keys that alter the numbers of a run.
   RunIdentity identity() const;
   /// run.output_dir with its braces filled in.
   std::string output_directory() const;
+
+  /// The files that its keys were read from: its own, and those of a network and of templates.
+  std::vector<std::string> files() const;
 
   /// The place of a section or of one of its keys ("data", "data.train"), or of the file.
   Origin origin_of(const std::string& path) const;

@@ -6,6 +6,7 @@
 #include "core/base/json.h"
 #include "core/config/field_values.h"
 #include "core/recipe/recipe.h"
+#include "core/recipe/value_json.h"
 
 namespace trainer {
 namespace {
@@ -62,6 +63,7 @@ struct TypeSchema {
     const Json two = {{"type", "array"}, {"items", one}, {"minItems", 2}, {"maxItems", 2}};
     return {{"anyOf", Json::array({one, two})}};
   }
+  Json operator()(const FilePath*) const { return (*this)(static_cast<const std::string*>(nullptr)); }
   template <class T>
   Json operator()(const std::vector<T>*) const {
     return {{"type", "array"}, {"items", (*this)(static_cast<const T*>(nullptr))}};
@@ -83,19 +85,6 @@ struct TypeSchema {
     return {{"type", "string"}, {"pattern", "^" + count + "(" + units + ")$|" + kReplaced}};
   }
 };
-
-/// A value of the recipe in JSON.
-Json to_json(const Value& value) {
-  if (value.kind == Value::Kind::null) return nullptr;
-  if (value.kind == Value::Kind::list) {
-    Json list = Json::array();
-    for (const Value& item : value.items) list.push_back(to_json(item));
-    return list;
-  }
-  const Json parsed = Json::parse_or_null(value.text);
-  const bool is_plain = !value.quoted && (parsed.is_number() || parsed.is_boolean());
-  return is_plain ? parsed : Json(value.text);
-}
 
 Json field_schema(const Field& field) {
   Json schema = std::visit(TypeSchema{field}, field.target);

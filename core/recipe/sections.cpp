@@ -6,6 +6,8 @@
 namespace trainer {
 namespace {
 
+constexpr const char *kAuto = "auto", *kNever = "never";
+
 GuardSettings::Action action_named(const std::string& name) {
   using Action = GuardSettings::Action;
   if (name == "skip") return Action::skip;
@@ -30,6 +32,7 @@ void RunSection::declare(Fields& fields) {
       .add("resume", &resume,
            "where to resume: auto (newest checkpoint of this run), never, or the path of a checkpoint or a "
            "run; eval and predict load their weights from there, or from a .safetensors file")
+      .path_where([](const std::string& text) { return text != kAuto && text != kNever; })
       .keeps_mathematics();
   fields
       .add("allow_changes", &allow_changes,
@@ -49,9 +52,13 @@ void RunSection::declare(Fields& fields) {
       .at_least(0);
 }
 
-std::optional<std::string> RunSection::resume_path() const {
-  if (resume == "auto" || resume == "never") return std::nullopt;
+std::optional<FilePath> RunSection::resume_path() const {
+  if (resume.written == kAuto || is_never()) return std::nullopt;
   return resume;
+}
+
+bool RunSection::is_never() const {
+  return resume.written == kNever;
 }
 
 void CheckpointSection::declare(Fields& fields) {
@@ -68,8 +75,11 @@ void DeviceSection::declare(Fields& fields) {
       .add("model", &model,
            "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h200, or a "
            "description.json")
+      .path_where([](const std::string& text) { return text.ends_with(".json"); })
       .keeps_mathematics();
-  fields.add("threads", &threads, "CPU threads; 0: one for each core that the process may use").at_least(0);
+  fields.add("threads", &threads, "CPU threads; 0: one for each core that the process may use")
+      .at_least(0)
+      .at_most(1024);
   fields.add("memory", &memory, "memory limit; default: all of the device's memory");
   fields.add("emulate_bf16", &emulate_bf16,
              "emulate amp_bf16 on a processor without bf16 instructions; slow, for tests");
@@ -102,7 +112,9 @@ void RuntimeSection::declare(Fields& fields) {
 void TrainingSection::declare(Fields& fields) {
   fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
       .at_least(1);
-  fields.add("global_batch_size", &global_batch_size, "samples per update, on any hardware").at_least(1);
+  fields.add("global_batch_size", &global_batch_size, "samples per update, on any hardware")
+      .at_least(1)
+      .at_most(16777216);
   fields
       .add("micro_batch_size", &micro_batch_size,
            "samples computed at once; must divide global_batch_size; auto: as many as fit into memory; "

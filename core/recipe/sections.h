@@ -23,14 +23,16 @@ struct RunSection {
   std::string output_dir = "runs/{run.name}-{hash}";
   int64_t seed = 0;
   bool deterministic = false;
-  std::string resume = "auto";
+  FilePath resume = "auto";
   std::vector<std::string> allow_changes;
   std::optional<TimeSpan> max_wall_time;
   TimeSpan grace_period{25};
   void declare(Fields& fields);
 
+  /// Whether run.resume says so: the run begins at step 0.
+  bool is_never() const;
   /// Where to begin, where that is a path.
-  std::optional<std::string> resume_path() const;
+  std::optional<FilePath> resume_path() const;
 };
 
 struct CheckpointSection {
@@ -42,7 +44,7 @@ struct CheckpointSection {
 
 struct DeviceSection {
   std::string type = "cpu";
-  std::string model = "auto";
+  FilePath model = "auto";  ///< or the name of a GPU
   int64_t threads = 0;
   std::optional<ByteSize> memory;
   bool emulate_bf16 = false;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "core/base/version.h"
 #include "core/graph/names.h"
 #include "core/optim/guarded_step.h"
 #include "core/run/weights.h"
@@ -111,11 +110,12 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
 
 }  // namespace
 
-void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image) {
+void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
+                 const StoredMetadata& about) {
   for (const Contents& file : contents_of(plan)) {
     writer.add(file.file, [&](const ByteSink& sink) {
       compose_safetensors(
-          file.stored, {{"format", "pt"}, {"trainer", kVersion}},
+          file.stored, weights_metadata(about),
           [&](size_t i, const ByteSink& tensor_sink) { image.read(file.ids[i], tensor_sink); }, sink);
     });
   }

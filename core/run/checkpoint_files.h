@@ -5,12 +5,15 @@
 
 #include "core/engine/state_image.h"
 #include "core/storage/checkpoint.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 
 /// Adds the files of an image's tensors: the network's under the names that a trained network has everywhere,
-/// their averages under the same names, and whatever else changes from step to step.
-void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image);
+/// their averages under the same names, and whatever else changes from step to step. `about` joins the
+/// metadata.
+void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
+                 const StoredMetadata& about = {});
 
 /// Whether a checkpoint belongs to a run with the same guards. If not, windows start empty and the steps to
 /// skip come from the recipe; only the count of skipped steps is kept.

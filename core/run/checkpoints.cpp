@@ -98,10 +98,15 @@ void Checkpoints::save(const LoopState& loop) {
   last_begin_ = steady_seconds();
   is_told_ = false;
   is_done_ = false;
-  writer_ = std::thread([this, state = std::move(state)] {
+  const auto work = [this, state = std::move(state)] {
     write(state);
     is_done_ = true;
-  });
+  };
+  try {
+    writer_ = std::thread(work);
+  } catch (const std::system_error&) {  // no further thread is allowed: training waits instead
+    work();
+  }
 }
 
 /// In the background: touches only the image, the files, and what is read once it is done.
@@ -111,7 +116,7 @@ void Checkpoints::write(const RunState& state) {
   try {
     durable_();
     CheckpointWriter writer(root_, state.loop.step);
-    add_tensors(writer, executable_.plan(), image_);
+    add_tensors(writer, executable_.plan(), image_, state.about);
     const std::string text = to_json(state);
     writer.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
     writer.commit();

@@ -40,7 +40,8 @@ std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& w
   return std::nullopt;
 }
 
-ResumePoint checkpoint_at(const fs::path& path, const Warn& warn) {
+ResumePoint checkpoint_at(const FilePath& given, const Warn& warn) {
+  const fs::path path = given.resolved;
   std::error_code ignored;
   if (fs::exists(path / kManifestFile, ignored)) return open_checkpoint(path);
   for (const fs::path& root : {checkpoint_root(path), path}) {
@@ -49,7 +50,7 @@ ResumePoint checkpoint_at(const fs::path& path, const Warn& warn) {
   throw Error(
       ExitCode::data,
       fmt::format("{} is neither a checkpoint nor a run with an intact one; correct run.resume, or remove it",
-                  path.string()));
+                  with_base(given)));
 }
 
 std::vector<std::string> changed_facts(const std::map<std::string, std::string>& there,

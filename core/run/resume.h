@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/config/file_path.h"
 #include "core/run/run_state.h"
 
 namespace trainer {
@@ -23,7 +24,7 @@ using Warn = std::function<void(const std::string&)>;
 std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, const Warn& warn);
 
 /// A checkpoint, or the newest intact one in a run's directory. Throws Error (exit 65) if there is none.
-ResumePoint checkpoint_at(const std::filesystem::path& path, const Warn& warn);
+ResumePoint checkpoint_at(const FilePath& given, const Warn& warn);
 
 /// Where checkpoints are in a run's directory.
 std::filesystem::path checkpoint_root(const std::filesystem::path& run);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/host/process.h"
 #include "core/metrics/metrics.h"
 #include "core/storage/atomic_file.h"
 
@@ -45,6 +46,12 @@ std::optional<std::string> first_entry(const fs::path& directory) {
   return std::nullopt;
 }
 
+/// Shared file systems hold locks of processes on other machines.
+std::string this_process() {
+  const std::string host = host_name();
+  return fmt::format("{}{}{}", ::getpid(), host.empty() ? "" : " on ", host);
+}
+
 /// The file is empty for the moment between the holder's lock and its note.
 std::string holder_of(const fs::path& lock) {
   std::string holder = read_text(lock).value_or("");
@@ -66,6 +73,7 @@ RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
     // Another process may have finished between the look and the lock.
     state_ = inspect();
     if (state_ == State::finished) lock_.reset();
+    if (state_ != State::finished) held_.emplace(path_);
   } catch (const fs::filesystem_error& error) {
     throw Error(ExitCode::io,
                 fmt::format("cannot use run directory {}: {}", path_.string(), error.code().message()));
@@ -118,7 +126,7 @@ void RunDirectory::lock() {
                 fmt::format("run directory {} is in use by {}", path_.string(), holder_of(name)));
   }
   const int truncated = ::ftruncate(descriptor.get(), 0);
-  const int error = truncated != 0 ? errno : write_all(descriptor.get(), fmt::format("{}\n", ::getpid()));
+  const int error = truncated != 0 ? errno : write_all(descriptor.get(), this_process() + "\n");
   if (error != 0) throw io_error(name, "write", error);
   lock_ = std::move(descriptor);
 }
@@ -138,6 +146,7 @@ void RunDirectory::tidy() const {
 }
 
 void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t validated, Log& log) {
+  require_in_place();  // reading the data may have taken long
   tidy();
   const Json identity = {{"hash", text_hash(identity_.mathematics)},
                          {"mathematics", identity_.mathematics},
@@ -146,7 +155,21 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t valida
   write_atomically(file(kIdentityFile), identity.dump(2) + "\n");
   write_atomically(file("recipe.yaml"), recipe);
   log.attach(file("log.txt"));
-  cut_metrics(file("metrics.jsonl"), step, validated);
+  const fs::path metrics = file("metrics.jsonl");
+  if (state_ == State::unfinished && step > 0 && !fs::exists(metrics)) {
+    log.warn(fmt::format("{} is missing: the metrics up to step {} are lost, those that follow are written",
+                         metrics.string(), step));
+  }
+  cut_metrics(metrics, step, validated);
+}
+
+void RunDirectory::require_in_place() const {
+  if (is_in_place()) return;
+  throw Error(
+      ExitCode::io,
+      fmt::format("run directory {} was moved, removed or unmounted while the run worked in it: nothing "
+                  "more was saved; put it back and start the same command again",
+                  path_.string()));
 }
 
 void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& log) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/host/log.h"
 #include "core/run/run_identity.h"
+#include "core/storage/held_directory.h"
 
 namespace trainer {
 
@@ -32,6 +34,10 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
+  /// Throws Error (exit 74) where the path no longer leads to this directory: nothing may be written there.
+  void require_in_place() const;
+  bool is_in_place() const { return !held_ || held_->is_in_place(); }
+
   /// Prepares the directory for a run that resumes after `step` (0: starts) and was evaluated last at
   /// `validated`: writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops
   /// later metrics, and files that a killed process left incomplete. Not for a finished run.
@@ -48,6 +54,7 @@ class RunDirectory {
   std::vector<std::string> allowed_;
   State state_ = State::fresh;
   FileDescriptor lock_;
+  std::optional<HeldDirectory> held_;  ///< while it is locked
 };
 
 /// Waits until no process holds a run's directory, at most this long. Logs that it waits.

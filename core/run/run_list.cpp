@@ -99,22 +99,22 @@ class MetricsReader {
   std::deque<std::string> training_;
 };
 
-RunState state_of(const fs::path& directory, const std::optional<RunStatus>& status, bool finished) {
+RunCondition state_of(const fs::path& directory, const std::optional<RunStatus>& status, bool finished) {
   // Held: started again, whatever the last process has left.
   const std::optional<bool> held = is_held(directory);
-  if (held == true) return RunState::running;
-  if (!status) return finished ? RunState::finished : RunState::lost;
+  if (held == true) return RunCondition::running;
+  if (!status) return finished ? RunCondition::finished : RunCondition::lost;
   switch (status->state) {
     case RunStatus::State::finished:
-      return RunState::finished;
+      return RunCondition::finished;
     case RunStatus::State::saved:
-      return RunState::saved;
+      return RunCondition::saved;
     case RunStatus::State::failed:
-      return RunState::failed;
+      return RunCondition::failed;
     case RunStatus::State::running:
-      return held.has_value() ? RunState::lost : RunState::running;
+      return held.has_value() ? RunCondition::lost : RunCondition::running;
   }
-  return RunState::lost;
+  return RunCondition::lost;
 }
 
 /// Whether it is a run's, or was once begun as one.
@@ -140,17 +140,17 @@ void search(const fs::path& directory, int depth, std::vector<RunOverview>& runs
 
 }  // namespace
 
-std::string_view to_string(RunState state) {
+std::string_view to_string(RunCondition state) {
   switch (state) {
-    case RunState::finished:
+    case RunCondition::finished:
       return "finished";
-    case RunState::saved:
+    case RunCondition::saved:
       return "saved";
-    case RunState::failed:
+    case RunCondition::failed:
       return "failed";
-    case RunState::running:
+    case RunCondition::running:
       return "running";
-    case RunState::lost:
+    case RunCondition::lost:
       return "lost";
   }
   return "";
@@ -173,9 +173,9 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
     run.steps = status->steps;
     run.updated = std::max(run.updated, status->updated);
     // What an earlier process ended with says nothing of the one that runs now.
-    const bool ended = run.state != RunState::running && run.state != RunState::lost;
+    const bool ended = run.state != RunCondition::running && run.state != RunCondition::lost;
     if (ended) run.exit_code = status->exit_code, run.message = status->message;
-  } else if (run.state == RunState::finished) {
+  } else if (run.state == RunCondition::finished) {
     run.steps = run.step;
   }
   return run;

@@ -11,19 +11,19 @@
 namespace trainer {
 
 /// How a run is seen from outside.
-enum class RunState {
+enum class RunCondition {
   finished,
   saved,    ///< stopped with a checkpoint; the same command resumes it
   failed,   ///< ended with an error
   running,  ///< a process holds the directory
   lost,     ///< neither ended nor held: killed
 };
-std::string_view to_string(RunState state);
+std::string_view to_string(RunCondition state);
 
 /// What the files in a run's directory say; unknown values are absent.
 struct RunOverview {
   std::filesystem::path directory;
-  RunState state = RunState::lost;
+  RunCondition state = RunCondition::lost;
   int64_t step = 0;
   std::optional<int64_t> steps;         ///< all that there will be
   std::string metric;                   ///< the first of the validation split, `loss` where there is no other

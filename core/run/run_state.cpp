@@ -27,20 +27,15 @@ Json to_json(const std::map<std::string, double>& values) {
 }
 
 /// Reads members that must be there; the message names the first that is not as it should be.
-class Reader {
+class StateReader {
  public:
-  Reader(const Json& object, std::string path, const std::string& file)
+  StateReader(const Json& object, std::string path, const std::string& file)
       : object_(object), path_(std::move(path)), file_(file) {
     if (!object_.is_object()) fail(path_, "an object");
   }
 
-  Reader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
-  int64_t count(const char* name) const {
-    const Json& value = member(name);
-    const std::optional<int64_t> count = value.integer();
-    if (!count || *count < 0) fail(path_ + name, "a whole number, 0 or more");
-    return *count;
-  }
+  StateReader object(const char* name) const { return {member(name), path_ + name + ".", file_}; }
+  int64_t count(const char* name) const { return count(member(name), name); }
   double number(const char* name) const { return number(member(name), name); }
   std::string text(const char* name) const { return text(member(name), name); }
   std::map<std::string, double> numbers(const char* name) const {
@@ -52,6 +47,18 @@ class Reader {
     std::map<std::string, std::string> result;
     for (const auto& [key, value] : members(name).members()) result[key] = text(value, name);
     return result;
+  }
+  std::map<std::string, std::vector<int64_t>> count_lists(const char* name) const {
+    std::map<std::string, std::vector<int64_t>> result;
+    for (const auto& [key, value] : members(name).members()) {
+      if (!value.is_array()) fail(path_ + name, "lists");
+      for (const Json& item : value.items()) result[key].push_back(count(item, name));
+    }
+    return result;
+  }
+  /// Of a member that states of earlier versions lack.
+  std::map<std::string, std::string> texts_if_any(const char* name) const {
+    return has(name) ? texts(name) : std::map<std::string, std::string>();
   }
   bool has(const char* name) const { return object_.contains(name); }
 
@@ -65,6 +72,11 @@ class Reader {
     const Json& value = member(name);
     if (!value.is_object()) fail(path_ + name, "an object");
     return value;
+  }
+  int64_t count(const Json& value, const char* name) const {
+    const std::optional<int64_t> count = value.integer();
+    if (!count || *count < 0) fail(path_ + name, "a whole number, 0 or more");
+    return *count;
   }
   double number(const Json& value, const char* name) const {
     if (value.is_number()) return value.number();
@@ -89,7 +101,7 @@ class Reader {
   const std::string& file_;
 };
 
-LoopState parse_loop(const Reader& reader) {
+LoopState parse_loop(const StateReader& reader) {
   LoopState loop{.step = reader.count("step"),
                  .updates = reader.count("updates"),
                  .validated = reader.count("validated"),
@@ -98,12 +110,14 @@ LoopState parse_loop(const Reader& reader) {
                  .train_loss = reader.number("train_loss"),
                  .loss_scale = std::nullopt,
                  .last = reader.numbers("last"),
-                 .best = reader.numbers("best")};
-  const Reader guard = reader.object("guard");
+                 .best = reader.numbers("best"),
+                 .unreadable = {}};
+  const StateReader guard = reader.object("guard");
   loop.guard = {.rollbacks = guard.count("rollbacks"),
                 .overflows = guard.count("overflows"),
                 .at_smallest = guard.count("at_smallest")};
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
+  if (reader.has("unreadable")) loop.unreadable = reader.count_lists("unreadable");
   return loop;
 }
 
@@ -123,6 +137,7 @@ std::string to_json(const RunState& state) {
                        {"at_smallest", loop.guard.at_smallest}};
   progress["last"] = to_json(loop.last);
   progress["best"] = to_json(loop.best);
+  if (!loop.unreadable.empty()) progress["unreadable"] = loop.unreadable;
   const Json json = {{"format", kFormat},
                      {"progress", progress},
                      {"epoch", state.epoch},
@@ -130,6 +145,8 @@ std::string to_json(const RunState& state) {
                      {"best_step", state.best_step},
                      {"micro_batch_size", state.micro_batch_size},
                      {"facts", state.facts},
+                     {"data", state.data},
+                     {"about", state.about},
                      {"algorithms", state.algorithms},
                      {"mathematics", state.mathematics},
                      {"recipe", state.recipe},
@@ -139,7 +156,7 @@ std::string to_json(const RunState& state) {
 
 RunState parse_run_state(std::string_view text, const std::string& file) {
   const Json json = Json::parse_or_null(text);
-  const Reader reader(json, "", file);
+  const StateReader reader(json, "", file);
   if (reader.count("format") != kFormat) {
     throw Error(ExitCode::data, fmt::format("{}: has format {}, this program reads format {}", file,
                                             reader.count("format"), kFormat));
@@ -152,6 +169,8 @@ RunState parse_run_state(std::string_view text, const std::string& file) {
           .recipe = reader.text("recipe"),
           .micro_batch_size = reader.count("micro_batch_size"),
           .facts = reader.texts("facts"),
+          .data = reader.texts_if_any("data"),
+          .about = reader.texts_if_any("about"),
           .algorithms = reader.texts("algorithms"),
           .wall = reader.texts("wall")};
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/data/fingerprint.h"
+#include "core/storage/safetensors.h"
 #include "core/train/loop_state.h"
 
 namespace trainer {
@@ -20,6 +22,8 @@ struct RunState {
   std::string recipe;       ///< resolved, as YAML
   int64_t micro_batch_size = 0;
   std::map<std::string, std::string> facts;       ///< Planner::facts and versions
+  Fingerprint data;                               ///< of the training samples; empty in older checkpoints
+  StoredMetadata about;                           ///< see about_network; also with its weights
   std::map<std::string, std::string> algorithms;  ///< what runtime.autotune found
   std::map<std::string, std::string> wall;        ///< when and where it was saved; alters nothing
 };

@@ -24,9 +24,9 @@ constexpr std::array<std::pair<State, std::string_view>, 4> kStates = {{{State::
                                                                         {State::finished, "finished"}}};
 
 /// Takes an object apart; remembers whether every key asked for was there with the right type.
-class Reader {
+class StatusReader {
  public:
-  explicit Reader(const Json& object) : object_(object), valid_(object.is_object()) {}
+  explicit StatusReader(const Json& object) : object_(object), valid_(object.is_object()) {}
   bool valid() const { return valid_; }
 
   int64_t integer(const char* key) {
@@ -56,6 +56,7 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
   Json json = {
       {"status", to_string(status.state)}, {"step", status.step}, {"steps", status.steps},
       {"pid", int64_t{::getpid()}},        {"host", host_name()}, {"updated", int64_t{std::time(nullptr)}}};
+  if (status.began_at) json["began_at"] = *status.began_at;
   if (status.exit_code) json["exit_code"] = *status.exit_code;
   if (!status.message.empty()) json["message"] = std::move(status.message);
   // A message may quote a file's name, which need not be UTF-8.
@@ -64,7 +65,7 @@ void write_status(const std::filesystem::path& path, RunStatus status) {
 
 std::optional<RunStatus> parse_status(std::string_view text) {
   const Json json = Json::parse_or_null(text);
-  Reader reader(json);
+  StatusReader reader(json);
   const std::string name = reader.text("status");
   const auto* state = std::ranges::find(kStates, name, [](const auto& row) { return row.second; });
   if (state == kStates.end()) return std::nullopt;
@@ -72,6 +73,7 @@ std::optional<RunStatus> parse_status(std::string_view text) {
   status.pid = reader.integer("pid");
   status.host = reader.text("host");
   status.updated = reader.integer("updated");
+  if (reader.has("began_at")) status.began_at = reader.integer("began_at");
   if (reader.has("exit_code")) status.exit_code = reader.integer("exit_code");
   if (reader.has("message")) status.message = reader.text("message");
   return reader.valid() ? std::optional(status) : std::nullopt;

@@ -24,6 +24,7 @@ struct RunStatus {
   };
   State state = State::running;
   int64_t step = 0, steps = 0;       ///< batches consumed, and all there will be
+  std::optional<int64_t> began_at;   ///< the step that the writer started or resumed after
   std::optional<int64_t> exit_code;  ///< of a process that has ended
   std::string message;               ///< why it ended; empty where there is nothing to say
   int64_t pid = 0;                   ///< of the writer
@@ -46,7 +47,11 @@ std::optional<RunStatus> read_status(const std::filesystem::path& path);
 /// run.
 class StatusKeeper {
  public:
-  StatusKeeper(std::filesystem::path path, int64_t steps) : path_(std::move(path)) { now_.steps = steps; }
+  /// Of a process that starts or resumes after step `began_at`.
+  StatusKeeper(std::filesystem::path path, int64_t steps, int64_t began_at) : path_(std::move(path)) {
+    now_.steps = steps;
+    now_.began_at = began_at;
+  }
 
   /// Writes now and then.
   void running(int64_t step);

@@ -62,10 +62,11 @@ bool went_on(const fs::path& run) {
 
 }  // namespace
 
-TrainedFiles find_trained(const fs::path& path) {
+TrainedFiles find_trained(const FilePath& given) {
+  const fs::path path = given.resolved;
   if (!is_there(path)) {
     throw Error(ExitCode::data,
-                fmt::format("{}: no such file or directory to load weights from", path.string()));
+                fmt::format("{}: no such file or directory to load weights from", with_base(given)));
   }
   if (!fs::is_directory(path)) return {.model = path, .averages = {}, .run = {}, .damaged = {}};
   const fs::path directory = path.has_filename() ? path : path.parent_path();

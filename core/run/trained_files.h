@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/config/file_path.h"
+
 namespace trainer {
 
 /// The files that hold a trained network.
@@ -17,6 +19,6 @@ struct TrainedFiles {
 
 /// `path` is a .safetensors file, or the directory of a checkpoint or of a run: the run's final weights are
 /// taken, else those of its newest checkpoint that is whole. Throws Error (exit 65) where there are none.
-TrainedFiles find_trained(const std::filesystem::path& path);
+TrainedFiles find_trained(const FilePath& given);
 
 }  // namespace trainer

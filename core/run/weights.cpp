@@ -72,25 +72,25 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
   return lines;
 }
 
-void save(const Executable& executable, const std::filesystem::path& path, bool averages) {
+void save(const Executable& executable, const std::filesystem::path& path, const StoredMetadata& about,
+          bool averages) {
   const std::vector<TensorId> ids = weights(executable);
   std::vector<StoredTensor> stored;
   for (TensorId id : ids) {
     stored.push_back(
         {.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
   }
-  write_safetensors(path, stored, {{"format", "pt"}, {"trainer", kVersion}},
-                    [&](size_t i, const ByteSink& sink) {
-                      const TensorId average = executable.tensor(stored[i].name + state_suffix::kAverage);
-                      const bool averaged = averages && average != kNone;
-                      const std::vector<float> values = executable.read(averaged ? average : ids[i]);
-                      sink(std::as_bytes(std::span(values)));
-                    });
+  write_safetensors(path, stored, weights_metadata(about), [&](size_t i, const ByteSink& sink) {
+    const TensorId average = executable.tensor(stored[i].name + state_suffix::kAverage);
+    const bool averaged = averages && average != kNone;
+    const std::vector<float> values = executable.read(averaged ? average : ids[i]);
+    sink(std::as_bytes(std::span(values)));
+  });
 }
 
 /// Into the tensors whose names are the weights' with `suffix` behind them.
-void load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
-          const std::string& suffix) {
+LoadedWeights load(Executable& executable, const std::filesystem::path& path, const Replaced& replaced,
+                   const std::string& suffix) {
   const SafetensorsFile file(path);
   check_replaced(executable, file, replaced);
   const bool may_lack = suffix == state_suffix::kAverage;
@@ -102,13 +102,17 @@ void load(Executable& executable, const std::filesystem::path& path, const Repla
                             can_replace ? "; list what to re-initialise in model.replace" : "",
                             fmt::join(wrong, "\n  ")));
   }
+  LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
   for (TensorId id : weights(executable)) {
     const std::string& name = tensor(executable, id).name;
-    if (matches_any(replaced.patterns, name)) continue;
+    std::erase(found.left, name);
+    const bool is_replaced = matches_any(replaced.patterns, name);
+    (is_replaced ? found.replaced : found.loaded).push_back(name);
     const TensorId into = executable.tensor(name + suffix);
     const StoredTensor* stored = file.find(name);
-    if (into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
+    if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
   }
+  return found;
 }
 
 }  // namespace
@@ -119,12 +123,20 @@ bool is_weight(const Tensor& tensor) {
          !tensor.name.ends_with(state_suffix::kAverage);
 }
 
-void save_weights(const Executable& executable, const std::filesystem::path& path) {
-  save(executable, path, false);
+StoredMetadata weights_metadata(const StoredMetadata& about) {
+  StoredMetadata metadata = {{"format", "pt"}, {"trainer", kVersion}};
+  metadata.insert(about.begin(), about.end());
+  return metadata;
 }
 
-void save_averages(const Executable& executable, const std::filesystem::path& path) {
-  save(executable, path, true);
+void save_weights(const Executable& executable, const std::filesystem::path& path,
+                  const StoredMetadata& about) {
+  save(executable, path, about, false);
+}
+
+void save_averages(const Executable& executable, const std::filesystem::path& path,
+                   const StoredMetadata& about) {
+  save(executable, path, about, true);
 }
 
 void start_averages(Executable& executable) {
@@ -134,8 +146,9 @@ void start_averages(Executable& executable) {
   }
 }
 
-void load_weights(Executable& executable, const std::filesystem::path& path, const Replaced& replaced) {
-  load(executable, path, replaced, "");
+LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
+                           const Replaced& replaced) {
+  return load(executable, path, replaced, "");
 }
 
 void load_averages(Executable& executable, const std::filesystem::path& path) {

@@ -2,18 +2,26 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "core/engine/executable.h"
+#include "core/storage/safetensors.h"
 
 namespace trainer {
 
 /// What a trained network consists of: parameters and running statistics, their averages left out.
 bool is_weight(const Tensor& tensor);
 
-/// Writes every parameter and running statistic in its canonical layout, under its name.
-void save_weights(const Executable& executable, const std::filesystem::path& path);
+/// The metadata of a file of weights, `about` included.
+StoredMetadata weights_metadata(const StoredMetadata& about);
+/// Writes every parameter and running statistic in its canonical layout, under its name. `about` joins the
+/// metadata.
+void save_weights(const Executable& executable, const std::filesystem::path& path,
+                  const StoredMetadata& about = {});
 /// The same with the averages of what has one, under the same names.
-void save_averages(const Executable& executable, const std::filesystem::path& path);
+void save_averages(const Executable& executable, const std::filesystem::path& path,
+                   const StoredMetadata& about = {});
 /// Lets every average begin at the value that its tensor has now.
 void start_averages(Executable& executable);
 
@@ -23,10 +31,17 @@ struct Replaced {
   Origin origin;
 };
 
+/// Names of tensors by what has become of them.
+struct LoadedWeights {
+  std::vector<std::string> loaded, replaced;  ///< of the network
+  std::vector<std::string> left;              ///< of the file: the network has no such tensor
+};
+
 /// Gives every parameter and running statistic the value that the file has under its name. Throws Error (exit
 /// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
 /// nothing is changed then.
-void load_weights(Executable& executable, const std::filesystem::path& path, const Replaced& replaced = {});
+LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
+                           const Replaced& replaced = {});
 /// The same of their averages, once the weights are there: what the file lacks has not been trained, and its
 /// average is its value.
 void load_averages(Executable& executable, const std::filesystem::path& path);

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "core/base/version.h"
+#include "core/recipe/about.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
@@ -15,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kThreads = "threads";
+/// What run.allow_changes calls the samples, and all keys that are about them.
+constexpr const char* kDataKey = "data";
 
 std::map<std::string, std::string> facts_of(const Planner& planner) {
   std::map<std::string, std::string> facts = planner.facts();
@@ -61,7 +64,7 @@ Start choose_start(const Recipe& recipe) {
   Start start{.newest = newest_name(recipe)};
   const auto warn = [&](const std::string& note) { start.notes.push_back(note); };
   const fs::path root = checkpoint_root(recipe.output_directory());
-  if (recipe.run.resume == "never") {
+  if (recipe.run.is_never()) {
     const auto saved = list_checkpoints(root);
     if (saved.empty()) return start;
     fail_at(recipe.origin_of("run.resume"),
@@ -75,7 +78,7 @@ Start choose_start(const Recipe& recipe) {
   if (!path) return start;
   if (start.from) {
     warn(fmt::format("run.resume={} applied only when this run began; resuming from its own checkpoint",
-                     *path));
+                     path->written));
     return start;
   }
   start.from = checkpoint_at(*path, warn);
@@ -129,6 +132,20 @@ void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps)
                       steps, start.from->checkpoint.string(), start.step()));
 }
 
+std::optional<std::string> require_same_data(const Recipe& recipe, const Start& start,
+                                             const Fingerprint& here) {
+  if (!start.from) return std::nullopt;
+  const auto difference = fingerprint_difference(start.from->state.data, here);
+  if (!difference) return std::nullopt;
+  const std::string found = fmt::format("the training samples are not those of {}: {}",
+                                        start.from->checkpoint.string(), *difference);
+  if (std::ranges::find(recipe.run.allow_changes, kDataKey) != recipe.run.allow_changes.end())
+    return fmt::format("data.train: {}; run.allow_changes allows it", found);
+  fail_at(
+      recipe.origin_of("data.train"),
+      fmt::format("{}; restore them, or list {} in run.allow_changes to resume with these", found, kDataKey));
+}
+
 void require_unchanged(const Recipe& recipe, const Start& start) {
   if (start.newest == newest_name(recipe)) return;
   throw Error(ExitCode::io, fmt::format("another process has just changed {}; start the same command again",
@@ -151,12 +168,15 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
   return sentences;
 }
 
-RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning) {
+RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning,
+                       const DataSource& train) {
   RunState state;
   state.mathematics = recipe.identity().mathematics;
   state.recipe = recipe.to_yaml(false);
   state.micro_batch_size = recipe.training.micro_batch();
   state.facts = facts_of(planner);
+  state.data = train.fingerprint();
+  state.about = about_network(recipe, train.class_names());
   state.algorithms = algorithms(recipe, tuning);
   return state;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/source.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
 #include "core/run/checkpoint_files.h"
@@ -49,6 +50,11 @@ int64_t earlier_threads(const Start& start);
 /// Throws Error (exit 78) where the checkpoint is later than the end of a run of so many steps.
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps);
 
+/// Throws Error (exit 78) where the checkpoint's run was trained on other samples than these, unless
+/// run.allow_changes has "data": then returns what to log.
+std::optional<std::string> require_same_data(const Recipe& recipe, const Start& start,
+                                             const Fingerprint& here);
+
 /// Once the run's directory is held: throws Error (exit 74) where another process has saved in it since the
 /// choice.
 void require_unchanged(const Recipe& recipe, const Start& start);
@@ -57,7 +63,8 @@ void require_unchanged(const Recipe& recipe, const Start& start);
 std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
                                     const Tuning& tuning);
 
-/// The part of a run's state that stays as it is.
-RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning);
+/// The part of a run's state that stays as it is; `train` are the training samples.
+RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning,
+                       const DataSource& train);
 
 }  // namespace trainer

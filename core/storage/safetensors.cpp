@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdlib>
@@ -19,6 +20,34 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format stores little-endian numbers");
 
 constexpr int64_t kLengthBytes = 8;  // of the header's length, with which a file starts
+
+/// Whether these first bytes are those of a file by torch.save: a zip archive or, before PyTorch 1.6, a
+/// pickle of protocol 2 or later.
+bool is_from_torch_save(std::span<const std::byte> start) {
+  constexpr std::array kZip = {std::byte{'P'}, std::byte{'K'}, std::byte{3}, std::byte{4}};
+  constexpr std::byte kProtocol{0x80}, kFirst{2}, kLast{5};
+  if (std::ranges::equal(start.first(kZip.size()), kZip)) return true;
+  return start[0] == kProtocol && start[1] >= kFirst && start[1] <= kLast;
+}
+
+/// A word of a line of shell.
+std::string quoted_word(const std::string& word) {
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string how_to_convert(const std::filesystem::path& path) {
+  std::filesystem::path converted = path;
+  converted.replace_extension(".safetensors");
+  return fmt::format(
+      "it was written by torch.save; convert it with\n"
+      "  python3 -c 'import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "
+      "map_location=\"cpu\", weights_only=True); w = w.get(\"state_dict\", w); "
+      "s.save_file({{k: v.clone().contiguous() for k, v in w.items()}}, sys.argv[2])' {} {}\n"
+      "and name the new file",
+      quoted_word(path.string()), quoted_word(converted.string()));
+}
 
 float from_f16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
@@ -93,6 +122,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   uint64_t length = 0;
   read_exactly(file_.get(), path_, 0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxHeaderBytes) {
+    if (is_from_torch_save(std::as_bytes(std::span(&length, 1)))) fail(how_to_convert(path));
     fail(fmt::format("its header would have {} bytes, at most {} are allowed", length, kMaxHeaderBytes));
   }
   data_start_ = kLengthBytes + static_cast<int64_t>(length);

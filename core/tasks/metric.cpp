@@ -2,6 +2,7 @@
 #include "core/tasks/metric.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/graph/names.h"
@@ -9,6 +10,7 @@
 namespace trainer {
 
 bool is_better(Direction direction, double a, double b) {
+  if (std::isfinite(a) != std::isfinite(b)) return std::isfinite(a);
   return direction == Direction::smaller ? a < b : a > b;
 }
 

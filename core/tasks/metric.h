@@ -11,7 +11,7 @@ namespace trainer {
 /// Which of two values of a metric is better.
 enum class Direction { smaller, larger };
 
-/// Whether `a` is better than `b`; false where one of them is NaN.
+/// Whether `a` is better than `b`. Any finite value is better than one that is not.
 bool is_better(Direction direction, double a, double b);
 
 /// A number that evaluation reports: a function of sums over the samples.

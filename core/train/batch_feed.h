@@ -26,7 +26,7 @@ class BatchFeed {
   /// After the last run that reads it.
   void done() { feed_.done(); }
 
-  DataPipeline& pipeline() { return pipeline_; }
+  DataPipeline& pipeline() const { return pipeline_; }
 
  private:
   DataPipeline& pipeline_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/optim/guard.h"
 
@@ -21,6 +22,8 @@ struct LoopState {
   std::optional<double> loss_scale;  ///< where there is one
   GuardState guard;
   std::map<std::string, double> last, best;  ///< loss and metrics of the validation split
+  /// Numbers of the samples that could not be read, by split: they count against data.error_budget.
+  std::map<std::string, std::vector<int64_t>> unreadable;
   bool operator==(const LoopState&) const = default;
 
   /// Whether the metric was never better than in an evaluation of the last step.

@@ -28,13 +28,17 @@ Prediction::Prediction(Executable& executable, DataPipeline& data)
       tensor_(output_of(executable.plan().entries[entry_])),
       row_elements_(row_elements(executable.plan().tensors[static_cast<size_t>(tensor_)].spec.shape)) {}
 
-const Batch* Prediction::next() {
-  if (feed_.pipeline().remaining() == 0) return nullptr;
+const Batch* Prediction::next(const std::function<bool()>& stops) {
+  if (remaining() == 0 || stops() || !feed_.await(stops)) return nullptr;
   const Batch& batch = feed_.next();
   executable_.run(entry_);
   feed_.done();
   output_ = executable_.read(tensor_);
   return &batch;
+}
+
+int64_t Prediction::remaining() const {
+  return feed_.pipeline().remaining();
 }
 
 std::span<const float> Prediction::output(int64_t row) const {

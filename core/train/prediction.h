@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,10 @@ class Prediction {
   /// Of a program with the entry `predict` and its output `logits`, (N, ...).
   Prediction(Executable& executable, DataPipeline& data);
 
-  /// Runs the next batch; null after the last one.
-  const Batch* next();
+  /// Runs the next batch; null after the last one, and where `stops` says so before.
+  const Batch* next(const std::function<bool()>& stops = [] { return false; });
+  /// Batches not run yet.
+  int64_t remaining() const;
   /// Of a row of that batch.
   std::span<const float> output(int64_t row) const;
 

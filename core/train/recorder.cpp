@@ -12,6 +12,16 @@
 namespace trainer {
 namespace {
 
+/// Skipped steps that the program's counters know.
+int64_t counted_skips(const Executable& executable) {
+  int64_t count = 0;
+  for (const char* name : {state_name::kOverflows, state_name::kGuardSkipped}) {
+    const TensorId id = executable.tensor(name);
+    if (id != kNone) count += executable.read<int32_t>(id).front();
+  }
+  return count;
+}
+
 /// Takes what was never better into the best values so far.
 void keep_best(const std::vector<Metric>& metrics, const std::map<std::string, double>& values,
                std::map<std::string, double>& best) {
@@ -29,9 +39,17 @@ Recorder::Recorder(const Executable& executable, LoopSettings settings, LoopOutp
 
 void Recorder::start(const LoopState& state) {
   state_ = state;
+  state_.unreadable = out_.unreadable.numbers();
   first_step_ = state.step + 1;
+  uncounted_skips_ = state.step - state.updates - counted_skips(executable_);
   watch_.note(executable_.device().read_device());
   resume_clock();
+}
+
+/// Steps so far that changed nothing, whichever guards the run had then.
+std::optional<int64_t> Recorder::skipped(const StepReport& step) const {
+  if (!step.skipped() && uncounted_skips_ == 0) return std::nullopt;
+  return step.skipped().value_or(0) + uncounted_skips_;
 }
 
 void Recorder::resume_clock() {
@@ -41,7 +59,7 @@ void Recorder::resume_clock() {
 void Recorder::add(const StepResult& result) {
   const StepReport& step = result.report;
   state_.step = step.step;
-  state_.updates = step.step - step.skipped().value_or(0);
+  state_.updates = step.step - skipped(step).value_or(0);
   if (!step.skipped() && !std::isfinite(step.loss)) --state_.updates;  // the guard refuses it, the run ends
   if (step.loss_scale) state_.loss_scale = step.loss_scale;
   if (step.reason() == SkipReason::none) {
@@ -50,7 +68,7 @@ void Recorder::add(const StepResult& result) {
   }
   if (step.step == first_step_) result_.first_step_seconds = seconds_since_process_start();
   if (out_.on_step) out_.on_step(state_.step);
-  out_.unreadable.report();
+  note_unreadable();
   const double until = steady_seconds();
   ++interval_.steps;
   interval_.seconds += until - since_;
@@ -64,6 +82,11 @@ void Recorder::add(const StepResult& result) {
   }
   if (out_.progress.due()) show(step.loss);
   if (step.step == settings_.steps || step.step % settings_.logging_interval == 0) write_interval(step);
+}
+
+/// Before a save, so that whoever resumes from it counts on.
+void Recorder::note_unreadable() {
+  if (out_.unreadable.report()) state_.unreadable = out_.unreadable.numbers();
 }
 
 void Recorder::show(double loss) {
@@ -103,7 +126,7 @@ void Recorder::write_interval(const StepReport& step) {
   if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
   record.loss_scale = step.loss_scale;
-  record.skipped = step.skipped();
+  record.skipped = skipped(step);
   out_.metrics.append(record);
   warn_if_input_bound();
   interval_ = {};
@@ -141,6 +164,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   const int64_t failed = state_.step;
   state_ = state;
   state_.guard = guard;
+  state_.unreadable = out_.unreadable.numbers();
   interval_ = {};
   out_.metrics.cut(state.step, state.validated);
   MetricsRecord record{.step = state.step + 1, .updates = state.updates, .epoch = epoch(), .split = "guard"};
@@ -157,7 +181,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
 void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   state_.last = values;
   state_.validated = state_.step;
-  out_.unreadable.report();
+  note_unreadable();
   MetricsRecord record{
       .step = state_.step, .updates = state_.updates, .epoch = epoch(), .split = "validation"};
   record.loss = values.at(output_name::kLoss);

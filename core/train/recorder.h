@@ -62,6 +62,8 @@ class Recorder {
     PhaseSeconds phases;
   };
 
+  std::optional<int64_t> skipped(const StepReport& step) const;
+  void note_unreadable();
   void show(double loss);
   void write_interval(const StepReport& step);
   void warn_if_input_bound();
@@ -74,9 +76,10 @@ class Recorder {
   LoopResult result_;
   Interval interval_;
   DeviceWatch watch_;
-  int64_t first_step_ = 1;  ///< of this process
-  bool warned_ = false;     ///< that data comes too slowly
-  double since_ = 0;        ///< when the time of the next step began
+  int64_t first_step_ = 1;       ///< of this process
+  int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has
+  bool warned_ = false;          ///< that data comes too slowly
+  double since_ = 0;             ///< when the time of the next step began
 };
 
 }  // namespace trainer

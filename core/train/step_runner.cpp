@@ -38,14 +38,23 @@ std::string StepRunner::find_non_finite(int64_t step) {
   const int64_t next = last_enqueued_ + 1;
   start_at(step);
   bool is_bound = false;
-  std::string found = trainer::find_non_finite(executable_, micro_batches_, [&] {
+  const auto leave = [&] {
     if (is_bound) feed_.done();
-    feed_.next();
-    is_bound = true;
-  });
-  feed_.done();
-  start_at(next);
-  return found;
+    start_at(next);
+  };
+  try {
+    std::string found = trainer::find_non_finite(executable_, micro_batches_, [&] {
+      if (is_bound) feed_.done();
+      is_bound = false;
+      feed_.next();
+      is_bound = true;
+    });
+    leave();
+    return found;
+  } catch (...) {
+    leave();
+    throw;
+  }
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {

@@ -19,16 +19,21 @@ UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_o
   for (std::string line; std::getline(lines, line);) lines_.insert(line);
 }
 
-void UnreadableList::report() {
-  bool is_longer = false;
-  for (const DataSource* source : sources_) {
+bool UnreadableList::report() {
+  bool is_any = false, is_longer = false;
+  for (const auto& [split, source] : sources_) {
     for (const UnreadableSample& sample : source->take_unreadable()) {
       const auto [line, is_new] = lines_.insert(sample.name + ": " + sample.reason);
       if (is_new) log_.warn(*line + "; using the next readable sample instead");
+      is_any = true;
       is_longer = is_longer || is_new;
     }
   }
-  if (!is_longer && !is_behind_) return;
+  if (is_longer || is_behind_) write();
+  return is_any;
+}
+
+void UnreadableList::write() {
   std::string text;
   for (const std::string& line : lines_) text += line + "\n";
   try {
@@ -38,6 +43,15 @@ void UnreadableList::report() {
     if (!is_behind_) log_.warn(fmt::format("{}; will retry", problem.what()));
     is_behind_ = true;
   }
+}
+
+std::map<std::string, std::vector<int64_t>> UnreadableList::numbers() const {
+  std::map<std::string, std::vector<int64_t>> all;
+  for (const auto& [split, source] : sources_) {
+    if (std::vector<int64_t> samples = source->unreadable(); !samples.empty())
+      all[split] = std::move(samples);
+  }
+  return all;
 }
 
 }  // namespace trainer

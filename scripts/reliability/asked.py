@@ -128,6 +128,18 @@ def stalled_reader(context):
     context.report('TERM while data stalls', f'step {reached} saved, 75 after {seconds:.1f} s (grace 3s)')
 
 
+def search_without_data(context):
+    """The loss becomes NaN in the second step, whose pictures can then not be read again. Before the first step each of the
+    40 is read once, to know the data again at a resume."""
+    run = pictures(context, 'search', ['data.workers=0', 'optimizer.lr=1e38'])
+    code = run.finish({'LD_PRELOAD': str(context.faults), 'FAULT_PATH': '.png', 'FAULT_CALLS': 'open',
+                       'FAULT_ACTION': '5', 'FAULT_AT': '61', 'FAULT_ALWAYS': '1'})
+    for text in ('the loss became NaN at step 2', 'the search failed: pictures/', 'cannot be read: Input/output error'):
+        require(code == 70 and text in run.errors, f'NaN and no data: exit {code}: {run.errors}')
+    context.remove(run)
+    context.report('NaN in a step whose data is gone', '70, naming both')
+
+
 def awaiting_fifo(context, name, more):
     """A data file that nobody writes to: reading its head, before training, has no end."""
     run = Run(context.trainer, context.work / name, ['--config', str(context.recipes['mlp']), 'data.format=idx',
@@ -162,5 +174,5 @@ def start_up_over_time(context):
 
 
 def all_of(context):
-    for check in (long_step, interrupted_twice, wall_time, stalled_reader, fifo):
+    for check in (long_step, interrupted_twice, wall_time, stalled_reader, search_without_data, fifo):
         check(context)

@@ -89,6 +89,13 @@ void Workspace::write(const std::string& name, const std::string& text) const {
   std::ofstream(path_ / name) << text;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 std::vector<double> losses_in(const std::string& metrics, const std::string& split) {
   std::vector<double> losses;
   std::istringstream lines(metrics);

@@ -39,6 +39,8 @@ class Workspace {
 /// A recipe of a small network with dropout on synthetic pictures, 10 steps an epoch.
 extern const char* const kSmallRecipe;
 
+std::vector<std::string> lines_of(const std::string& text);
+
 /// The `loss` of each line of metrics.jsonl of this split.
 std::vector<double> losses_in(const std::string& metrics, const std::string& split);
 

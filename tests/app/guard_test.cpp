@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-const char* const kRecipe = R"(version: 1
+const char* const kGuardedRecipe = R"(version: 1
 run: {name: guarded}
 model:
   input: [1, 12, 12]
@@ -30,14 +30,16 @@ validation: {interval: 1ep}
 logging: {interval: 7ba}
 )";
 
-Outcome train(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides) {
-  workspace.write("guarded.yaml", kRecipe);
+Outcome train_with_guards(const Workspace& workspace, const std::string& name,
+                          std::vector<std::string> overrides) {
+  workspace.write("guarded.yaml", kGuardedRecipe);
   overrides.insert(overrides.begin(), {"--config", "guarded.yaml", "run.output_dir=runs/" + name});
   return run_trainer(overrides, workspace.path());
 }
 
 /// The lines of metrics.jsonl of this split.
-std::vector<nlohmann::json> lines_of(const Workspace& workspace, const std::string& name, const char* split) {
+std::vector<nlohmann::json> records_of(const Workspace& workspace, const std::string& name,
+                                       const char* split) {
   std::vector<nlohmann::json> found;
   std::istringstream lines(workspace.read("runs/" + name + "/metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {
@@ -52,14 +54,15 @@ std::vector<nlohmann::json> lines_of(const Workspace& workspace, const std::stri
 TEST_CASE("a loss that is no number ends the run, and the first layer whose output is none is named") {
   const Workspace workspace;
   for (const char* rows : {"32", "8"}) {
-    const Outcome outcome = train(workspace, fmt::format("of {}", rows),
-                                  {"optimizer.lr=1e38", std::string("training.micro_batch_size=") + rows});
+    const Outcome outcome =
+        train_with_guards(workspace, fmt::format("of {}", rows),
+                          {"optimizer.lr=1e38", std::string("training.micro_batch_size=") + rows});
     INFO(outcome.errors);
     CHECK(outcome.code == 70);
     CHECK(outcome.errors.find("trainer: error: the loss became ") != std::string::npos);
     CHECK(outcome.errors.find(" at step 2; lower optimizer.lr") != std::string::npos);
     CHECK(outcome.errors.find("; first non-finite value: the output of model.layers[") != std::string::npos);
-    const auto events = lines_of(workspace, fmt::format("of {}", rows), "guard");
+    const auto events = records_of(workspace, fmt::format("of {}", rows), "guard");
     REQUIRE(events.size() == 1);
     CHECK(events[0]["event"] == "stop");
     CHECK(events[0]["reason"] == "loss");
@@ -71,12 +74,12 @@ TEST_CASE("a loss that is no number ends the run, and the first layer whose outp
 TEST_CASE("steps are skipped up to guards.max_skips in a row, each with a line of metrics") {
   const Workspace workspace;
   const Outcome outcome =
-      train(workspace, "a", {"optimizer.lr=1e38", "guards.nonfinite=skip", "guards.max_skips=3"});
+      train_with_guards(workspace, "a", {"optimizer.lr=1e38", "guards.nonfinite=skip", "guards.max_skips=3"});
   INFO(outcome.errors);
   CHECK(outcome.code == 70);
   CHECK(outcome.errors.find("after 3 skipped steps in a row, and guards.max_skips allows 3") !=
         std::string::npos);
-  const auto events = lines_of(workspace, "a", "guard");
+  const auto events = records_of(workspace, "a", "guard");
   REQUIRE(events.size() == 4);
   for (size_t i = 0; i < events.size(); ++i) {
     CHECK(events[i]["event"] == (i == 3 ? "stop" : "skip"));
@@ -85,6 +88,28 @@ TEST_CASE("steps are skipped up to guards.max_skips in a row, each with a line o
     CHECK(events[i]["step"] == i + 2);
     CHECK(events[i]["skipped"] == i + 1);
   }
+}
+
+TEST_CASE("updates go on from those of the checkpoint, whatever becomes of the guards") {
+  const Workspace workspace;
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"logging.interval=1ba", "checkpoint.interval=5ba",
+                             "run.allow_changes=[training.max_duration, guards]"});
+    const Outcome outcome = train_with_guards(workspace, "a", std::move(more));
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return records_of(workspace, "a", "train").back();
+  };
+  CHECK(train({"training.max_duration=10ba", "guards.skip_steps=[3, 4, 7]"})["updates"] == 7);
+  const auto same = train({"training.max_duration=12ba", "guards.skip_steps=[3, 4, 7]"});
+  CHECK(same["updates"] == 9);
+  CHECK(same["skipped"] == 3);
+  const auto without = train({"training.max_duration=14ba"});
+  CHECK(without["updates"] == 11);
+  CHECK(without["skipped"] == 3);
+  const auto again = train({"training.max_duration=16ba", "guards.skip_steps=[15]"});
+  CHECK(again["updates"] == 12);
+  CHECK(again["skipped"] == 4);
 }
 
 TEST_CASE("a run that skips its spikes has the bits of one that is told to skip these steps") {
@@ -99,30 +124,31 @@ TEST_CASE("a run that skips its spikes has the bits of one that is told to skip 
         more.insert(more.end(), common.begin(), common.end());
         return more;
       };
-      const Outcome met = train(workspace, "met" + name,
-                                with({"guards.spike=skip", "guards.gradient_spike=skip",
-                                      "guards.spike_sigmas=1", "guards.spike_window=8"}));
+      const Outcome met = train_with_guards(workspace, "met" + name,
+                                            with({"guards.spike=skip", "guards.gradient_spike=skip",
+                                                  "guards.spike_sigmas=1", "guards.spike_window=8"}));
       INFO(met.errors);
       REQUIRE(met.code == 0);
       std::string steps;
-      for (const auto& event : lines_of(workspace, "met" + name, "guard")) {
+      for (const auto& event : records_of(workspace, "met" + name, "guard")) {
         reasons.insert(event["reason"].get<std::string>());
         CHECK((event["reason"] == "gradient_spike") == event.contains("grad_norm"));
         steps += fmt::format("{}{}", steps.empty() ? "" : ", ", event["step"].get<int>());
       }
       REQUIRE(!steps.empty());
       INFO(steps);
-      const Outcome told = train(workspace, "told" + name, with({"guards.skip_steps=[" + steps + "]"}));
+      const Outcome told =
+          train_with_guards(workspace, "told" + name, with({"guards.skip_steps=[" + steps + "]"}));
       REQUIRE(told.code == 0);
-      const Outcome plain = train(workspace, "plain" + name, with({}));
+      const Outcome plain = train_with_guards(workspace, "plain" + name, with({}));
       REQUIRE(plain.code == 0);
       for (const char* file : {"model.safetensors", "model_ema.safetensors"}) {
         const std::string met_file = workspace.read("runs/met" + name + "/" + file);
         CHECK(met_file == workspace.read("runs/told" + name + "/" + file));
         CHECK(met_file != workspace.read("runs/plain" + name + "/" + file));
       }
-      const auto of_met = lines_of(workspace, "met" + name, "train"),
-                 of_told = lines_of(workspace, "told" + name, "train");
+      const auto of_met = records_of(workspace, "met" + name, "train"),
+                 of_told = records_of(workspace, "told" + name, "train");
       REQUIRE(of_met.size() == of_told.size());
       for (size_t i = 0; i < of_met.size(); ++i) {
         for (const char* key : {"step", "updates", "loss", "lr", "skipped"})
@@ -144,11 +170,11 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
     std::vector<std::string> line = spikes;
     line.insert(line.end(), {seed, "checkpoint.interval=6ba"});
     const std::string name = seed;
-    const Outcome back = train(workspace, "back" + name, line);
+    const Outcome back = train_with_guards(workspace, "back" + name, line);
     INFO(back.errors);
     REQUIRE(back.code == 0);
     std::string steps;
-    for (const auto& event : lines_of(workspace, "back" + name, "guard")) {
+    for (const auto& event : records_of(workspace, "back" + name, "guard")) {
       if (event["event"] != "roll_back") continue;
       CHECK(event["reason"] == "spike");
       CHECK(event["step"].get<int>() % 6 == 1);  // the first after a checkpoint
@@ -157,13 +183,14 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
     }
     REQUIRE(!steps.empty());
     INFO(steps);
-    const Outcome told = train(workspace, "told" + name, {seed, "guards.skip_steps=[" + steps + "]"});
+    const Outcome told =
+        train_with_guards(workspace, "told" + name, {seed, "guards.skip_steps=[" + steps + "]"});
     REQUIRE(told.code == 0);
     for (const char* file : {"model.safetensors", "model_ema.safetensors"})
       CHECK(workspace.read("runs/back" + name + "/" + file) ==
             workspace.read("runs/told" + name + "/" + file));
-    const auto of_back = lines_of(workspace, "back" + name, "train"),
-               of_told = lines_of(workspace, "told" + name, "train");
+    const auto of_back = records_of(workspace, "back" + name, "train"),
+               of_told = records_of(workspace, "told" + name, "train");
     REQUIRE(of_back.size() == of_told.size());
     for (size_t i = 0; i < of_back.size(); ++i) {
       for (const char* key : {"step", "updates", "loss", "lr"}) CHECK(of_back[i][key] == of_told[i][key]);
@@ -171,28 +198,29 @@ TEST_CASE("a run that goes back to a checkpoint has the bits of one that is told
     std::vector<std::string> longer = line;
     longer.insert(longer.end(), {"training.max_duration=4ep", "guards.spike_sigmas=3",
                                  "run.allow_changes=[training.max_duration, guards]"});
-    const Outcome changed = train(workspace, "back" + name, longer);
+    const Outcome changed = train_with_guards(workspace, "back" + name, longer);
     CHECK(changed.code == 78);
     CHECK(changed.errors.find("guards can no longer change") != std::string::npos);
     line.push_back("guards.max_rollbacks=0");
-    const Outcome none = train(workspace, "none" + name, line);
+    const Outcome none = train_with_guards(workspace, "none" + name, line);
     CHECK(none.code == 70);
   }
-  const Outcome early =
-      train(workspace, "early", {"guards.nonfinite=rollback", "optimizer.lr=1e38", "guards.max_skips=0"});
+  const Outcome early = train_with_guards(
+      workspace, "early", {"guards.nonfinite=rollback", "optimizer.lr=1e38", "guards.max_skips=0"});
   CHECK(early.code == 70);
   CHECK(early.errors.find("there is no checkpoint yet") != std::string::npos);
 }
 
 TEST_CASE("a guard that meets nothing leaves the run's bits") {
   const Workspace workspace;
-  REQUIRE(train(workspace, "plain", {}).code == 0);
-  REQUIRE(train(workspace, "guarded", {"guards={nonfinite: skip, spike: skip, spike_sigmas: 1000}"}).code ==
-          0);
+  REQUIRE(train_with_guards(workspace, "plain", {}).code == 0);
+  REQUIRE(
+      train_with_guards(workspace, "guarded", {"guards={nonfinite: skip, spike: skip, spike_sigmas: 1000}"})
+          .code == 0);
   for (const char* file : {"model.safetensors", "model_ema.safetensors"})
     CHECK(workspace.read(std::string("runs/plain/") + file) ==
           workspace.read(std::string("runs/guarded/") + file));
-  CHECK(lines_of(workspace, "guarded", "guard").empty());
+  CHECK(records_of(workspace, "guarded", "guard").empty());
 }
 
 TEST_CASE("a run goes on with other guards than before where that is allowed") {
@@ -208,15 +236,15 @@ TEST_CASE("a run goes on with other guards than before where that is allowed") {
     std::vector<std::string> first = guards[i], then = guards[(i + 1) % guards.size()];
     first.emplace_back("training.max_duration=30ba");
     then.emplace_back("training.max_duration=40ba");
-    REQUIRE(train(workspace, name, first).code == 0);
-    CHECK(train(workspace, name, then).code == 78);
+    REQUIRE(train_with_guards(workspace, name, first).code == 0);
+    CHECK(train_with_guards(workspace, name, then).code == 78);
     then.emplace_back("run.allow_changes=[guards, training.max_duration]");
-    const Outcome outcome = train(workspace, name, then);
+    const Outcome outcome = train_with_guards(workspace, name, then);
     INFO(outcome.errors);
     REQUIRE(outcome.code == 0);
     CHECK(outcome.errors.find("resuming after step 30") != std::string::npos);
     std::vector<int> skipped;
-    for (const auto& event : lines_of(workspace, name, "guard")) skipped.push_back(event["step"]);
+    for (const auto& event : records_of(workspace, name, "guard")) skipped.push_back(event["step"]);
     const bool are_told = std::find(then.begin(), then.end(), told[0]) != then.end();
     CHECK(skipped == (are_told ? std::vector{33, 35} : std::vector<int>()));
   }
@@ -224,20 +252,20 @@ TEST_CASE("a run goes on with other guards than before where that is allowed") {
 
 TEST_CASE("a spike ends the run where the recipe says so") {
   const Workspace workspace;
-  const Outcome outcome =
-      train(workspace, "a",
-            {"guards.spike=stop", "guards.spike_sigmas=0.01", "guards.spike_window=4", "run.seed=1"});
+  const Outcome outcome = train_with_guards(
+      workspace, "a",
+      {"guards.spike=stop", "guards.spike_sigmas=0.01", "guards.spike_window=4", "run.seed=1"});
   INFO(outcome.errors);
   CHECK(outcome.code == 70);
   CHECK(outcome.errors.find("the loss jumped to ") != std::string::npos);
-  CHECK(lines_of(workspace, "a", "guard").back()["event"] == "stop");
+  CHECK(records_of(workspace, "a", "guard").back()["event"] == "stop");
 }
 
 TEST_CASE(
     "with guards the statistics wait for their verdict, and by default the program is as ever but for one "
     "node") {
   const Workspace workspace;
-  workspace.write("guarded.yaml", kRecipe);
+  workspace.write("guarded.yaml", kGuardedRecipe);
   auto program = [&](const std::vector<std::string>& overrides) {
     std::vector<std::string> line = {"plan", "--config", "guarded.yaml", "--dump", "program"};
     line.insert(line.end(), overrides.begin(), overrides.end());
@@ -272,16 +300,16 @@ TEST_CASE("a run with other guards than before goes back to what it went on from
     const std::string back = fmt::format("back{}", i), told = fmt::format("told{}", i);
     std::vector<std::string> first = earlier[i];
     first.emplace_back("training.max_duration=20ba");
-    REQUIRE(train(workspace, back, first).code == 0);
-    REQUIRE(train(workspace, told, first).code == 0);
-    const Outcome outcome =
-        train(workspace, back,
-              {longer, allowed, "guards.spike=rollback", "guards.spike_sigmas=1.5", "guards.spike_window=8",
-               "guards.max_skips=0", "guards.max_rollbacks=50", "guards.skip_steps=[59]"});
+    REQUIRE(train_with_guards(workspace, back, first).code == 0);
+    REQUIRE(train_with_guards(workspace, told, first).code == 0);
+    const Outcome outcome = train_with_guards(
+        workspace, back,
+        {longer, allowed, "guards.spike=rollback", "guards.spike_sigmas=1.5", "guards.spike_window=8",
+         "guards.max_skips=0", "guards.max_rollbacks=50", "guards.skip_steps=[59]"});
     INFO(outcome.errors);
     REQUIRE(outcome.code == 0);
     int last = 0;
-    for (const auto& event : lines_of(workspace, back, "guard")) {
+    for (const auto& event : records_of(workspace, back, "guard")) {
       if (event["event"] != "roll_back") continue;
       CHECK(event["step"] == 21);  // there is no later checkpoint
       last = event["failed_step"];
@@ -289,7 +317,8 @@ TEST_CASE("a run with other guards than before goes back to what it went on from
     REQUIRE(last > 21);
     std::string steps = "59";
     for (int step = 21; step <= last; ++step) steps += fmt::format(", {}", step);
-    REQUIRE(train(workspace, told, {longer, allowed, "guards.skip_steps=[" + steps + "]"}).code == 0);
+    REQUIRE(train_with_guards(workspace, told, {longer, allowed, "guards.skip_steps=[" + steps + "]"}).code ==
+            0);
     CHECK(workspace.read("runs/" + back + "/model.safetensors") ==
           workspace.read("runs/" + told + "/model.safetensors"));
   }

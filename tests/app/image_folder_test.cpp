@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/app/command.h"
+#include "tests/app/pictures.h"
 
 namespace trainer {
 namespace {
@@ -12,49 +12,13 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
-// PNGs of a single grey pixel.
-constexpr unsigned char kDark[] = {137, 80,  78,  71, 13, 10, 26, 10,  0,   0,  0,  13, 73,  72,  68,  82, 0,
-                                   0,   0,   1,   0,  0,  0,  1,  8,   0,   0,  0,  0,  58,  126, 155, 85, 0,
-                                   0,   0,   10,  73, 68, 65, 84, 120, 156, 99, 16, 1,  0,   0,   22,  0,  21,
-                                   110, 110, 120, 46, 0,  0,  0,  0,   73,  69, 78, 68, 174, 66,  96,  130};
-constexpr unsigned char kBright[] = {
-    137, 80, 78,  71, 13,  10, 26,  10,  0,   0,  0, 13, 73, 72, 68, 82, 0,  0,   0,   1,   0,  0,   0,
-    1,   8,  0,   0,  0,   0,  58,  126, 155, 85, 0, 0,  0,  10, 73, 68, 65, 84,  120, 156, 99, 120, 6,
-    0,   0,  232, 0,  231, 39, 219, 135, 254, 0,  0, 0,  0,  73, 69, 78, 68, 174, 66,  96,  130};
-
-constexpr const char* kRecipe = R"(version: 1
-run: {name: pictures, seed: 1, output_dir: run}
-model: {input: [3, 4, 4], layers: [flatten, linear: 2]}
-data:
-  format: image_folder
-  train: train
-  val: val
-  augment: [random_resized_crop: 4, horizontal_flip]
-  eval_transform: [resize: 6, center_crop: 4]
-training: {max_duration: 4ep, global_batch_size: 10}
-optimizer: {name: sgd, lr: 0.5}
-)";
-
-/// `count` pictures of both classes in this folder.
-void fill(const Workspace& workspace, const std::string& folder, int count) {
-  for (const char* name : {"bright", "dark"}) {
-    fs::create_directories(workspace.path() / folder / name);
-    const bool is_dark = name == std::string("dark");
-    const auto* bytes = reinterpret_cast<const char*>(is_dark ? kDark : kBright);
-    for (int i = 0; i < count; ++i) {
-      workspace.write(folder + "/" + name + "/" + std::to_string(100 + i) + ".png",
-                      std::string(bytes, sizeof kDark));
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too many of them end the run") {
   const Workspace workspace;
-  workspace.write("r.yaml", kRecipe);
-  fill(workspace, "train", 50);
-  fill(workspace, "val", 10);
+  workspace.write("r.yaml", kPictureRecipe);
+  fill_with_pictures(workspace, "train", 50);
+  fill_with_pictures(workspace, "val", 10);
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"--config", "r.yaml"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -70,7 +34,7 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
 
   workspace.write("train/bright/107.png", "");
   workspace.write("train/dark/103.png", "once upon a time");
-  workspace.write("val/dark/102.png", std::string(reinterpret_cast<const char*>(kDark), 40));
+  workspace.write("val/dark/102.png", picture(true).substr(0, 40));
   const Outcome ends = train({});
   CHECK(ends.code == 65);
   CHECK_THAT(ends.errors,
@@ -105,9 +69,9 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
 TEST_CASE(
     "pictures are told apart with their classes' names, whatever order, however many, some unreadable") {
   const Workspace workspace;
-  workspace.write("r.yaml", kRecipe);
-  fill(workspace, "train", 50);
-  fill(workspace, "val", 10);
+  workspace.write("r.yaml", kPictureRecipe);
+  fill_with_pictures(workspace, "train", 50);
+  fill_with_pictures(workspace, "val", 10);
   REQUIRE(run_trainer({"--config", "r.yaml"}, workspace.path()).code == 0);
   const auto predict = [&](const std::vector<std::string>& more, int code) {
     std::vector<std::string> arguments = {"predict", "--config", "r.yaml"};
@@ -149,21 +113,21 @@ TEST_CASE(
     CHECK(lines[21]["file"] == "val/dark/109.png");
     CHECK(lines[21] == lines[0]);
   }
-  // Names come from the data's folders; without these the classes have numbers.
+  // The weights keep the names: they need no pictures of training.
   fs::rename(workspace.path() / "train", workspace.path() / "elsewhere");
   fs::rename(workspace.path() / "val", workspace.path() / "pictures");
-  const auto unnamed = predict({"pictures/bright"}, 0);
-  CHECK(unnamed.size() == 10);
-  for (const auto& line : unnamed) {
+  const auto named = predict({"pictures/bright"}, 0);
+  CHECK(named.size() == 10);
+  for (const auto& line : named) {
     CHECK(line["class"] == 0);
-    CHECK_FALSE(line.contains("name"));
+    CHECK(line["name"] == "bright");
   }
 }
 
 TEST_CASE("a share of the training pictures validates, and missing folders are named") {
   const Workspace workspace;
-  workspace.write("r.yaml", kRecipe);
-  fill(workspace, "train", 50);
+  workspace.write("r.yaml", kPictureRecipe);
+  fill_with_pictures(workspace, "train", 50);
   const Outcome missing = run_trainer({"--config", "r.yaml"}, workspace.path());
   CHECK(missing.code == 78);
   CHECK_THAT(missing.errors, Contains("r.yaml:7:3: error: data.val: there is no file val"));

@@ -68,9 +68,9 @@ TEST_CASE("shipped networks of torchvision: its parameter counts, no reference c
                                                                  {"mobilenet_v2", 3504872}};
   for (const auto& [name, parameters] : networks) {
     INFO(name);
-    const auto plan = plan_of(workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic",
-                                          "model.network=models/" + name + ".yaml",
-                                          "training.global_batch_size=2", "training.micro_batch_size=2"});
+    const auto plan = plan_of(
+        workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic", "model.network=" + name,
+                    "training.global_batch_size=2", "training.micro_batch_size=2"});
     int64_t sum = 0;
     for (const auto& layer : plan["layers"]) sum += layer["parameters"].get<int64_t>();
     CHECK(sum == parameters);

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/app/command.h"
 
@@ -19,13 +18,6 @@ std::string status(const std::string& state, int step, const std::string& messag
   return R"({"status":")" + state + R"(","step":)" + std::to_string(step) +
          R"(,"steps":1000000000,"pid":1,"host":"h","updated":1700000000,"exit_code":70,"message":")" +
          message + R"("})";
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ Outcome run_well(const Workspace& workspace, const std::string& command, std::ve
   return outcome;
 }
 
-std::vector<Json> lines_of(const std::string& text) {
+std::vector<Json> json_lines(const std::string& text) {
   std::vector<Json> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(Json::parse(line));
@@ -58,7 +58,7 @@ std::vector<Json> lines_of(const std::string& text) {
 /// What training said last of its validation.
 Json last_validation(const Workspace& workspace, const std::string& directory) {
   Json last;
-  for (const Json& line : lines_of(workspace.read(directory + "/metrics.jsonl"))) {
+  for (const Json& line : json_lines(workspace.read(directory + "/metrics.jsonl"))) {
     if (line["split"] == "validation") last = line;
   }
   return last;
@@ -113,7 +113,7 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
   run_well(workspace, "train",
            {"checkpoint.interval=5ba", "checkpoint.keep_latest=9", "model.freeze=[\"conv1.*\", \"bn1.*\"]"});
   std::map<int, Json> reported;
-  for (const Json& line : lines_of(workspace.read("run/metrics.jsonl"))) {
+  for (const Json& line : json_lines(workspace.read("run/metrics.jsonl"))) {
     if (line["split"] == "validation") reported[line["step"]] = line;
   }
   const auto evaluate = [&](const std::string& path) {
@@ -177,7 +177,7 @@ TEST_CASE("predicted classes and probabilities are those of the evaluation") {
   workspace.write("r.yaml", kResidual);
   run_well(workspace, "train");
   const Json evaluated = Json::parse(run_well(workspace, "eval", {"--json"}).output);
-  const std::vector<Json> lines = lines_of(run_well(workspace, "predict", {"--all"}).output);
+  const std::vector<Json> lines = json_lines(run_well(workspace, "predict", {"--all"}).output);
   REQUIRE(lines.size() == 101);  // the last batch is not full
   double loss = 0, right = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -195,7 +195,7 @@ TEST_CASE("predicted classes and probabilities are those of the evaluation") {
   CHECK(right == Approx(evaluated["top1"].get<double>()).epsilon(1e-9));
   CHECK(loss == Approx(evaluated["loss"].get<double>()).epsilon(1e-6));
 
-  const std::vector<Json> best = lines_of(run_well(workspace, "predict", {"--top", "3"}).output);
+  const std::vector<Json> best = json_lines(run_well(workspace, "predict", {"--top", "3"}).output);
   REQUIRE(best.size() == 101);
   for (size_t i = 0; i < best.size(); ++i) {
     CHECK(best[i]["class"] == lines[i]["class"]);
@@ -208,7 +208,8 @@ TEST_CASE("predicted classes and probabilities are those of the evaluation") {
       before = pair[1];
     }
   }
-  const std::vector<Json> of_training = lines_of(run_well(workspace, "predict", {"--split", "train"}).output);
+  const std::vector<Json> of_training =
+      json_lines(run_well(workspace, "predict", {"--split", "train"}).output);
   CHECK(of_training.size() == 320);
 }
 
@@ -226,7 +227,7 @@ TEST_CASE("predict writes where it is told, whole or not at all, and ends quietl
     const Outcome head =
         run_shell(std::string(trap) + "\"$TRAINER\" predict --config r.yaml --split train | head -n 1",
                   workspace.path());
-    CHECK(lines_of(head.output).size() == 1);
+    CHECK(json_lines(head.output).size() == 1);
     CHECK(head.errors.empty());
   }
 }

@@ -9,12 +9,6 @@ namespace trainer {
 
 namespace {
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 /// The problem of the good recipe with one piece replaced.
 std::string problem_with(const std::string& from, const std::string& to) {
   return Read(replaced(kGoodRecipe, from, to)).problem();

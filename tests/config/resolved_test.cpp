@@ -8,10 +8,6 @@ namespace trainer {
 
 namespace {
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
-}
-
 std::string identity(const std::string& text) {
   const Read read(text);
   REQUIRE(read.problem() == "");

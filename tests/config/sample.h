@@ -114,6 +114,13 @@ struct Read {
   Value root;
 };
 
+/// The text with the first `from`, which must be there, replaced.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
 /// A recipe that reads without a problem.
 inline const std::string kGoodRecipe = R"(version: 1
 run: {name: mnist, seed: 7}

@@ -35,7 +35,7 @@ void check_problem(const std::string& text, const std::string& expected) {
   CHECK(Written(text).problems == expected + "\n");
 }
 
-std::string problem_of(const std::string& expression, const Scope& scope = {}) {
+std::string problem_of_expression(const std::string& expression, const Scope& scope = {}) {
   try {
     return "no problem: " + evaluate(expression, scope);
   } catch (const BadExpression& bad) {
@@ -80,33 +80,37 @@ TEST_CASE("expressions compute with whole numbers") {
            {"${9223372036854775807}", "9223372036854775807"},
        }) {
     INFO(expression);
-    CHECK(problem_of(expression, scope) == "no problem: " + value);
+    CHECK(problem_of_expression(expression, scope) == "no problem: " + value);
   }
 }
 
 TEST_CASE("an expression that cannot be computed says why") {
   const Scope scope = {{"c", "64"}, {"yes", "true"}, {"p", "0.25"}};
-  CHECK(problem_of("${c / (c - 64)}", scope) == "64 / 0: division by zero");
-  CHECK(problem_of("${c % 0}", scope) == "64 % 0: division by zero");
-  CHECK(problem_of("${9223372036854775807 + 1}") == "9223372036854775807 + 1 is beyond 64 bits");
-  CHECK(problem_of("${(-9223372036854775807 - 1) / -1}") == "-9223372036854775808 / -1 is beyond 64 bits");
-  CHECK(problem_of("${d + 1}", scope) == "in ${d + 1}: unknown name 'd'");
-  CHECK(problem_of("${p * 2}", scope) == "in ${p * 2}: '*' takes two whole numbers, got 0.25 and 2");
-  CHECK(problem_of("${yes + 1}", scope) == "in ${yes + 1}: '+' takes two whole numbers, got true and 1");
-  CHECK(problem_of("${1 == true}") == "in ${1 == true}: '==' takes two whole numbers, got 1 and true");
-  CHECK(problem_of("${c c}", scope) == "in ${c c}: expected an operator, found 'c'");
-  CHECK(problem_of("${1 +}") == "in ${1 +}: expected a whole number or a name");
-  CHECK(problem_of("${}") == "in ${}: expected a whole number or a name");
-  CHECK(problem_of("${(1}") == "in ${(1}: expected ')'");
-  CHECK(problem_of("${1 < 2 < 3}") == "in ${1 < 2 < 3}: expected an operator, found '< 3'");
-  CHECK(problem_of("${1.5}") == "in ${1.5}: expected an operator, found '.5'");
-  CHECK(problem_of("${0x10}") == "in ${0x10}: expected a whole number or a name, found '0x10'");
-  CHECK(problem_of("${99999999999999999999}") ==
+  CHECK(problem_of_expression("${c / (c - 64)}", scope) == "64 / 0: division by zero");
+  CHECK(problem_of_expression("${c % 0}", scope) == "64 % 0: division by zero");
+  CHECK(problem_of_expression("${9223372036854775807 + 1}") == "9223372036854775807 + 1 is beyond 64 bits");
+  CHECK(problem_of_expression("${(-9223372036854775807 - 1) / -1}") ==
+        "-9223372036854775808 / -1 is beyond 64 bits");
+  CHECK(problem_of_expression("${d + 1}", scope) == "in ${d + 1}: unknown name 'd'");
+  CHECK(problem_of_expression("${p * 2}", scope) ==
+        "in ${p * 2}: '*' takes two whole numbers, got 0.25 and 2");
+  CHECK(problem_of_expression("${yes + 1}", scope) ==
+        "in ${yes + 1}: '+' takes two whole numbers, got true and 1");
+  CHECK(problem_of_expression("${1 == true}") ==
+        "in ${1 == true}: '==' takes two whole numbers, got 1 and true");
+  CHECK(problem_of_expression("${c c}", scope) == "in ${c c}: expected an operator, found 'c'");
+  CHECK(problem_of_expression("${1 +}") == "in ${1 +}: expected a whole number or a name");
+  CHECK(problem_of_expression("${}") == "in ${}: expected a whole number or a name");
+  CHECK(problem_of_expression("${(1}") == "in ${(1}: expected ')'");
+  CHECK(problem_of_expression("${1 < 2 < 3}") == "in ${1 < 2 < 3}: expected an operator, found '< 3'");
+  CHECK(problem_of_expression("${1.5}") == "in ${1.5}: expected an operator, found '.5'");
+  CHECK(problem_of_expression("${0x10}") == "in ${0x10}: expected a whole number or a name, found '0x10'");
+  CHECK(problem_of_expression("${99999999999999999999}") ==
         "in ${99999999999999999999}: expected a whole number or a name, found '99999999999999999999'");
-  CHECK(problem_of("a ${1") == "expected '}' behind '${'");
-  CHECK(problem_of("${" + std::string(5000, '(') + "}").find("nested deeper than 64 levels") !=
+  CHECK(problem_of_expression("a ${1") == "expected '}' behind '${'");
+  CHECK(problem_of_expression("${" + std::string(5000, '(') + "}").find("nested deeper than 64 levels") !=
         std::string::npos);
-  CHECK(problem_of("${" + std::string(5000, '-') + "1}").find("nested deeper than 64 levels") !=
+  CHECK(problem_of_expression("${" + std::string(5000, '-') + "1}").find("nested deeper than 64 levels") !=
         std::string::npos);
 }
 

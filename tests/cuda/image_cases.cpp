@@ -14,7 +14,7 @@
 namespace trainer {
 namespace {
 
-const std::vector<Shape> kImages = {{2, 3, 5, 7}, {1, 17, 10, 6}, {3, 8, 7, 9}, {2, 40, 6, 8}};
+const std::vector<Shape> kResampledImages = {{2, 3, 5, 7}, {1, 17, 10, 6}, {3, 8, 7, 9}, {2, 40, 6, 8}};
 
 const std::vector<Conv2dGeometry> kWindows = {
     {.kernel = {2, 2}, .stride = {2, 2}},
@@ -33,7 +33,7 @@ KernelCase pool(const char* name, const Shape& shape, const Conv2dGeometry& wind
 }
 
 void add_pools(std::vector<KernelCase>& cases) {
-  for (const Shape& shape : kImages) {
+  for (const Shape& shape : kResampledImages) {
     for (const Conv2dGeometry& window : kWindows) {
       cases.push_back(pool<MaxPool2d>("max_pool2d", shape, window));
       cases.back().narrow = false;  // rounding makes neighbours on the grid equal
@@ -51,7 +51,8 @@ void add_pools(std::vector<KernelCase>& cases) {
 
 void add_factors(std::vector<KernelCase>& cases) {
   // The last one has several parts of rows to sum.
-  for (const Shape& shape : {kImages[0], kImages[1], kImages[3], Shape{5, 8, 23, 23}}) {
+  for (const Shape& shape :
+       {kResampledImages[0], kResampledImages[1], kResampledImages[3], Shape{5, 8, 23, 23}}) {
     cases.push_back(differentiable(fmt::format("scale_channels {}", to_string(shape)), [=](Sketch& sketch) {
       const TensorId x = sketch.parameter("x", shape), s = sketch.parameter("s", {shape[0], shape[1], 1, 1});
       return sketch.build().emit<ScaleChannels>({x, s});
@@ -84,7 +85,8 @@ void add_resampling(std::vector<KernelCase>& cases) {
 
 /// In the layout of an operation on images, and in rows for one that sees features.
 void add_pixels(std::vector<KernelCase>& cases) {
-  for (const Shape& shape : {kImages[0], kImages[1], Shape{3, 1, 19, 17}, Shape{2, 3, 33, 31}}) {
+  for (const Shape& shape :
+       {kResampledImages[0], kResampledImages[1], Shape{3, 1, 19, 17}, Shape{2, 3, 33, 31}}) {
     for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
       for (const bool features : {false, true}) {
         cases.push_back(differentiable(

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -85,6 +86,16 @@ TEST_CASE("with drop_last an epoch holds whole batches") {
   CHECK(order.at(10, 0).index == 0);
   CHECK(order.at(25, 4).epoch == 2);
   CHECK(order.at(25, 4).index == 54);
+}
+
+TEST_CASE("more epochs than anybody can count are more steps than any run has") {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const bool drop_last : {true, false}) {
+    CHECK(TrainingOrder(103, 10, drop_last).steps_in(kMost) > int64_t{1} << 40);
+    CHECK(TrainingOrder(kMost, 1, drop_last).steps_in(2) == kMost);
+  }
+  CHECK(batches_in(Duration{kMost, Duration::Unit::epochs}, 2) == kMost);
+  CHECK(batches_in(Duration{kMost, Duration::Unit::batches}, 2) == kMost);
 }
 
 TEST_CASE("without drop_last every epoch takes each sample once, across batches") {

@@ -18,16 +18,6 @@ namespace {
 const Shape kShape = {2, 6, 5};
 constexpr int64_t kPixels = 60;
 
-TransformList augmentation() {
-  TransformList list;
-  list.push_back(make_transform("random_crop"));
-  list.push_back(make_transform("horizontal_flip"));
-  list.push_back(make_transform("normalize"));
-  set(*list[2], "mean", std::vector<double>{0.3, 0.4});
-  set(*list[2], "std", std::vector<double>{0.5, 0.6});
-  return list;
-}
-
 /// All numbers of a batch, so that two compare bit by bit.
 std::string bits(const Batch& batch, int64_t rows, int64_t pixels = kPixels) {
   const auto count = static_cast<size_t>(rows);

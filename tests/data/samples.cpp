@@ -99,6 +99,16 @@ void set(Transform& transform, const std::string& field, std::vector<double> val
   assign(transform, field, values);
 }
 
+TransformList augmentation() {
+  TransformList list;
+  list.push_back(make_transform("random_crop"));
+  list.push_back(make_transform("horizontal_flip"));
+  list.push_back(make_transform("normalize"));
+  set(*list[2], "mean", std::vector<double>{0.3, 0.4});
+  set(*list[2], "std", std::vector<double>{0.5, 0.6});
+  return list;
+}
+
 TransformChain make_chain(const TransformList& list, const Shape& input) {
   Diagnostics diagnostics;
   TransformChain chain(list, input, diagnostics);

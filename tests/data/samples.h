@@ -40,6 +40,9 @@ void set(Transform& transform, const std::string& field, double value);
 void set(Transform& transform, const std::string& field, int64_t value);
 void set(Transform& transform, const std::string& field, std::vector<double> values);
 
+/// A random crop, perhaps mirrored, of pictures of two channels, normalised.
+TransformList augmentation();
+
 /// A chain for a list that must fit.
 TransformChain make_chain(const TransformList& list, const Shape& input);
 

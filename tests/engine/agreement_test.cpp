@@ -20,8 +20,8 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kRows = 4, kSamples = 40, kSteps = 20, kLag = 3;
-const Shape kSample = {1, 6, 6};
+constexpr int64_t kVotingRows = 4, kVotingSamples = 40, kVotingSteps = 20, kLag = 3;
+const Shape kVotingShape = {1, 6, 6};
 
 /// Ranks that are threads of this process.
 class Table {
@@ -113,9 +113,9 @@ class FailingSource final : public ImageSource {
 
 /// What is asked of a run.
 struct Wishes {
-  int64_t stop_after = kSteps;   ///< steps enqueued; alone
-  int64_t stop_in_round = 1000;  ///< among others, who are asked once in each round
-  int64_t overdue_after = kSteps;
+  int64_t stop_after = kVotingSteps;  ///< steps enqueued; alone
+  int64_t stop_in_round = 1000;       ///< among others, who are asked once in each round
+  int64_t overdue_after = kVotingSteps;
   int64_t failing_sample = -1;
   int64_t workers = 1;
   int64_t validation_interval = 0;
@@ -128,23 +128,23 @@ struct Outcome {
   int64_t saved_at_end = 0, error_code = 0;
 };
 
-Program program_of(int64_t micro_batches) {
-  return training_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kRows,
-                          *optimizer_from("{name: sgd}"), std::vector<float>(kSteps, 0.1f),
+Program voting_program(int64_t micro_batches) {
+  return training_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kVotingRows,
+                          *optimizer_from("{name: sgd}"), std::vector<float>(kVotingSteps, 0.1f),
                           {accumulate(micro_batches)});
 }
 
 /// Trains on one rank. No assertions: it runs in threads too.
-Outcome train(const Backend& backend, Communicator& ranks, const Wishes& wishes,
-              const test::ScratchDirectory& scratch) {
+Outcome train_on_rank(const Backend& backend, Communicator& ranks, const Wishes& wishes,
+                      const test::ScratchDirectory& scratch) {
   test::QuietLog quiet;
-  const auto source = make_synthetic(7, Split::train, kSamples, kSample, 4),
-             held_out = make_synthetic(7, Split::val, 40, kSample, 4);
+  const auto source = make_synthetic(7, Split::train, kVotingSamples, kVotingShape, 4),
+             held_out = make_synthetic(7, Split::val, 40, kVotingShape, 4);
   const FailingSource samples(*source, wishes.failing_sample);
   Diagnostics diagnostics;
   const TransformList none;
-  const TransformChain chain(none, kSample, diagnostics);
-  const Program program = program_of(1);
+  const TransformChain chain(none, kVotingShape, diagnostics);
+  const Program program = voting_program(1);
   const Plan plan = make_plan(program, *backend.planner);
   const Loading loading{.workers = wishes.workers,
                         .prefetch = 2,
@@ -152,17 +152,18 @@ Outcome train(const Backend& backend, Communicator& ranks, const Wishes& wishes,
                         .allocate = [&](int64_t bytes) { return backend.device->allocate_batch(bytes); }};
   const BatchInputs inputs = batch_inputs(program);
   const TrainingBatches training{
-      .seed = 1, .order = TrainingOrder(kSamples, kRows, true), .micro_batch = kRows};
+      .seed = 1, .order = TrainingOrder(kVotingSamples, kVotingRows, true), .micro_batch = kVotingRows};
   DataPipeline data(BatchMaker(make_image_rows(samples, chain, inputs, &training), inputs, training),
                     loading);
   DataPipeline validation(
-      BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{40, kRows}), loading);
+      BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{40, kVotingRows}),
+      loading);
   Executable executable(plan, *backend.device, true);
   initialize(executable, 1);
 
-  const LoopSettings settings{.steps = kSteps,
-                              .samples_per_epoch = kSamples,
-                              .global_batch_size = kRows,
+  const LoopSettings settings{.steps = kVotingSteps,
+                              .samples_per_epoch = kVotingSamples,
+                              .global_batch_size = kVotingRows,
                               .validation_interval = wishes.validation_interval,
                               .validation_samples = 40};
   NotedSaves saves(wishes.overdue_after);
@@ -198,13 +199,13 @@ Outcome train_late(const Wishes& wishes, size_t longest) {
   LateBackend late(cpu);
   late.late().set_longest_queue(longest);
   OneRank ranks;
-  return train(late, ranks, wishes, test::ScratchDirectory());
+  return train_on_rank(late, ranks, wishes, test::ScratchDirectory());
 }
 
 Outcome train_now(const Wishes& wishes) {
   const auto cpu = make_cpu_backend(1);
   OneRank ranks;
-  return train(cpu, ranks, wishes, test::ScratchDirectory());
+  return train_on_rank(cpu, ranks, wishes, test::ScratchDirectory());
 }
 
 /// Two ranks whose devices are late in different ways.
@@ -219,7 +220,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
         LateBackend late(cpu);
         late.late().set_longest_queue(rank == 0 ? longest : 5);
         Seat seat(table, rank);
-        outcomes[rank] = train(late, seat, rank == 0 ? first : second, scratch[rank]);
+        outcomes[rank] = train_on_rank(late, seat, rank == 0 ? first : second, scratch[rank]);
       });
     }
   }
@@ -331,10 +332,10 @@ TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch
 
 TEST_CASE("two ranks: both save by the clock of one") {
   Table table(2);
-  const auto outcomes = train_two({.overdue_after = 7}, {.overdue_after = kSteps + 1}, 9, table);
+  const auto outcomes = train_two({.overdue_after = 7}, {.overdue_after = kVotingSteps + 1}, 9, table);
   for (const Outcome& outcome : outcomes) {
     CHECK(outcome.saved == std::vector<int64_t>{8 + kLag});
-    CHECK(outcome.state.step == kSteps);
+    CHECK(outcome.state.step == kVotingSteps);
   }
   CHECK(table.rounds(0) == table.rounds(1));
 }
@@ -360,7 +361,7 @@ TEST_CASE("one rank: data that cannot be read ends the run in the place of its b
   const Outcome outcome = train_now({.failing_sample = 17});
   CHECK(outcome.error == "the sample is lost");
   CHECK(outcome.error_code == 65);
-  CHECK(outcome.state.step < kSamples / kRows);
+  CHECK(outcome.state.step < kVotingSamples / kVotingRows);
   CHECK(train_now({.failing_sample = 17, .workers = 0}).state == outcome.state);
 }
 

@@ -53,8 +53,11 @@ fs::path path_of_libm() {
 TEST_CASE("a backend's library that is not there is named, with what to do") {
   const EmptyProgramFolder folder;
   const std::string text = refusal("cuda", folder.bin());
-  CHECK_THAT(text, Contains("device.type=cuda: libtrainer_cuda.so is not in " + folder.bin().string()));
-  CHECK_THAT(text, Contains("without CUDA") && Contains("-DTRAINER_CUDA=on") && Contains("device.type=cpu"));
+  CHECK_THAT(
+      text, Contains("device.type=cuda: libtrainer_cuda.so is neither in " + folder.bin().string() +
+                     " nor in " + (folder.prefix / "lib").string() + ": it was not built, or not installed"));
+  CHECK_THAT(text, Contains("nvcc") && Contains("scripts/build.sh") && Contains("device.type=cpu"));
+  CHECK_THAT(text, !Contains("built without CUDA"));
 }
 
 TEST_CASE("what cannot be opened is refused with the loader's words, beside the program or in ../lib") {

@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<int64_t> count{0};
+std::atomic<int64_t> allocations{0};
 
 const void* object_of(const void* address) {
   Dl_info info{};
@@ -19,7 +19,7 @@ const void* object_of(const void* address) {
 
 void* counted(std::size_t bytes, std::size_t alignment, const void* caller) {
   static const void* const here = object_of(reinterpret_cast<const void*>(&trainer::own_allocations));
-  if (object_of(caller) == here) ++count;
+  if (object_of(caller) == here) ++allocations;
   void* memory = nullptr;
   if (alignment <= alignof(std::max_align_t)) {
     memory = std::malloc(bytes);
@@ -38,7 +38,7 @@ void* or_throw(void* memory) {
 
 namespace trainer {
 int64_t own_allocations() {
-  return count;
+  return allocations;
 }
 }  // namespace trainer
 

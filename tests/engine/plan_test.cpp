@@ -15,10 +15,10 @@ using namespace trainer;
 
 namespace {
 
-constexpr int64_t kBatch = 128;
+constexpr int64_t kPlannedBatch = 128;
 
 Program shipped(const std::string& model, const std::string& optimizer) {
-  return training_program(network_from(source_text("configs/models/" + model + ".yaml")), kBatch,
+  return training_program(network_from(source_text("configs/models/" + model + ".yaml")), kPlannedBatch,
                           *optimizer_from(optimizer), {0.1f}, {fuse_relu()});
 }
 

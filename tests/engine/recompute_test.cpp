@@ -11,9 +11,9 @@ using namespace trainer;
 
 namespace {
 
-constexpr int64_t kBatch = 64;
+constexpr int64_t kRecomputedBatch = 64;
 
-const char* const kNetwork = R"(
+const char* const kRecomputedNetwork = R"(
 input: [3, 20, 20]
 layers:
   - conv2d: {out_channels: 32, kernel_size: 3, padding: 1, bias: false}
@@ -34,9 +34,9 @@ layers:
   - linear: {out_features: 7}
 )";
 
-Program program_with(const Recompute& setting) {
-  const Network network = network_from(kNetwork);
-  Program program = forward_program(network, kBatch);
+Program recomputed_program_with(const Recompute& setting) {
+  const Network network = network_from(kRecomputedNetwork);
+  Program program = forward_program(network, kRecomputedBatch);
   run_passes(program, {fuse_residual(), fuse_relu(), autodiff(), fuse_gradient_sum(), recompute(setting)});
   optimizer_from("{name: sgd, momentum: 0.9}")
       ->append_update(program, program.entry(entry_name::kTrainStep), {0.05f});
@@ -50,14 +50,14 @@ std::vector<std::vector<double>> trained(const Program& program, int64_t& scratc
   Session session(program, backend);
   for (uint32_t step = 0; step < 3; ++step) {
     RandomStream random(random_key(5, "batch"), step);
-    std::vector<float> images(kBatch * 1200), labels(kBatch), index(kBatch);
+    std::vector<float> images(kRecomputedBatch * 1200), labels(kRecomputedBatch), index(kRecomputedBatch);
     for (float& value : images) value = random.next_uniform();
     for (float& value : labels) value = static_cast<float>(random.next_below(7));
     for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<float>(i);
     session.set({{input_name::kImages, images},
                  {input_name::kLabels, labels},
                  {input_name::kSampleIndex, index},
-                 {input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch)}});
+                 {input_name::kWeights, std::vector<float>(kRecomputedBatch, 1.0f / kRecomputedBatch)}});
     session.run(entry_name::kTrainStep);
   }
   std::vector<std::vector<double>> all;
@@ -72,10 +72,10 @@ std::vector<std::vector<double>> trained(const Program& program, int64_t& scratc
 
 TEST_CASE("what is forgotten and made again changes no bit of a training, and saves memory") {
   int64_t plain = 0, cheap = 0, full = 0, sized = 0;
-  const auto expected = trained(program_with({}), plain);
-  CHECK(trained(program_with({Recompute::Kind::cheap}), cheap) == expected);
-  CHECK(trained(program_with({Recompute::Kind::full}), full) == expected);
-  CHECK(trained(program_with({Recompute::Kind::size, plain * 2 / 3}), sized) == expected);
+  const auto expected = trained(recomputed_program_with({}), plain);
+  CHECK(trained(recomputed_program_with({Recompute::Kind::cheap}), cheap) == expected);
+  CHECK(trained(recomputed_program_with({Recompute::Kind::full}), full) == expected);
+  CHECK(trained(recomputed_program_with({Recompute::Kind::size, plain * 2 / 3}), sized) == expected);
   CHECK(cheap < plain);
   CHECK(full < cheap);
   CHECK(sized < plain);

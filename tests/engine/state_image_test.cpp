@@ -15,14 +15,14 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kRows = 3;
+constexpr int64_t kImageRows = 3;
 
 /// Channels that fill no block, so that stored tensors have padding; averages; a clipped norm; moments.
 Program program() {
   const Network network = network_from(
       "{input: [3, 9, 7], layers: [{conv2d: {out_channels: 19, kernel_size: 3}}, batch_norm, relu, {conv2d: "
       "{out_channels: 21, kernel_size: 3}}, relu, global_avg_pool2d, flatten, {linear: 5}]}");
-  return training_program(network, kRows, *optimizer_from("{name: adamw, clip_norm: 1}"), {0.01f, 0.02f},
+  return training_program(network, kImageRows, *optimizer_from("{name: adamw, clip_norm: 1}"), {0.01f, 0.02f},
                           {fuse_relu(), average_weights(0.9)});
 }
 
@@ -207,7 +207,8 @@ TEST_CASE("files that do not fit a run are refused with every tensor that is wro
   const Network other =
       network_from("{input: [3, 9, 7], layers: [flatten, {linear: {out_features: 5, name: fc}}]}");
   Executable executable(
-      make_plan(training_program(other, kRows, *optimizer_from("{name: sgd}"), {0.1f}, {}), *cpu.planner),
+      make_plan(training_program(other, kImageRows, *optimizer_from("{name: sgd}"), {0.1f}, {}),
+                *cpu.planner),
       *cpu.device);
   const std::string text = test::error_text(ExitCode::data, [&] { load_checkpoint(executable, path); });
   CHECK_THAT(text, Catch::Contains("it has no 'fc.weight'") && Catch::Contains("the run has no '"));

@@ -66,18 +66,19 @@ Program program_of(int64_t micro_batches, Content content) {
   return program;
 }
 
-struct Run {
+struct RunnerResult {
   std::vector<double> losses, rates, norms;
   std::map<std::string, double> evaluation;
   std::vector<std::vector<double>> parameters;
 
-  bool operator==(const Run&) const = default;
+  bool operator==(const RunnerResult&) const = default;
 };
 
 /// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
 /// with `searches` an earlier step is computed again while others are in flight.
-Run train(const Backend& backend, int64_t micro_batches, bool replay = true, bool searches = false,
-          Content content = Content::numbers, int64_t lag = INT64_MAX) {
+RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bool replay = true,
+                               bool searches = false, Content content = Content::numbers,
+                               int64_t lag = INT64_MAX) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
              held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
@@ -102,7 +103,7 @@ Run train(const Backend& backend, int64_t micro_batches, bool replay = true, boo
   std::optional<DeviceSamples> samples;
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
 
-  Run run;
+  RunnerResult run;
   OneRank alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
@@ -138,7 +139,7 @@ Run train(const Backend& backend, int64_t micro_batches, bool replay = true, boo
 TEST_CASE("an asynchronous device trains the same bits, with several steps in flight") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(cpu, micro_batches);
+  const RunnerResult expected = train_three_steps(cpu, micro_batches);
   CHECK(expected.losses.size() == 10);
   CHECK(expected.losses.front() != expected.losses.back());
   CHECK(expected.rates.back() == Approx(0.2));
@@ -146,7 +147,7 @@ TEST_CASE("an asynchronous device trains the same bits, with several steps in fl
   for (const auto copies : {Copies::late, Copies::early}) {
     for (const int64_t lag : {0, 1, 2, 3}) {
       LateBackend late(cpu, false, copies);
-      CHECK(train(late, micro_batches, true, false, Content::numbers, lag) == expected);
+      CHECK(train_three_steps(late, micro_batches, true, false, Content::numbers, lag) == expected);
     }
   }
 }
@@ -155,36 +156,36 @@ TEST_CASE(
     "pictures that travel as bytes, or lie on the device, give the bits of those that travel as numbers") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(cpu, micro_batches);
-  CHECK(train(cpu, micro_batches, true, false, Content::bytes) == expected);
+  const RunnerResult expected = train_three_steps(cpu, micro_batches);
+  CHECK(train_three_steps(cpu, micro_batches, true, false, Content::bytes) == expected);
   for (const Content content : {Content::bytes, Content::samples}) {
     LateBackend late(cpu), capturing(cpu, true, Copies::early);
-    CHECK(train(late, micro_batches, true, true, content) == expected);
-    CHECK(train(capturing, micro_batches, true, true, content) == expected);
+    CHECK(train_three_steps(late, micro_batches, true, true, content) == expected);
+    CHECK(train_three_steps(capturing, micro_batches, true, true, content) == expected);
   }
 }
 
 TEST_CASE("a step that is computed again leaves the bits of the run") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(cpu, micro_batches);
-  CHECK(train(cpu, micro_batches, true, true) == expected);
+  const RunnerResult expected = train_three_steps(cpu, micro_batches);
+  CHECK(train_three_steps(cpu, micro_batches, true, true) == expected);
   for (const auto copies : {Copies::late, Copies::early}) {
     LateBackend late(cpu, false, copies), replaying(cpu, true, copies);
-    CHECK(train(late, micro_batches, true, true) == expected);
-    CHECK(train(replaying, micro_batches, true, true) == expected);
+    CHECK(train_three_steps(late, micro_batches, true, true) == expected);
+    CHECK(train_three_steps(replaying, micro_batches, true, true) == expected);
   }
 }
 
 TEST_CASE("what a device has kept is replayed, once for each slot of inputs and for timing") {
   const auto cpu = make_cpu_backend(1);
-  const Run expected = train(cpu, 1);
+  const RunnerResult expected = train_three_steps(cpu, 1);
   LateBackend late(cpu, true);
-  CHECK(train(late, 1) == expected);
+  CHECK(train_three_steps(late, 1) == expected);
   // Of the three slots steps 3, 6 and 9, which are timed, use one; an evaluation uses all.
   CHECK(late.captured_graphs() == 2 + 1 + 3);
   LateBackend walking(cpu, true);
-  CHECK(train(walking, 1, false) == expected);
+  CHECK(train_three_steps(walking, 1, false) == expected);
   CHECK(walking.captured_graphs() == 0);
 }
 

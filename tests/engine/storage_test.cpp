@@ -16,7 +16,7 @@ using namespace trainer;
 namespace {
 
 const TensorSpec kThree{{3}, DType::f32};
-using Values = std::vector<double>;
+using Numbers = std::vector<double>;
 
 /// An entry "run" on two states, s = (1, 2, 3) and t = (10, 20, 30), and an input x = (5, 6, 7).
 struct Bench {
@@ -67,9 +67,9 @@ TEST_CASE("an assigned value is computed in the state's own memory") {
   bench.run([&](Session& session) {
     CHECK(copied_assigns(session) == 0);
     CHECK(session.executable().address(sum) == session.executable().address(bench.s));
-    CHECK(session.persistent("s") == Values{6, 8, 10});
+    CHECK(session.persistent("s") == Numbers{6, 8, 10});
     session.run("run");
-    CHECK(session.persistent("s") == Values{11, 14, 17});
+    CHECK(session.persistent("s") == Numbers{11, 14, 17});
   });
 }
 
@@ -80,8 +80,8 @@ TEST_CASE("an assigned value is copied where the old one is still read") {
   bench.build.assign(bench.s, sum);
   bench.run([&](Session& session) {
     CHECK(copied_assigns(session) == 1);
-    CHECK(session.output("run", "old") == Values{5, 12, 21});
-    CHECK(session.persistent("s") == Values{6, 8, 10});
+    CHECK(session.output("run", "old") == Numbers{5, 12, 21});
+    CHECK(session.persistent("s") == Numbers{6, 8, 10});
   });
 }
 
@@ -92,8 +92,8 @@ TEST_CASE("an assigned value is copied where a view of the old one is still read
   bench.output("old", bench.mul(view, bench.row(bench.x)));
   bench.build.assign(bench.s, sum);
   bench.run([&](Session& session) {
-    CHECK(session.output("run", "old") == Values{5, 12, 21});
-    CHECK(session.persistent("s") == Values{6, 8, 10});
+    CHECK(session.output("run", "old") == Numbers{5, 12, 21});
+    CHECK(session.persistent("s") == Numbers{6, 8, 10});
   });
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("a state is not overwritten by an operation that reads it through a vi
       bench.program.persistent("w", square, Role::parameter, Bench::table({0, 0, 1, 1, 0, 0, 0, 1, 0}));
   const TensorId turned = bench.build.emit<Linear>({bench.row(bench.s), w, kNone});  // (s3, s1, s2)
   bench.build.assign(bench.s, bench.flat(turned));
-  bench.run([&](Session& session) { CHECK(session.persistent("s") == Values{3, 1, 2}); });
+  bench.run([&](Session& session) { CHECK(session.persistent("s") == Numbers{3, 1, 2}); });
 }
 
 TEST_CASE("a value that is also an output keeps its own memory") {
@@ -113,8 +113,8 @@ TEST_CASE("a value that is also an output keeps its own memory") {
   bench.build.assign(bench.s, sum);
   bench.output("sum", sum);
   bench.run([&](Session& session) {
-    CHECK(session.output("run", "sum") == Values{6, 8, 10});
-    CHECK(session.persistent("s") == Values{6, 8, 10});
+    CHECK(session.output("run", "sum") == Numbers{6, 8, 10});
+    CHECK(session.persistent("s") == Numbers{6, 8, 10});
   });
 }
 
@@ -124,15 +124,15 @@ TEST_CASE("one value for two states, a state's value for another, an input for a
   both.build.assign(both.s, sum);
   both.build.assign(both.t, sum);
   both.run([&](Session& session) {
-    CHECK(session.persistent("s") == Values{11, 22, 33});
-    CHECK(session.persistent("t") == Values{11, 22, 33});
+    CHECK(session.persistent("s") == Numbers{11, 22, 33});
+    CHECK(session.persistent("t") == Numbers{11, 22, 33});
   });
   Bench copy;
   copy.build.assign(copy.t, copy.s);
   copy.build.assign(copy.s, copy.x);
   copy.run([&](Session& session) {
-    CHECK(session.persistent("t") == Values{1, 2, 3});
-    CHECK(session.persistent("s") == Values{5, 6, 7});
+    CHECK(session.persistent("t") == Numbers{1, 2, 3});
+    CHECK(session.persistent("s") == Numbers{5, 6, 7});
   });
 }
 
@@ -142,8 +142,8 @@ TEST_CASE("a value read again after its assign is what the state holds") {
   bench.build.assign(bench.s, sum);
   bench.output("twice", bench.add(sum, sum));
   bench.run([&](Session& session) {
-    CHECK(session.output("run", "twice") == Values{12, 16, 20});
-    CHECK(session.persistent("s") == Values{6, 8, 10});
+    CHECK(session.output("run", "twice") == Numbers{12, 16, 20});
+    CHECK(session.persistent("s") == Numbers{6, 8, 10});
   });
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("memory is taken over by an operation only where nothing reads it late
   const TensorId view = bench.row(product);
   const TensorId sum = bench.add(view, bench.row(square));  // (30, 156, 462)
   bench.output("all", bench.add(bench.flat(sum), bench.add(product, square)));
-  bench.run([&](Session& session) { CHECK(session.output("run", "all") == Values{60, 312, 924}); });
+  bench.run([&](Session& session) { CHECK(session.output("run", "all") == Numbers{60, 312, 924}); });
 }
 
 TEST_CASE("neither inputs nor states are taken over by operations that may write in place") {
@@ -165,10 +165,10 @@ TEST_CASE("neither inputs nor states are taken over by operations that may write
   bench.output("b", bench.build.emit<Unary>({bench.row(bench.t)}, relu));
   bench.output("c", bench.add(negative, negative));
   bench.run([&](Session& session) {
-    CHECK(session.persistent("s") == Values{1, 2, 3});
-    CHECK(session.persistent("t") == Values{10, 20, 30});
+    CHECK(session.persistent("s") == Numbers{1, 2, 3});
+    CHECK(session.persistent("t") == Numbers{10, 20, 30});
     session.run("run");
-    CHECK(session.output("run", "c") == Values{10, 24, 42});
+    CHECK(session.output("run", "c") == Numbers{10, 24, 42});
   });
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("views of an input follow wherever it is bound") {
   bench.output("sum", bench.add(bench.row(bench.x), bench.row(bench.row(bench.x))));
   bench.output("view", bench.row(bench.x));
   bench.run([&](Session& session) {
-    CHECK(session.output("run", "sum") == Values{10, 12, 14});
+    CHECK(session.output("run", "sum") == Numbers{10, 12, 14});
     Executable& executable = session.executable();
     Device& device = executable.device();
     const StoredType type = executable.plan().stored_type(bench.x);
@@ -186,8 +186,8 @@ TEST_CASE("views of an input follow wherever it is bound") {
     device.copy_to_device(other.data(), to_stored(std::span(values), type));
     executable.bind(bench.x, other.data());
     session.run("run");
-    CHECK(session.output("run", "sum") == Values{-2, -4, -6});
-    CHECK(session.output("run", "view") == Values{-1, -2, -3});
+    CHECK(session.output("run", "sum") == Numbers{-2, -4, -6});
+    CHECK(session.output("run", "view") == Numbers{-1, -2, -3});
   });
 }
 

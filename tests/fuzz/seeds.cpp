@@ -92,7 +92,7 @@ void put_records(const std::filesystem::path& folder) {
   put(pictures / "bee", jpeg(landscape(9, 7)));
   for (const char* name : {"ant", "bee"})
     std::filesystem::rename(pictures / name / "seed0", pictures / name / "0.png");
-  put_record(folder, *open_image_folder({pictures.string(), "", kMaxPixels}));
+  put_record(folder, *open_image_folder({pictures.string(), kMaxPixels}));
 }
 
 /// Every recipe and network of the repository, good or bad.

@@ -229,6 +229,19 @@ TEST_CASE("a time limit is the recipe's, else Slurm's, else none") {
   CHECK(none.reason(1e9).empty());
 }
 
+TEST_CASE("a time limit that leaves no time for a step says what it would take") {
+  FakeSlurm slurm("exit 1");
+  TimeLimit limit(TimeSpan{20}, slurm.log);
+  CHECK(limit.reason(6) == "run.max_wall_time of 20s is nearly over");
+  // 2 s of each limit are kept, and three saves.
+  CHECK_THAT(limit.too_short(6), Contains("run.max_wall_time of 20s left no time to come further") &&
+                                     Contains("20.0 s are kept for a save") &&
+                                     Contains("set run.max_wall_time (or the job's limit) to at least "));
+  CHECK_THAT(limit.was_too_short(), Contains("if run.max_wall_time of 20s ended it, set run.max_wall_time") &&
+                                        Contains("to at least 40s"));
+  CHECK(TimeLimit(std::nullopt, slurm.log).was_too_short().empty());
+}
+
 TEST_CASE("a time limit keeps room for a step as long as the longest so far") {
   FakeSlurm slurm("echo 0:08");
   TimeLimit limit(std::nullopt, slurm.log);

@@ -20,14 +20,17 @@ struct End {
   std::string text;
 };
 
-/// How a process ends that does this and then goes on for as long as it may.
-End end_of(const std::function<void(StopSignals&)>& act) {
+/// How a process ends that does this and then goes on for as long as it may. `before`: what its parent has
+/// done.
+End end_of(
+    const std::function<void(StopSignals&)>& act, const std::function<void()>& before = [] {}) {
   std::array<int, 2> pipe = {};
   REQUIRE(::pipe(pipe.data()) == 0);
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::dup2(pipe[1], STDERR_FILENO);
+    before();
     StopSignals signals;
     act(signals);
     while (true) ::pause();
@@ -81,6 +84,84 @@ TEST_CASE("a signal ends start-up at once, and a loop when the grace period is o
     ::raise(SIGINT);
   });
   CHECK(twice.code == 130);
+}
+
+TEST_CASE("signals that ask for the end are noted in the loop, whatever else they would do") {
+  for (const int number : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGPWR, SIGALRM}) {
+    INFO(number);
+    const End end = end_of([&](StopSignals& signals) {
+      signals.end_after(60);  // an alarm that comes earlier is not its own
+      signals.watch_loop();
+      ::raise(number);
+      const bool is_noted = signals.asked() && signals.name() == std::string("SIG") + ::sigabbrev_np(number);
+      ::_exit(is_noted ? 0 : 1);
+    });
+    CHECK(end.code == 0);
+    const auto raise_early = [&](StopSignals&) {
+      ::raise(number);
+      ::_exit(1);
+    };
+    CHECK(end_of(raise_early).code == kRequeue);
+  }
+}
+
+TEST_CASE("a signal is heeded though the parent has blocked it") {
+  const auto block = [] {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  };
+  const auto raise_term = [](StopSignals&) {
+    ::raise(SIGTERM);
+    ::_exit(1);
+  };
+  CHECK(end_of(raise_term, block).code == kRequeue);
+  const auto send_too = [&] {
+    block();
+    ::raise(SIGUSR1);
+  };
+  CHECK(end_of([](StopSignals&) { ::_exit(0); }, send_too).code == kRequeue);
+}
+
+TEST_CASE("a timer that the parent has set asks for the end as a signal does") {
+  const End end = end_of(
+      [](StopSignals& signals) {
+        signals.end_after(0);  // no limit of its own
+        signals.watch_loop();
+        while (!signals.asked()) ::pause();
+        ::_exit(signals.name() == "SIGALRM" ? 0 : 1);
+      },
+      [] { ::alarm(1); });
+  CHECK(end.code == 0);
+}
+
+TEST_CASE("work that cannot be resumed says what remains") {
+  const auto end = [](const std::function<void(StopSignals&)>& act) {
+    return end_of([&](StopSignals&) {
+      StopSignals signals(StopSignals::kPass);
+      act(signals);
+      ::_exit(1);
+    });
+  };
+  CHECK(end([](StopSignals&) { ::raise(SIGINT); }).text.find("nothing was written") != std::string::npos);
+  const End twice = end([](StopSignals& signals) {
+    signals.watch_loop();
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+  });
+  CHECK(twice.code == 130);
+  CHECK(twice.text.find("the output is incomplete") != std::string::npos);
+  const End thrown = end([](StopSignals& signals) {
+    signals.watch_loop();
+    signals.throw_if_asked();
+    ::raise(SIGTERM);
+    try {
+      signals.throw_if_asked();
+    } catch (const Error& error) {
+      ::_exit(static_cast<int>(error.code()));
+    }
+  });
+  CHECK(thrown.code == kRequeue);
 }
 
 }  // namespace trainer

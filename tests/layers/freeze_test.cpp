@@ -13,8 +13,8 @@ using namespace trainer;
 
 namespace {
 
-constexpr int64_t kBatch = 5;
-const char* const kNetwork = R"(
+constexpr int64_t kFrozenBatch = 5;
+const char* const kFrozenNetwork = R"(
 input: [2, 7, 7]
 layers:
   - conv2d: {out_channels: 17, kernel_size: 3, name: conv1}
@@ -29,18 +29,18 @@ layers:
 
 void set_batch(Session& session, uint64_t number) {
   RandomStream random(random_key(number, "batch"));
-  std::vector<float> images(static_cast<size_t>(kBatch * 2 * 7 * 7)), labels;
+  std::vector<float> images(static_cast<size_t>(kFrozenBatch * 2 * 7 * 7)), labels;
   for (float& value : images) value = 2 * random.next_uniform() - 1;
-  for (int64_t n = 0; n < kBatch; ++n) labels.push_back(static_cast<float>(random.next_below(3)));
+  for (int64_t n = 0; n < kFrozenBatch; ++n) labels.push_back(static_cast<float>(random.next_below(3)));
   session.set({{input_name::kImages, images},
                {input_name::kLabels, labels},
-               {input_name::kSampleIndex, std::vector<float>(static_cast<size_t>(kBatch), 0)},
-               {input_name::kWeights, std::vector<float>(static_cast<size_t>(kBatch), 0.2f)}});
+               {input_name::kSampleIndex, std::vector<float>(static_cast<size_t>(kFrozenBatch), 0)},
+               {input_name::kWeights, std::vector<float>(static_cast<size_t>(kFrozenBatch), 0.2f)}});
 }
 
 Program program_with(const std::string& freeze, const std::vector<Pass>& passes = {fuse_relu()},
                      const std::string& optimizer = "{name: adam, lr: 0.01, weight_decay: 0.1}") {
-  return training_program(network_from(kNetwork + ("freeze: " + freeze + "\n")), kBatch,
+  return training_program(network_from(kFrozenNetwork + ("freeze: " + freeze + "\n")), kFrozenBatch,
                           *optimizer_from(optimizer), std::vector<float>(8, 0.01f), passes);
 }
 

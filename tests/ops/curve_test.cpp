@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-constexpr int kBatches = 4;
+constexpr int kCurveBatches = 4;
 /// Steps after which the logits in evaluation are compared; deep networks amplify rounding with each.
 constexpr size_t kEvaluatedAfter = 1;
 
@@ -33,7 +33,7 @@ void add_batches(Program& program) {
               labels = program.spec(program.find(input_name::kLabels)).shape;
   const TensorId logits = program.entry(entry_name::kEvaluate).outputs.back().tensor;
   const auto classes = static_cast<double>(program.spec(logits).shape[1]);
-  for (int i = 0; i < kBatches; ++i) {
+  for (int i = 0; i < kCurveBatches; ++i) {
     program.persistent(fmt::format("images.{}", i), {images, DType::f32}, Role::constant,
                        {.kind = Initial::Kind::uniform, .a = -root3, .b = root3, .table = {}});
     program.persistent(fmt::format("labels.{}", i), {labels, DType::f32}, Role::constant,
@@ -71,11 +71,11 @@ Curve train(const Training& training, size_t steps, int threads) {
   session.set(input_name::kWeights, std::vector<float>(rows, 1.0f / static_cast<float>(rows)));
   Curve curve;
   for (size_t step = 0; step < steps; ++step) {
-    give_batch(session, step % kBatches);
+    give_batch(session, step % kCurveBatches);
     session.run(entry_name::kTrainStep);
     curve.losses.push_back(session.output(entry_name::kTrainStep, output_name::kLoss)[0]);
     if (step + 1 != kEvaluatedAfter) continue;
-    give_batch(session, kBatches - 1);
+    give_batch(session, kCurveBatches - 1);
     session.run(entry_name::kEvaluate);
     curve.logits = session.output(entry_name::kEvaluate, output_name::kLogits);
   }

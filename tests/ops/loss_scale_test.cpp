@@ -18,8 +18,8 @@ using namespace trainer;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr const char* kStep = entry_name::kTrainStep;
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
+constexpr const char* kScalingStep = entry_name::kTrainStep;
 
 Entry empty_entry(const char* name) {
   return Entry(name);
@@ -28,7 +28,7 @@ Entry empty_entry(const char* name) {
 /// One parameter w whose gradient is the input g times the loss's scale, and the optimiser's update.
 Program scaled_update(const std::string& optimizer, int64_t size) {
   Program program;
-  program.entries.push_back(empty_entry(kStep));
+  program.entries.push_back(empty_entry(kScalingStep));
   Builder build(program, program.entries[0]);
   build.set_phase(Phase::backward);
   const TensorSpec spec{{size}, DType::f32};
@@ -46,16 +46,16 @@ std::vector<float> drawn(const std::string& name, const Shape& shape, double low
   Program program;
   program.persistent(name, {shape, DType::f32}, Role::state,
                      {.kind = Initial::Kind::uniform, .a = low, .b = high});
-  program.entries.push_back(empty_entry(kStep));
+  program.entries.push_back(empty_entry(kScalingStep));
   Session session(program, backend, 1);
   return session.executable().read(session.id(name));
 }
 
 /// As PLANTED in scripts/make_fixtures.py.
 float planted(size_t step) {
-  if (step == 3 || step == 2500) return kInfinity;
+  if (step == 3 || step == 2500) return kFloatInfinity;
   if (step == 4) return NAN;
-  return step == 9 ? -kInfinity : 0;
+  return step == 9 ? -kFloatInfinity : 0;
 }
 
 void follow_trace(const Backend& backend, const std::string& name, const std::string& optimizer) {
@@ -72,11 +72,11 @@ void follow_trace(const Backend& backend, const std::string& name, const std::st
     std::vector<float> g = gradients[step % kBatches];
     if (planted(step) != 0) g[step % kSize] = planted(step), ++skipped;
     session.set("g", g);
-    session.run(kStep);
-    different += session.output(kStep, output_name::kLossScale)[0] == scales[step] ? 0 : 1;
+    session.run(kScalingStep);
+    different += session.output(kScalingStep, output_name::kLossScale)[0] == scales[step] ? 0 : 1;
   }
   CHECK(different == 0);
-  CHECK(session.output(kStep, output_name::kOverflows)[0] == static_cast<double>(skipped));
+  CHECK(session.output(kScalingStep, output_name::kOverflows)[0] == static_cast<double>(skipped));
   CHECK(session.persistent("counter.step")[0] == static_cast<double>(scales.size()));
   CHECK(session.persistent("counter.updates")[0] == static_cast<double>(scales.size() - skipped));
   CHECK(relative_error(session.persistent("w"), fixture.doubles(name + "/w")) < 2e-5);
@@ -101,7 +101,7 @@ TEST_CASE("a scale grows no further than f32 reaches") {
   for (const Backend* backend : {&cpu, &reference}) {
     INFO(backend->planner->name());
     Program program;
-    program.entries.push_back(empty_entry(kStep));
+    program.entries.push_back(empty_entry(kScalingStep));
     Builder build(program, program.entries[0]);
     const TensorId scale = loss_scale(program, {.initial = std::ldexp(1, 126)});
     const TensorId good = good_step_counter(program), skipped = skipped_step_counter(program);
@@ -111,11 +111,11 @@ TEST_CASE("a scale grows no further than f32 reaches") {
     Session session(program, *backend);
     session.set("found", {0});
     for (const double expected : {std::ldexp(1, 127), std::ldexp(1, 127)}) {
-      session.run(kStep);
+      session.run(kScalingStep);
       CHECK(session.persistent("loss_scale")[0] == expected);
     }
     session.set("found", {1});
-    session.run(kStep);
+    session.run(kScalingStep);
     CHECK(session.persistent("loss_scale")[0] == std::ldexp(1, 126));
   }
 }
@@ -126,7 +126,7 @@ TEST_CASE("one value that is not finite is found wherever it stands, and none el
   const std::vector<int64_t> sizes = {1, 33, 70001};
   for (const std::optional<double> max_norm : {std::optional<double>(), std::optional<double>(2.0)}) {
     Program program;
-    program.entries.push_back(empty_entry(kStep));
+    program.entries.push_back(empty_entry(kScalingStep));
     Builder build(program, program.entries[0]);
     std::vector<TensorId> inputs = {program.input("scale", {{1}, DType::f32})};
     std::map<std::string, std::vector<float>> values = {{"scale", {1024}}};
@@ -143,20 +143,20 @@ TEST_CASE("one value that is not finite is found wherever it stands, and none el
     auto check = [&](double found) {
       on_cpu.set(values);
       exact.set(values);
-      on_cpu.run(kStep);
-      exact.run(kStep);
-      CHECK(on_cpu.output(kStep, "1")[0] == found);
-      CHECK(exact.output(kStep, "1")[0] == found);
+      on_cpu.run(kScalingStep);
+      exact.run(kScalingStep);
+      CHECK(on_cpu.output(kScalingStep, "1")[0] == found);
+      CHECK(exact.output(kScalingStep, "1")[0] == found);
     };
     check(0);
     for (size_t o : {size_t{0}, made.size() - 1}) {
       const std::string name = fmt::format("{}", o);
-      CHECK(relative_error(on_cpu.output(kStep, name), exact.output(kStep, name)) < 1e-6);
+      CHECK(relative_error(on_cpu.output(kScalingStep, name), exact.output(kScalingStep, name)) < 1e-6);
     }
     for (size_t i = 0; i < sizes.size(); ++i) {
       std::vector<float>& g = values[fmt::format("g{}", i)];
       for (const size_t at : {size_t{0}, g.size() / 2, g.size() - 1}) {
-        for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        for (const float bad : {kFloatInfinity, -kFloatInfinity, std::numeric_limits<float>::quiet_NaN()}) {
           INFO(i << ", " << at << ", " << bad);
           const float before = std::exchange(g[at], bad);
           check(1);
@@ -184,7 +184,7 @@ TEST_CASE("micro-batches are scaled each, and skipped together") {
     session.run(entry_name::kAccumulateNext);
     session.run(entry_name::kUpdate);
   };
-  step(kInfinity);  // only the first of the two is bad
+  step(kFloatInfinity);  // only the first of the two is bad
   CHECK(session.persistent("1.weight") == first);
   CHECK(session.output(entry_name::kUpdate, output_name::kLossScale)[0] == 32768);
   CHECK(session.output(entry_name::kUpdate, output_name::kOverflows)[0] == 1);
@@ -203,7 +203,7 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
   const Backend backend = make_reference_backend(true);
   Program program = forward_program(network_file("configs/models/mlp_10.yaml"), kBatch);
   run_passes(program, {fuse_relu(), mixed_precision(DType::f16), autodiff(true)});
-  optimizer_from("{name: sgd, lr: 0.01}")->append_update(program, program.entry(kStep), {0.01f});
+  optimizer_from("{name: sgd, lr: 0.01}")->append_update(program, program.entry(kScalingStep), {0.01f});
   run_passes(program, {dead_code()});
   Session session(program, backend, 1);
   session.set(input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch));
@@ -218,9 +218,9 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
       for (float& pixel : images) pixel *= 1e5f;
     }
     session.set({{input_name::kImages, images}, {input_name::kLabels, labels}});
-    session.run(kStep);
-    const double loss = session.output(kStep, output_name::kLoss)[0];
-    CHECK(session.output(kStep, output_name::kLossScale)[0] == scales[step]);
+    session.run(kScalingStep);
+    const double loss = session.output(kScalingStep, output_name::kLoss)[0];
+    CHECK(session.output(kScalingStep, output_name::kLossScale)[0] == scales[step]);
     CHECK(std::isfinite(loss) == std::isfinite(losses[step]));
     if (std::isfinite(losses[step])) CHECK(std::abs(loss - losses[step]) < 1e-3);
   }

@@ -13,7 +13,7 @@ using namespace trainer;
 
 namespace {
 
-const float kInfinity = std::numeric_limits<float>::infinity();
+const float kNarrowInfinity = std::numeric_limits<float>::infinity();
 
 /// Every upper half of an fp32 number with lower halves around the ties.
 std::vector<float> many_floats() {
@@ -33,8 +33,8 @@ TEST_CASE("bf16 rounds to nearest, ties to even, and keeps what is not finite") 
   CHECK(float(BFloat16(1.0f + 1.0f / 256)) == 1.0f);
   CHECK(float(BFloat16(1.0f + 3.0f / 256)) == 1.0f + 4.0f / 256);
   CHECK(float(BFloat16(-1.0f - 1.1f / 256)) == -1.0f - 2.0f / 256);
-  CHECK(float(BFloat16(std::numeric_limits<float>::max())) == kInfinity);
-  CHECK(float(BFloat16(-kInfinity)) == -kInfinity);
+  CHECK(float(BFloat16(std::numeric_limits<float>::max())) == kNarrowInfinity);
+  CHECK(float(BFloat16(-kNarrowInfinity)) == -kNarrowInfinity);
   CHECK(std::signbit(float(BFloat16(-0.0f))));
   // A NaN whose upper half alone would be an infinity.
   CHECK(std::isnan(float(BFloat16(std::bit_cast<float>(0x7F800001U)))));
@@ -67,8 +67,8 @@ TEST_CASE("fp16 rounds to eleven digits, down to 2^-24 and up to 65504") {
   CHECK(rounded(1 + 1.0 / 2048) == 1);
   CHECK(rounded(1 + 3.0 / 2048) == 1 + 4.0 / 2048);
   CHECK(rounded(65519) == 65504);
-  CHECK(rounded(65520) == kInfinity);
-  CHECK(rounded(-1e30) == -kInfinity);
+  CHECK(rounded(65520) == kNarrowInfinity);
+  CHECK(rounded(-1e30) == -kNarrowInfinity);
   CHECK(rounded(std::ldexp(1.4, -24)) == std::ldexp(1, -24));
   CHECK(rounded(std::ldexp(0.5, -24)) == 0);
   CHECK(std::isnan(rounded(NAN)));

@@ -10,8 +10,8 @@ using namespace trainer;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMathInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMathNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Calls visit(x) for floats of every size and sign, denormals included, infinities and NaN not.
 template <class Visit>
@@ -44,11 +44,11 @@ TEST_CASE("exp is within its bound, and clamps where its argument does") {
   CHECK(worst < 2e-7);
   CHECK(math::exp(0.0f) == 1.0f);
   CHECK(math::exp(-0.0f) == 1.0f);
-  CHECK(math::exp(kInfinity) == math::exp(88.7f));
-  CHECK(math::exp(-kInfinity) == math::exp(-87.3f));
-  CHECK(std::isfinite(math::exp(kInfinity)));
-  CHECK(std::isnormal(math::exp(-kInfinity)));
-  CHECK(std::isnan(math::exp(kNan)));
+  CHECK(math::exp(kMathInfinity) == math::exp(88.7f));
+  CHECK(math::exp(-kMathInfinity) == math::exp(-87.3f));
+  CHECK(std::isfinite(math::exp(kMathInfinity)));
+  CHECK(std::isnormal(math::exp(-kMathInfinity)));
+  CHECK(std::isnan(math::exp(kMathNan)));
 }
 
 TEST_CASE("tanh is within its bound everywhere") {
@@ -58,10 +58,10 @@ TEST_CASE("tanh is within its bound everywhere") {
     if (std::abs(math::tanh(x)) > 1) FAIL("beyond 1 at " << x);
   });
   CHECK(worst < 3e-7);
-  CHECK(math::tanh(kInfinity) == 1.0f);
-  CHECK(math::tanh(-kInfinity) == -1.0f);
+  CHECK(math::tanh(kMathInfinity) == 1.0f);
+  CHECK(math::tanh(-kMathInfinity) == -1.0f);
   CHECK(math::tanh(-0.0f) == 0.0f);
-  CHECK(std::isnan(math::tanh(kNan)));
+  CHECK(std::isnan(math::tanh(kMathNan)));
 }
 
 TEST_CASE("erf is within its bound everywhere") {
@@ -71,7 +71,7 @@ TEST_CASE("erf is within its bound everywhere") {
     if (math::erf(-x) != -math::erf(x)) FAIL("not odd at " << x);
   });
   CHECK(worst < 2e-7);
-  CHECK(math::erf(kInfinity) == Approx(1.0f));
+  CHECK(math::erf(kMathInfinity) == Approx(1.0f));
   CHECK(is_negative_zero(math::erf(-0.0f)));
-  CHECK(std::isnan(math::erf(kNan)));
+  CHECK(std::isnan(math::erf(kMathNan)));
 }

@@ -19,12 +19,12 @@ const std::vector<Conv2dGeometry> kWindows = {
     {.kernel = {3, 3}, .stride = {1, 1}},
     {.kernel = {5, 6}, .stride = {5, 6}},
 };
-const std::vector<Shape> kImages = {
+const std::vector<Shape> kPooledImages = {
     {1, 1, 10, 6}, {3, 17, 7, 9}, {2, 33, 6, 6}, {1, 31, 8, 7}, {2, 32, 5, 6}};
 
 template <class Pool>
 void check_pool(const char* name) {
-  for (const Shape& shape : kImages) {
+  for (const Shape& shape : kPooledImages) {
     for (const Conv2dGeometry& window : kWindows) {
       check_program(fmt::format("{} {} {}", name, to_string(shape), attributes_text(AvgPool2d(window))),
                     [&](Sketch& sketch) {
@@ -57,7 +57,7 @@ void check_pool_in_blocks(const char* name) {
 }  // namespace
 
 TEST_CASE("a pool over the whole picture has the right value and gradient, in plain and blocked layouts") {
-  for (const Shape& shape : kImages) {
+  for (const Shape& shape : kPooledImages) {
     if (shape[0] * shape[1] == 1) continue;  // a loss over a single value is always zero
     for (const bool blocked : {false, true}) {
       check_program(fmt::format("global {}", to_string(shape)), [&](Sketch& sketch) {

@@ -21,7 +21,7 @@ using namespace trainer;
 
 namespace {
 
-constexpr const char* kEntry = "compute";
+constexpr const char* kFixtureEntry = "compute";
 
 struct Side {
   Backend backend;
@@ -40,7 +40,7 @@ std::vector<Side> sides() {
 struct FixtureProgram {
   const Fixture& fixture;
   std::string prefix;
-  Program program{.tensors = {}, .entries = {Entry(kEntry)}};
+  Program program{.tensors = {}, .entries = {Entry(kFixtureEntry)}};
   Builder build{program, program.entries[0]};
 
   FixtureProgram(const Fixture& f, const std::string& name) : fixture(f), prefix(name + "/") {}
@@ -73,11 +73,11 @@ struct FixtureProgram {
       for (const Tensor& tensor : program.tensors) {
         if (tensor.role == Role::input) session.set(tensor.name, fixture.values(prefix + tensor.name));
       }
-      session.run(kEntry);
+      session.run(kFixtureEntry);
       for (const NamedTensor& named : program.entries[0].outputs) {
         INFO(prefix << named.name << " on " << side.backend.planner->name());
-        CHECK(relative_error(session.output(kEntry, named.name), fixture.doubles(prefix + named.name)) <
-              side.tolerance);
+        CHECK(relative_error(session.output(kFixtureEntry, named.name),
+                             fixture.doubles(prefix + named.name)) < side.tolerance);
       }
     }
   }
@@ -233,7 +233,7 @@ struct Rule {
 /// One update of w by a gradient that the test sets, with whatever moments the rule has.
 Program update_program(const Rule& rule, const Shape& shape) {
   Program program;
-  program.entries.emplace_back(kEntry);
+  program.entries.emplace_back(kFixtureEntry);
   Builder build(program, program.entries[0]);
   auto state = [&](const std::string& name, Role role) {
     return program.persistent(name, {shape, DType::f32}, role, {});
@@ -292,7 +292,7 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
       session.set({{"w", fixture.values(rule.name + "/w")}, {"lr", {static_cast<float>(rule.lr)}}});
       for (std::ptrdiff_t step = 0; step < 5; ++step) {
         session.set("g", {gradients.begin() + step * size, gradients.begin() + (step + 1) * size});
-        session.run(kEntry);
+        session.run(kFixtureEntry);
         INFO(rule.name << ", step " << step << " on " << side.backend.planner->name());
         const std::vector<double> expected(weights.begin() + step * size,
                                            weights.begin() + (step + 1) * size);
@@ -323,10 +323,10 @@ TEST_CASE("gradients are clipped as by PyTorch's clip_grad_norm_") {
       p.output("norm", clipped[1]);
       Session session(p.program, side.backend);
       for (const char* gradient : {"g0", "g1"}) session.set(gradient, fixture.values(name + "/" + gradient));
-      session.run(kEntry);
+      session.run(kFixtureEntry);
       INFO(name << " on " << side.backend.planner->name());
-      CHECK(relative_error(session.output(kEntry, "norm"), fixture.doubles(name + "/norm")) < 1e-6);
-      const double scale = session.output(kEntry, "scale")[0];
+      CHECK(relative_error(session.output(kFixtureEntry, "norm"), fixture.doubles(name + "/norm")) < 1e-6);
+      const double scale = session.output(kFixtureEntry, "scale")[0];
       for (int i : {0, 1}) {
         std::vector<double> scaled = fixture.doubles(fmt::format("{}/g{}", name, i));
         for (double& value : scaled) value *= scale;

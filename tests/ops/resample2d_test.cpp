@@ -12,14 +12,14 @@ using namespace trainer;
 
 namespace {
 
-struct Case {
+struct ResampleCase {
   Shape x;
   Extent2 output;
 };
 
-const std::vector<Case> kCases = {{{2, 1, 1, 1}, {1, 1}},  {{2, 3, 5, 7}, {10, 21}}, {{1, 17, 4, 3}, {8, 6}},
-                                  {{2, 5, 1, 6}, {3, 12}}, {{1, 33, 7, 9}, {3, 4}},  {{2, 2, 11, 5}, {4, 7}},
-                                  {{1, 16, 6, 6}, {6, 6}}};
+const std::vector<ResampleCase> kResampleCases = {
+    {{2, 1, 1, 1}, {1, 1}},  {{2, 3, 5, 7}, {10, 21}}, {{1, 17, 4, 3}, {8, 6}}, {{2, 5, 1, 6}, {3, 12}},
+    {{1, 33, 7, 9}, {3, 4}}, {{2, 2, 11, 5}, {4, 7}},  {{1, 16, 6, 6}, {6, 6}}};
 constexpr Resampling kRules[] = {Resampling::nearest, Resampling::bilinear, Resampling::bilinear_aligned,
                                  Resampling::average};
 
@@ -27,7 +27,7 @@ constexpr Resampling kRules[] = {Resampling::nearest, Resampling::bilinear, Resa
 
 TEST_CASE("resampling by every rule has the right values and gradient") {
   for (const Resampling rule : kRules) {
-    for (const Case& c : kCases) {
+    for (const ResampleCase& c : kResampleCases) {
       check_program(fmt::format("{} {} to {}x{}", attributes_text(Resample2d(rule, c.output)), to_string(c.x),
                                 c.output[0], c.output[1]),
                     [&](Sketch& sketch) {

@@ -5,42 +5,10 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/conv2d.h"
-#include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
-#include "core/graph/ops/reshape.h"
-#include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "tests/passes/draft.h"
 
 using namespace trainer;
-
-namespace {
-
-/// Entries of a program in the making, and their text without the list of tensors.
-struct Draft {
-  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
-  Builder build{program, program.entries[0]};
-
-  TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
-    return program.input(name, {shape, dtype});
-  }
-  TensorId parameter(const std::string& name, const Shape& shape) {
-    return program.persistent(name, {shape, DType::f32}, Role::parameter, {});
-  }
-  TensorId relu(TensorId x) { return build.emit<Unary>({x}, elementwise::Function(elementwise::Relu{})); }
-  void loss(TensorId logits) {
-    const int64_t batch = build.shape(logits)[0];
-    const TensorId labels = input("labels", {batch}, DType::i32), weights = input("weights", {batch});
-    program.entries[0].outputs.push_back(
-        {output_name::kLoss, build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
-  }
-  std::string after(const std::vector<Pass>& passes) {
-    run_passes(program, passes);
-    const std::string text = to_text(program);
-    return text.substr(text.find("\nentry"));
-  }
-};
-
-}  // namespace
 
 TEST_CASE("products are computed in the low type, each weight being cast once, and the loss in f32") {
   Draft draft;

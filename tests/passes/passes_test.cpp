@@ -4,44 +4,11 @@
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
-#include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/pool2d.h"
-#include "core/graph/ops/reshape.h"
-#include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "tests/passes/draft.h"
 
 using namespace trainer;
-
-namespace {
-
-/// A train_step in the making. Tensors are numbered in the order of their making, as the text shows them.
-struct Draft {
-  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
-  Builder build{program, program.entries[0]};
-
-  TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
-    return program.input(name, {shape, dtype});
-  }
-  TensorId parameter(const std::string& name, const Shape& shape) {
-    return program.persistent(name, {shape, DType::f32}, Role::parameter, {});
-  }
-  TensorId relu(TensorId x) { return build.emit<Unary>({x}, elementwise::Function(elementwise::Relu{})); }
-  TensorId flatten(TensorId x) {
-    const Shape shape = build.shape(x);
-    return build.emit<Reshape>({x}, Shape{shape[0], numel(shape) / shape[0]});
-  }
-  void output(const std::string& name, TensorId x) { program.entries[0].outputs.push_back({name, x}); }
-
-  /// The entries' text after a pass, without the list of tensors.
-  std::string after(const Pass& pass) {
-    run_passes(program, {pass});
-    const std::string text = to_text(program);
-    return text.substr(text.find("\nentry"));
-  }
-};
-
-}  // namespace
 
 TEST_CASE("a residual and a relu become part of the batch normalisation") {
   Draft draft;
@@ -54,7 +21,7 @@ TEST_CASE("a residual and a relu become part of the batch normalisation") {
   const TensorId y = draft.relu(sum);
   const TensorId tail = draft.build.emit<Binary>({norm(y), y}, Binary::Kind::add);
   draft.output("y", tail);
-  CHECK(draft.after(fuse_residual()) == R"(
+  CHECK(draft.after({fuse_residual()}) == R"(
 entry train_step
  forward:
   %7: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05}
@@ -62,7 +29,7 @@ entry train_step
   %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
   output y = %12
 )");
-  CHECK(draft.after(fuse_relu()) == R"(
+  CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
   %8: f32[2,3,4,4], %5: f32[3], %6: f32[3], %13: u8[2,3,4,4] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05 relu}
@@ -86,7 +53,7 @@ TEST_CASE("recompute makes an activation again before its gradient is read") {
   const std::string before = to_text(draft.program);
   run_passes(draft.program, {recompute({Recompute::Kind::size, int64_t{1} << 20})});
   CHECK(to_text(draft.program) == before);  // it is small enough as it is
-  CHECK(draft.after(recompute({Recompute::Kind::cheap})) == R"(
+  CHECK(draft.after({recompute({Recompute::Kind::cheap})}) == R"(
 entry train_step
  forward:
   %2: f32[256,64] = linear(@x, @u, -)
@@ -154,7 +121,7 @@ TEST_CASE("fold_batch_norm gives the convolution other weights") {
   run_passes(draft.program, {fold_batch_norm()});
   CHECK(to_text(draft.program) == before);  // it has yet to be differentiated
   for (Tensor& tensor : draft.program.tensors) tensor.frozen = tensor.role == Role::parameter;
-  CHECK(draft.after(fold_batch_norm()) == R"(
+  CHECK(draft.after({fold_batch_norm()}) == R"(
 entry train_step
  forward:
   %8: f32[5,3,1,1], %9: f32[5] = fold_batch_norm(@w, -, @gamma, @beta, @mean, @variance) {eps=1e-05}
@@ -204,7 +171,7 @@ TEST_CASE("fuse_relu computes a relu with the layer before it") {
   const TensorId w = draft.parameter("w", {5, 3, 1, 1}), v = draft.parameter("v", {6, 80});
   const TensorId image = draft.relu(draft.build.emit<Conv2d>({x, w, kNone}, Conv2dGeometry{}));
   draft.output("y", draft.relu(draft.build.emit<Linear>({draft.flatten(image), v, kNone})));
-  CHECK(draft.after(fuse_relu()) == R"(
+  CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
   %4: f32[2,5,4,4] = conv2d(@x, @w, -) {kernel=1x1 stride=1x1 padding=0x0 relu}
@@ -243,7 +210,7 @@ TEST_CASE("a second relu after a fused one stays") {
   const TensorId y =
       draft.build.emit<Linear>({draft.input("x", {2, 8}), draft.parameter("w", {5, 8}), kNone});
   draft.output("y", draft.relu(draft.relu(y)));
-  CHECK(draft.after(fuse_relu()) == R"(
+  CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
   %3: f32[2,5] = linear(@x, @w, -) {relu}
@@ -270,7 +237,7 @@ Draft classifier() {
 
 TEST_CASE("autodiff appends the gradient of the loss, only where parameters are") {
   Draft draft = classifier();
-  CHECK(draft.after(autodiff()) == R"(
+  CHECK(draft.after({autodiff()}) == R"(
 entry train_step
  forward:
   %6: f32[2,4] = linear(@x, @w, @b)
@@ -298,7 +265,7 @@ TEST_CASE("autodiff sums the gradients of what is read twice") {
   draft.output(output_name::kLoss,
                draft.build.emit<CrossEntropy>(
                    {square, draft.input("labels", {2}, DType::i32), draft.input("weights", {2})}, 0.0));
-  CHECK(draft.after(autodiff()) == R"(
+  CHECK(draft.after({autodiff()}) == R"(
 entry train_step
  forward:
   %1: f32[2,3] = mul(@w, @w)
@@ -322,7 +289,7 @@ TEST_CASE("autodiff without a loss is a mistake of ours") {
 TEST_CASE("accumulate splits the step into first, next and update") {
   Draft draft = classifier();
   run_passes(draft.program, {autodiff()});
-  CHECK(draft.after(accumulate(4)) == R"(
+  CHECK(draft.after({accumulate(4)}) == R"(
 entry accumulate_first
  forward:
   %6: f32[2,4] = linear(@x, @w, @b)
@@ -377,7 +344,7 @@ TEST_CASE("dead_code keeps what outputs and assigns need, and drops second outpu
   draft.build.emit<Binary>({unused, x}, Binary::Kind::mul);
   draft.build.assign(s, draft.relu(s));
   draft.output("y", pooled[0]);
-  CHECK(draft.after(dead_code()) == R"(
+  CHECK(draft.after({dead_code()}) == R"(
 entry train_step
  forward:
   %2: f32[1,2,2,2], - = max_pool2d(@x) {kernel=2x2 stride=2x2 padding=0x0}

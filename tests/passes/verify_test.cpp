@@ -13,14 +13,14 @@ using namespace trainer;
 namespace {
 
 /// y = relu(x); s := y. Each test breaks it in one way.
-struct Draft {
+struct CheckedDraft {
   Program program{.tensors = {}, .entries = {Entry("run")}};
   Builder build{program, program.entries[0]};
   TensorId x = program.input("x", {{4}, DType::f32});
   TensorId s = program.persistent("s", {{4}, DType::f32}, Role::state, {});
   TensorId y = relu(x);
 
-  Draft() {
+  CheckedDraft() {
     build.assign(s, y);
     verify(program);
   }
@@ -40,10 +40,10 @@ std::string complaint(const Program& program) {
 }  // namespace
 
 TEST_CASE("verify finds a tensor used before it has a value") {
-  Draft draft;
+  CheckedDraft draft;
   std::swap(draft.nodes()[0], draft.nodes()[1]);
   CHECK(complaint(draft.program).find("uses a tensor before it has a value") != std::string::npos);
-  Draft output;
+  CheckedDraft output;
   output.program.entries[0].outputs.push_back(
       {"z",
        output.program.add({.name = "", .spec = {{4}, DType::f32}, .role = Role::activation, .initial = {}})});
@@ -51,34 +51,34 @@ TEST_CASE("verify finds a tensor used before it has a value") {
 }
 
 TEST_CASE("verify finds a tensor defined twice") {
-  Draft draft;
+  CheckedDraft draft;
   draft.nodes().insert(draft.nodes().begin(), draft.nodes()[0]);
   CHECK(complaint(draft.program).find("defines a tensor that already has a value") != std::string::npos);
-  Draft input;
+  CheckedDraft input;
   input.nodes()[0].outputs[0] = input.s;
   CHECK(complaint(input.program).find("defines a tensor that already has a value") != std::string::npos);
 }
 
 TEST_CASE("verify finds outputs that are not what the operation infers") {
-  Draft shape;
+  CheckedDraft shape;
   shape.program.tensors[static_cast<size_t>(shape.y)].spec.shape = {5};
   CHECK(complaint(shape.program).find("has an output of another shape than it infers") != std::string::npos);
-  Draft count;
+  CheckedDraft count;
   count.nodes()[0].outputs.push_back(kNone);
   CHECK(complaint(count.program).find("has the wrong number of outputs") != std::string::npos);
-  Draft operands;
+  CheckedDraft operands;
   operands.nodes()[0].inputs.push_back(operands.x);
   CHECK(complaint(operands.program) != "fine");
 }
 
 TEST_CASE("verify finds states that are used after they were assigned, themselves or as a view") {
-  Draft read;
+  CheckedDraft read;
   read.relu(read.s);
   CHECK(complaint(read.program).find("uses a state after it was assigned") != std::string::npos);
-  Draft twice;
+  CheckedDraft twice;
   twice.build.assign(twice.s, twice.y);
   CHECK(complaint(twice.program).find("uses a state after it was assigned") != std::string::npos);
-  Draft view;
+  CheckedDraft view;
   const TensorId seen = view.build.emit<Reshape>({view.s}, Shape{2, 2});
   std::rotate(view.nodes().begin(), view.nodes().end() - 1, view.nodes().end());
   CHECK(complaint(view.program) == "fine");
@@ -87,13 +87,13 @@ TEST_CASE("verify finds states that are used after they were assigned, themselve
 }
 
 TEST_CASE("verify finds an assign to what does not persist") {
-  Draft draft;
+  CheckedDraft draft;
   draft.build.assign(draft.x, draft.y);
   CHECK(complaint(draft.program).find("assigns to what does not persist") != std::string::npos);
 }
 
 TEST_CASE("a pass that breaks a program is caught at once") {
-  Draft draft;
+  CheckedDraft draft;
   const Pass breaks{.name = "breaks", .help = "", .optional = true, .run = [](Program& program) {
                       program.entries[0].nodes.erase(program.entries[0].nodes.begin());
                     }};

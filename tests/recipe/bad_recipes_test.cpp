@@ -31,6 +31,35 @@ TEST_CASE("a bad recipe gives the message that its first line states") {
   CHECK(files >= 16);
 }
 
+TEST_CASE("what PyTorch's scripts call a key is refused with our name, at whatever level it stands") {
+  const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/fashion_mnist_cnn.yaml";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"epochs=3", "error: unknown key 'epochs'; recipes call it 'training.max_duration', such as 10ep"},
+      {"training.num_epochs=3", "error: training: unknown key 'num_epochs'; recipes call it "},
+      {"batch_size=8", "error: unknown key 'batch_size'; recipes call it 'training.global_batch_size'"},
+      {"data.batch_size=8",
+       "error: data: unknown key 'batch_size'; recipes call it 'training.global_batch_size'"},
+      {"learning_rate=0.1", "error: unknown key 'learning_rate'; recipes call it 'optimizer.lr'"},
+      {"optimizer={learning_rate: 0.1}", "error: optimizer: unknown key 'learning_rate'; recipes call it "},
+      {"optimizer={name: sgd, learning_rate: 0.1}",
+       "unknown key 'learning_rate'; recipes call it 'optimizer.lr'"},
+      {"criterion=cross_entropy", "error: unknown key 'criterion'; recipes call it 'loss'"},
+      {"training.criterion=cross_entropy",
+       "error: training: unknown key 'criterion'; recipes call it 'loss'"}};
+  for (const auto& [override, expected] : cases) {
+    INFO(override);
+    try {
+      Recipe::load(path, {override});
+      FAIL("loaded");
+    } catch (const Error& error) {
+      const std::string problems = error.what();
+      INFO(problems);
+      CHECK(problems.find(expected) != std::string::npos);
+      CHECK(problems.ends_with("1 error, nothing was started"));
+    }
+  }
+}
+
 TEST_CASE("all errors of a recipe are reported at once, overrides included") {
   const std::string path = std::string(TRAINER_SOURCE_DIR) + "/configs/fashion_mnist_cnn.yaml";
   try {

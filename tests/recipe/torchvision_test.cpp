@@ -28,8 +28,8 @@ Shapes torchvision_tensors(const std::string& network) {
 Program program_of(const std::string& network) {
   return forward_program(*Recipe::load(
       kSource / "configs/resnet50_imagenet.yaml",
-      {"model.network=models/" + network + ".yaml", "data.format=synthetic", "data.augment=[]",
-       "data.eval_transform=[]", "training.global_batch_size=2", "training.micro_batch_size=2"}));
+      {"model.network=" + network, "data.format=synthetic", "data.augment=[]", "data.eval_transform=[]",
+       "training.global_batch_size=2", "training.micro_batch_size=2"}));
 }
 
 bool is_weight_or_statistic(const Tensor& tensor) {

@@ -15,7 +15,7 @@ struct Extents {
       : samples(numel(x) / x.back()), features(x.back()), outputs(y.back()) {}
 };
 
-void forward(const Call& call) {
+void linear_forward(const Call& call) {
   const Extents e(call.shape_in(0), call.shape_out(0));
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t o = 0; o < e.outputs; ++o) {
@@ -27,7 +27,7 @@ void forward(const Call& call) {
   }
 }
 
-void backward_data(const Call& call) {
+void linear_backward_data(const Call& call) {
   const Extents e(call.shape_out(0), call.shape_in(0));
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t k = 0; k < e.features; ++k) {
@@ -39,7 +39,7 @@ void backward_data(const Call& call) {
   }
 }
 
-void backward_weights(const Call& call) {
+void linear_backward_weights(const Call& call) {
   const Extents e(call.shape_in(0), call.shape_in(1));
   for (int64_t o = 0; o < e.outputs; ++o) {
     for (int64_t k = 0; k < e.features; ++k) {
@@ -58,9 +58,9 @@ void backward_weights(const Call& call) {
 }  // namespace
 
 void add_linear(Loops& loops) {
-  loops[typeid(Linear)] = forward;
-  loops[typeid(LinearBackwardData)] = backward_data;
-  loops[typeid(LinearBackwardWeights)] = backward_weights;
+  loops[typeid(Linear)] = linear_forward;
+  loops[typeid(LinearBackwardData)] = linear_backward_data;
+  loops[typeid(LinearBackwardWeights)] = linear_backward_weights;
 }
 
 }  // namespace trainer::reference

@@ -46,13 +46,13 @@ void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) 
   }
 }
 
-void forward(const Call& c) {
+void resample_forward(const Call& c) {
   std::fill_n(c.out(0), c.count_out(0), 0.0);
   for_each_pair(c.as<Resample2d>().how, c.shape_in(0), c.shape_out(0),
                 [&](int64_t ix, int64_t iy, double part) { c.out(0)[iy] += part * c.in(0)[ix]; });
 }
 
-void backward(const Call& c) {
+void resample_backward(const Call& c) {
   std::fill_n(c.out(0), c.count_out(0), 0.0);
   for_each_pair(c.as<Resample2dBackward>().how, c.shape_out(0), c.shape_in(0),
                 [&](int64_t ix, int64_t iy, double part) { c.out(0)[ix] += part * c.in(0)[iy]; });
@@ -61,8 +61,8 @@ void backward(const Call& c) {
 }  // namespace
 
 void add_resample(Loops& loops) {
-  loops[typeid(Resample2d)] = forward;
-  loops[typeid(Resample2dBackward)] = backward;
+  loops[typeid(Resample2d)] = resample_forward;
+  loops[typeid(Resample2dBackward)] = resample_backward;
 }
 
 }  // namespace trainer::reference

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/host/process.h"
 #include "core/metrics/metrics.h"
 #include "tests/host/quiet_log.h"
 #include "tests/storage/scratch_directory.h"
@@ -232,19 +233,56 @@ TEST_CASE("run directory: one that cannot be made is an I/O error") {
   CHECK(text == (scratch / "file").string() + ": mkdir: Not a directory");
 }
 
+TEST_CASE("run directory: metrics that are missing are told where a run goes on") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  begin(path);
+  const auto logged_at = [&](int64_t step) {
+    std::filesystem::remove(path / "log.txt");
+    QuietLog quiet;
+    RunDirectory run(path, kIdentity);
+    run.begin("recipe: text\n", step, step, quiet.log);
+    return contents(path / "log.txt");
+  };
+  CHECK(logged_at(0).empty());
+  CHECK(logged_at(7).ends_with(
+      " warning: " + (path / "metrics.jsonl").string() +
+      " is missing: the metrics up to step 7 are lost, those that follow are written\n"));
+  put(path / "metrics.jsonl", "{\"step\":1}\n");
+  CHECK(logged_at(7).empty());
+}
+
+TEST_CASE("run directory: one that is moved is noticed, and nothing takes its place") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run";
+  RunDirectory run(path, kIdentity);
+  run.require_in_place();
+  std::filesystem::rename(path, scratch / "moved");
+  QuietLog quiet;
+  error_text(ExitCode::io, [&] { run.begin("recipe: text\n", 0, 0, quiet.log); });
+  CHECK(scratch.names() == std::set<std::string>{"moved"});
+  CHECK(error_text(ExitCode::io, [&] { run.require_in_place(); }) ==
+        "run directory " + path.string() +
+            " was moved, removed or unmounted while the run worked in it: nothing more was saved; put it "
+            "back and "
+            "start the same command again");
+  std::filesystem::rename(scratch / "moved", path);
+  run.require_in_place();
+}
+
 TEST_CASE("run directory: only one process works in it") {
   const ScratchDirectory scratch;
   const auto path = scratch / "run";
   Holder holder(path);
   const std::string text = error_text(ExitCode::io, [&] { RunDirectory run(path, kIdentity); });
-  CHECK(text ==
-        "run directory " + path.string() + " is in use by process " + std::to_string(holder.process()));
+  CHECK(text == "run directory " + path.string() + " is in use by process " +
+                    std::to_string(holder.process()) + " on " + host_name());
   holder.end();
   CHECK(RunDirectory(path, kIdentity).state() == State::fresh);
   // A shorter process number leaves nothing of a longer one.
   put(path / "lock", "123456789012\n");
   const RunDirectory run(path, kIdentity);
-  CHECK(contents(path / "lock") == std::to_string(::getpid()) + "\n");
+  CHECK(contents(path / "lock") == std::to_string(::getpid()) + " on " + host_name() + "\n");
   error_text(ExitCode::io, [&] { RunDirectory second(path, kIdentity); });
 }
 

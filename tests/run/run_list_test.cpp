@@ -37,7 +37,7 @@ fs::path make_run(const ScratchDirectory& scratch, const std::string& name, int6
   return directory;
 }
 
-RunState state_at(const fs::path& directory) {
+RunCondition state_at(const fs::path& directory) {
   const auto run = look_at_run(directory);
   REQUIRE(run);
   return run->state;
@@ -48,21 +48,21 @@ RunState state_at(const fs::path& directory) {
 TEST_CASE("runs: the state follows from the status, the lock and the summary") {
   const ScratchDirectory scratch;
   const fs::path directory = make_run(scratch, "a", 5);
-  CHECK(state_at(directory) == RunState::lost);
+  CHECK(state_at(directory) == RunCondition::lost);
   write_summary(directory / "summary.json", {{"finished", false}});
-  CHECK(state_at(directory) == RunState::lost);
+  CHECK(state_at(directory) == RunCondition::lost);
   write_summary(directory / "summary.json", {{"finished", true}});
-  CHECK(state_at(directory) == RunState::finished);
-  const std::pair<Status, RunState> states[] = {{Status::running, RunState::lost},
-                                                {Status::saved, RunState::saved},
-                                                {Status::failed, RunState::failed},
-                                                {Status::finished, RunState::finished}};
+  CHECK(state_at(directory) == RunCondition::finished);
+  const std::pair<Status, RunCondition> states[] = {{Status::running, RunCondition::lost},
+                                                    {Status::saved, RunCondition::saved},
+                                                    {Status::failed, RunCondition::failed},
+                                                    {Status::finished, RunCondition::finished}};
   for (const auto& [written, seen] : states) {
     write_status(directory / kStatusFile, {.state = written, .step = 5, .steps = 9});
     CHECK(state_at(directory) == seen);
   }
   fs::remove(directory / "lock");
-  CHECK(state_at(directory) == RunState::finished);
+  CHECK(state_at(directory) == RunCondition::finished);
 }
 
 TEST_CASE("runs: a directory that a process holds is running, whatever the last one wrote") {
@@ -70,10 +70,10 @@ TEST_CASE("runs: a directory that a process holds is running, whatever the last 
   const fs::path directory = scratch / "a";
   const RunDirectory held(directory, *parse_identity("a"));
   put(directory / "metrics.jsonl", "");
-  CHECK(state_at(directory) == RunState::running);
+  CHECK(state_at(directory) == RunCondition::running);
   for (Status state : {Status::running, Status::saved, Status::failed}) {
     write_status(directory / kStatusFile, {.state = state, .exit_code = 75, .message = "old"});
-    CHECK(state_at(directory) == RunState::running);
+    CHECK(state_at(directory) == RunCondition::running);
     CHECK_FALSE(look_at_run(directory)->exit_code);
     CHECK(look_at_run(directory)->message.empty());
   }
@@ -177,7 +177,7 @@ TEST_CASE("runs: lines that are none are passed over, and files of these names t
     fs::remove(directory / name);
     REQUIRE(::mkfifo((directory / name).c_str(), 0600) == 0);
   }
-  CHECK(state_at(directory) == RunState::lost);
+  CHECK(state_at(directory) == RunCondition::lost);
   CHECK_FALSE(look_at_run(directory)->loss);
 }
 

@@ -23,7 +23,8 @@ RunState sample() {
                 .loss_scale = 65536,
                 .guard = {.rollbacks = 2, .overflows = 7, .at_smallest = 3},
                 .last = {{"loss", 0.1}, {"top1", 0.9}},
-                .best = {{"loss", 1e-300}, {"top1", 0.95}}};
+                .best = {{"loss", 1e-300}, {"top1", 0.95}},
+                .unreadable = {{"train", {3, 1 << 30}}, {"val", {0}}}};
   state.epoch = 1.0 / 7;
   state.samples = 3840;
   state.best_step = 100;
@@ -31,6 +32,8 @@ RunState sample() {
   state.recipe = "run: {}\n";
   state.micro_batch_size = 16;
   state.facts = {{"threads", "2"}};
+  state.data = {{"samples", "60000"}, {"contents", "0123456789abcdef"}};
+  state.about = {{"classes", "[\"ant\"]"}};
   state.algorithms = {{"conv 3x3", "winograd"}};
   state.wall = {{"time", "now"}};
   return state;
@@ -56,6 +59,8 @@ TEST_CASE("a run's state is read as it was written, to the last bit") {
   CHECK(again.recipe == state.recipe);
   CHECK(again.micro_batch_size == state.micro_batch_size);
   CHECK(again.facts == state.facts);
+  CHECK(again.data == state.data);
+  CHECK(again.about == state.about);
   CHECK(again.algorithms == state.algorithms);
   CHECK(again.wall == state.wall);
   CHECK(to_json(again) == to_json(state));
@@ -72,6 +77,20 @@ TEST_CASE("a state without a loss scale, and one with numbers that JSON does not
   CHECK(again.loop.train_loss == HUGE_VAL);
   CHECK(again.loop.best.at("loss") == -HUGE_VAL);
   CHECK(std::isnan(again.loop.last.at("loss")));
+}
+
+TEST_CASE("a state of a version that kept nothing of its data is read") {
+  std::string text = to_json(sample());
+  for (const char* name : {"data", "about", "unreadable"}) {
+    const size_t at = text.find(std::string("\"") + name + "\"");
+    REQUIRE(at != std::string::npos);
+    text.replace(at + 1, 1, "_");
+  }
+  const RunState state = parse_run_state(text, "state.json");
+  CHECK(state.data.empty());
+  CHECK(state.about.empty());
+  CHECK(state.loop.unreadable.empty());
+  CHECK(state.loop.step == 120);
 }
 
 TEST_CASE("a damaged state is refused with what is wrong in it") {
@@ -91,6 +110,8 @@ TEST_CASE("a damaged state is refused with what is wrong in it") {
   CHECK_THAT(refused(with("\"step\"", "\"stop\"")), Contains("progress.step to be there"));
   CHECK_THAT(refused(with("\"winograd\"", "7")), Contains("algorithms"));
   CHECK_THAT(refused(with("0.95", "\"high\"")), Contains("progress.best"));
+  CHECK_THAT(refused(with("1073741824", "-1")), Contains("progress.unreadable"));
+  CHECK_THAT(refused(with("\"60000\"", "60000")), Contains("expected data to be text"));
 }
 
 }  // namespace trainer

@@ -14,19 +14,22 @@ namespace {
 using test::contents;
 using test::put;
 using test::ScratchDirectory;
-using State = RunStatus::State;
+using Ending = RunStatus::State;
 
 TEST_CASE("status: what was written is read back, with who wrote it and when") {
   const ScratchDirectory scratch;
   const auto path = scratch / kStatusFile;
   const int64_t before = std::time(nullptr);
-  for (State state : {State::running, State::saved, State::failed, State::finished}) {
-    write_status(path, {.state = state, .step = 12, .steps = 34, .exit_code = 75, .message = "a \"b\"\n"});
+  for (Ending state : {Ending::running, Ending::saved, Ending::failed, Ending::finished}) {
+    write_status(
+        path,
+        {.state = state, .step = 12, .steps = 34, .began_at = 7, .exit_code = 75, .message = "a \"b\"\n"});
     const auto status = read_status(path);
     REQUIRE(status);
     CHECK(status->state == state);
     CHECK(status->step == 12);
     CHECK(status->steps == 34);
+    CHECK(status->began_at == 7);
     CHECK(status->exit_code == 75);
     CHECK(status->message == "a \"b\"\n");
     CHECK(status->pid == ::getpid());
@@ -45,13 +48,14 @@ TEST_CASE("status: a process that has not ended has no exit code and nothing to 
   const auto json = nlohmann::json::parse(contents(path));
   CHECK(json.size() == 6);
   CHECK(read_status(path)->exit_code == std::nullopt);
+  CHECK(read_status(path)->began_at == std::nullopt);
   CHECK(read_status(path)->message.empty());
 }
 
 TEST_CASE("status: bytes of a message that are no text do not cost the file") {
   const ScratchDirectory scratch;
   const auto path = scratch / kStatusFile;
-  write_status(path, {.state = State::failed, .message = "cannot read 'a\xff'"});
+  write_status(path, {.state = Ending::failed, .message = "cannot read 'a\xff'"});
   REQUIRE(read_status(path));
   CHECK(read_status(path)->message == "cannot read 'a\xef\xbf\xbd'");
 }

@@ -17,7 +17,7 @@ using test::error_text;
 using test::put;
 using test::ScratchDirectory;
 
-fs::path write_checkpoint(const fs::path& run, int64_t step, bool averages = false) {
+fs::path commit_checkpoint(const fs::path& run, int64_t step, bool averages = false) {
   CheckpointWriter writer(run / "checkpoints", step);
   auto add = [&](const char* name, const std::string& text) {
     writer.add(name, [text](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
@@ -32,7 +32,7 @@ fs::path write_checkpoint(const fs::path& run, int64_t step, bool averages = fal
 
 TEST_CASE("a run's final weights come first, with their averages where it has them") {
   const ScratchDirectory run;
-  write_checkpoint(run.path(), 5);
+  commit_checkpoint(run.path(), 5);
   put(run / kModelFile, "weights");
   TrainedFiles files = find_trained(run.path());
   CHECK(files.model == run / kModelFile);
@@ -44,7 +44,7 @@ TEST_CASE("a run's final weights come first, with their averages where it has th
 
   put(run / "summary.json", "{\"finished\": true, \"steps\": 5}");
   CHECK(find_trained(run.path()).model == run / kModelFile);
-  const fs::path later = write_checkpoint(run.path(), 6);
+  const fs::path later = commit_checkpoint(run.path(), 6);
   CHECK(find_trained(run.path()).model == later / kModelFile);  // the run went on
 
   files = find_trained(run / kModelFile);
@@ -56,8 +56,8 @@ TEST_CASE("a run's final weights come first, with their averages where it has th
 TEST_CASE(
     "of a run that has not ended the newest checkpoint that is whole is taken, and the others are told") {
   const ScratchDirectory run;
-  write_checkpoint(run.path(), 5);
-  const fs::path good = write_checkpoint(run.path(), 10, true), bad = write_checkpoint(run.path(), 15);
+  commit_checkpoint(run.path(), 5);
+  const fs::path good = commit_checkpoint(run.path(), 10, true), bad = commit_checkpoint(run.path(), 15);
   CHECK(find_trained(run.path()).model == bad / kModelFile);
   put(bad / kModelFile, "weighty");
   TrainedFiles files = find_trained(run.path());

@@ -115,6 +115,55 @@ TEST_CASE("session: a run that fails says so in its status, and throws") {
   CHECK(status_of(directory).exit_code == 70);
 }
 
+TEST_CASE("session: a run whose directory is moved ends, and goes on once it is back") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run", away = scratch / "away";
+  std::jthread mover([&](const std::stop_token& over) {
+    while (list_checkpoints(checkpoint_root(directory)).empty() && !over.stop_requested())
+      std::this_thread::yield();
+    std::error_code ignored;
+    fs::rename(directory, away, ignored);
+  });
+  const std::string endless = "training.max_duration=100000ba";
+  const std::string text = error_text(ExitCode::io, [&] { run(directory, {endless}); });
+  mover.request_stop();
+  mover.join();
+  CHECK_THAT(text, Contains("run directory " + directory.string() + " was moved, removed or unmounted"));
+  CHECK(scratch.names() == std::set<std::string>{"away"});
+  for (const auto& entry : fs::recursive_directory_iterator(away)) {
+    const std::string name = entry.path().filename().string();
+    CHECK(name.find(".tmp-") == std::string::npos);
+  }
+
+  fs::rename(away, directory);
+  const int64_t saved = checkpoint_step(list_checkpoints(checkpoint_root(directory)).front());
+  fs::remove(directory / "metrics.jsonl");
+  const std::string steps = std::to_string(saved + 10) + "ba";
+  CHECK(run(directory, {"training.max_duration=" + steps, "run.allow_changes=[training.max_duration]"}) ==
+        ExitCode::done);
+  CHECK_THAT(contents(directory / "log.txt"), Contains("resuming after step " + std::to_string(saved)) &&
+                                                  Contains("metrics.jsonl is missing"));
+}
+
+TEST_CASE("session: a run whose directory is removed leaves nothing in its place") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  std::jthread remover([&](const std::stop_token& over) {
+    while (list_checkpoints(checkpoint_root(directory)).empty() && !over.stop_requested())
+      std::this_thread::yield();
+    std::error_code ignored;
+    fs::rename(directory, scratch / "away", ignored);
+    fs::remove_all(scratch / "away", ignored);
+    fs::create_directory(directory, ignored);
+  });
+  const std::string text =
+      error_text(ExitCode::io, [&] { run(directory, {"training.max_duration=100000ba"}); });
+  remover.request_stop();
+  remover.join();
+  CHECK_THAT(text, Contains("was moved, removed or unmounted"));
+  CHECK(fs::is_empty(directory));
+}
+
 TEST_CASE("session: where nothing can begin the directory stays free") {
   const ScratchDirectory scratch;
   const auto none = [](const Recipe&, Tuning&, int64_t) -> Backend {

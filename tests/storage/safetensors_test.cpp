@@ -46,6 +46,28 @@ std::vector<float> random_values(size_t count, unsigned seed) {
   return values;
 }
 
+TEST_CASE("safetensors: a file of torch.save is known, and the line that converts it is printed") {
+  const ScratchDirectory scratch;
+  const std::string zip("PK\3\4\0\0\x08\x08\0\0\0\0", 12), pickle("\x80\2\x8a\nl\xfc\x9c\x46\xf9\x20", 10);
+  for (const std::string& bytes : {zip, pickle}) {
+    for (const char* name : {"w.pth", "it's.bin"}) {
+      const auto path = scratch / name;
+      put(path, bytes + std::string(100, 'x'));
+      const std::string text = error_text(ExitCode::data, [&] { SafetensorsFile file(path); });
+      INFO(text);
+      CHECK(text.find("it was written by torch.save; convert it with\n  python3 -c 'import sys, torch") !=
+            std::string::npos);
+      CHECK(text.find(" = torch.load(sys.argv[1], map_location=\"cpu\", weights_only=True)") !=
+            std::string::npos);
+      const bool is_plain = std::string(name) == "w.pth";
+      CHECK(text.find(is_plain ? "/w.safetensors'" : "/it'\\''s.safetensors'") != std::string::npos);
+    }
+  }
+  put(scratch / "other", "not from anywhere, but long");
+  CHECK(error_text(ExitCode::data, [&] { SafetensorsFile file(scratch / "other"); }).find("torch") ==
+        std::string::npos);
+}
+
 TEST_CASE("safetensors: what is written reads back, bit for bit") {
   const ScratchDirectory scratch;
   const std::vector<StoredTensor> tensors = {{"fc.weight", "F32", {31, 33}},

@@ -17,7 +17,12 @@ TEST_CASE("the direction says which of two values is better, and none is better 
   CHECK(!is_better(Direction::larger, 1, 2));
   for (const Direction direction : {Direction::smaller, Direction::larger}) {
     CHECK(!is_better(direction, 1, 1));
-    CHECK(!is_better(direction, std::nan(""), 1));
+    const double infinity = std::numeric_limits<double>::infinity();
+    for (const double strange : {std::nan(""), infinity, -infinity}) {
+      CHECK(!is_better(direction, strange, 1));
+      CHECK(is_better(direction, 1, strange));
+      CHECK(!is_better(direction, strange, std::nan("")));
+    }
   }
 }
 

@@ -17,10 +17,11 @@
 namespace trainer {
 namespace {
 
-constexpr int64_t kRows = 8, kSamples = 64, kSteps = 20;
-const Shape kSample = {1, 6, 6};
+constexpr int64_t kBatchRows = 8, kTrained = 64, kSteps = 20;
+const Shape kTrainedShape = {1, 6, 6};
+constexpr double kHighLoss = 1.36;
 
-double exp_of_mean(std::span<const double> sums, double samples) {
+double exp_of_mean_loss(std::span<const double> sums, double samples) {
   return std::exp(sums[0] / samples);
 }
 
@@ -28,13 +29,19 @@ double minus_mean(std::span<const double> sums, double samples) {
   return -sums[0] / samples;
 }
 
+/// None of a high loss, as at the start.
+double root_below_start(std::span<const double> sums, double samples) {
+  return std::sqrt(kHighLoss - sums[0] / samples);
+}
+
 /// A number that is better when smaller and one that is better when larger: both of the loss, so that they
 /// are best at the same step. Neither name tells.
 std::vector<Metric> test_metrics() {
   return with_averages(
       {loss_metric(),
-       {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean},
-       {.name = "inverse_loss", .direction = Direction::larger, .sums = {"loss"}, .value = minus_mean}});
+       {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean_loss},
+       {.name = "inverse_loss", .direction = Direction::larger, .sums = {"loss"}, .value = minus_mean},
+       {.name = "root", .direction = Direction::larger, .sums = {"loss"}, .value = root_below_start}});
 }
 
 /// Learns for a while, and then forgets at a rate that is far too large.
@@ -44,8 +51,9 @@ std::vector<float> rates() {
   return table;
 }
 
-Program program() {
-  Program made = forward_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kRows);
+Program forgetting_program() {
+  Program made =
+      forward_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kBatchRows);
   run_passes(made, {autodiff()});
   optimizer_from("{name: sgd}")->append_update(made, made.entry(updating_entry(made)), rates());
   run_passes(made, {average_weights(0.5), dead_code()});
@@ -63,29 +71,30 @@ Found train(const std::string& metric) {
   const test::ScratchDirectory scratch;
   test::QuietLog quiet;
   const auto backend = make_cpu_backend(1);
-  const auto source = make_synthetic(3, Split::train, kSamples, kSample, 4),
-             held_out = make_synthetic(3, Split::val, kSamples, kSample, 4);
+  const auto source = make_synthetic(3, Split::train, kTrained, kTrainedShape, 4),
+             held_out = make_synthetic(3, Split::val, kTrained, kTrainedShape, 4);
   Diagnostics diagnostics;
   const TransformList none;
-  const TransformChain chain(none, kSample, diagnostics);
-  const Program made = program();
+  const TransformChain chain(none, kTrainedShape, diagnostics);
+  const Program made = forgetting_program();
   const BatchInputs inputs = batch_inputs(made);
   const TrainingBatches training{
-      .seed = 1, .order = TrainingOrder(kSamples, kRows, true), .micro_batch = kRows};
+      .seed = 1, .order = TrainingOrder(kTrained, kBatchRows, true), .micro_batch = kBatchRows};
   DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
                        {.workers = 0}),
-      pass(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{kSamples, kRows}),
+      pass(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs,
+                      EvaluationBatches{kTrained, kBatchRows}),
            {.workers = 0});
   Executable executable(make_plan(made, *backend.planner), *backend.device, true);
   initialize(executable, 1);
   start_averages(executable);
 
   LoopSettings settings{.steps = kSteps,
-                        .samples_per_epoch = kSamples,
-                        .global_batch_size = kRows,
+                        .samples_per_epoch = kTrained,
+                        .global_batch_size = kBatchRows,
                         .validation_interval = 2,
                         .logging_interval = 5,
-                        .validation_samples = kSamples,
+                        .validation_samples = kTrained,
                         .metrics = test_metrics(),
                         .averages = true};
   Checkpoints checkpoints(executable, scratch / "checkpoints",
@@ -125,6 +134,18 @@ TEST_CASE("the best checkpoint is the one of the metric's own direction, average
   REQUIRE(best_step < kSteps - 2);
   CHECK(found.checkpoints == std::vector<int64_t>{kSteps, kSteps - 2, best_step});
   CHECK(found.state.best.at(metric) == best);
+}
+
+TEST_CASE("a first value that is no number does not stay the best one") {
+  const Found found = train("root");
+  REQUIRE(std::isnan(found.values.at(2)));
+  const auto by_value = [](const auto& a, const auto& b) {
+    return !std::isnan(b.second) && (std::isnan(a.second) || a.second < b.second);
+  };
+  const auto best = std::max_element(found.values.begin(), found.values.end(), by_value);
+  CHECK(best->first > 2);
+  CHECK(found.state.best.at("root") == best->second);
+  CHECK(std::ranges::find(found.checkpoints, best->first) != found.checkpoints.end());
 }
 
 }  // namespace trainer

@@ -110,6 +110,9 @@ class CifarSource : public ImageSource {
   Shape sample_shape() const override { return kCifarShape; }
   int64_t classes() const override { return static_cast<int64_t>(set_); }
   int64_t resident_bytes() const override { return records_.bytes(); }
+  std::optional<int32_t> label_of(int64_t index) const override {
+    return label(index, label_bytes(set_) - 1);
+  }
 
   void read(int64_t index, Image& into) const override {
     into.resize(kCifarShape[0], kCifarShape[1], kCifarShape[2]);
@@ -184,7 +187,9 @@ ImageFormat format_of(const char* name, Cifar set) {
                 return peek_cifar(set, section.path(request.split), stored_in(section, request.split));
               },
           .missing = [set](const std::string& path, Split split) { return missing_cifar(set, path, split); },
-          .shape = kCifarShape};
+          .files = [set](const std::string& path, Split split) { return files_of(set, path, split); },
+          .shape = kCifarShape,
+          .takes_lists = true};
 }
 
 }  // namespace

@@ -22,11 +22,14 @@ std::unique_ptr<DataSource> open_images(const ImageFormat& format, const DataSec
 /// Where files of the format may have any size, the transforms must make them all what the network takes.
 void check_split(const ImageFormat& format, const DataSection& section, Split split,
                  const Shape& network_shape, const OriginOf& origin_of, Diagnostics& diagnostics) {
-  const Shape expected = format.shape.value_or(network_shape);
+  // What nobody reads may suit the network's own size: `trainer predict` takes single images with it.
+  const bool is_read = has_split(section, split);
+  const Shape expected = is_read ? format.shape.value_or(network_shape) : network_shape;
   const size_t problems = diagnostics.problems().size();
   const Shape made = TransformChain(section.transform_list(split), expected, diagnostics).output_shape();
-  const bool is_told = expected != network_shape && diagnostics.problems().size() == problems;
-  if (!is_told || made == network_shape || !has_split(section, split)) return;
+  const bool is_known = format.shape.has_value() || !format.reads_files;
+  const bool is_reported = diagnostics.problems().size() != problems;
+  if (!is_read || !is_known || is_reported || made == network_shape) return;
   const Origin origin = origin_of(split == Split::train ? "data.augment" : "data.eval_transform");
   if (is_fixed(made)) {
     diagnostics.error(origin,
@@ -57,9 +60,11 @@ SourceFormat row_of(const ImageFormat& format) {
   return {.name = format.name,
           .reads_files = format.reads_files,
           .gives_label_maps = format.gives_label_maps,
+          .takes_lists = format.takes_lists,
           .open = [format](const auto&... all) { return open_images(format, all...); },
           .peek = format.peek,
           .missing = format.missing,
+          .files = format.files,
           .class_names = format.class_names,
           .check =
               [format](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,

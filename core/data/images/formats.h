@@ -30,10 +30,13 @@ struct ImageFormat {
   std::function<std::unique_ptr<ImageSource>(const DataSection&, const SourceRequest&)> open;
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
+  /// See SourceFormat.
+  std::function<std::vector<std::string>(const std::string& path, Split split)> files = nullptr;
   std::optional<Shape> shape = std::nullopt;  ///< of a sample, where no file need be read to know it
   /// See SourceFormat.
   std::function<std::vector<std::string>(const std::string& path)> class_names = nullptr;
   bool reads_files = true, gives_label_maps = false;
+  bool takes_lists = false;  ///< of files, separated by commas
 };
 
 #define TRAINER_DECLARE_ROW(function) ImageFormat function();

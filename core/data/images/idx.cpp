@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kImagesSuffix = "-images-idx3-ubyte";
 constexpr const char* kLabelsSuffix = "-labels-idx1-ubyte";
+constexpr std::array<const char*, 2> kEndings = {"", ".gz"};
 constexpr uint32_t kUnsignedBytes =
     0x0800;  // the third byte of the magic number; the fourth counts dimensions
 
@@ -107,7 +108,7 @@ class IdxFile {
 };
 
 std::optional<std::string> find_file(const std::string& path) {
-  for (const char* ending : {"", ".gz"}) {
+  for (const char* ending : kEndings) {
     std::error_code ignored;
     if (std::filesystem::exists(path + ending, ignored)) return path + ending;
   }
@@ -149,6 +150,7 @@ class IdxSource : public ImageSource {
   Shape sample_shape() const override { return info_.shape; }
   int64_t classes() const override { return classes_; }
   int64_t resident_bytes() const override { return pixels_.bytes() + labels_.bytes(); }
+  std::optional<int32_t> label_of(int64_t index) const override { return label(index); }
 
   void read(int64_t index, Image& into) const override {
     into.resize(info_.shape[0], info_.shape[1], info_.shape[2]);
@@ -197,13 +199,26 @@ std::vector<std::string> missing_idx(const std::string& prefix) {
   return missing;
 }
 
+namespace {
+
+std::vector<std::string> files_of_prefix(const std::string& prefix) {
+  std::vector<std::string> files;
+  for (const char* suffix : {kImagesSuffix, kLabelsSuffix}) {
+    for (const char* ending : kEndings) files.push_back(prefix + suffix + ending);
+  }
+  return files;
+}
+
+}  // namespace
+
 ImageFormat idx_format() {
   return {.name = "idx",
           .open = [](const DataSection& section,
                      const SourceRequest& request) { return open_idx(section.path(request.split)); },
           .peek = [](const DataSection& section,
                      const SourceRequest& request) { return peek_idx(section.path(request.split)); },
-          .missing = [](const std::string& path, Split) { return missing_idx(path); }};
+          .missing = [](const std::string& path, Split) { return missing_idx(path); },
+          .files = [](const std::string& path, Split) { return files_of_prefix(path); }};
 }
 
 }  // namespace trainer

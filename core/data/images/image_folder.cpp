@@ -32,24 +32,11 @@ std::vector<std::string> class_names(const std::string& folder) {
   return names;
 }
 
-/// A class that only one of the splits has would shift the numbers of all that follow.
-void check_same_classes(const std::vector<std::string>& names, const ImageFolders& folders) {
-  if (folders.other.empty() || !fs::exists(folders.other)) return;
-  const std::vector<std::string> others = class_names(folders.other);
-  const auto [mine, theirs] = std::mismatch(names.begin(), names.end(), others.begin(), others.end());
-  if (mine == names.end() && theirs == others.end()) return;
-  const bool odd_is_mine = theirs == others.end() || (mine != names.end() && *mine < *theirs);
-  throw Error(ExitCode::data,
-              fmt::format("{}: expected the classes of {}, found {} folder for class '{}'", folders.path,
-                          folders.other, odd_is_mine ? "also a" : "no", odd_is_mine ? *mine : *theirs));
-}
-
 /// Paths of all samples. A million of them are kept in one text, as each would otherwise cost two
 /// allocations.
 class Listing {
  public:
   explicit Listing(const ImageFolders& folders) : root_(folders.path), classes_(class_names(folders.path)) {
-    check_same_classes(classes_, folders);
     for (const std::string& name : classes_) {
       class_begin_.push_back(size());
       add_class(fs::path(root_) / name);
@@ -70,12 +57,13 @@ class Listing {
     return static_cast<int32_t>(after - class_begin_.begin()) - 1;
   }
 
-  std::string path(int64_t index) const {
+  /// Below the folder of all.
+  std::string name(int64_t index) const {
     const auto i = static_cast<size_t>(index);
     const size_t begin = i == 0 ? 0 : end_[i - 1];
-    const fs::path folder = fs::path(root_) / classes_[static_cast<size_t>(label(index))];
-    return (folder / text_.substr(begin, end_[i] - begin)).string();
+    return classes_[static_cast<size_t>(label(index))] + "/" + text_.substr(begin, end_[i] - begin);
   }
+  std::string path(int64_t index) const { return (fs::path(root_) / name(index)).string(); }
 
   int64_t bytes() const { return static_cast<int64_t>(text_.capacity() + end_.capacity() * sizeof(size_t)); }
 
@@ -95,13 +83,16 @@ class Listing {
 };
 
 /// The system's own errors name the path already.
+template <class Act>
+auto listing(const Act& act) try {
+  return act();
+} catch (const fs::filesystem_error& error) {
+  throw Error(ExitCode::io,
+              fmt::format("{}: cannot be listed: {}", error.path1().string(), error.code().message()));
+}
+
 Listing list_files(const ImageFolders& folders) {
-  try {
-    return Listing(folders);
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ExitCode::io,
-                fmt::format("{}: cannot be listed: {}", error.path1().string(), error.code().message()));
-  }
+  return listing([&] { return Listing(folders); });
 }
 
 class ImageFolderSource final : public ImageSource {
@@ -124,6 +115,8 @@ class ImageFolderSource final : public ImageSource {
 
   std::vector<std::string> class_names() const override { return listing_.classes(); }
   std::string sample_file(int64_t index) const override { return listing_.path(index); }
+  std::string sample_name(int64_t index) const override { return listing_.name(index); }
+  std::optional<int32_t> label_of(int64_t index) const override { return listing_.label(index); }
   bool is_encoded() const override { return true; }
 
   void read_encoded(int64_t index, Image& into) const override {
@@ -177,8 +170,7 @@ std::vector<std::string> missing_image_folder(const std::string& path) {
 namespace {
 
 ImageFolders folders_of(const DataSection& section, Split split) {
-  const Split other = split == Split::train ? Split::val : Split::train;
-  return {section.path(split), section.val_fraction > 0 ? "" : section.path(other), section.max_pixels};
+  return {section.path(split), section.max_pixels};
 }
 
 }  // namespace
@@ -195,7 +187,7 @@ ImageFormat image_folder_format() {
               },
           .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
           .shape = kPictureShape,
-          .class_names = class_names};
+          .class_names = [](const std::string& path) { return listing([&] { return class_names(path); }); }};
 }
 
 }  // namespace trainer

@@ -16,13 +16,12 @@ const Shape kPictureShape = {3, -1, -1};
 /// One split of a set of pictures in folders.
 struct ImageFolders {
   std::string path;
-  std::string other;  ///< the other split's folder, which must have the same classes; may be empty
   int64_t max_pixels;
 };
 
 /// JPEG and PNG files in one folder for each class: classes sorted by name, files by their path below it.
 /// Takes what ends in .jpg, .jpeg or .png in any case, at any depth; names that begin with a dot are passed
-/// over. Throws Error: exit 65 where classes do not fit or one has no pictures, exit 74 from the system.
+/// over. Throws Error: exit 65 where there are no classes or one has no pictures, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
 /// Lists the files without opening them; nullopt where the folder is missing.

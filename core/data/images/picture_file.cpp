@@ -19,8 +19,9 @@ constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
 class OpenFile {
  public:
-  // Without O_NONBLOCK a pipe that somebody left in the folder would be waited for.
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  // Without O_NONBLOCK a pipe that has just taken the file's place would be waited for.
+  explicit OpenFile(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~OpenFile() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -40,13 +41,25 @@ class OpenFile {
   throw Error(ExitCode::io, path + ": " + reason);
 }
 
+void require_regular(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  const char* kind = S_ISSOCK(status.st_mode)   ? "a socket"
+                     : S_ISFIFO(status.st_mode) ? "a pipe"
+                     : S_ISDIR(status.st_mode)  ? "a folder"
+                                                : "a device";
+  throw DecodeError(fmt::format("{}, not a file", kind));
+}
+
 }  // namespace
 
 void read_picture_file(const std::string& path, std::vector<uint8_t>& bytes) {
-  const OpenFile file(path);
   struct stat status {};
+  // Sockets cannot be opened, and opening a device may do something.
+  if (::stat(path.c_str(), &status) != 0) fail(path);
+  require_regular(status);
+  const OpenFile file(path);
   if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) fail(path);
-  if (!S_ISREG(status.st_mode)) throw DecodeError("not a file");
+  require_regular(status);
   if (status.st_size > kMaxFileBytes) {
     throw DecodeError(fmt::format("{} bytes, more than any image needs", status.st_size));
   }

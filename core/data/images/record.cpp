@@ -181,6 +181,9 @@ class RecordSource final : public ImageSource {
   std::vector<std::string> class_names() const override { return file_.names(); }
   // The mapping's pages are the system's to give back.
   int64_t resident_bytes() const override { return 0; }
+  std::optional<int32_t> label_of(int64_t index) const override {
+    return static_cast<int32_t>(file_.entry(index).label);
+  }
   bool is_encoded() const override { return file_.kind() == RecordKind::encoded; }
 
   void check_labels(int64_t classes) const override {
@@ -240,7 +243,9 @@ std::unique_ptr<ImageSource> open_record(const std::string& path, int64_t max_pi
 std::optional<SourceInfo> peek_record(const std::string& path) {
   if (!missing_record(path).empty()) return std::nullopt;
   const RecordFile file(path);
-  return SourceInfo{file.size(), file.shape(), file.classes(), 0};
+  // Without names the number is the highest label that whoever packed the samples had seen, plus one.
+  const auto classes = file.names().empty() ? std::nullopt : std::optional(file.classes());
+  return SourceInfo{file.size(), file.shape(), classes, 0};
 }
 
 std::vector<std::string> missing_record(const std::string& path) {
@@ -259,6 +264,7 @@ ImageFormat record_format() {
       .peek = [](const DataSection& section,
                  const SourceRequest& request) { return peek_record(section.path(request.split)); },
       .missing = [](const std::string& path, Split) { return missing_record(path); },
+      .files = [](const std::string& path, Split) { return std::vector{path}; },
       .class_names = [](const std::string& path) { return open_record(path, kMaxPixels)->class_names(); }};
 }
 

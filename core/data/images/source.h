@@ -21,6 +21,12 @@ class ImageSource : public DataSource {
   /// and transforms may have changed.
   virtual void map_labels(const Image& image, int32_t* map) const;
 
+  /// The path of a sample's own file below the folder of all; empty where it has none.
+  virtual std::string sample_name(int64_t /*index*/) const { return ""; }
+  /// A sample's label, where it is known without reading the sample.
+  virtual std::optional<int32_t> label_of(int64_t /*index*/) const { return std::nullopt; }
+  Fingerprint fingerprint() const override;
+
   std::unique_ptr<RowReader> rows(const RowRequest& request) const final;
 };
 

@@ -23,6 +23,7 @@ class SubsetSource final : public ImageSource {
   }
   std::vector<std::string> class_names() const override { return source_->class_names(); }
   std::string sample_file(int64_t index) const override { return source_->sample_file(sample(index)); }
+  Fingerprint fingerprint() const override { return source_->fingerprint(); }
   bool is_encoded() const override { return source_->is_encoded(); }
   void read_encoded(int64_t index, Image& into) const override { source_->read_encoded(sample(index), into); }
   int64_t resident_bytes() const override {

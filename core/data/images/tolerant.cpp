@@ -15,6 +15,8 @@ class TolerantSource final : public ImageSource {
   Shape sample_shape() const override { return source_->sample_shape(); }
   int64_t classes() const override { return source_->classes(); }
   int64_t resident_bytes() const override { return source_->resident_bytes(); }
+  std::vector<std::string> class_names() const override { return source_->class_names(); }
+  Fingerprint fingerprint() const override { return source_->fingerprint(); }
   void check_labels(int64_t classes) const override { source_->check_labels(classes); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
 
@@ -25,6 +27,8 @@ class TolerantSource final : public ImageSource {
     reads_.first_readable(index, [&](int64_t sample) { source_->read_view(sample, chooser, into); });
   }
   std::vector<UnreadableSample> take_unreadable() const override { return reads_.take(); }
+  std::vector<int64_t> unreadable() const override { return reads_.known(); }
+  void count_unreadable(const std::vector<int64_t>& samples) override { reads_.count(samples); }
 
  private:
   std::unique_ptr<ImageSource> source_;

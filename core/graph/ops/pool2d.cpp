@@ -21,7 +21,7 @@ TensorSpec pooled(const TensorSpec& input, const Conv2dGeometry& geometry) {
 }
 
 double window_flops(const Conv2dGeometry& geometry, const TensorSpec& y) {
-  return static_cast<double>(numel(y.shape) * geometry.kernel[0] * geometry.kernel[1]);
+  return static_cast<double>(numel(y.shape)) * static_cast<double>(geometry.kernel[0] * geometry.kernel[1]);
 }
 
 }  // namespace

@@ -17,19 +17,44 @@ void add_tap(Taps& taps, int64_t input, double weight) {
 }
 
 /// Between the two places around `at`; beyond the first and the last place those themselves.
-void add_linear(Taps& taps, double at, int64_t inputs) {
+template <class Tap>
+void visit_linear(double at, int64_t inputs, const Tap& tap) {
   const auto left = std::min(static_cast<int64_t>(at), inputs - 1);
   const double part = at - static_cast<double>(left);
   const bool between = left + 1 < inputs && part > 0;
-  add_tap(taps, left, between ? 1 - part : 1);
-  if (between) add_tap(taps, left + 1, part);
+  tap(left, between ? 1 - part : 1);
+  if (between) tap(left + 1, part);
+}
+
+/// Calls tap(input, weight) for each tap of the output `o`.
+template <class Tap>
+void visit_taps(Resampling how, int64_t inputs, int64_t outputs, int64_t o, const Tap& tap) {
+  const auto in = static_cast<double>(inputs), out = static_cast<double>(outputs);
+  const auto place = static_cast<double>(o);
+  const int64_t first = o * inputs / outputs, end = ((o + 1) * inputs + outputs - 1) / outputs;
+  switch (how) {
+    case Resampling::nearest:
+      return tap(first, 1);
+    case Resampling::bilinear:
+      return visit_linear(std::max(0.0, (place + 0.5) * in / out - 0.5), inputs, tap);
+    case Resampling::bilinear_aligned:
+      return visit_linear(outputs > 1 ? place * (in - 1) / (out - 1) : 0, inputs, tap);
+    case Resampling::average:
+      for (int64_t i = first; i < end; ++i) tap(i, 1 / static_cast<double>(end - first));
+  }
+}
+
+/// Without a list of them: an image that no memory holds has a number of operations as well.
+double count_taps(Resampling how, int64_t inputs, int64_t outputs) {
+  int64_t count = 0;
+  for (int64_t o = 0; o < outputs; ++o)
+    visit_taps(how, inputs, outputs, o, [&](int64_t, double) { ++count; });
+  return static_cast<double>(count);
 }
 
 /// A product and a sum for each pair of taps.
 double resample_flops(Resampling how, const Shape& x, const Shape& y) {
-  const auto rows = static_cast<double>(taps(how, x[2], y[2]).input.size());
-  const auto columns = static_cast<double>(taps(how, x[3], y[3]).input.size());
-  return 2 * static_cast<double>(x[0] * x[1]) * rows * columns;
+  return 2 * static_cast<double>(x[0] * x[1]) * count_taps(how, x[2], y[2]) * count_taps(how, x[3], y[3]);
 }
 
 const char* mode_of(Resampling how) {
@@ -69,24 +94,8 @@ Taps Taps::transposed(int64_t inputs) const {
 
 Taps taps(Resampling how, int64_t inputs, int64_t outputs) {
   Taps all;
-  const auto in = static_cast<double>(inputs), out = static_cast<double>(outputs);
   for (int64_t o = 0; o < outputs; ++o) {
-    const auto place = static_cast<double>(o);
-    const int64_t first = o * inputs / outputs, end = ((o + 1) * inputs + outputs - 1) / outputs;
-    switch (how) {
-      case Resampling::nearest:
-        add_tap(all, first, 1);
-        break;
-      case Resampling::bilinear:
-        add_linear(all, std::max(0.0, (place + 0.5) * in / out - 0.5), inputs);
-        break;
-      case Resampling::bilinear_aligned:
-        add_linear(all, outputs > 1 ? place * (in - 1) / (out - 1) : 0, inputs);
-        break;
-      case Resampling::average:
-        for (int64_t i = first; i < end; ++i) add_tap(all, i, 1 / static_cast<double>(end - first));
-        break;
-    }
+    visit_taps(how, inputs, outputs, o, [&](int64_t input, double weight) { add_tap(all, input, weight); });
     add_output(all);
   }
   return all;

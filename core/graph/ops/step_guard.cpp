@@ -6,7 +6,7 @@
 namespace trainer {
 namespace {
 
-const TensorSpec kScalar{{1}, DType::f32}, kCounter{{1}, DType::i32};
+const TensorSpec kScalarSpec{{1}, DType::f32}, kCounterSpec{{1}, DType::i32};
 
 bool absent_or(const TensorSpec& spec, const TensorSpec& expected) {
   return spec.shape.empty() || spec == expected;
@@ -22,7 +22,8 @@ void StepGuard::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) const {
   expect(inputs.size() == kInputs, "takes a loss, what was found, and what guards keep");
-  expect(inputs[kLoss] == kScalar && absent_or(inputs[kFound], kScalar) && absent_or(inputs[kNorm], kScalar),
+  expect(inputs[kLoss] == kScalarSpec && absent_or(inputs[kFound], kScalarSpec) &&
+             absent_or(inputs[kNorm], kScalarSpec),
          "needs numbers of one element");
   const TensorSpec& pairs = inputs[kSkipSteps];
   expect(pairs.shape.empty() || (pairs.dtype == DType::i32 && pairs.shape.size() == 1 &&
@@ -35,9 +36,10 @@ std::vector<TensorSpec> StepGuard::infer(std::span<const TensorSpec> inputs) con
          "needs a window of losses and norms, their number, and a limit");
   expect(norm_sigmas == 0 || !inputs[kNorm].shape.empty(), "needs the norm that it watches");
   for (const size_t i : {size_t{kSteps}, size_t{kAccepted}, size_t{kSkipped}, size_t{kInARow}}) {
-    expect(absent_or(inputs[i], kCounter), "needs counters");
+    expect(absent_or(inputs[i], kCounterSpec), "needs counters");
   }
-  return {kScalar, kScalar, kCounter, window.shape.empty() ? kScalar : window, kCounter, kCounter, kCounter};
+  return {kScalarSpec,  kScalarSpec,  kCounterSpec, window.shape.empty() ? kScalarSpec : window,
+          kCounterSpec, kCounterSpec, kCounterSpec};
 }
 
 }  // namespace trainer

@@ -12,12 +12,12 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr size_t kPixels = 3072;
+constexpr size_t kCifarBytes = 3072;
 
 /// A record whose pixels count up from `first`.
 std::string cifar_record(const std::string& labels, int first) {
   std::string bytes = labels;
-  for (size_t i = 0; i < kPixels; ++i) bytes += static_cast<char>(static_cast<size_t>(first) + i);
+  for (size_t i = 0; i < kCifarBytes; ++i) bytes += static_cast<char>(static_cast<size_t>(first) + i);
   return bytes;
 }
 
@@ -53,9 +53,9 @@ TEST_CASE("CIFAR-10: the five files of a directory are one training set, the six
     train->read(i, image);
     CHECK(image.label == i % 10);
     CHECK(image.channels == 3);
-    REQUIRE(image.pixels.size() == kPixels);
+    REQUIRE(image.pixels.size() == kCifarBytes);
     CHECK(image.pixels[0] == i);
-    CHECK(image.pixels[kPixels - 1] == (static_cast<size_t>(i) + kPixels - 1) % 256);
+    CHECK(image.pixels[kCifarBytes - 1] == (static_cast<size_t>(i) + kCifarBytes - 1) % 256);
   }
   const auto val = open_cifar(Cifar::ten, folder.path(""), Split::val);
   CHECK(val->size() == 2);
@@ -135,7 +135,8 @@ TEST_CASE("formats cifar10 and cifar100 stand in the table and name the files th
   const TemporaryFolder folder;
   DataSection section;
   section.format = "cifar10";
-  section.train = section.val = folder.path("");
+  section.train = folder.path("");
+  section.val = section.train;
   const SourceRequest request{Split::train, {3, 32, 32}, 10, 1};
   CHECK(missing_files(section).size() == 6);
   CHECK(!peek_source(section, request).has_value());

@@ -19,6 +19,14 @@
 
 namespace trainer {
 
+std::string packed(const ImageSource& source) {
+  std::string bytes;
+  write_record(source, [&](std::span<const std::byte> piece) {
+    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  return bytes;
+}
+
 void read_all(const ImageSource& source) {
   Image image;
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -100,14 +108,6 @@ void check_mutations(const std::string& good, uint64_t count, const Open& open, 
   CHECK(refused > static_cast<int>(count) / 10);
 }
 
-std::string packed(const ImageSource& source) {
-  std::string bytes;
-  write_record(source, [&](std::span<const std::byte> piece) {
-    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-  });
-  return bytes;
-}
-
 }  // namespace
 
 TEST_CASE("mutated CIFAR files are read or refused") {
@@ -128,7 +128,7 @@ TEST_CASE("mutated record files are read or refused, with wrong checksums and wi
   std::filesystem::create_directories(folder.path("set/ant"));
   write_file(folder.path("set/ant/a.png"), png(landscape(5, 6)));
   write_file(folder.path("set/ant/b.png"), png(landscape(7, 4)));
-  const std::string encoded = packed(*open_image_folder({folder.path("set"), "", kMaxPixels}));
+  const std::string encoded = packed(*open_image_folder({folder.path("set"), kMaxPixels}));
   for (const bool sealed : {false, true}) {
     for (const std::string& good : {pixels, encoded}) {
       check_mutations(

@@ -9,6 +9,9 @@
 
 namespace trainer {
 
+/// All samples of a source as the bytes of a record file.
+std::string packed(const ImageSource& source);
+
 /// Reads every sample; those that are unreadable by themselves are passed over.
 void read_all(const ImageSource& source);
 

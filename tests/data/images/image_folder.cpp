@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <set>
 
+#include "core/data/formats.h"
 #include "core/data/images/subset.h"
 #include "core/data/images/tolerant.h"
 #include "core/data/images/transforms/table.h"
 #include "core/data/subset.h"
+#include "tests/data/images/damage.h"
 #include "tests/data/images/decoding.h"
 #include "tests/data/samples.h"
 
@@ -30,8 +32,8 @@ void put(const std::string& folder, const std::string& name, const std::string& 
   write_file(path.string(), bytes);
 }
 
-std::unique_ptr<ImageSource> open(const std::string& path, const std::string& other = "") {
-  return open_image_folder({path, other, kMaxPixels});
+std::unique_ptr<ImageSource> open(const std::string& path) {
+  return open_image_folder({path, kMaxPixels});
 }
 
 /// Label and first pixel of each sample.
@@ -62,13 +64,13 @@ TEST_CASE("classes and files are sorted by name; what is no picture by name is p
   CHECK(source->classes() == 2);
   CHECK(source->sample_shape() == kPictureShape);
   CHECK(contents(*source) == std::vector<std::pair<int, int>>{{0, 5}, {0, 10}, {1, 30}, {1, 40}, {1, 50}});
-  const auto info = peek_image_folder({root, "", kMaxPixels});
+  const auto info = peek_image_folder({root, kMaxPixels});
   REQUIRE(info.has_value());
   CHECK(info->size == 5);
   CHECK(info->classes == 2);
   CHECK(missing_image_folder(root).empty());
   CHECK(missing_image_folder(root + "/nowhere") == std::vector<std::string>{root + "/nowhere"});
-  CHECK(!peek_image_folder({root + "/nowhere", "", kMaxPixels}));
+  CHECK(!peek_image_folder({root + "/nowhere", kMaxPixels}));
 
   source->check_labels(2);
   CHECK_THAT(data_error([&] { source->check_labels(1); }),
@@ -81,15 +83,30 @@ TEST_CASE("folders that make no set of classes are refused by name") {
   put(train, "cat/1.png", plain(1));
   put(train, "dog/1.png", plain(1));
   put(val, "cat/1.png", plain(1));
-  CHECK_THAT(data_error([&] { open(train, val); }), Contains("found also a folder for class 'dog'"));
-  CHECK_THAT(data_error([&] { open(val, train); }), Contains("found no folder for class 'dog'"));
+  DataSection section;
+  section.format = "image_folder";
+  section.train = train;
+  section.val = val;
+  const auto peek = [&](Split split) {
+    return peek_source(section, {.split = split, .network_shape = {3, 8, 8}, .network_classes = 2})->size;
+  };
+  // Whichever of the two is read, the validation folder is the one that is wrong.
+  const std::string refused = val + " (data.val): expected the classes of " + train + " (data.train), found ";
+  CHECK(peek(Split::train) == 2);
+  CHECK(data_error([&] { peek(Split::val); }) == refused + "no class 'dog'");
   put(val, "dog/1.png", plain(1));
-  CHECK(open(val, train)->size() == 2);
+  CHECK(peek(Split::val) == 2);
   put(val, "ant/1.png", plain(1));
-  CHECK_THAT(data_error([&] { open(train, val); }), Contains("found no folder for class 'ant'"));
+  CHECK(data_error([&] { peek(Split::val); }) == refused + "also a class 'ant'");
+  CHECK(data_error([&] { open_stored(section, {.split = Split::val}); }) == refused + "also a class 'ant'");
+  write_file(folder.path("train.rec"), packed(*open(train)));
+  write_file(folder.path("val.rec"), packed(*open(val)));
+  section.format = "record";
+  section.train = train + ".rec";
+  section.val = val + ".rec";
+  CHECK_THAT(data_error([&] { peek(Split::val); }), Contains("val.rec (data.val): expected the classes of"));
   put(train, "ant/readme.txt", "");
-  CHECK_THAT(data_error([&] { open(train, val); }),
-             Contains("train/ant: expected .jpg, .jpeg or .png files"));
+  CHECK_THAT(data_error([&] { open(train); }), Contains("train/ant: expected .jpg, .jpeg or .png files"));
 
   put(folder.path("flat"), "1.png", plain(1));
   CHECK_THAT(data_error([&] { open(folder.path("flat")); }), Contains("expected a folder for each class"));
@@ -104,7 +121,7 @@ TEST_CASE("files that cannot be read say why") {
   put(root, "a/2.jpg", "dear diary");
   fs::create_symlink(root + "/gone", root + "/a/3.jpg");
   put(root, "a/4.png", plain(1, 30, 40));
-  const auto source = open_image_folder({root, "", 1000});
+  const auto source = open_image_folder({root, 1000});
   const std::vector<std::string> reasons = {"the file is empty", "neither JPEG nor PNG", "No such file",
                                             "40 x 30 pixels, more than data.max_pixels 1000"};
   REQUIRE(source->size() == 4);

@@ -14,8 +14,8 @@ namespace trainer {
 namespace {
 
 constexpr uint64_t kSeed = 11;
-constexpr int64_t kGlobalBatch = 12, kPixels = 60;
-const Shape kShape = {2, 6, 5};
+constexpr int64_t kGlobalBatch = 12, kMixedPixels = 60;
+const Shape kMixedShape = {2, 6, 5};
 
 TEST_CASE("draws from Beta(alpha, alpha) have its mean and variance") {
   const double alpha = GENERATE(0.05, 0.2, 0.7, 1.0, 2.5, 40.0);
@@ -100,13 +100,13 @@ Rows rows_of(const ImageSource& source, const TransformList& list, const Mix& mi
              int64_t workers, bool drop_last = true) {
   const TrainingOrder order(source.size(), kGlobalBatch, drop_last);
   DataPipeline pipeline(
-      picture_batches(source, make_chain(list, kShape),
+      picture_batches(source, make_chain(list, kMixedShape),
                       TrainingBatches{.seed = kSeed, .order = order, .micro_batch = micro_batch}, mix),
       {.workers = workers, .prefetch = 3});
   Rows rows;
   for (int64_t done = 0; done < 5 * kGlobalBatch; done += micro_batch) {
     const Batch& batch = pipeline.next();
-    rows.images.insert(rows.images.end(), images_of(batch), images_of(batch) + micro_batch * kPixels);
+    rows.images.insert(rows.images.end(), images_of(batch), images_of(batch) + micro_batch * kMixedPixels);
     rows.mix_weights.insert(rows.mix_weights.end(), mix_weights_of(batch),
                             mix_weights_of(batch) + micro_batch);
     rows.labels.insert(rows.labels.end(), labels_of(batch), labels_of(batch) + micro_batch);
@@ -115,18 +115,8 @@ Rows rows_of(const ImageSource& source, const TransformList& list, const Mix& mi
   return rows;
 }
 
-TransformList augmentation() {
-  TransformList list;
-  list.push_back(make_transform("random_crop"));
-  list.push_back(make_transform("horizontal_flip"));
-  list.push_back(make_transform("normalize"));
-  set(*list[2], "mean", std::vector<double>{0.3, 0.4});
-  set(*list[2], "std", std::vector<double>{0.5, 0.6});
-  return list;
-}
-
 TEST_CASE("mixed rows are the same bits for any micro-batch and any number of workers") {
-  const CountingSource source(50, kShape);
+  const CountingSource source(50, kMixedShape);
   const TransformList list = augmentation();
   const bool drop_last = GENERATE(true, false);
   const Mix mix{.mixup = 0.4, .cutmix = 1.0};
@@ -138,7 +128,7 @@ TEST_CASE("mixed rows are the same bits for any micro-batch and any number of wo
 }
 
 TEST_CASE("a mixed row is itself and its partner as they are without mixing, labels by their weights") {
-  const CountingSource source(50, kShape);
+  const CountingSource source(50, kMixedShape);
   const TransformList list = augmentation();
   const Mix mix = GENERATE(Mix{.mixup = 0.4}, Mix{.cutmix = 1.0}, Mix{.mixup = 1.0, .cutmix = 1.0});
   const Rows plain = rows_of(source, list, {}, 4, 1), mixed = rows_of(source, list, mix, 4, 1);
@@ -147,20 +137,20 @@ TEST_CASE("a mixed row is itself and its partner as they are without mixing, lab
   const MixingDraw draw(mix, kSeed, kGlobalBatch);
   for (size_t i = 0; i < plain.labels.size(); ++i) {
     const auto step = static_cast<int64_t>(i) / kGlobalBatch, row = static_cast<int64_t>(i) % kGlobalBatch;
-    const Mixing m = draw.draw(step, row, kShape[1], kShape[2]);
+    const Mixing m = draw.draw(step, row, kMixedShape[1], kMixedShape[2]);
     const auto partner = static_cast<size_t>(step * kGlobalBatch + m.partner);
     const bool own_first = m.mix_weight >= 0.5f;
     CHECK(mixed.labels[i] == plain.labels[own_first ? i : partner]);
     if (m.mix_weight < 1) CHECK(mixed.others[i] == plain.labels[own_first ? partner : i]);
     CHECK(mixed.mix_weights[i] == Approx(std::max(m.mix_weight, 1 - m.mix_weight)));
     int64_t differing = 0;
-    for (int64_t p = 0; p < kPixels; ++p) {
-      const int64_t y = p / kShape[2] % kShape[1], x = p % kShape[2];
+    for (int64_t p = 0; p < kMixedPixels; ++p) {
+      const int64_t y = p / kMixedShape[2] % kMixedShape[1], x = p % kMixedShape[2];
       const bool inside = y >= m.top && y < m.top + m.height && x >= m.left && x < m.left + m.width;
-      const float own = plain.images[i * kPixels + static_cast<size_t>(p)];
-      const float other = plain.images[partner * kPixels + static_cast<size_t>(p)];
+      const float own = plain.images[i * kMixedPixels + static_cast<size_t>(p)];
+      const float other = plain.images[partner * kMixedPixels + static_cast<size_t>(p)];
       const double expected = inside ? m.kept * own + (1.0 - m.kept) * other : own;
-      differing += std::abs(mixed.images[i * kPixels + static_cast<size_t>(p)] - expected) > 1e-6;
+      differing += std::abs(mixed.images[i * kMixedPixels + static_cast<size_t>(p)] - expected) > 1e-6;
     }
     CHECK(differing == 0);
   }

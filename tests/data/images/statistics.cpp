@@ -54,7 +54,7 @@ TEST_CASE("statistics of pictures of several sizes, some of them unreadable") {
   write_file(folder.path("bee/1.png"), grey(6, 10, 153));
   write_file(folder.path("bee/2.png"), "text");
   write_file(folder.path("cow/1.png"), "");
-  const SplitStatistics found = measure(*open_image_folder({folder.path(""), "", kMaxPixels}), 2);
+  const SplitStatistics found = measure(*open_image_folder({folder.path(""), kMaxPixels}), 2);
   CHECK(found.samples == 5);
   CHECK(found.per_class == std::vector<int64_t>{2, 1, 0});
   CHECK(found.class_names == std::vector<std::string>{"ant", "bee", "cow"});

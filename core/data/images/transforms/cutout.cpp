@@ -11,7 +11,7 @@ namespace {
 class Cutout : public Transform {
  public:
   void declare(Fields& fields) override {
-    fields.add("size", &size_, "side of the square in pixels").at_least(1).required().bare();
+    fields.add("size", &size_, "side of the square in pixels").at_least(1).at_most(1 << 14).required().bare();
   }
   bool is_random() const override { return true; }
 

@@ -13,7 +13,9 @@ class RandomCrop : public Transform {
  public:
   void declare(Fields& fields) override {
     fields.add("padding", &padding_, "zeros added on every side, in pixels").at_least(0).at_most(1 << 12);
-    fields.add("size", &size_, "height and width of the window; null: the size before padding").at_least(1);
+    fields.add("size", &size_, "height and width of the window; null: the size before padding")
+        .at_least(1)
+        .at_most(1 << 14);
   }
   bool is_random() const override { return true; }
 

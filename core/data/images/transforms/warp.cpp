@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 /// The pixels that one is made of: places within a channel, and their weights, 0 for those outside.
-struct Blend {
+struct Neighbours {
   std::array<int64_t, 4> place{};
   std::array<float, 4> weight{};
   size_t count = 0;
@@ -28,16 +28,16 @@ struct Blend {
   }
 };
 
-Blend nearest(const Image& image, float y, float x) {
-  Blend blend;
+Neighbours nearest(const Image& image, float y, float x) {
+  Neighbours blend;
   blend.add(image, std::lrint(y), std::lrint(x), 1);
   return blend;
 }
 
-Blend bilinear(const Image& image, float y, float x) {
+Neighbours bilinear(const Image& image, float y, float x) {
   const float top = std::floor(y), left = std::floor(x), down = y - top, right = x - left;
   const auto v = static_cast<int64_t>(top), u = static_cast<int64_t>(left);
-  Blend blend;
+  Neighbours blend;
   blend.add(image, v, u, (1 - down) * (1 - right));
   blend.add(image, v, u + 1, (1 - down) * right);
   blend.add(image, v + 1, u, down * (1 - right));
@@ -64,7 +64,7 @@ void warp(Image& image, const Affine& from, Sampling sampling) {
       const double x = static_cast<double>(column) - middle_x;
       const auto from_x = static_cast<float>(from.xx * x + from.xy * y + from.x0 + middle_x);
       const auto from_y = static_cast<float>(from.yx * x + from.yy * y + from.y0 + middle_y);
-      const Blend blend =
+      const Neighbours blend =
           sampling == Sampling::nearest ? nearest(image, from_y, from_x) : bilinear(image, from_y, from_x);
       for (int64_t c = 0; c < image.channels; ++c)
         out[c * plane] = static_cast<uint8_t>(std::lrint(blend.of(image.pixels.data() + c * plane)));

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
+#include "core/base/error.h"
+#include "core/config/messages.h"
+#include "core/data/formats.h"
+#include "core/data/images/source.h"
+#include "core/data/images/statistics.h"
+#include "core/recipe/recipe.h"
+#include "core/recipe/starter.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Samples that are read for sizes and statistics.
+constexpr int64_t kMeasured = 2000;
+
+Starter measure_found(const FoundData& found) {
+  DataSection section;
+  section.format = found.format;
+  section.train = found.train.string();
+  section.val = found.val.string();
+  SourceRequest request;
+  const SourceInfo info = peek_source(section, request).value();
+  if (info.size > kMeasured) {
+    section.val_fraction = static_cast<double>(kMeasured) / static_cast<double>(info.size);
+    request.split = Split::val;
+  }
+  const std::unique_ptr<DataSource> source = open_stored(section, request);
+  return {.data = found,
+          .statistics = measure(as_images(*source), std::max(1U, std::thread::hardware_concurrency())),
+          .samples = info.size,
+          .classes = source->classes(),
+          .shape = source->sample_shape()};
+}
+
+/// The path as a recipe in `folder` writes it: relative where the user's was.
+fs::path written_in(const fs::path& folder, const fs::path& path) {
+  if (path.empty() || path.is_absolute()) return path;
+  return fs::absolute(path).lexically_normal().lexically_proximate(
+      (fs::current_path() / folder).lexically_normal());
+}
+
+/// A word as a shell must be given it.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./-+:@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
+  std::string word = "'";
+  for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+std::string found_text(const std::string& path, const Starter& starter) {
+  const SplitStatistics& found = starter.statistics;
+  std::vector<std::string> names = found.class_names;
+  constexpr size_t kShownNames = 5;
+  const bool is_cut = names.size() > kShownNames;
+  if (is_cut) names.resize(kShownNames);
+  for (std::string& name : names) name = shown(name);
+  std::string text = fmt::format("{}: {}, {} training samples of {} classes", path, starter.data.format,
+                                 starter.samples, starter.classes);
+  if (!names.empty()) text += fmt::format(" ({}{})", fmt::join(names, ", "), is_cut ? ", …" : "");
+  text += fmt::format("\n  width {} to {}, height {} to {}", found.width.least, found.width.most,
+                      found.height.least, found.height.most);
+  if (found.samples < starter.samples) text += fmt::format(", in {} of them", found.samples);
+  constexpr size_t kShownSamples = 5;
+  for (size_t i = 0; i < std::min(kShownSamples, found.unreadable.size()); ++i) {
+    const UnreadableSample& sample = found.unreadable[i];
+    text += fmt::format("\n  cannot be read: {}: {}", sample.name, sample.reason);
+  }
+  if (found.unreadable.size() > kShownSamples)
+    text += fmt::format("\n  {} cannot be read; `trainer data stats` lists them", found.unreadable.size());
+  return text;
+}
+
+}  // namespace
+
+int init_command(const Arguments& arguments) {
+  const fs::path path = (fs::path(arguments.path) / "").parent_path();  // without a slash at its end
+  const fs::path full = fs::weakly_canonical(path);
+  const fs::path name = fs::is_directory(full) ? full.filename() : full.stem();
+  const fs::path recipe = arguments.out.empty() ? name.string() + ".yaml" : arguments.out;
+  const fs::file_status status = fs::status(recipe);
+  if (fs::is_regular_file(status) || fs::is_directory(status)) {
+    throw Error(ExitCode::usage,
+                fmt::format("{}: there is such a file already; remove it, or name another with --output",
+                            recipe.string()));
+  }
+  Starter starter = measure_found(find_data(path));
+  if (starter.statistics.mean.empty())
+    throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read", path.string()));
+  const OutputFile output(recipe);
+  print_note(output, found_text(path.string(), starter));
+  starter.data.train = written_in(recipe.parent_path(), starter.data.train);
+  starter.data.val = written_in(recipe.parent_path(), starter.data.val);
+  const std::string text = starter_recipe(starter);
+  Recipe::parse(text, recipe.string(), {});  // what is written can be read
+  output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+  print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}", recipe.string(),
+                                 shell_word(recipe.string())));
+  return 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace trainer {
+
+/// Properties that tell one set of samples from another, by name: how many there are, and checksums of what
+/// is known of all and of the bytes of a few. Where the files lie and when they were written does not count.
+using Fingerprint = std::map<std::string, std::string>;
+
+// Its properties. A format gives those it has.
+namespace fingerprint_name {
+constexpr const char* kSamples = "samples";    ///< the number
+constexpr const char* kClasses = "classes";    ///< the names
+constexpr const char* kLabels = "labels";      ///< of all samples
+constexpr const char* kNames = "names";        ///< of the samples' files, below the folder of all
+constexpr const char* kContents = "contents";  ///< bytes of a few samples, spread over all
+}  // namespace fingerprint_name
+
+/// "480 samples there and 400 here", or "other file names and other contents"; nothing where all properties
+/// that both have are the same.
+std::optional<std::string> fingerprint_difference(const Fingerprint& there, const Fingerprint& here);
+
+}  // namespace trainer

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace trainer {
+
+/// What data.format, data.train and data.val are for what lies at a path.
+struct FoundData {
+  std::string format;
+  std::filesystem::path train, val;  ///< `val` is empty where the path holds one split only
+};
+
+/// Recognises pictures in a folder for each class (also below `train` and `val`), CIFAR's and MNIST's files,
+/// and a record file. Throws Error (exit 65) that says what was expected where it is none of them.
+FoundData find_data(const std::filesystem::path& path);
+
+}  // namespace trainer

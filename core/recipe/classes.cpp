@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/graph/ops/linear.h"
+#include "core/recipe/assemble.h"
+
+namespace trainer {
+namespace {
+
+/// The layer that decides how many outputs a network has: the last one with weights.
+struct Head {
+  Origin origin;
+  std::string key;         ///< what to change of it
+  std::string parameters;  ///< a pattern of their names
+};
+
+/// The name of a node's matrix of weights, or of its kernels; empty where it has none.
+std::string weights_of(const Program& program, const Node& node) {
+  for (const TensorId id : node.inputs) {
+    if (id == kNone || program.tensor(id).role != Role::parameter) continue;
+    if (program.spec(id).shape.size() > 1) return program.tensor(id).name;
+  }
+  return "";
+}
+
+std::optional<Head> head_of(const Program& program) {
+  const std::vector<Node>& nodes = program.entries.back().nodes;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    const std::string weights = weights_of(program, *node);
+    if (weights.empty()) continue;
+    const bool is_linear = dynamic_cast<const Linear*>(node->op.get()) != nullptr;
+    return Head{.origin = node->origin,
+                .key = is_linear ? "out_features" : "out_channels",
+                .parameters = weights.substr(0, weights.rfind('.')) + ".*"};
+  }
+  return std::nullopt;
+}
+
+std::string key_of(Split split) {
+  return split == Split::train ? "data.train" : "data.val";
+}
+
+/// The key with the value and the place of what it names.
+std::string place_of(const Recipe& recipe, Split split) {
+  const Split named = recipe.data.val_fraction > 0 ? Split::train : split;
+  const Origin origin = recipe.origin_of(key_of(named));
+  return fmt::format("{} ({}, {})", key_of(named), recipe.data.path(named), to_string(origin.where));
+}
+
+}  // namespace
+
+void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
+                              const SourceInfo& info) {
+  const int64_t outputs = class_count(program);
+  if (!info.classes || *info.classes == outputs) return;
+  const std::optional<Head> head = head_of(program);
+  const bool is_loaded = recipe.model.initial_weights.has_value();
+  fail_at(head ? head->origin : recipe.origin_of("model"),
+          fmt::format(
+              "the network has {} output{}, {} has {} class{}; set {} to {}{}, or correct the data", outputs,
+              outputs == 1 ? "" : "s", place_of(recipe, split), *info.classes, *info.classes == 1 ? "" : "es",
+              head ? head->key : "the last layer's outputs", *info.classes,
+              head && is_loaded ? fmt::format(" and list \"{}\" in model.replace", head->parameters) : ""));
+}
+
+std::optional<std::string> unused_outputs(const Recipe& recipe, const Program& program,
+                                          const DataSource& train) {
+  const int64_t outputs = class_count(program);
+  if (train.classes() >= outputs) return std::nullopt;
+  const std::optional<Head> head = head_of(program);
+  const Origin origin = head ? head->origin : recipe.origin_of("model");
+  return fmt::format(
+      "{}: {}: the network has {} outputs, but the highest label of data.train is {}; if there are no "
+      "more classes, set {} to {}",
+      to_string(origin.where), origin.path, outputs, train.classes() - 1,
+      head ? head->key : "the last layer's outputs", train.classes());
+}
+
+}  // namespace trainer

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/data/source.h"
+#include "core/graph/program.h"
+#include "core/recipe/recipe.h"
+
+namespace trainer {
+
+/// Throws Error (exit 78) at the layer that gives the network its number of outputs, where the split's data
+/// is known to have another number of classes. `program` is the forward part.
+void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
+                              const SourceInfo& info);
+
+/// What to say of training labels that use fewer outputs than the network has, where only the labels tell how
+/// many classes there are: a part of a set may lack the last ones.
+std::optional<std::string> unused_outputs(const Recipe& recipe, const Program& program,
+                                          const DataSource& train);
+
+}  // namespace trainer

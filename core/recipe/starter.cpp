@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/recipe/starter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "core/config/value.h"
+#include "core/data/source.h"
+
+namespace trainer {
+namespace {
+
+constexpr double kValidationFraction = 0.2;
+/// Steps that a small network needs to learn something from little data.
+constexpr int64_t kSteps = 1500;
+
+/// What one sample is to the network, and how long it trains.
+struct Fit {
+  explicit Fit(const Starter& starter) : is_resized(!is_fixed(starter.shape)), shape(starter.shape) {
+    if (is_resized) {
+      const int64_t side = std::min(starter.statistics.height.median, starter.statistics.width.median);
+      const int64_t taken = side <= 48 ? 32 : side <= 160 ? 64 : 128;
+      shape = {starter.shape[0], taken, taken};
+    }
+    const bool is_split = starter.data.val.empty();
+    const auto kept = static_cast<int64_t>(static_cast<double>(starter.samples) *
+                                           (is_split ? 1 - kValidationFraction : 1.0));
+    training = std::max<int64_t>(1, kept);
+    batch =
+        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(training / 8, 1, 64))));
+    const int64_t steps_per_epoch = std::max<int64_t>(1, training / batch);
+    epochs = std::clamp<int64_t>(kSteps / steps_per_epoch, 5, 40);
+    interval = std::clamp<int64_t>(steps_per_epoch / 4, 1, 50);
+  }
+
+  bool is_resized;
+  Shape shape;  // (C, H, W)
+  int64_t training, batch, epochs, interval;
+};
+
+/// One line `key: value`, the value in quotes where YAML needs them.
+std::string line(const std::string& key, const std::string& text) {
+  Value value, map;
+  value.kind = Value::Kind::scalar;
+  value.text = text;
+  map.kind = Value::Kind::map;
+  map.entries.push_back({key, {}, value});
+  return to_yaml(map, false);
+}
+
+/// A convolution, its normalisation and a halving for each factor of two down to 4 rows or columns.
+std::string layers(const Fit& fit, int64_t classes) {
+  std::string text;
+  int64_t side = std::min(fit.shape[1], fit.shape[2]), channels = 16;
+  for (; side >= 8; side /= 2, channels = std::min<int64_t>(2 * channels, 128)) {
+    text += fmt::format(
+        "    - conv2d: {{out_channels: {}, kernel_size: 3, padding: 1, bias: false}}\n"
+        "    - batch_norm\n    - relu\n    - max_pool2d: 2\n",
+        channels);
+  }
+  if (!text.empty()) text += "    - global_avg_pool2d\n";
+  return text +
+         fmt::format(
+             "    - flatten\n    - linear: {{name: head, out_features: {}}}  # the number of classes\n",
+             classes);
+}
+
+std::string numbers(const std::vector<double>& values, double least) {
+  std::vector<std::string> texts;
+  for (double value : values) texts.push_back(fmt::format("{:.4f}", std::max(value, least)));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string transforms(const Fit& fit, const Starter& starter) {
+  // A channel of one value alone has no deviation to divide by.
+  const std::string normalize =
+      fmt::format("    - normalize: {{mean: {}, std: {}}}\n", numbers(starter.statistics.mean, 0),
+                  numbers(starter.statistics.deviation, 1e-3));
+  if (!fit.is_resized) {
+    const std::string augment =
+        starter.data.format.starts_with("cifar")
+            ? "    - random_crop: {size: 32, padding: 4}\n    - horizontal_flip\n"
+            : "    # - horizontal_flip    # where a mirrored picture is of the same class\n";
+    return "  augment:                            # of training pictures\n" + augment + normalize +
+           "  eval_transform:                     # of all others\n" + normalize;
+  }
+  return fmt::format(
+      "  augment:                            # of training pictures\n"
+      "    - random_resized_crop: {{size: {0}, scale: [0.5, 1]}}\n"
+      "    - horizontal_flip                 # remove it where a mirrored picture is of another class\n"
+      "{1}"
+      "  eval_transform:                     # of all others\n"
+      "    - resize: {2}\n"
+      "    - center_crop: {0}\n"
+      "{1}",
+      fit.shape[1], normalize, fit.shape[1] + fit.shape[1] / 8);
+}
+
+}  // namespace
+
+std::string starter_recipe(const Starter& starter) {
+  const Fit fit(starter);
+  const std::string val =
+      starter.data.val.empty()
+          ? fmt::format("  val_fraction: {}                   # set aside for validation\n",
+                        kValidationFraction)
+          : "  " + line("val", starter.data.val.string());
+  return fmt::format(
+      "# Written by `trainer init` for {samples} samples of {classes} classes. All keys: `trainer schema "
+      "--markdown`;\n"
+      "# layers and transforms: `trainer layers`.\n"
+      "version: 1\n"
+      "run: {{seed: 1}}\n"
+      "model:\n"
+      "  input: [{shape}]                # channels, height, width\n"
+      "  layers:\n"
+      "{layers}"
+      "data:\n"
+      "  format: {format}\n"
+      "  {train}"
+      "{val}"
+      "{transforms}"
+      "training:\n"
+      "  max_duration: {epochs}ep                  # epochs; 500ba: batches\n"
+      "  global_batch_size: {batch}\n"
+      "optimizer: {{name: adamw, lr: 0.002, weight_decay: 0.01}}\n"
+      "lr_scheduler: {{name: cosine, warmup: 1ep}}\n"
+      "logging: {{interval: {interval}ba}}\n",
+      fmt::arg("samples", starter.samples), fmt::arg("classes", starter.classes),
+      fmt::arg("shape", fmt::join(fit.shape, ", ")), fmt::arg("layers", layers(fit, starter.classes)),
+      fmt::arg("format", starter.data.format), fmt::arg("train", line("train", starter.data.train.string())),
+      fmt::arg("val", val), fmt::arg("transforms", transforms(fit, starter)), fmt::arg("epochs", fit.epochs),
+      fmt::arg("batch", fit.batch), fmt::arg("interval", fit.interval));
+}
+
+}  // namespace trainer

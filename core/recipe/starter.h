@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/data/images/found_data.h"
+#include "core/data/images/statistics.h"
+
+namespace trainer {
+
+/// What a first recipe is made of.
+struct Starter {
+  FoundData data;              ///< paths as the recipe shall write them
+  SplitStatistics statistics;  ///< of the training samples, or of some
+  int64_t samples = 0;         ///< all training samples, those that are set aside included
+  int64_t classes = 0;
+  Shape shape;  ///< of a sample; see is_fixed
+};
+
+/// A commented recipe for the data: a convolutional network and a length of training that fit its sizes.
+std::string starter_recipe(const Starter& starter);
+
+}  // namespace trainer

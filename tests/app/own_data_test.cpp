@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/storage/checkpoint.h"
+#include "core/storage/safetensors.h"
+#include "tests/app/pictures.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+/// The recipe of pictures, 20 of each class to train on and 5 to validate.
+class Pictures {
+ public:
+  Pictures() {
+    workspace.write("r.yaml", kPictureRecipe);
+    fill_with_pictures(workspace, "train", 20);
+    fill_with_pictures(workspace, "val", 5);
+  }
+
+  Outcome run(const std::string& more = "", const std::string& command = "train") const {
+    return run_shell("\"$TRAINER\" " + command + " --config r.yaml " + more, workspace.path());
+  }
+  Outcome run_well(const std::string& more = "", const std::string& command = "train") const {
+    Outcome outcome = run(more, command);
+    INFO(command << " " << more << ": " << outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome;
+  }
+  void refuse(const std::string& more, int code, const std::string& message,
+              const std::string& command = "train") const {
+    const Outcome outcome = run(more, command);
+    INFO(command << " " << more);
+    CHECK(outcome.code == code);
+    CHECK_THAT(outcome.errors, Contains(message));
+  }
+  fs::path path(const std::string& name) const { return workspace.path() / name; }
+
+  Workspace workspace;
+};
+
+/// The bytes of an IDX file.
+std::string idx(char kind, const std::vector<int>& extents, const std::string& bytes) {
+  std::string text{0, 0, 8, kind};
+  for (const int extent : extents) text += {0, 0, 0, static_cast<char>(extent)};
+  return text + bytes;
+}
+
+void make_socket(const fs::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  REQUIRE(path.string().size() < sizeof address.sun_path);
+  std::strcpy(address.sun_path, path.c_str());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  ::close(fd);
+}
+
+const std::string kMore = " training.max_duration=8ep 'run.allow_changes=[training.max_duration]'";
+
+}  // namespace
+
+TEST_CASE("own data: a network with more outputs than classes is refused, with both numbers and the key") {
+  const Pictures pictures;
+  const std::string layers = "'model.layers=[flatten, linear: 1000]'";
+  const std::string head = "error: model.layers[1].linear: the network has 1000 outputs, data.train (train, ";
+  for (const char* command : {"train", "plan"})
+    pictures.refuse(layers, 78, head + "r.yaml:6:3) has 2 classes; set out_features to 2", command);
+  pictures.refuse(layers + " data.val=null data.val_fraction=0.2", 78, head);
+  pictures.refuse("'model.layers=[flatten, linear: 1]'", 78,
+                  "the network has 1 output, data.train (train, r.yaml:6:3) has 2 classes");
+  pictures.run_well("data.val_fraction=0.2 data.val=null training.max_duration=1ep");
+  pictures.refuse(layers, 78, "the network has 1000 outputs, data.val (val, r.yaml:7:3) has 2 classes",
+                  "eval");
+  // Those of a trained network cannot stay.
+  pictures.refuse("'model.layers=[flatten, linear: {name: head, out_features: 9}]' model.initial_weights=run",
+                  78, "set out_features to 2 and list \"head.*\" in model.replace");
+  for (const char* split : {"train", "val"})
+    pictures.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
+  pictures.refuse(layers + " data.format=record data.train=train.rec data.val=val.rec", 78,
+                  "the network has 1000 outputs, data.train (train.rec, ");
+}
+
+TEST_CASE("own data: where only labels tell the classes, outputs that none uses are named in a warning") {
+  const Pictures pictures;
+  pictures.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
+  pictures.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\2\0\1\2", 6)));
+  const std::string set =
+      "data.format=idx data.train=set data.val=null data.augment=[] data.eval_transform=[] "
+      "'model.input=[1,2,2]' "
+      "training.global_batch_size=6 training.max_duration=1ba ";
+  const Outcome wide = pictures.run_well(set + "'model.layers=[flatten, linear: 1000]' run.output_dir=wide");
+  CHECK_THAT(wide.errors,
+             Contains("warning: command line:") &&
+                 Contains("model.layers[1].linear: the network has 1000 outputs, but the highest "
+                          "label of data.train is 2;") &&
+                 Contains("set out_features to 3"));
+  CHECK_THAT(pictures.workspace.read("wide/log.txt"), Contains("the highest label of data.train is 2"));
+  const Outcome exact = pictures.run_well(set + "'model.layers=[flatten, linear: 3]' run.output_dir=exact");
+  CHECK_THAT(exact.errors, !Contains("warning"));
+}
+
+TEST_CASE("own data: other training samples are noticed at a resume, and taken where that is allowed") {
+  const Pictures pictures;
+  pictures.run_well();
+  const fs::path train = pictures.path("train"), kept = pictures.path("kept");
+  // A copy has other times and inodes, but is the same data.
+  fs::rename(train, kept);
+  fs::copy(kept, train, fs::copy_options::recursive);
+  fs::copy(pictures.path("run"), pictures.path("copy"), fs::copy_options::recursive);
+  const Outcome same = pictures.run_well(kMore + " run.output_dir=copy");
+  CHECK_THAT(same.errors, Contains("resuming after step 16") && !Contains("warning"));
+
+  std::string difference;
+  SECTION("fewer") {
+    fs::remove(train / "dark/107.png");
+    difference = "40 samples there and 39 here";
+  }
+  SECTION("more") {
+    fs::copy(train / "dark/107.png", train / "dark/207.png");
+    difference = "40 samples there and 41 here";
+  }
+  SECTION("renamed") {
+    fs::rename(train / "dark/107.png", train / "dark/307.png");
+    difference = "other file names";
+  }
+  SECTION("swapped") {
+    fs::rename(train / "dark", train / "other");
+    fs::rename(train / "bright", train / "dark");
+    fs::rename(train / "other", train / "bright");
+    difference = "other contents";
+  }
+  SECTION("other bytes") {
+    pictures.workspace.write("train/dark/107.png", picture(false));
+    difference = "other contents";
+  }
+  SECTION("other classes") {
+    for (const char* split : {"train", "val"})
+      fs::rename(pictures.path(split) / "dark", pictures.path(split) / "night");
+    difference = "other class names, other file names";
+  }
+  pictures.refuse(kMore, 78, "error: data.train: the training samples are not those of ");
+  pictures.refuse(kMore, 78, difference + "; restore them, or list data in run.allow_changes");
+  // The run can still go on as it was.
+  const Outcome allowed =
+      pictures.run_well("training.max_duration=8ep 'run.allow_changes=[training.max_duration, data]'");
+  CHECK_THAT(allowed.errors,
+             Contains("warning: data.train: the training samples are not those of ") && Contains(difference));
+  CHECK_THAT(pictures.workspace.read("run/log.txt"), Contains(difference));
+  // From there on the new samples are the run's own.
+  pictures.run_well("training.max_duration=9ep 'run.allow_changes=[training.max_duration]'");
+}
+
+TEST_CASE("own data: packed or under another name the same samples are taken as the same") {
+  const Pictures pictures;
+  pictures.run_well();
+  for (const char* split : {"train", "val"})
+    pictures.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
+  const Outcome packed = pictures.run_well(
+      "training.max_duration=8ep data.format=record data.train=train.rec data.val=val.rec "
+      "'run.allow_changes=[training.max_duration, data.format, data.train, data.val]'");
+  CHECK_THAT(packed.errors, Contains("resuming after step 16") && !Contains("warning: data.train"));
+}
+
+TEST_CASE(
+    "own data: classes and transforms are kept with the weights, and predict needs no training picture") {
+  const Pictures pictures;
+  pictures.run_well(
+      "'data.eval_transform=[resize: 6, center_crop: 4, normalize: {mean: [0.25], std: [0.5]}]'");
+  for (const fs::path& file : {pictures.path("run/model.safetensors"),
+                               pictures.path("run/checkpoints/step-00000016/model.safetensors")}) {
+    const StoredMetadata about = SafetensorsFile(file).metadata();
+    CHECK(about.at("classes") == R"(["bright","dark"])");
+    CHECK(about.at("input") == "[3,4,4]");
+    const auto transforms = nlohmann::json::parse(about.at("eval_transform"));
+    CHECK(transforms[0]["resize"]["size"] == 6);
+    CHECK(transforms[2]["normalize"] == nlohmann::json{{"mean", {0.25}}, {"std", {0.5}}});
+  }
+  fs::rename(pictures.path("val/dark/101.png"), pictures.path("one.png"));
+  for (const char* folder : {"train", "val"}) fs::remove_all(pictures.path(folder));
+  const Outcome named = pictures.run_well("one.png run.resume=run", "predict");
+  CHECK(nlohmann::json::parse(named.output)["name"] == "dark");
+}
+
+TEST_CASE("fine-tuning says what was loaded, replaced, frozen and left, and how many parameters train") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const std::string start = "\"$TRAINER\" --config small.yaml training.max_duration=1ba ";
+  const Outcome base = run_shell(start + "run.output_dir=base", workspace.path());
+  REQUIRE(base.code == 0);
+  CHECK_THAT(base.errors, !Contains("parameters train"));
+  const Outcome tuned = run_shell(
+      start +
+          "run.output_dir=tuned model.initial_weights=base 'model.layers[7].linear={out_features: 4, name: "
+          "head}' 'validation.metrics=[top1]' 'model.replace=[\"head.*\", \"fc2.*\"]' "
+          "'model.freeze=[\"conv1.*\"]'",
+      workspace.path());
+  INFO(tuned.errors);
+  REQUIRE(tuned.code == 0);
+  for (const std::string& text : {tuned.errors, workspace.read("tuned/log.txt")}) {
+    CHECK_THAT(text, Contains("loaded 4 of 6 tensors from base/model.safetensors\n") &&
+                         Contains("re-initialised (model.replace) 2 tensors: head.weight, head.bias\n") &&
+                         Contains("left in the file 2 tensors: fc2.weight, fc2.bias\n") &&
+                         Contains("frozen (model.freeze) 2 tensors: conv1.weight, conv1.bias\n") &&
+                         Contains("6564 of 6644 parameters train\n"));
+  }
+}
+
+TEST_CASE("own data: the folder that lacks a class of training is the one that is named") {
+  const Pictures pictures;
+  pictures.run_well();
+  fs::rename(pictures.path("val/dark"), pictures.path("val/night"));
+  for (const char* command : {"train", "eval", "plan"})
+    pictures.refuse(
+        "", 65, "val (data.val): expected the classes of train (data.train), found no class 'dark'", command);
+}
+
+TEST_CASE("own data: a socket, a pipe or a device among pictures is one unreadable sample") {
+  const Pictures pictures;
+  make_socket(pictures.path("train/dark/socket.png"));
+  REQUIRE(::mkfifo(pictures.path("train/dark/pipe.png").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/tty", pictures.path("train/bright/tty.png"));
+  fs::create_symlink("/dev/zero", pictures.path("train/bright/zero.png"));
+  const Outcome outcome = pictures.run_well("data.error_budget=10");
+  CHECK_THAT(outcome.errors, Contains("train/dark/socket.png: a socket, not a file") &&
+                                 Contains("train/dark/pipe.png: a pipe, not a file") &&
+                                 Contains("train/bright/tty.png: a device, not a file") &&
+                                 Contains("train/bright/zero.png: a device, not a file"));
+  pictures.refuse("run.output_dir=strict data.error_budget=5", 65, "3 of 44 samples cannot be read");
+}
+
+TEST_CASE("own data: data.val null means no validation, also of made-up samples") {
+  const Pictures pictures;
+  pictures.run_well("data.val=null 'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]'");
+  const auto summary = nlohmann::json::parse(pictures.workspace.read("run/summary.json"));
+  CHECK_FALSE(summary.contains("validation"));
+  // Training alone fixes the size of pictures; one that already has it can be told.
+  const std::string normalized =
+      "data.val=null 'model.input=[3, 1, 1]' 'data.augment=[random_resized_crop: 1]' run.output_dir=exact "
+      "'data.eval_transform=[normalize: {mean: [0.5], std: [0.5]}]' ";
+  pictures.run_well(normalized);
+  const Outcome told = pictures.run_well(normalized + "val/dark/101.png", "predict");
+  CHECK(nlohmann::json::parse(told.output)["name"] == "dark");
+
+  pictures.run_well("data.format=synthetic data.val=null run.output_dir=made_up training.max_duration=2ba");
+  CHECK_THAT(pictures.workspace.read("made_up/metrics.jsonl"), !Contains("\"validation\""));
+  pictures.refuse("data.format=synthetic data.val=null", 78, "names no samples to evaluate on", "eval");
+}
+
+TEST_CASE("own data: the budget of unreadable samples is one for all parts of a run") {
+  const Pictures pictures;
+  for (const char* name : {"bright/103.png", "dark/111.png"})
+    pictures.workspace.write(std::string("train/") + name, "");
+  const std::string budget = "data.error_budget=5 data.workers=0 checkpoint.interval=1ba ";
+  pictures.run_well(budget);
+  const auto state =
+      nlohmann::json::parse(pictures.workspace.read("run/checkpoints/step-00000016/state.json"));
+  CHECK(state["progress"]["unreadable"] == nlohmann::json::parse(R"({"train": [3, 31]})"));
+  // One more batch alone has at most one of them.
+  const std::string longer = "training.max_duration=17ba 'run.allow_changes=[training.max_duration]' ";
+  pictures.refuse(longer + "data.error_budget=4 data.workers=0", 65,
+                  "data.train: 2 of 40 samples cannot be read, more than data.error_budget, 4 %");
+  pictures.run_well(longer + budget);
+  CHECK(nlohmann::json::parse(
+            pictures.workspace.read("run/checkpoints/step-00000017/state.json"))["progress"]["unreadable"] ==
+        state["progress"]["unreadable"]);
+}
+
+}  // namespace trainer

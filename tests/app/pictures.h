@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/app/command.h"
+
+namespace trainer {
+
+/// A recipe that tells the folders `bright` and `dark` apart, below `train` and `val`; its run is in `run`.
+extern const char* const kPictureRecipe;
+
+/// A PNG of a single grey pixel.
+std::string picture(bool is_dark);
+
+/// `count` pictures of both classes in this folder: `bright/100.png`, `dark/100.png`, …
+void fill_with_pictures(const Workspace& workspace, const std::string& folder, int count);
+
+}  // namespace trainer

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/unary.h"
+#include "core/passes/pass.h"
+
+namespace trainer {
+
+/// A train_step in the making. Tensors are numbered in the order of their making, as the text shows them.
+struct Draft {
+  Program program{.tensors = {}, .entries = {Entry(entry_name::kTrainStep)}};
+  Builder build{program, program.entries[0]};
+
+  TensorId input(const std::string& name, const Shape& shape, DType dtype = DType::f32) {
+    return program.input(name, {shape, dtype});
+  }
+  TensorId parameter(const std::string& name, const Shape& shape) {
+    return program.persistent(name, {shape, DType::f32}, Role::parameter, {});
+  }
+  TensorId relu(TensorId x) { return build.emit<Unary>({x}, elementwise::Function(elementwise::Relu{})); }
+  TensorId flatten(TensorId x) {
+    const Shape shape = build.shape(x);
+    return build.emit<Reshape>({x}, Shape{shape[0], numel(shape) / shape[0]});
+  }
+  void loss(TensorId logits) {
+    const int64_t batch = build.shape(logits)[0];
+    const TensorId labels = input("labels", {batch}, DType::i32), weights = input("weights", {batch});
+    output(output_name::kLoss, build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  }
+  void output(const std::string& name, TensorId x) { program.entries[0].outputs.push_back({name, x}); }
+
+  /// The entries' text after passes, without the list of tensors.
+  std::string after(const std::vector<Pass>& passes) {
+    run_passes(program, passes);
+    const std::string text = to_text(program);
+    return text.substr(text.find("\nentry"));
+  }
+};
+
+}  // namespace trainer
