@@ -29,15 +29,14 @@ std::string weights_of(const Program& program, const Node& node) {
 
 std::optional<Head> head_of(const Program& program) {
   const std::vector<Node>& nodes = program.entries.back().nodes;
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    const std::string weights = weights_of(program, *node);
-    if (weights.empty()) continue;
-    const bool is_linear = dynamic_cast<const Linear*>(node->op.get()) != nullptr;
-    return Head{.origin = node->origin,
-                .key = is_linear ? "out_features" : "out_channels",
-                .parameters = weights.substr(0, weights.rfind('.')) + ".*"};
-  }
-  return std::nullopt;
+  const auto last = std::find_if(nodes.rbegin(), nodes.rend(),
+                                 [&](const Node& node) { return !weights_of(program, node).empty(); });
+  if (last == nodes.rend()) return std::nullopt;
+  const std::string weights = weights_of(program, *last);
+  const bool is_linear = dynamic_cast<const Linear*>(last->op.get()) != nullptr;
+  return Head{.origin = last->origin,
+              .key = is_linear ? "out_features" : "out_channels",
+              .parameters = weights.substr(0, weights.rfind('.')) + ".*"};
 }
 
 std::string key_of(Split split) {
