@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 

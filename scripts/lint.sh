@@ -134,7 +134,12 @@ check_characters() {
     LC_ALL=C sed -E 's/^([^:]*:[0-9]+):.*/\1: a control or invisible character/'
 }
 
-# Each file must include what it uses. Builds do not tell: they read several files as one, behind precompiled headers.
+# Builds do not tell what a file forgets to include: they read several files as one, behind precompiled headers.
+check_included() {
+  list "${sources[@]}" | xargs -d '\n' python3 scripts/includes.py
+}
+
+# The same for certain, in minutes: each file is compiled by itself.
 check_alone() {
   local database=build/alone commands status=0
   cmake --preset alone >/dev/null
@@ -168,8 +173,13 @@ case ${1:-} in
   "") ;;
   --fast) tidy=no ;;
   --tidy) fast=no ;;
+  --alone)
+    stage "files by themselves" check_alone
+    exit
+    ;;
   *)
-    echo "usage: scripts/lint.sh [--fast | --tidy]    (--fast: what compiles nothing; --tidy: the rest)" >&2
+    echo "usage: scripts/lint.sh [--fast | --tidy | --alone]" >&2
+    echo "       --fast: what compiles nothing; --tidy: the rest; --alone: each file compiles without the others" >&2
     exit 64
     ;;
 esac
@@ -179,13 +189,13 @@ if [ "$fast" = yes ]; then
   stage "format" check_format || failed=1
   stage "licence lines" rule check_spdx || failed=1
   stage "include directions" rule check_includes || failed=1
+  stage "names without their header" rule check_included || failed=1
   stage "header guards" rule check_headers || failed=1
   stage "CUDA switches" rule check_compiler_switches || failed=1
   stage "machine paths" rule check_paths || failed=1
   stage "control characters" rule check_characters || failed=1
 fi
 if [ "$tidy" = yes ]; then
-  stage "files by themselves" check_alone || failed=1
   stage "clang-tidy" check_tidy || failed=1
 fi
 exit "$failed"

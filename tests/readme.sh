@@ -89,6 +89,7 @@ while read -r command <&3; do
     *" --profile "*) run try "$command training.max_duration=30ba" && ls try/runs/*/trace.json >/dev/null ;;
     *--dump-config | "trainer plan "* | "trainer data "*) run try "$command" ;;
     *" --config "*) run try "$command training.max_duration=20ba" ;;
+    "trainer init PATH") run try "${command/PATH/../own/pictures}" ;;
     *) run try "${command/PATH/$(find try/runs -mindepth 1 -maxdepth 1 -printf 'runs/%f\n' | sort | head -n 1)}" ;;
   esac
 done 3<table.txt

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A compiler launcher for a copy of the sources. It takes over an object that the build of the originals has made by the
-# same command of the same files, and compiles the others.
-#   ORIGINAL=DIR ORIGINAL_BUILD=DIR COPY=DIR COPY_BUILD=DIR reuse_objects.sh COMPILER ARGUMENTS...
+# same command of the same files, and compiles the others, with what OPTIONS adds.
+#   ORIGINAL=DIR ORIGINAL_BUILD=DIR COPY=DIR COPY_BUILD=DIR [OPTIONS=...] reuse_objects.sh COMPILER ARGUMENTS...
 set -euo pipefail
 list=$COPY_BUILD/reusable.txt
 # Before there are commands, CMake tries the compiler.
@@ -25,6 +25,7 @@ if [ ! -f "$list" ]; then
   fi
   exec 9>&-
 fi
-grep -qxF "${output:-}" "$list" || exec "$@"
+# shellcheck disable=SC2086 # several options
+grep -qxF "${output:-}" "$list" || exec "$@" ${OPTIONS:-}
 cp "$ORIGINAL_BUILD/$output" "$output"
 [ -z "${depends:-}" ] || echo "$output:" >"$depends"

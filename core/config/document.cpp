@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "core/config/events.h"
 #include "core/config/messages.h"

@@ -8,6 +8,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <sstream>
 #include <string_view>

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/base/shape.h"
 #include "core/config/field_values.h"
 #include "core/config/messages.h"

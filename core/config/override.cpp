@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "core/config/document.h"
 #include "core/config/messages.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/field_values.h"
+
+#include <utility>
 #include "core/config/fields.h"
 
 namespace trainer {

@@ -2,6 +2,7 @@
 #include "core/engine/agreement.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "core/base/error.h"
 

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <functional>
+#include <utility>
 
 #include "core/engine/communicator.h"
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 
+#include <fmt/core.h>
 #include <ctime>
 #include <string>
 

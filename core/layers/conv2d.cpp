@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/layers/initializer.h"
 #include "core/layers/table.h"
 

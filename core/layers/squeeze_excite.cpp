@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/graph/ops/channels.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/unary.h"

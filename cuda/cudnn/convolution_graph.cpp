@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace trainer::cuda::cudnn {

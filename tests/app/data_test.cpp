@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "tests/app/command.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include <utility>
+
 #include "tests/config/sample.h"
 
 namespace trainer {

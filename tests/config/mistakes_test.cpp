@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "tests/config/sample.h"
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "tests/cuda_emulation/device.h"
 #include "tests/cuda_emulation/faults.h"

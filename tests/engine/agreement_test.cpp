@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/agreement.h"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <condition_variable>

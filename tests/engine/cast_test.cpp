@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "core/engine/plan.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"

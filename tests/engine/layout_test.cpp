@@ -25,7 +25,8 @@ Program program_with(const Weights& shapes) {
   for (const char* name : {"use", "put"}) {
     program.entries.emplace_back(name);
   }
-  Builder use(program, program.entries[0]), put(program, program.entries[1]);
+  Builder use(program, program.entries[0]);
+  Builder put(program, program.entries[1]);
   const int64_t side = 6;
   const TensorId x = program.input("x", {{2, shapes.conv[1], side, side}, DType::f32});
   auto parameter = [&](const std::string& name, const Shape& shape) {

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/data/images/transforms/table.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/safetensors.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <span>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "core/recipe/recipe.h"
 
 namespace trainer {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The saver in the background of training; also run under TSan.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 

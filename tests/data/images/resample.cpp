@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/resample.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
