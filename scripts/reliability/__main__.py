@@ -16,11 +16,12 @@ import damage
 import networks
 import power
 import saves
+import soak
 import stops
 from runs import Failure
 
 PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'damage': damage.all_of,
-         'power': power.all_of}
+         'power': power.all_of, 'soak': soak.soak}
 
 
 SUMMARY = '''# What runs have survived
