@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long runs hold no more at their end than after their first tenth: memory, descriptors, threads, files. One process
-that takes every step shows what grows with steps, many that continue one another show what grows with resumes."""
+that takes every step shows what grows with steps, many that continue one another show what grows with resumes, and one
+that often goes back to its last checkpoint shows what grows with each return."""
 import os
 import signal
 import time
@@ -23,12 +24,15 @@ checkpoint: {{interval: {INTERVAL}ba, keep_best: loss}}
 '''.replace('{{', '{').replace('}}', '}')
 # Each step writes to these, so they grow; all else in a run has a bound.
 LOGS = ('metrics.jsonl', 'metrics.csv', 'log.txt', 'events.out.')
+# Chance alone is a spike now and then. None is looked for before half a window, when there is a checkpoint to return to.
+RETURNS = ['training.max_duration=10000ba', 'checkpoint.interval=50ba',
+           'guards={spike: rollback, spike_sigmas: 3, spike_window: 128, max_skips: 0, max_rollbacks: 1000}']
 PAUSE = 0.005  # seconds between samples
 WINDOWS = 9
 
-# What may be gained per 1,000 steps, which have a checkpoint and an evaluation, and per resume. One descriptor, thread or file
+# What may be gained per 1,000 steps, which have a checkpoint and an evaluation, and per resume or rollback. One descriptor, thread or file
 # lost at each of them is a slope of 1. One that a save holds at only half of the moments compared is a slope of 0.2 at most.
-# Processes of equal work differ by some 100 kB, as their pages lie.
+# Processes of equal work differ by some 100 kB, as their pages lie, and one that resumes reads the metrics so far.
 BOUNDS = {'resident memory': (50e3, 100e3), 'descriptors': (0.5, 0.5), 'threads': (0.5, 0.5),
           'temporary files': (0.5, 0.5), 'files': (0.5, 0.5), 'bytes without logs': (1000, 1000)}
 
@@ -169,6 +173,18 @@ def many_processes(context, recipe, steps, stops):
     return run, len(samples)
 
 
+def returns(context, recipe):
+    """A run with guards that return to the last checkpoint, within the process."""
+    run = Run(context.trainer, context.work / 'soak-returns', ['--config', str(recipe), *RETURNS])
+    process = start(run)
+    samples = [(run.errors.count('rolling back'), held) for step, held in samples_of(run, process) if step < 10_000]
+    require(process.wait() == 0, run.errors)
+    count = run.errors.count('rolling back')
+    require(count >= 20, f'only {count} rollbacks')
+    require_flat(context, f'10,000 steps, {count} rollbacks', 'per rollback', samples, 1)
+    context.remove(run)
+
+
 def soak(context):
     steps, stops = (200_000, 50) if context.thorough else (60_000, 20)
     recipe = context.work / 'soak.yaml'
@@ -181,3 +197,4 @@ def soak(context):
     require(more < 2000, f'the logs grow by {more:.0f} bytes per resume')
     context.remove(whole)
     context.remove(resumed)
+    returns(context, recipe)
