@@ -25,13 +25,14 @@ checkpoint: {{interval: {INTERVAL}ba, keep_best: loss}}
 # Each step writes to these, so they grow; all else in a run has a bound.
 LOGS = ('metrics.jsonl', 'metrics.csv', 'log.txt', 'events.out.')
 # Chance alone is a spike now and then. None is looked for before half a window, when there is a checkpoint to return to.
-RETURNS = ['training.max_duration=10000ba', 'checkpoint.interval=50ba',
+RETURNS = ['training.max_duration=10000ba', 'checkpoint={interval: 50ba, keep_best: null}',
            'guards={spike: rollback, spike_sigmas: 3, spike_window: 128, max_skips: 0, max_rollbacks: 1000}']
 PAUSE = 0.005  # seconds between samples
 WINDOWS = 9
 
-# What may be gained per 1,000 steps, which have a checkpoint and an evaluation, and per resume or rollback. One descriptor, thread or file
-# lost at each of them is a slope of 1. One that a save holds at only half of the moments compared is a slope of 0.2 at most.
+# What may be gained per 1,000 steps, which have a checkpoint and an evaluation, and per resume or rollback. One descriptor,
+# thread or file lost at each of them is a slope of 1. One that a save holds at only half of the moments compared is a slope of
+# 0.2 at most.
 # Processes of equal work differ by some 100 kB, as their pages lie, and one that resumes reads the metrics so far.
 BOUNDS = {'resident memory': (50e3, 100e3), 'descriptors': (0.5, 0.5), 'threads': (0.5, 0.5),
           'temporary files': (0.5, 0.5), 'files': (0.5, 0.5), 'bytes without logs': (1000, 1000)}
@@ -103,8 +104,8 @@ def samples_of(run, process):
 
 
 def slope(samples, quantity):
-    """Least squares over the lowest value in each part of the samples, after the first tenth. The lowest, since a save that is
-    under way holds a thread, descriptors and files for a moment, while what is lost stays."""
+    """Least squares over the lowest value in each part of the samples, after the first tenth. The lowest, since a save
+    that is under way holds a thread, descriptors and files for a moment, while what is lost stays."""
     first, last = samples[0][0], samples[-1][0]
     low, places = {}, {}
     for at, held in samples:
@@ -117,15 +118,20 @@ def slope(samples, quantity):
             sum((places[i] - mean_at) ** 2 for i in low))
 
 
+def in_figures(quantity, value):
+    digits = 0 if quantity in ('resident memory', 'bytes without logs') else 2
+    return f'{round(value, digits) + 0.0:,.{digits}f}'  # + 0.0: no minus before a zero
+
+
 def require_flat(context, what, unit, samples, column):
     """`column`: of the bounds."""
     found = {quantity: slope(samples, quantity) for quantity in BOUNDS}
     last = samples[-1][1]
-    context.report(what, f'gained {unit}: ' + ', '.join(f'{quantity} {value:.3f} of {last[quantity]:,}'
-                                                       for quantity, value in found.items()))
+    context.report(what, f'gained {unit}: ' + ', '.join(
+        f'{quantity} {in_figures(quantity, value)} of {last[quantity]:,}' for quantity, value in found.items()))
     for quantity, value in found.items():
-        bound = BOUNDS[quantity][column]
-        require(value <= bound, f'{what}: {quantity} grows by {value:.3f} {unit}, {bound:g} is the bound')
+        require(value <= BOUNDS[quantity][column], f'{what}: {quantity} grows by {in_figures(quantity, value)} {unit}, '
+                f'more than {BOUNDS[quantity][column]:g}')
 
 
 def one_process(context, recipe, steps):
