@@ -180,10 +180,32 @@ void Executable::write(TensorId id, const std::vector<T>& values) {
   const Layout& layout = plan_.placements[index].layout;
   if (static_cast<int64_t>(values.size()) != numel(shape))
     throw std::logic_error("write: wrong number of values");
+  if (layout.row_major())
+    return device_.copy_to_device(slots_[index], to_stored(std::span(values), plan_.stored_type(id)));
   std::vector<T> stored(static_cast<size_t>(stored_elements(layout, shape)), T(0));
   size_t next = 0;
   for_each_place(layout, shape, [&](int64_t place) { stored[static_cast<size_t>(place)] = values[next++]; });
   device_.copy_to_device(slots_[index], to_stored(std::span<const T>(stored), plan_.stored_type(id)));
+}
+
+void Executable::fill(TensorId id, double value) {
+  const auto index = static_cast<size_t>(id);
+  const Shape& shape = plan_.tensors[index].spec.shape;
+  const Layout& layout = plan_.placements[index].layout;
+  // Padding stays zero.
+  if (value != 0 && layout.has_padding())
+    return write(id, std::vector<double>(static_cast<size_t>(numel(shape)), value));
+  // Piece by piece: the moments of a large network need no second copy of themselves.
+  constexpr int64_t kPiece = int64_t{1} << 18;
+  const StoredType type = plan_.stored_type(id);
+  const int64_t count = stored_elements(layout, shape);
+  const std::vector<double> values(static_cast<size_t>(std::min(count, kPiece)), value);
+  const std::vector<std::byte> piece = to_stored(std::span(values), type);
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t length = std::min(kPiece, count - at);
+    device_.copy_to_device(static_cast<std::byte*>(slots_[index]) + at * type.bytes,
+                           std::span(piece).first(static_cast<size_t>(length * type.bytes)));
+  }
 }
 
 template std::vector<float> Executable::read(TensorId) const;

@@ -59,6 +59,8 @@ class Executable {
   std::vector<T> read(TensorId id) const;
   template <class T>
   void write(TensorId id, const std::vector<T>& values);
+  /// The same with one number for all elements.
+  void fill(TensorId id, double value);
 
   /// Everything that persists, in the device's memory.
   std::span<std::byte> persistent() const {
@@ -105,8 +107,8 @@ class Executable {
   NodeObserver observer_;
 };
 
-/// The first value of a persistent tensor: a parameter's from (seed, name, element), others as they state.
-std::vector<double> initial_values(const Tensor& tensor, uint64_t seed);
+/// Gives a persistent tensor its first value: a parameter's from (seed, name, element), others as they state.
+void initialize(Executable& executable, TensorId id, uint64_t seed);
 /// Gives every persistent tensor its first value.
 void initialize(Executable& executable, uint64_t seed);
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "core/base/rng.h"
 #include "core/engine/executable.h"
@@ -8,62 +13,95 @@
 namespace trainer {
 namespace {
 
-/// The four draws that belong to elements 4 * block … 4 * block + 3.
-Words draws(uint64_t key, size_t block) {
-  return philox(key, {{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}});
+/// Values are drawn in blocks of four, as many as one Philox counter gives.
+constexpr size_t kBlock = 4;
+/// So many values take a millisecond, a thread's start a twentieth of that.
+constexpr size_t kValuesWorthAThread = size_t{1} << 16;
+/// More of them would wait for memory.
+constexpr size_t kMostThreads = 16;
+
+/// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads where
+/// that pays. A system that allows no further thread costs time only.
+template <class Body>
+void in_parallel(size_t count, const Body& body) {
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t parts =
+      std::clamp<size_t>(count / kValuesWorthAThread, 1, std::min<size_t>(cores, kMostThreads));
+  const size_t length = (count / parts / kBlock + 1) * kBlock;
+  std::vector<std::jthread> running;
+  running.reserve(parts);
+  size_t begin = 0;
+  try {
+    for (; begin + length < count; begin += length) {
+      running.emplace_back([&body, begin, length] { body(begin, begin + length); });
+    }
+  } catch (const std::system_error&) {  // no further thread is allowed
+  }
+  body(begin, count);
 }
 
-std::vector<double> uniform_values(size_t count, uint64_t key, double low, double high) {
-  std::vector<double> values(count);
-  Words words{};
-  for (size_t i = 0; i < count; ++i) {
-    if (i % 4 == 0) words = draws(key, i / 4);
-    values[i] = static_cast<float>(low + (high - low) * uniform(words.v[i % 4]));
-  }
+/// Element i comes from word i % 4 of counter i / 4. `block` makes four values of four words.
+template <class Block>
+std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) {
+  std::vector<float> values(count);
+  in_parallel(count, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i += kBlock) {
+      const size_t counter = i / kBlock;
+      const std::array<float, kBlock> four =
+          block(philox(key, {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}}));
+      std::copy_n(four.begin(), std::min(kBlock, end - i), values.begin() + static_cast<ptrdiff_t>(i));
+    }
+  });
   return values;
+}
+
+std::vector<float> uniform_values(size_t count, uint64_t key, double low, double high) {
+  return drawn_values(count, key, [=](const Words& words) {
+    std::array<float, kBlock> four;
+    for (size_t i = 0; i < kBlock; ++i)
+      four[i] = static_cast<float>(low + (high - low) * uniform(words.v[i]));
+    return four;
+  });
 }
 
 /// Box and Muller's transform: two uniforms make two normals.
-std::vector<double> normal_values(size_t count, uint64_t key, double mean, double deviation) {
-  std::vector<double> values(count);
-  Words words{};
-  for (size_t i = 0; i < count; ++i) {
-    if (i % 4 == 0) words = draws(key, i / 4);
-    const size_t pair = i % 4 / 2 * 2;
-    const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[pair])));
-    const double angle = 2 * std::numbers::pi * uniform(words.v[pair + 1]);
-    values[i] =
-        static_cast<float>(mean + deviation * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
-  }
-  return values;
+std::vector<float> normal_values(size_t count, uint64_t key, double mean, double deviation) {
+  return drawn_values(count, key, [=](const Words& words) {
+    std::array<float, kBlock> four;
+    for (size_t i = 0; i < kBlock; i += 2) {
+      const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[i])));
+      const double angle = 2 * std::numbers::pi * uniform(words.v[i + 1]);
+      four[i] = static_cast<float>(mean + deviation * radius * std::cos(angle));
+      four[i + 1] = static_cast<float>(mean + deviation * radius * std::sin(angle));
+    }
+    return four;
+  });
 }
 
 }  // namespace
 
-std::vector<double> initial_values(const Tensor& tensor, uint64_t seed) {
+void initialize(Executable& executable, TensorId id, uint64_t seed) {
+  const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(id)];
   const auto count = static_cast<size_t>(numel(tensor.spec.shape));
   const uint64_t key = random_key(seed, tensor.name);
   const Initial& initial = tensor.initial;
   switch (initial.kind) {
     case Initial::Kind::fill:
       // Every backend begins with the same numbers, however wide it stores them.
-      return std::vector<double>(count,
-                                 is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
+      return executable.fill(id, is_floating(tensor.spec.dtype) ? static_cast<float>(initial.a) : initial.a);
     case Initial::Kind::uniform:
-      return uniform_values(count, key, initial.a, initial.b);
+      return executable.write(id, uniform_values(count, key, initial.a, initial.b));
     case Initial::Kind::normal:
-      return normal_values(count, key, initial.a, initial.b);
+      return executable.write(id, normal_values(count, key, initial.a, initial.b));
     case Initial::Kind::table:
-      return initial.table;
+      return executable.write(id, initial.table);
   }
-  return {};
 }
 
 void initialize(Executable& executable, uint64_t seed) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!is_persistent(tensors[i].role)) continue;
-    executable.write(static_cast<TensorId>(i), initial_values(tensors[i], seed));
+    if (is_persistent(tensors[i].role)) initialize(executable, static_cast<TensorId>(i), seed);
   }
 }
 

@@ -80,8 +80,7 @@ bool may_differ(const std::string& name, const char* file, Guards guards) {
 void begin_guards_anew(Executable& executable) {
   for (const char* name : kGuardStates) {
     const TensorId id = executable.tensor(name);
-    if (id != kNone)
-      executable.write(id, initial_values(executable.plan().tensors[static_cast<size_t>(id)], 0));
+    if (id != kNone) initialize(executable, id, 0);
   }
 }
 

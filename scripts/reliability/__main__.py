@@ -16,11 +16,12 @@ import damage
 import networks
 import power
 import saves
+import soak
 import stops
 from runs import Failure
 
 PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'damage': damage.all_of,
-         'power': power.all_of}
+         'power': power.all_of, 'soak': soak.soak}
 
 
 SUMMARY = '''# What runs have survived
@@ -41,6 +42,22 @@ same.
 | what | outcome |
 |---|---|
 {lines}
+
+## Long runs
+
+`python3 scripts/reliability --thorough --only soak` trains a tiny network for 200,000 steps, with 200 checkpoints, 200 evaluations,
+TensorBoard and CSV: once in one process, and once in processes that are stopped and resumed 50 times. Both must end with the same
+bits. A third run returns to its last checkpoint again and again, within one process. Memory, descriptors and threads are sampled
+from `/proc`, and files from the run's directory and from `TMPDIR`. The slope is a least-squares fit after the first tenth.
+
+- `metrics.jsonl`, `metrics.csv`, the event file and `log.txt` grow with what is logged. They have figures of their own. Everything
+  else in a run's directory must stay as large as it is.
+- Memory may gain 20,000 bytes per 1,000 steps and 50,000 per resume or rollback, and descriptors, threads and files 0.5. Leaks planted
+  for the purpose were found: 48 bytes in each step; one descriptor, thread or file per checkpoint; one file per resume; one
+  descriptor per rollback.
+- The allocator is told to return at once what is freed. Otherwise it keeps what a resume or rollback needs to read the metrics so
+  far, which looks like growth: 28,000 bytes per resume and 17,000 per rollback here.
+- What a process leaks once, at its start, ends with the process. That is no slope, and is not looked for.
 
 ## Attacks from outside
 
