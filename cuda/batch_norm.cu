@@ -29,7 +29,7 @@ struct MergeMoments {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     measure_moments(RowWalk walk, const T* x, float* part_means, float* part_squares) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   if (at.row < at.end) {
     const Octet first = load(x + at.row * walk.channels + at.channel, at.left);
@@ -93,7 +93,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     apply_affine(RowWalk walk, bool relu, Affine affine, const float* shift_of, const T* x, const T* residual,
                  T* y, uint8_t* mask) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),
               scale = load(affine.scale + at.channel, at.left), shift = load(shift_of + at.channel, at.left);

@@ -33,7 +33,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, const float* mean_of, T* masked,
                    float* part_sums, float* part_products) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   const Octet mean = load(mean_of + (at.left > 0 ? at.channel : 0), at.left);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),
               scale = load(affine.scale + at.channel, at.left),

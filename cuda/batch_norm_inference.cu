@@ -14,7 +14,7 @@ __device__ inline double scale_of(const GivenStatistics& given, double eps, int6
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     apply_statistics(RowWalk walk, GivenStatistics given, double eps, const T* x, T* y) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   Octet scale{}, shift{};
 #pragma unroll

@@ -29,7 +29,7 @@ __global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bo
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) sum_part(RowWalk walk, const T* x, float* part_sums) {
-  const Column at = column_of(walk);
+  const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
     own.a = each(Plus{}, own.a, load(x + row * walk.channels + at.channel, at.left));

@@ -43,8 +43,9 @@ cudaError_t launch_with_numbers(const Pictures& p, int64_t step, const void* x, 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_pictures(RowWalk of_picture, float factor, const T* x, const T* other, T* sums) {
-  Column at = column_of(of_picture);
-  const int64_t begin = blockIdx.z * of_picture.rows;
+  const int64_t columns = of_picture.columns(), picture = blockIdx.x / columns;
+  Column at = column_of(of_picture, blockIdx.x % columns);
+  const int64_t begin = picture * of_picture.rows;
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
     const int64_t place = (begin + row) * of_picture.channels + at.channel;
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   own = reduce_rows(own, AddSums{});
   if (threadIdx.y != 0 || at.left <= 0) return;
   store(each([factor](float sum) { return sum * factor; }, own.a), at.left,
-        sums + blockIdx.z * of_picture.channels + at.channel);
+        sums + picture * of_picture.channels + at.channel);
 }
 
 }  // namespace
@@ -77,7 +78,8 @@ cudaError_t launch_add_channels(const Pictures& p, DType b_dtype, const void* x,
 cudaError_t launch_picture_sums(const Pictures& p, float factor, const void* x, const void* other, void* sums,
                                 cudaStream_t stream) {
   const RowWalk walk = RowWalk(p.pixels, p.channels).in_one_part();
-  const dim3 grid(static_cast<unsigned>(walk.columns()), 1, static_cast<unsigned>(p.samples));
+  // All in x: y and z end at 65,535.
+  const dim3 grid(static_cast<unsigned>(walk.columns() * p.samples));
   return with_storage(p.dtype, [=](auto type) {
     using T = decltype(type);
     return launch(sum_pictures<T>, grid, walk.block(), stream, walk, factor, static_cast<const T*>(x),

@@ -13,7 +13,8 @@ std::string describe(cudaError_t status) {
 
 void check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  throw Error(ExitCode::internal, fmt::format("{}: CUDA returned {}", what, describe(status)));
+  const ExitCode code = status == cudaErrorMemoryAllocation ? ExitCode::out_of_memory : ExitCode::internal;
+  throw Error(code, fmt::format("{}: CUDA returned {}", what, describe(status)));
 }
 
 void check(cublasStatus_t status, std::string_view what) {

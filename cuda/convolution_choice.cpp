@@ -123,7 +123,7 @@ bool ConvolutionChoice::is_split() const {
 
 int64_t ConvolutionChoice::unconverted_bytes() const {
   if (graph.converts() == whole.converts()) return 0;
-  return (bytes_of(graph.w, graph.dtype) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  return align_up(bytes_of(graph.w, graph.dtype), kWorkspaceAlignment);
 }
 
 std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpContext& context) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/engine/backend_library.h"
 #include "cuda/backend.h"
@@ -20,20 +21,24 @@ void copy_text(const std::string& text, char* to, size_t bytes) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) void trainer_open_backend(
+extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open_backend(
     const char* interface, const trainer::BackendRequest& request, trainer::Backend& backend, char* reason,
     size_t reason_bytes) {
+  using trainer::ExitCode;
   try {
     if (std::string(interface) == trainer::kBackendInterface) {
       backend = trainer::cuda::make_backend(request);
-      return;
+      return ExitCode::done;
     }
     copy_text(std::string("libtrainer_cuda.so comes from another build: it has ") +
                   trainer::kBackendInterface + ", the program expects " + interface +
                   "; install the two together",
               reason, reason_bytes);
+    return ExitCode::no_device;
   } catch (const std::exception& problem) {
-    copy_text(problem.what(), reason, reason_bytes);
+    const trainer::Failure failure = trainer::failure_of(problem);
+    copy_text(failure.text, reason, reason_bytes);
+    return failure.code;
   }
 }
 

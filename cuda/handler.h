@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/engine/arena.h"
 #include "core/engine/device.h"
 #include "core/engine/tuning.h"
 #include "cuda/check.h"
@@ -18,6 +19,10 @@ namespace trainer::cuda {
 namespace cudnn {
 class Library;
 }
+
+/// Of workspaces: cuBLASLt takes those of Hopper only at such addresses, and cuDNN's engines load from them
+/// in vectors.
+constexpr int64_t kWorkspaceAlignment = 256;
 
 /// The GPU as handlers see it. Everything runs on the one stream. A GPU that is only described has neither
 /// stream nor cuBLASLt: handlers then choose, but nothing is compiled.

@@ -13,6 +13,7 @@ class GpuPlanner : public Planner {
 
   std::string_view name() const override { return "cuda"; }
   bool is_async() const override { return true; }
+  int64_t workspace_alignment() const override { return kWorkspaceAlignment; }
   std::optional<std::string> set_precision(Precision precision) override {
     return cuda::why_not(*gpu_, precision);
   }

@@ -27,14 +27,14 @@ struct RowWalk {
     parts = (rows + rows_of_block - 1) / rows_of_block;
   }
 
-  /// All rows to each block: for several matrices, one to a layer of the grid.
+  /// All rows to each block: for several matrices.
   RowWalk in_one_part() const {
     RowWalk walk = *this;
     walk.parts = 1, walk.rows_of_block = rows;
     return walk;
   }
   TRAINER_HD int64_t octets() const { return (channels + Octet::kSize - 1) / Octet::kSize; }
-  int64_t columns() const { return (octets() + wide - 1) / wide; }
+  TRAINER_HD int64_t columns() const { return (octets() + wide - 1) / wide; }
   int64_t high() const { return kThreads / wide; }
   dim3 grid() const { return dim3(static_cast<unsigned>(columns()), static_cast<unsigned>(parts)); }
   dim3 block() const { return dim3(static_cast<unsigned>(wide), static_cast<unsigned>(high())); }
@@ -46,8 +46,8 @@ struct Column {
   int64_t row, end, step;
 };
 
-__device__ inline Column column_of(const RowWalk& walk) {
-  const int64_t octet = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+__device__ inline Column column_of(const RowWalk& walk, int64_t column) {
+  const int64_t octet = column * blockDim.x + threadIdx.x;
   const int64_t channel = octet * Octet::kSize, left = walk.channels - channel;
   const int64_t first = blockIdx.y * walk.rows_of_block;
   const int64_t end = first + walk.rows_of_block < walk.rows ? first + walk.rows_of_block : walk.rows;

@@ -7,7 +7,7 @@
 # Writes OUT/trainer-VERSION-linux-x86_64.tar.gz (OUT: build by default) with bin/trainer, lib/libtrainer_cuda.so if it was
 # built, every shared library except libc's and NVIDIA's, the recipes, the documentation, and the licences of bundled libraries.
 # The loader looks for NVIDIA's libraries in LD_LIBRARY_PATH first, then in the system's folders.
-# --build packs an existing build (default: builds the preset `release`); --with-tests adds bin/test_cuda.
+# --build packs an existing build (default: builds the preset `release`); --with-tests adds bin/test_cuda and what it opens.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,7 +39,9 @@ trap 'rm -rf "$staging"' EXIT
 root=$staging/$name
 cmake --install "$build" --prefix "$root" --strip >/dev/null
 if [ $tests = yes ]; then
+  mkdir -p "$root/lib"
   cp "$build"/bin/test_cuda "$root/bin/"
+  cp "$build"/bin/libfake_nvml.so "$root/lib/"
 fi
 
 # Name and place of each library that the given files load, those loaded by others included.

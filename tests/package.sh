@@ -7,7 +7,9 @@ sources=$1 build=$2 workspace=$3
 rm -rf "$workspace"
 mkdir -p "$workspace/unpacked"
 cd "$workspace"
-"$sources/scripts/package.sh" --build "$build" "$workspace"
+tests=()
+[ ! -e "$build/bin/libtrainer_cuda.so" ] || tests=(--with-tests)
+"$sources/scripts/package.sh" --build "$build" ${tests[@]+"${tests[@]}"} "$workspace"
 tar -xzf trainer-*.tar.gz -C unpacked --strip-components=1
 
 outside=$(env -u LD_LIBRARY_PATH ldd unpacked/bin/trainer | sed -nE 's/^\s*(\S+) => (\S+).*/\1 \2/p' | sort -u |
@@ -28,3 +30,12 @@ training: {max_duration: 1ep, global_batch_size: 16}
 TEXT
 env -i unpacked/bin/trainer --config recipe.yaml run.output_dir=run
 grep -q '"finished": true' run/summary.json
+
+# The tests for a GPU need nothing of the build; without one they say what they leave out.
+if [ -e unpacked/bin/test_cuda ]; then
+  ! grep -qF "$build/" unpacked/bin/test_cuda || { echo "package: test_cuda names files of the build" >&2 && exit 1; }
+  env -i ${LD_LIBRARY_PATH:+"LD_LIBRARY_PATH=$LD_LIBRARY_PATH"} unpacked/bin/test_cuda >test_cuda.log 2>&1 || {
+    tail -n 30 test_cuda.log >&2
+    exit 1
+  }
+fi

@@ -8,8 +8,8 @@
 
 namespace trainer {
 
-int64_t align_up(int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+int64_t align_up(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
 namespace {
@@ -23,14 +23,14 @@ struct Span {
 };
 
 /// The start of the smallest gap between `taken` (sorted by begin) that holds `bytes`; else past their end.
-int64_t best_gap(const std::vector<Span>& taken, int64_t bytes) {
-  int64_t best = -1, best_size = 0, reached = 0;
+int64_t best_gap(const std::vector<Span>& taken, int64_t bytes, int64_t alignment) {
+  int64_t best = -1, best_size = 0, start = 0;
   for (const Span& span : taken) {
-    const int64_t gap = span.begin - reached;
-    if (gap >= bytes && (best < 0 || gap < best_size)) best = reached, best_size = gap;
-    reached = std::max(reached, span.end);
+    const int64_t gap = span.begin - start;
+    if (gap >= bytes && (best < 0 || gap < best_size)) best = start, best_size = gap;
+    start = std::max(start, align_up(span.end, alignment));
   }
-  return best < 0 ? reached : best;
+  return best < 0 ? start : best;
 }
 
 /// Places lifetimes in this order.
@@ -46,7 +46,7 @@ Arrangement arrange_in(const std::vector<Lifetime>& lifetimes, const std::vector
       taken.push_back({result.offsets[other], result.offsets[other] + align_up(lifetimes[other].bytes)});
     }
     std::sort(taken.begin(), taken.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    result.offsets[i] = best_gap(taken, bytes);
+    result.offsets[i] = best_gap(taken, bytes, lifetimes[i].alignment);
     result.bytes = std::max(result.bytes, result.offsets[i] + bytes);
     placed.push_back(i);
   }

@@ -6,21 +6,22 @@
 
 namespace trainer {
 
+/// A cache line, and the width of the widest vector.
+constexpr int64_t kArenaAlignment = 64;
+int64_t align_up(int64_t bytes, int64_t alignment = kArenaAlignment);
+
 /// Bytes needed from step `first` to step `last`, both included.
 struct Lifetime {
   int64_t bytes = 0;
   int64_t first = 0;
   int64_t last = 0;
+  int64_t alignment = kArenaAlignment;  ///< of its offset: a multiple of kArenaAlignment
 };
 
 struct Arrangement {
-  std::vector<int64_t> offsets;  ///< one per lifetime, multiples of kArenaAlignment
+  std::vector<int64_t> offsets;  ///< one per lifetime
   int64_t bytes = 0;             ///< end of the last one
 };
-
-/// A cache line, and the width of the widest vector.
-constexpr int64_t kArenaAlignment = 64;
-int64_t align_up(int64_t bytes);
 
 /// Offsets such that what lives at the same time never overlaps. In turn largest, longest and earliest first,
 /// each into the smallest gap that holds it (Pisarchyk, Lee, "Efficient memory management for deep neural net

@@ -86,8 +86,9 @@ Backend load_backend(const std::string& name, const fs::path& directory, const B
   auto* factory = exported<BackendFactory>(name, path, library, kBackendFactory);
   std::array<char, 1024> reason{};
   Backend backend;
-  factory(kBackendInterface, request, backend, reason.data(), reason.size());
-  if (backend.planner == nullptr) refuse_device(name, reason.data());
+  const ExitCode code = factory(kBackendInterface, request, backend, reason.data(), reason.size());
+  if (code == ExitCode::no_device) refuse_device(name, reason.data());
+  if (code != ExitCode::done) throw Error(code, fmt::format("device.type={}: {}", name, reason.data()));
   return backend;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/engine/backend.h"
 #include "core/engine/device_description.h"
 #include "core/engine/tuning.h"
@@ -14,7 +15,7 @@ namespace trainer {
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
 /// changes.
-constexpr const char* kBackendInterface = "trainer backend interface 6, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 7, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {
@@ -25,11 +26,11 @@ struct BackendRequest {
 };
 
 /// The function of a backend's library that fills in `backend`, under this name: a planner and, unless the
-/// request describes a device, the device. Where there can be none it leaves both null and writes to `reason`
-/// why, and what to do, ended by a zero. No exception leaves it.
+/// request describes a device, the device. Where there can be none it leaves both null, writes to `reason`
+/// why, and what to do, ended by a zero, and returns the exit code. No exception leaves it.
 constexpr const char* kBackendFactory = "trainer_open_backend";
-using BackendFactory = void(const char* interface, const BackendRequest& request, Backend& backend,
-                            char* reason, size_t reason_bytes);
+using BackendFactory = ExitCode(const char* interface, const BackendRequest& request, Backend& backend,
+                                char* reason, size_t reason_bytes);
 
 /// The other function that it exports: writes what this machine has for the backend as JSON, ended by a zero;
 /// versions as text under `driver`, `runtime`, …, GPUs under `devices`, each with `properties` as cuDNN has
@@ -38,7 +39,8 @@ constexpr const char* kBackendInspector = "trainer_inspect_backend";
 using BackendInspector = void(char* json, size_t bytes);
 
 /// Opens libtrainer_NAME.so from `directory` or its sibling `lib`; the library stays open until the process
-/// ends. Throws Error (exit 69) with the reason and the remedy if the backend is not available here.
+/// ends. Throws Error with the reason and the remedy if the backend is not available here: exit 69, or what
+/// the device failed with.
 Backend load_backend(const std::string& name, const std::filesystem::path& directory,
                      const BackendRequest& request = {});
 

@@ -46,7 +46,6 @@ Executable::Executable(Plan plan, Device& device, bool replay)
 /// Compiles the nodes of an entry, whose workspaces have the slots from `workspace_slot` on.
 Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
   Prepared prepared;
-  prepared.stopwatch = device_.make_stopwatch(kPhases + 1);
   prepared.phase_ends.assign(kPhases, 0);
   for (const PlannedNode& planned : entry.nodes) {
     slots_[workspace_slot] = scratch_.data() + planned.workspace_offset;
@@ -98,24 +97,27 @@ void Executable::bind(TensorId input, void* data) {
   }
 }
 
-void Executable::run(size_t entry, bool timed) {
+void Executable::run(size_t entry, std::optional<size_t> stopwatch) {
   Prepared& prepared = entries_[entry];
+  while (stopwatch && prepared.stopwatches.size() <= *stopwatch)
+    prepared.stopwatches.push_back(device_.make_stopwatch(kPhases + 1));
+  Stopwatch* timer = stopwatch ? prepared.stopwatches[*stopwatch].get() : nullptr;
   // The first run is a walk: what libraries only do once they do then.
   const bool replays = replay_ && prepared.has_run && !observer_;
-  Kernel* kernel = replays ? captured(prepared, timed) : nullptr;
+  Kernel* kernel = replays ? captured(prepared, timer) : nullptr;
   if (kernel != nullptr) {
     kernel->run();
   } else {
-    walk(prepared, timed);
+    walk(prepared, timer);
   }
   prepared.has_run = true;
 }
 
 /// The graph for the inputs as they are bound now, captured on first use; null where the device captures
 /// none.
-Kernel* Executable::captured(Prepared& entry, bool timed) {
+Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   auto fits = [&](const CapturedGraph& graph) {
-    if (graph.timed != timed) return false;
+    if (graph.stopwatch != stopwatch) return false;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (graph.inputs[i] != slots_[static_cast<size_t>(inputs_[i])]) return false;
     }
@@ -123,20 +125,20 @@ Kernel* Executable::captured(Prepared& entry, bool timed) {
   };
   const auto known = std::find_if(entry.graphs.begin(), entry.graphs.end(), fits);
   if (known != entry.graphs.end()) return known->kernel.get();
-  std::unique_ptr<Kernel> kernel = device_.capture_graph([&] { walk(entry, timed); });
+  std::unique_ptr<Kernel> kernel = device_.capture_graph([&] { walk(entry, stopwatch); });
   if (kernel == nullptr) {
     replay_ = false;
     return nullptr;
   }
-  CapturedGraph graph{.inputs = {}, .timed = timed, .kernel = std::move(kernel)};
+  CapturedGraph graph{.inputs = {}, .stopwatch = stopwatch, .kernel = std::move(kernel)};
   for (TensorId input : inputs_) graph.inputs.push_back(slots_[static_cast<size_t>(input)]);
   entry.graphs.push_back(std::move(graph));
   return entry.graphs.back().kernel.get();
 }
 
-void Executable::walk(const Prepared& entry, bool timed) {
+void Executable::walk(const Prepared& entry, Stopwatch* stopwatch) {
   size_t next = 0;
-  if (timed) entry.stopwatch->mark(0);
+  if (stopwatch != nullptr) stopwatch->mark(0);
   for (size_t phase = 0; phase < kPhases; ++phase) {
     for (; next < entry.phase_ends[phase]; ++next) {
       const Step& step = entry.steps[next];
@@ -146,14 +148,14 @@ void Executable::walk(const Prepared& entry, bool timed) {
         step.kernel->run();
       }
     }
-    if (timed) entry.stopwatch->mark(phase + 1);
+    if (stopwatch != nullptr) stopwatch->mark(phase + 1);
   }
 }
 
-PhaseSeconds Executable::phases(size_t entry) const {
+PhaseSeconds Executable::phases(size_t entry, size_t stopwatch) const {
+  const Stopwatch& timer = *entries_[entry].stopwatches.at(stopwatch);
   PhaseSeconds spent;
-  for (size_t phase = 0; phase < kPhases; ++phase)
-    spent.seconds[phase] = entries_[entry].stopwatch->seconds(phase);
+  for (size_t phase = 0; phase < kPhases; ++phase) spent.seconds[phase] = timer.seconds(phase);
   return spent;
 }
 

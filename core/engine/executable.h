@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,10 +43,10 @@ class Executable {
   /// Points an input at memory that the device can read; it must stay until the next run is done.
   void bind(TensorId input, void* data);
 
-  /// Enqueues an entry's work; with `timed` measures its phases too.
-  void run(size_t entry, bool timed = false);
-  /// Of the last timed run of an entry, which must be done.
-  PhaseSeconds phases(size_t entry) const;
+  /// Enqueues an entry's work; with a stopwatch, a small number from 0 on, measures its phases too.
+  void run(size_t entry, std::optional<size_t> stopwatch = {});
+  /// Of the last run of an entry with that stopwatch, which must be done.
+  PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
   /// From now on the device finishes each node before the next one starts, so that each can be timed; an
   /// empty observer ends that.
@@ -79,21 +80,21 @@ class Executable {
   /// A walk as the device captured it, with the inputs that were bound then.
   struct CapturedGraph {
     std::vector<void*> inputs;
-    bool timed;
+    const Stopwatch* stopwatch;
     std::unique_ptr<Kernel> kernel;
   };
   struct Prepared {
     std::vector<Step> steps;
     std::vector<size_t> phase_ends;  ///< number of steps up to the end of each phase
-    std::unique_ptr<Stopwatch> stopwatch;
+    std::vector<std::unique_ptr<Stopwatch>> stopwatches;
     std::vector<CapturedGraph> graphs;
     bool has_run = false;
   };
   std::unique_ptr<Kernel> compile(const PlannedNode& planned, size_t workspace_slot) const;
   Prepared prepare(const PlannedEntry& entry, size_t workspace_slot);
-  void walk(const Prepared& entry, bool timed);
+  void walk(const Prepared& entry, Stopwatch* stopwatch);
   void run_observed(const Step& step);
-  Kernel* captured(Prepared& entry, bool timed);
+  Kernel* captured(Prepared& entry, Stopwatch* stopwatch);
 
   Plan plan_;
   Device& device_;

@@ -14,8 +14,8 @@ constexpr int kNever = -1;
 /// and where it lies. A storage is named by one of its tensors.
 class StoragePlanner {
  public:
-  StoragePlanner(Plan& plan, PlannedEntry& entry)
-      : plan_(plan), entry_(entry), storage_(plan.tensors.size()) {
+  StoragePlanner(Plan& plan, PlannedEntry& entry, int64_t workspace_alignment)
+      : plan_(plan), entry_(entry), workspace_alignment_(workspace_alignment), storage_(plan.tensors.size()) {
     for (size_t i = 0; i < storage_.size(); ++i) storage_[i] = static_cast<TensorId>(i);
     index_uses();
   }
@@ -154,7 +154,8 @@ class StoragePlanner {
     }
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       if (entry_.nodes[n].choice.workspace_bytes == 0) continue;
-      lifetimes.push_back({entry_.nodes[n].choice.workspace_bytes, static_cast<int>(n), static_cast<int>(n)});
+      const auto at = static_cast<int64_t>(n);
+      lifetimes.push_back({entry_.nodes[n].choice.workspace_bytes, at, at, workspace_alignment_});
       owners.push_back(kNone);
     }
     const Arrangement arrangement = arrange(lifetimes);
@@ -225,6 +226,7 @@ class StoragePlanner {
 
   Plan& plan_;
   PlannedEntry& entry_;
+  int64_t workspace_alignment_;
   std::vector<TensorId> storage_;
   std::vector<int> defined_, last_use_;
 };
@@ -263,7 +265,7 @@ void place_persistent(const Planner& planner, Plan& plan) {
 void place_tensors(const Planner& planner, Plan& plan) {
   place_persistent(planner, plan);
   for (PlannedEntry& entry : plan.entries) {
-    StoragePlanner(plan, entry).run();
+    StoragePlanner(plan, entry, planner.workspace_alignment()).run();
     plan.scratch_bytes = std::max(plan.scratch_bytes, entry.scratch_bytes);
   }
 }

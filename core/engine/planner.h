@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/precision.h"
+#include "core/engine/arena.h"
 #include "core/engine/layout.h"
 #include "core/graph/operation.h"
 
@@ -57,6 +58,8 @@ class Planner {
   virtual bool is_async() const { return false; }
   /// Bytes of one stored element; the reference backend stores floating types as double.
   virtual int64_t element_bytes(DType dtype) const { return bytes_per_element(dtype); }
+  /// What a workspace's address must be a multiple of.
+  virtual int64_t workspace_alignment() const { return kArenaAlignment; }
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
 

@@ -20,8 +20,10 @@ class BatchFeed {
 
   /// Waits for the next batch; false where `give_up` says so first. Asked several times a second.
   bool await(const std::function<bool()>& give_up);
-  /// Binds the next batch to the program's inputs. What goes wrong in making it is thrown, or put into
-  /// `failure`.
+  /// Waits until the device has room for the next batch.
+  void make_room() { feed_.make_room(); }
+  /// Binds the next batch to the program's inputs, once there is room. What goes wrong in making it is
+  /// thrown, or put into `failure`.
   const Batch& next(std::exception_ptr* failure = nullptr);
   /// After the last run that reads it.
   void done() { feed_.done(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/step_runner.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/graph/names.h"
@@ -58,6 +59,7 @@ std::string StepRunner::find_non_finite(int64_t step) {
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
+  feed_.make_room();
   const double before = steady_seconds();
   const bool there = feed_.await(give_up);
   waited_ += steady_seconds() - before;
@@ -66,15 +68,19 @@ bool StepRunner::await_data(const std::function<bool()>& give_up) {
 
 void StepRunner::enqueue(int64_t step, bool timed) {
   last_enqueued_ = step;
-  if (timed) keep_times();
-  InFlight& enqueued = steps_.emplace_back(InFlight{.step = step, .timed = timed});
-  const double began = steady_seconds(), awaited = waited_;
+  const std::optional<size_t> stopwatch = timed ? std::optional(free_stopwatch()) : std::nullopt;
+  InFlight& enqueued = steps_.emplace_back(InFlight{.step = step, .stopwatch = stopwatch});
+  double idle = 0;
+  const double began = steady_seconds();
   for (int64_t i = 0; i < micro_batches_; ++i) {
+    const double asked = steady_seconds();
+    feed_.make_room();  // waits for the device, not for data
     const double before = steady_seconds();
     next_batch();
     const double after = steady_seconds();
     const double waited = std::exchange(waited_, 0);
     enqueued.data_wait += after - before + waited;
+    idle += after - asked;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
     if (micro_batches_ == 1) agreement_.vote();
     run(i == 0 ? first_ : next_, enqueued);
@@ -86,18 +92,14 @@ void StepRunner::enqueue(int64_t step, bool timed) {
     run(update_, enqueued);
     update_outputs_->ask();
   }
-  enqueued.host = steady_seconds() - began - (enqueued.data_wait - awaited);
+  enqueued.host = steady_seconds() - began - idle;
 }
 
-/// An asynchronous device holds the times of one run of an entry: those of a step in flight are read before
-/// the next step is timed.
-void StepRunner::keep_times() {
-  Device& device = executable_.device();
-  for (InFlight& step : steps_) {
-    if (!step.timed || step.phases) continue;
-    device.synchronize(device.record_event());
-    step.phases = phases_later();
-  }
+size_t StepRunner::free_stopwatch() const {
+  size_t free = 0;
+  const auto is_taken = [&](const InFlight& step) { return step.stopwatch == free; };
+  while (std::any_of(steps_.begin(), steps_.end(), is_taken)) ++free;
+  return free;
 }
 
 /// The other ranks count on this step: without data of its own a rank enqueues it with zeros, and its vote
@@ -109,10 +111,10 @@ void StepRunner::next_batch() {
 }
 
 void StepRunner::run(size_t entry, InFlight& step) {
-  executable_.run(entry, step.timed);
-  if (!step.timed || executable_.plan().is_async) return;
+  executable_.run(entry, step.stopwatch);
+  if (!step.stopwatch || executable_.plan().is_async) return;
   if (!step.phases) step.phases.emplace();
-  step.phases->add(executable_.phases(entry));
+  step.phases->add(executable_.phases(entry, *step.stopwatch));
 }
 
 /// The loss is a sum over the micro-batches; all else is of the update.
@@ -128,18 +130,18 @@ StepResult StepRunner::take() {
   }
   if (update_outputs_) reader_->read(update_outputs_->take(), result.report);
   result.report.loss = loss;
-  if (oldest.timed) result.phases = oldest.phases ? oldest.phases : phases_later();
+  if (oldest.stopwatch) result.phases = oldest.phases ? oldest.phases : phases_later(*oldest.stopwatch);
   steps_.erase(steps_.begin());
   result.decided = agreement_.result();
   return result;
 }
 
 /// Of a step whose micro-batches were timed one over the other: the last stands for all but the first.
-PhaseSeconds StepRunner::phases_later() const {
-  PhaseSeconds phases = executable_.phases(first_);
+PhaseSeconds StepRunner::phases_later(size_t stopwatch) const {
+  PhaseSeconds phases = executable_.phases(first_, stopwatch);
   if (micro_batches_ == 1) return phases;
-  for (int64_t i = 1; i < micro_batches_; ++i) phases.add(executable_.phases(next_));
-  phases.add(executable_.phases(update_));
+  for (int64_t i = 1; i < micro_batches_; ++i) phases.add(executable_.phases(next_, stopwatch));
+  phases.add(executable_.phases(update_, stopwatch));
   return phases;
 }
 

@@ -17,7 +17,7 @@ namespace trainer {
 /// What a training step put out, and what it took.
 struct StepResult {
   StepReport report;
-  double data_wait = 0;                ///< seconds
+  double data_wait = 0;                ///< seconds until its batches were made
   double host = 0;                     ///< seconds that the host took to enqueue it, without waiting
   std::optional<PhaseSeconds> phases;  ///< where the step was timed
   Vote decided;                        ///< by all ranks, of the votes that went with the step
@@ -57,16 +57,16 @@ class StepRunner {
 
   struct InFlight {
     int64_t step;
-    bool timed;
+    std::optional<size_t> stopwatch;  ///< of its own among the steps in flight; none where it is not timed
     double data_wait = 0, host = 0;
     std::optional<PhaseSeconds> phases = {};  ///< known so far
   };
 
   void next_batch();
-  void keep_times();
+  size_t free_stopwatch() const;
   void run(size_t entry, InFlight& step);
   Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
-  PhaseSeconds phases_later() const;
+  PhaseSeconds phases_later(size_t stopwatch) const;
 
   Executable& executable_;
   BatchFeed feed_;

@@ -26,15 +26,14 @@ TEST_CASE("the library opens, and without a GPU says why it cannot run and what 
 }
 
 TEST_CASE("the library refuses a program of another build, in as many letters as there is room for") {
-  const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtrainer_cuda.so";
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* library = ::dlopen("libtrainer_cuda.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   REQUIRE(library != nullptr);
   auto* factory = reinterpret_cast<trainer::BackendFactory*>(::dlsym(library, trainer::kBackendFactory));
   REQUIRE(factory != nullptr);
 
   char reason[512];
   trainer::Backend backend;
-  factory("trainer backend interface 0", {}, backend, reason, sizeof reason);
+  CHECK(factory("trainer backend interface 0", {}, backend, reason, sizeof reason) == ExitCode::no_device);
   CHECK((backend.planner == nullptr && backend.device == nullptr));
   CHECK_THAT(reason, Contains("another build") && Contains(trainer::kBackendInterface) &&
                          Contains("expects trainer backend interface 0; install the two together"));

@@ -8,9 +8,14 @@
 #include "core/train/device_watch.h"
 
 namespace trainer {
+namespace {
+
+constexpr const char* kFakeNvml = "libfake_nvml.so";
+
+}  // namespace
 
 TEST_CASE("a monitor tells what the GPU tells, and nothing else") {
-  const auto monitor = cuda::Monitor::open("0000:1b:00.0", FAKE_NVML);
+  const auto monitor = cuda::Monitor::open("0000:1b:00.0", kFakeNvml);
   REQUIRE(monitor != nullptr);
   const DeviceReading reading = monitor->read();
   CHECK(reading.utilization == 0.87);
@@ -26,8 +31,8 @@ TEST_CASE("a monitor tells what the GPU tells, and nothing else") {
 TEST_CASE("without the library, its functions or the GPU there is no monitor") {
   CHECK(cuda::Monitor::open("0000:1b:00.0", "libno-such-library.so.1") == nullptr);
   CHECK(cuda::Monitor::open("0000:1b:00.0", "libm.so.6") == nullptr);
-  CHECK(cuda::Monitor::open("0000:99:00.0", FAKE_NVML) == nullptr);
-  void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
+  CHECK(cuda::Monitor::open("0000:99:00.0", kFakeNvml) == nullptr);
+  void* library = ::dlopen(kFakeNvml, RTLD_NOW);
   REQUIRE(library != nullptr);
   CHECK(reinterpret_cast<int (*)()>(::dlsym(library, "fake_nvml_users"))() == 0);
   ::dlclose(library);

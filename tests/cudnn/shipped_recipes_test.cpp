@@ -71,12 +71,17 @@ bool is_product(const Operation& op) {
   return is_convolution(op) || op.name().starts_with("linear");
 }
 
-/// Factors are of two bytes, gradients of weights and all that persists but copies f32. Returns how many
-/// products there were.
+/// Factors are of two bytes, gradients of weights and all that persists but copies f32; workspaces lie where
+/// cuBLASLt takes them. Returns how many products there were.
 int check_types(const Plan& plan, DType low) {
   for (const Tensor& tensor : plan.tensors)
     CHECK((!is_persistent(tensor.role) || tensor.role == Role::low_copy || !is_low(tensor.spec.dtype)));
   const auto dtype = [&](TensorId id) { return plan.tensors[static_cast<size_t>(id)].spec.dtype; };
+  for (const PlannedEntry& entry : plan.entries) {
+    for (const PlannedNode& planned : entry.nodes) {
+      if (planned.choice.workspace_bytes > 0) CHECK(planned.workspace_offset % 256 == 0);
+    }
+  }
   int products = 0;
   for (const PlannedEntry& entry : plan.entries) {
     for (const PlannedNode& planned : entry.nodes) {

@@ -18,6 +18,7 @@ std::vector<Lifetime> random_lifetimes(uint64_t seed) {
     life.bytes = random.next_below(largest + 1);
     life.first = random.next_below(steps);
     life.last = life.first + random.next_below(steps - life.first);
+    if (seed % 2 == 1 && random.next_below(3) == 0) life.alignment = 256;  // as workspaces on a GPU
   }
   return lifetimes;
 }
@@ -46,7 +47,7 @@ TEST_CASE("what lives at one time never overlaps, whatever the lifetimes") {
     int64_t end = 0;
     for (size_t i = 0; i < all.size(); ++i) {
       REQUIRE(found.offsets[i] >= 0);
-      REQUIRE(found.offsets[i] % kArenaAlignment == 0);
+      REQUIRE(found.offsets[i] % all[i].alignment == 0);
       end = std::max(end, found.offsets[i] + all[i].bytes);
       for (size_t j = 0; j < i; ++j) {
         const bool together = all[i].first <= all[j].last && all[j].first <= all[i].last;
@@ -59,7 +60,8 @@ TEST_CASE("what lives at one time never overlaps, whatever the lifetimes") {
     REQUIRE(end <= found.bytes);
     REQUIRE(lower_bound_bytes(all) == most_alive(all));
     REQUIRE(found.bytes >= lower_bound_bytes(all));
-    REQUIRE(found.bytes <= 2 * lower_bound_bytes(all));
+    const int64_t skipped = seed % 2 == 1 ? static_cast<int64_t>(all.size()) * (256 - kArenaAlignment) : 0;
+    REQUIRE(found.bytes <= 2 * lower_bound_bytes(all) + skipped);
     REQUIRE(arrange(all).offsets == found.offsets);
   }
 }

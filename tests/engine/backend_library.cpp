@@ -17,22 +17,25 @@ using trainer::ExitCode;
 
 namespace {
 
-/// A folder PREFIX/bin with nothing in it, removed at the end.
+/// A folder PREFIX/bin with nothing in it, removed at the end. The loader knows an open library by its path,
+/// so each folder has another one.
 struct EmptyProgramFolder {
   EmptyProgramFolder() { fs::create_directories(bin()); }
   ~EmptyProgramFolder() { fs::remove_all(prefix); }
   fs::path bin() const { return prefix / "bin"; }
   fs::path library(const std::string& folder) const { return prefix / folder / "libtrainer_cuda.so"; }
 
-  fs::path prefix = fs::temp_directory_path() / ("trainer_backend_library_" + std::to_string(::getpid()));
+  static inline int count = 0;
+  fs::path prefix = fs::temp_directory_path() /
+                    ("trainer_backend_library_" + std::to_string(::getpid()) + "_" + std::to_string(++count));
 };
 
-/// The text of the error that loading must end with; its exit code is 69.
-std::string refusal(const std::string& name, const fs::path& directory) {
+/// The text of the error that loading must end with.
+std::string refusal(const std::string& name, const fs::path& directory, ExitCode code = ExitCode::no_device) {
   try {
     trainer::load_backend(name, directory);
   } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::no_device);
+    CHECK(error.code() == code);
     return error.what();
   }
   return "";
@@ -85,6 +88,18 @@ TEST_CASE("a library that holds no backend is refused") {
   const EmptyProgramFolder folder;
   fs::create_symlink(path_of_libm(), folder.library("bin"));
   CHECK_THAT(refusal("cuda", folder.bin()), Contains("it has no trainer_open_backend"));
+}
+
+TEST_CASE("what a device fails with keeps its exit code, and only a missing one suggests the CPU") {
+  const EmptyProgramFolder folder;
+  fs::create_symlink(TRAINER_FAKE_BACKEND, folder.library("bin"));
+  for (const ExitCode code : {ExitCode::no_device, ExitCode::internal, ExitCode::out_of_memory}) {
+    ::setenv("FAKE_BACKEND", std::to_string(static_cast<int>(code)).c_str(), 1);
+    CHECK(refusal("cuda", folder.bin(), code) ==
+          std::string("device.type=cuda: the device has failed") +
+              (code == ExitCode::no_device ? ", or write device.type=cpu" : ""));
+  }
+  ::unsetenv("FAKE_BACKEND");
 }
 
 TEST_CASE("only known backends are looked for") {

@@ -2,6 +2,8 @@
 #include "tests/engine/late_backend.h"
 
 #include <cstring>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace trainer {
@@ -62,7 +64,7 @@ class Replay final : public Kernel {
   LateKernel::Enqueue enqueue_;
 };
 
-/// Mark i + 1 is a second after mark i, once both are reached.
+/// Mark i + 1 is a second after mark i. As a GPU's events, they cannot be read before they are reached.
 class LateStopwatch final : public Stopwatch {
  public:
   LateStopwatch(size_t marks, LateKernel::Enqueue enqueue)
@@ -71,7 +73,11 @@ class LateStopwatch final : public Stopwatch {
     reached_[i] = false;
     enqueue_([this, i] { reached_[i] = true; });
   }
-  double seconds(size_t i) const override { return reached_[i] && reached_[i + 1] ? 1 : -1e9; }
+  double seconds(size_t i) const override {
+    if (!reached_[i] || !reached_[i + 1])
+      throw std::logic_error("a time was read before the device had measured it");
+    return 1;
+  }
 
  private:
   std::vector<bool> reached_;
@@ -135,6 +141,10 @@ void LateDevice::enqueue(Work work) {
 }
 
 void LateDevice::synchronize(int64_t event) {
+  if (done_ < event) {
+    ++waits_;
+    std::this_thread::sleep_for(wait_);
+  }
   for (; done_ < event; ++done_) {
     queue_.front()();
     queue_.pop_front();

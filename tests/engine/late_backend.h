@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -39,6 +40,10 @@ class LateDevice final : public Device {
   /// What is enqueued beyond so many pieces of work has the first of them done at once.
   void set_longest_queue(size_t longest) { longest_ = longest; }
   int64_t captured_graphs() const { return graphs_; }
+  /// How often somebody waited for work that was not done.
+  int64_t waits() const { return waits_; }
+  /// Each wait takes so long.
+  void set_wait(std::chrono::milliseconds wait) { wait_ = wait; }
 
  private:
   using Work = std::function<void()>;
@@ -50,7 +55,8 @@ class LateDevice final : public Device {
   std::vector<Work>* capture_ = nullptr;  ///< where work goes instead while it is captured
   std::deque<Work> queue_;
   size_t longest_ = SIZE_MAX;
-  int64_t enqueued_ = 0, done_ = 0, graphs_ = 0;
+  int64_t enqueued_ = 0, done_ = 0, graphs_ = 0, waits_ = 0;
+  std::chrono::milliseconds wait_{0};
 };
 
 /// Keeps references to another backend's halves.

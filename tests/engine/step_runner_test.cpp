@@ -76,11 +76,18 @@ struct RunnerResult {
   bool operator==(const RunnerResult&) const = default;
 };
 
+/// What is told of a step besides its numbers.
+struct Timing {
+  int64_t every = 3;     ///< steps of which one is timed
+  double data_wait = 0;  ///< sums over all steps, in seconds
+  double host = 0;
+};
+
 /// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
 /// with `searches` an earlier step is computed again while others are in flight.
 RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bool replay = true,
                                bool searches = false, Content content = Content::numbers,
-                               int64_t lag = INT64_MAX) {
+                               int64_t lag = INT64_MAX, Timing* timing = nullptr) {
   const auto source = make_synthetic(7, Split::train, kSamples, kSample, 10),
              held_out = make_synthetic(7, Split::val, kValidation, kSample, 10);
   Diagnostics diagnostics;
@@ -106,6 +113,7 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
 
   RunnerResult run;
+  Timing usual, &times = timing != nullptr ? *timing : usual;
   OneRank alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
@@ -113,14 +121,16 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
   auto take = [&] {
     const StepResult result = runner.take();
     CHECK(result.report.step == static_cast<int64_t>(run.losses.size()) + 1);
-    REQUIRE(result.phases.has_value() == (result.report.step % 3 == 0));
+    REQUIRE(result.phases.has_value() == (result.report.step % times.every == 0));
     if (result.phases) CHECK((*result.phases)[Phase::backward] > 0);
+    times.data_wait += result.data_wait;
+    times.host += result.host;
     run.losses.push_back(result.report.loss);
     run.rates.push_back(result.report.lr);
     run.norms.push_back(result.report.grad_norm.value());
   };
   for (int64_t step = 1; step <= 10; ++step) {
-    runner.enqueue(step, step % 3 == 0);
+    runner.enqueue(step, step % times.every == 0);
     if (searches && (step == 4 || step == 7)) {
       CHECK(runner.find_non_finite(step - 2) == "it did not occur again when the step was repeated");
     }
@@ -167,6 +177,33 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("every step in flight is timed by itself, and none is waited for") {
+  const int64_t micro_batches = GENERATE(1, 3);
+  const bool captures = GENERATE(false, true);
+  const auto cpu = make_cpu_backend(1);
+  const RunnerResult expected = train_three_steps(cpu, micro_batches);
+  const auto waits = [&](int64_t every) {
+    LateBackend late(cpu, captures, Copies::early);
+    Timing timing{.every = every};
+    CHECK(train_three_steps(late, micro_batches, true, false, Content::numbers, INT64_MAX, &timing) ==
+          expected);
+    return late.late().waits();
+  };
+  CHECK(waits(1) == waits(100));
+}
+
+TEST_CASE("a wait for the device is no wait for data, nor the host's work") {
+  const auto cpu = make_cpu_backend(1);
+  LateBackend late(cpu);
+  const int64_t before = late.late().waits();
+  late.late().set_wait(std::chrono::milliseconds(100));
+  Timing timing;
+  train_three_steps(late, 3, true, false, Content::numbers, INT64_MAX, &timing);
+  REQUIRE(late.late().waits() - before >= 20);  // two seconds, of which the steps' own waits are most
+  CHECK(timing.data_wait < 0.5);
+  CHECK(timing.host < 0.5);
+}
+
 TEST_CASE("a step that is computed again leaves the bits of the run") {
   const int64_t micro_batches = GENERATE(1, 3);
   const auto cpu = make_cpu_backend(1);
@@ -184,8 +221,9 @@ TEST_CASE("what a device has kept is replayed, once for each slot of inputs and 
   const RunnerResult expected = train_three_steps(cpu, 1);
   LateBackend late(cpu, true);
   CHECK(train_three_steps(late, 1) == expected);
-  // Of the three slots steps 3, 6 and 9, which are timed, use one; an evaluation uses all.
-  CHECK(late.captured_graphs() == 2 + 1 + 3);
+  // Of the three slots steps 3, 6 and 9 use one. They are timed with two stopwatches in turn, as each is in
+  // flight when the next one is enqueued. An evaluation uses all slots.
+  CHECK(late.captured_graphs() == 2 + 2 + 3);
   LateBackend walking(cpu, true);
   CHECK(train_three_steps(walking, 1, false) == expected);
   CHECK(walking.captured_graphs() == 0);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/reference/networks.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
+#include "core/base/file.h"
 #include "core/config/templates.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cross_entropy.h"
@@ -59,8 +61,11 @@ Network read_network(Value value, Diagnostics& diagnostics) {
   return network;
 }
 
+/// A packed test finds the shipped files where they are installed.
 std::string source_path(const std::string& path) {
-  return std::string(TRAINER_SOURCE_DIR) + "/" + path;
+  const std::filesystem::path sources = TRAINER_SOURCE_DIR,
+                              installed = program_directory() / "../share/trainer";
+  return (std::filesystem::exists(sources) ? sources : installed) / path;
 }
 
 }  // namespace
