@@ -6,4 +6,4 @@ trainer_library(core/data
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/core/data/images/resample.cpp ${CMAKE_SOURCE_DIR}/core/data/images/transforms/gaussian.cpp
   ${CMAKE_SOURCE_DIR}/core/data/images/transforms/median.cpp
-  PROPERTIES COMPILE_OPTIONS ${loops_optimization} SKIP_PRECOMPILE_HEADERS ON)
+  PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
