@@ -97,7 +97,7 @@ void fold_batch_norm(const Call& call) {
 void blend(const Call& call) {
   const auto& op = call.as<Blend>();
   const bool skip = call.inputs.size() > 2 && call.in(2)[0] != 0;
-  for (int64_t i = 0; i < call.count_out(0); ++i) {
+  for (int64_t i = 0, count = call.count_out(0); i < count; ++i) {
     const double old = call.in(0)[i];
     call.out(0)[i] = skip ? old : old + op.share * (op.scale * call.in(1)[i] - old);
   }

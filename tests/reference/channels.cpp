@@ -12,7 +12,7 @@ namespace {
 template <class Visit>
 void for_each_element(const Shape& x, Visit visit) {
   const int64_t area = x[2] * x[3];
-  for (int64_t i = 0; i < numel(x); ++i) visit(i, i / area, i / area % x[1]);
+  for (int64_t i = 0, count = numel(x); i < count; ++i) visit(i, i / area, i / area % x[1]);
 }
 
 void scale(const Call& c) {

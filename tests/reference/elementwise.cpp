@@ -10,21 +10,22 @@ namespace {
 
 void unary(const Call& c) {
   auto loop = [&](const auto& f) {
-    for (int64_t i = 0; i < c.count_out(0); ++i) c.out(0)[i] = f(c.in(0)[i]);
+    for (int64_t i = 0, count = c.count_out(0); i < count; ++i) c.out(0)[i] = f(c.in(0)[i]);
   };
   std::visit(loop, c.as<Unary>().function);
 }
 
 void unary_backward(const Call& c) {
   auto loop = [&](const auto& f) {
-    for (int64_t i = 0; i < c.count_out(0); ++i) c.out(0)[i] = f.gradient(c.in(1)[i], c.in(0)[i]);
+    for (int64_t i = 0, count = c.count_out(0); i < count; ++i)
+      c.out(0)[i] = f.gradient(c.in(1)[i], c.in(0)[i]);
   };
   std::visit(loop, c.as<UnaryBackward>().function);
 }
 
 void binary(const Call& c) {
   const bool adds = c.as<Binary>().kind == Binary::Kind::add;
-  for (int64_t i = 0; i < c.count_out(0); ++i) {
+  for (int64_t i = 0, count = c.count_out(0); i < count; ++i) {
     const double a = c.in(0)[i], b = c.in(1)[i];
     c.out(0)[i] = adds ? a + b : a * b;
   }
@@ -46,7 +47,7 @@ void dropout(const Call& c) {
 void stochastic_depth(const Call& c) {
   const DropoutRule& rule = c.as<StochasticDepth>().rule;
   const int64_t width = c.count_in(0) / c.shape_in(0)[0];
-  for (int64_t i = 0; i < c.count_in(0); ++i) {
+  for (int64_t i = 0, count = c.count_in(0); i < count; ++i) {
     const Words words = rule.block(0, c.in<int32_t>(1)[i / width], c.in<int32_t>(2)[0]);
     c.out(0)[i] = c.in(0)[i] * static_cast<double>(rule.factor(words.v[0]));
   }

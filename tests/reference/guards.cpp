@@ -87,7 +87,7 @@ void step_guard(const Call& call) {
 
 void keep(const Call& call) {
   const size_t from = call.in(2)[0] != 0 ? 0 : 1;
-  for (int64_t i = 0; i < call.count_out(0); ++i) call.out(0)[i] = call.in(from)[i];
+  for (int64_t i = 0, count = call.count_out(0); i < count; ++i) call.out(0)[i] = call.in(from)[i];
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ void unscale(const Call& call) {
 }
 
 void multiply_by(const Call& call) {
-  for (int64_t i = 0; i < call.count_out(0); ++i) call.out(0)[i] = call.in(0)[i] * call.in(1)[0];
+  for (int64_t i = 0, count = call.count_out(0); i < count; ++i)
+    call.out(0)[i] = call.in(0)[i] * call.in(1)[0];
 }
 
 void update_loss_scale(const Call& call) {

@@ -71,7 +71,7 @@ void cast(const Call& call) {
 void scale_pixels(const Call& call) {
   const Shape& shape = call.shape_in(0);
   const int64_t area = shape[2] * shape[3];
-  for (int64_t i = 0; i < call.count_in(0); ++i) {
+  for (int64_t i = 0, count = call.count_in(0); i < count; ++i) {
     const int64_t channel = i / area % shape[1];
     call.out(0)[i] = call.in(1)[channel] * call.in<uint8_t>(0)[i] + call.in(2)[channel];
   }
