@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -180,10 +181,13 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
                 const std::string& name) {
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
-  std::string text(kMaxBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const auto size = static_cast<size_t>(stream.gcount());
-  if (!stream.is_open() || stream.bad() || (size == 0 && errno != 0)) {
+  std::string text;
+  std::array<char, 16384> piece;
+  while (stream && text.size() <= kMaxBytes) {
+    stream.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<size_t>(stream.gcount()));
+  }
+  if (!stream.is_open() || stream.bad() || (text.empty() && errno != 0)) {
     diagnostics.error(mentioned_at, "",
                       fmt::format("cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name,
                                   std::strerror(errno)));
@@ -192,7 +196,6 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
     value.reported = true;
     return value;
   }
-  text.resize(size);
   return parse_yaml(text, path, diagnostics);
 }
 
