@@ -31,7 +31,8 @@ void try_recipe(const std::string& text) {
   const std::unique_ptr<Recipe> recipe = read(text);
   if (!recipe) return;
   build(*recipe);
-  // What is written out says everything: read again, it is written the same. Paths are absolute then, so the run differs.
+  // What is written out says everything: read again, it is written the same. Its identity may differ, since
+  // paths are absolute then.
   const std::string written = recipe->to_yaml(false);
   const std::unique_ptr<Recipe> again = read(written);
   if (!again || again->to_yaml(false) != written) std::abort();
