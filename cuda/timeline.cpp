@@ -17,6 +17,11 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// Otherwise the next launch of a kernel would report it again.
+void forget_last_error() {
+  static_cast<void>(cudaGetLastError());
+}
+
 class EventStopwatch final : public Stopwatch {
  public:
   EventStopwatch(cudaStream_t stream, size_t marks) : stream_(stream) {
@@ -112,12 +117,15 @@ std::unique_ptr<Kernel> Timeline::capture_graph(const std::function<void()>& wor
   } catch (...) {
     static_cast<void>(cudaStreamEndCapture(stream_, &captured));
     const Graph unfinished(captured);
+    forget_last_error();
     throw;
   }
-  check(cudaStreamEndCapture(stream_, &captured), "capturing a step");
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &captured);
   const Graph graph(captured);
   cudaGraphExec_t instance = nullptr;
-  check(cudaGraphInstantiate(&instance, graph.get(), 0), "instantiating a captured step");
+  const cudaError_t status = ended == cudaSuccess ? cudaGraphInstantiate(&instance, graph.get(), 0) : ended;
+  if (status != cudaSuccess) forget_last_error();
+  check(status, ended == cudaSuccess ? "instantiating a captured step" : "capturing a step");
   return std::make_unique<GraphKernel>(stream_, GraphInstance(instance));
 }
 

@@ -62,6 +62,7 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   job_ = make_job(recipe, *backend_.planner, {.purpose = purpose, .averages = averages});
   require_memory(recipe, *backend_.planner, job_);
   executable_ = std::make_unique<Executable>(job_.plan, *backend_.device, recipe.runtime.cuda_graph);
+  executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
   initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
   load_weights(*executable_, files_.model);
   if (averages) load_averages(*executable_, files_.averages);

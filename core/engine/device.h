@@ -68,7 +68,8 @@ class Device {
   virtual std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                           const Slots& slots) const = 0;
   /// Captures what `work` enqueues, to be replayed as one graph; null where that saves nothing. `work` must
-  /// have run once before; capturing does not run it.
+  /// have run once before; capturing does not run it. Where that fails it throws Error, and the device goes
+  /// on as before.
   virtual std::unique_ptr<Kernel> capture_graph(const std::function<void()>& /*work*/) { return nullptr; }
 
   /// Records an event after everything enqueued so far.

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "core/base/error.h"
+
 namespace trainer {
 namespace {
 
@@ -125,7 +127,7 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   };
   const auto known = std::find_if(entry.graphs.begin(), entry.graphs.end(), fits);
   if (known != entry.graphs.end()) return known->kernel.get();
-  std::unique_ptr<Kernel> kernel = device_.capture_graph([&] { walk(entry, stopwatch); });
+  std::unique_ptr<Kernel> kernel = capture(entry, stopwatch);
   if (kernel == nullptr) {
     replay_ = false;
     return nullptr;
@@ -134,6 +136,17 @@ Kernel* Executable::captured(Prepared& entry, Stopwatch* stopwatch) {
   for (TensorId input : inputs_) graph.inputs.push_back(slots_[static_cast<size_t>(input)]);
   entry.graphs.push_back(std::move(graph));
   return entry.graphs.back().kernel.get();
+}
+
+/// A device that has failed for good fails the walk as well, so any of its errors may be warned of here.
+std::unique_ptr<Kernel> Executable::capture(const Prepared& entry, Stopwatch* stopwatch) {
+  try {
+    return device_.capture_graph([&] { walk(entry, stopwatch); });
+  } catch (const Error& problem) {
+    if (!warn_) throw;
+    warn_(problem.what());
+    return nullptr;
+  }
 }
 
 void Executable::walk(const Prepared& entry, Stopwatch* stopwatch) {

@@ -48,6 +48,10 @@ class Executable {
   /// Of the last run of an entry with that stopwatch, which must be done.
   PhaseSeconds phases(size_t entry, size_t stopwatch) const;
 
+  /// Where the device fails to capture a run, calls `warn` with the reason, once; this run and all later ones
+  /// walk then. Without a `warn`, run() throws the device's error.
+  void on_failed_capture(std::function<void(const std::string& reason)> warn) { warn_ = std::move(warn); }
+
   /// From now on the device finishes each node before the next one starts, so that each can be timed; an
   /// empty observer ends that.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
@@ -95,6 +99,7 @@ class Executable {
   void walk(const Prepared& entry, Stopwatch* stopwatch);
   void run_observed(const Step& step);
   Kernel* captured(Prepared& entry, Stopwatch* stopwatch);
+  std::unique_ptr<Kernel> capture(const Prepared& entry, Stopwatch* stopwatch);
 
   Plan plan_;
   Device& device_;
@@ -105,6 +110,7 @@ class Executable {
   std::vector<TensorId> inputs_;
   std::vector<Prepared> entries_;
   bool replay_;
+  std::function<void(const std::string&)> warn_;
   NodeObserver observer_;
 };
 

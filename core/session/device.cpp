@@ -14,6 +14,13 @@ void set_precision(const Recipe& recipe, Planner& planner) {
           fmt::format("{} cannot be computed here: {}", recipe.training.precision, *reason));
 }
 
+std::string uncaptured(const std::string& reason) {
+  return fmt::format(
+      "no CUDA graph could be made of a step: {}; its kernels are launched one by one, which is slower; "
+      "runtime.cuda_graph=false leaves the attempt out",
+      reason);
+}
+
 Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from) {
   if (!recipe.runtime.autotune) return {};
   if (from != nullptr) return {.fastest = from->state.algorithms};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
@@ -19,6 +20,9 @@ using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, i
 
 /// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
 void set_precision(const Recipe& recipe, Planner& planner);
+
+/// What to warn of where the device has failed to capture a step, for the reason given.
+std::string uncaptured(const std::string& reason);
 
 /// What an earlier start of the same run found, which stands in the checkpoint that it goes on from too;
 /// empty without runtime.autotune.

@@ -145,6 +145,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   require_steps_left(recipe, run.start, job.settings.steps);
   const Feed validation_feed = open_feed(recipe, job, *run.backend.device, Split::val, list);
   Executable executable = open_executable(recipe, run.backend, job);
+  executable.on_failed_capture([&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
   const std::vector<std::string> loaded = fill(executable, recipe, job, run.start);
   std::optional<DeviceSamples> samples;
   if (job.program.find(input_name::kSampleNumbers) != kNone)

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace trainer {
 namespace {
 
@@ -126,6 +128,7 @@ std::unique_ptr<Kernel> LateDevice::capture_graph(const std::function<void()>& w
   capture_ = &works;
   work();
   capture_ = nullptr;
+  if (graphs_ == most_graphs_) throw Error(ExitCode::internal, "the graph has too many nodes");
   ++graphs_;
   return std::make_unique<Replay>(std::move(works), [this](Work replay) { enqueue(std::move(replay)); });
 }

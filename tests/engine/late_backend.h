@@ -40,6 +40,8 @@ class LateDevice final : public Device {
   /// What is enqueued beyond so many pieces of work has the first of them done at once.
   void set_longest_queue(size_t longest) { longest_ = longest; }
   int64_t captured_graphs() const { return graphs_; }
+  /// After so many graphs it fails to capture another.
+  void set_most_graphs(int64_t most) { most_graphs_ = most; }
   /// How often somebody waited for work that was not done.
   int64_t waits() const { return waits_; }
   /// Each wait takes so long.
@@ -55,6 +57,7 @@ class LateDevice final : public Device {
   std::vector<Work>* capture_ = nullptr;  ///< where work goes instead while it is captured
   std::deque<Work> queue_;
   size_t longest_ = SIZE_MAX;
+  int64_t most_graphs_ = INT64_MAX;
   int64_t enqueued_ = 0, done_ = 0, graphs_ = 0, waits_ = 0;
   std::chrono::milliseconds wait_{0};
 };

@@ -81,6 +81,7 @@ struct Timing {
   int64_t every = 3;     ///< steps of which one is timed
   double data_wait = 0;  ///< sums over all steps, in seconds
   double host = 0;
+  std::vector<std::string> failed_captures = {};
 };
 
 /// Ten steps, each taken `lag` later or as late as the runner takes them, and an evaluation after the fifth;
@@ -108,6 +109,10 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
       BatchMaker(make_image_rows(*held_out, plain, inputs), inputs, EvaluationBatches{kValidation, kRows}),
       loading);
   Executable executable(plan, *backend.device, replay);
+  if (timing != nullptr) {
+    executable.on_failed_capture(
+        [timing](const std::string& reason) { timing->failed_captures.push_back(reason); });
+  }
   initialize(executable, 1);
   std::optional<DeviceSamples> samples;
   if (content == Content::samples) samples.emplace(executable, *source, held_out.get());
@@ -227,6 +232,22 @@ TEST_CASE("what a device has kept is replayed, once for each slot of inputs and 
   LateBackend walking(cpu, true);
   CHECK(train_three_steps(walking, 1, false) == expected);
   CHECK(walking.captured_graphs() == 0);
+}
+
+TEST_CASE("where a device fails to capture a run it says so once, and the run walks on to the same bits") {
+  const auto cpu = make_cpu_backend(1);
+  const RunnerResult expected = train_three_steps(cpu, 1);
+  for (const int64_t most : {0, 3}) {
+    LateBackend late(cpu, true);
+    late.late().set_most_graphs(most);
+    Timing timing;
+    CHECK(train_three_steps(late, 1, true, false, Content::numbers, INT64_MAX, &timing) == expected);
+    CHECK(timing.failed_captures == std::vector<std::string>{"the graph has too many nodes"});
+    CHECK(late.captured_graphs() == most);
+  }
+  LateBackend unheard(cpu, true);
+  unheard.late().set_most_graphs(0);
+  CHECK_THROWS_WITH(train_three_steps(unheard, 1), "the graph has too many nodes");
 }
 
 }  // namespace trainer
