@@ -77,8 +77,8 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
                      bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
                      workspace = scratch_memory(most);
   cudaStream_t stream = gpu.stream.get();
-  std::vector<float> times;
-  for (const ConvolutionChoice& one : all) {
+  const auto time = [&](size_t i) {
+    const ConvolutionChoice& one = all[i];
     std::vector<std::pair<int64_t, void*>> tensors{
         {cudnn::kX, x.get()},
         {cudnn::kW, one.graph.converts() ? converted.get() : w.get()},
@@ -86,15 +86,14 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
     if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
     const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
     const auto plan = gpu.cudnn->plan(one.graph, one.engine.text);
-    times.push_back(milliseconds(stream, [&] {
+    return milliseconds(stream, [&] {
       plan->run(addresses);
       if (!one.is_split()) return;
       const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;
       check(launch_rest(whole, from, whole.converts() ? converted.get() : y.get(), stream), "timing");
-    }));
-  }
-  const auto least = std::min_element(times.begin(), times.end()) - times.begin();
-  return all[static_cast<size_t>(least)];
+    });
+  };
+  return all[fastest_of(all.size(), time)];
 }
 
 /// What a tuning names, where the library still has it.

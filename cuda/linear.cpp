@@ -15,9 +15,10 @@
 
 // x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
 // their transposes column by column:
-//   yT (O, N) = w xT           with bias and relu in the epilogue
+//   yT (O, N) = w xT           with the bias in the epilogue
 //   dxT (K, N) = wT dyT
 //   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
+// relu is a kernel of ours: cuBLASLt does not say whether its own keeps NaN, and guards must see one.
 // A gelu stays an operation of its own: cuBLASLt's epilogues GELU_AUX_BIAS and DGELU_BGRAD compute the
 // approximation by tanh, up to 5e-4 from ours by erf, and a recipe must mean one function on every device.
 
@@ -25,6 +26,7 @@ namespace trainer::cuda {
 namespace {
 
 constexpr const char* kFused = "cublaslt";
+constexpr const char* kThenRelu = "cublaslt, relu";
 constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
@@ -36,6 +38,7 @@ struct Problem {
   MatrixProduct product;
   size_t a = 0, b = 0;  ///< inputs
   const Linear* forward = nullptr;
+  bool relu = false;  ///< follows the product and its bias
 };
 
 /// A batch may begin at any sample of a larger one; all else begins where the plan puts it.
@@ -69,9 +72,11 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.a = operand(context.inputs[1], true);
     product.b = operand(context.inputs[0]);
     product.b.alignment = sample_alignment(context.inputs[0]);
-    product.epilogue = bias ? (forward->relu ? Epilogue::bias_relu : Epilogue::bias)
-                            : (forward->relu ? Epilogue::relu : Epilogue::none);
-    if (bias) product.bias_dtype = context.inputs[2].dtype;
+    problem.relu = forward->relu;
+    if (bias) {
+      product.epilogue = Epilogue::bias;
+      product.bias_dtype = context.inputs[2].dtype;
+    }
   } else if (dynamic_cast<const LinearBackwardData*>(&context.op) != nullptr) {
     problem.a = 1;
     product.a = operand(context.inputs[1]);
@@ -113,20 +118,21 @@ struct Selected {
   std::string text() const { return product.text() + " by " + algorithm.text; }
 };
 
-/// What an own kernel does after a product without the epilogue that it should have had.
-cudaError_t launch_epilogue(const MatrixProduct& whole, const Matrix& y, void* data, const Matrix& dy,
-                            const void* dy_data, void* bias, void* workspace, cudaStream_t stream) {
-  if (whole.epilogue == Epilogue::none) return cudaSuccess;
-  if (whole.epilogue == Epilogue::sum_b)
-    return launch_column_sums(dy, dy_data, bias, whole.bias_dtype, workspace, stream);
-  const bool relu = whole.epilogue != Epilogue::bias;
-  return launch_add_bias(y, data, whole.epilogue == Epilogue::relu ? nullptr : bias, whole.bias_dtype, relu,
+/// What an own kernel does after the product: the epilogue where the product went without, and relu.
+cudaError_t launch_rest(const Problem& problem, bool has_epilogue, const Matrix& y, void* data,
+                        const Matrix& dy, const void* dy_data, void* bias, void* workspace,
+                        cudaStream_t stream) {
+  const DType bias_dtype = problem.product.bias_dtype;
+  const Epilogue missing = has_epilogue ? Epilogue::none : problem.product.epilogue;
+  if (missing == Epilogue::sum_b) return launch_column_sums(dy, dy_data, bias, bias_dtype, workspace, stream);
+  if (missing == Epilogue::none && !problem.relu) return cudaSuccess;
+  return launch_add_bias(y, data, missing == Epilogue::none ? nullptr : bias, bias_dtype, problem.relu,
                          stream);
 }
 
-float time_of(const Gpu& gpu, const MatrixProduct& whole, const Selected& selected,
-              const OpContext& context) {
+float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context) {
   const Problem problem = problem_of(gpu, context);
+  const MatrixProduct& whole = problem.product;
   const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.b]);
   const DeviceMemory a = scratch_memory(bytes_of(whole.a)), b = scratch_memory(bytes_of(whole.b)),
                      d = scratch_memory(bytes_of(whole.d)),
@@ -137,8 +143,8 @@ float time_of(const Gpu& gpu, const MatrixProduct& whole, const Selected& select
   matmul.use(selected.algorithm);
   return milliseconds(gpu.stream.get(), [&] {
     matmul.run(gpu.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(), gpu.stream.get());
-    if (selected.product.epilogue == whole.epilogue) return;
-    check(launch_epilogue(whole, y, d.get(), dy, b.get(), bias.get(), workspace.get(), gpu.stream.get()),
+    check(launch_rest(problem, selected.product.epilogue == whole.epilogue, y, d.get(), dy, b.get(),
+                      bias.get(), workspace.get(), gpu.stream.get()),
           "timing");
   });
 }
@@ -146,7 +152,8 @@ float time_of(const Gpu& gpu, const MatrixProduct& whole, const Selected& select
 /// The heuristics' first with the epilogue, or without where there is none with it; with a tuning, whichever
 /// of both is the fastest.
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
-  const MatrixProduct whole = problem_of(gpu, context).product, plain = without_epilogue(whole);
+  const Problem problem = problem_of(gpu, context);
+  const MatrixProduct &whole = problem.product, plain = without_epilogue(whole);
   const int most = gpu.tuning == nullptr ? 1 : kTimed;
   std::vector<Selected> candidates;
   for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
@@ -158,16 +165,15 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   }
   if (candidates.empty()) return std::nullopt;
   if (gpu.tuning == nullptr) return candidates[0];
-  std::string& known =
-      gpu.tuning->fastest[fmt::format("cuBLASLt {}, {}: {}", cublasLtGetVersion(), gpu.name, whole.text())];
+  std::string& known = gpu.tuning->fastest[fmt::format("cuBLASLt {}, {}: {}{}", cublasLtGetVersion(),
+                                                       gpu.name, whole.text(), problem.relu ? " relu" : "")];
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Selected& one) { return one.text() == known; });
   if (found != candidates.end()) return *found;
-  std::vector<float> times;
-  for (const Selected& one : candidates) times.push_back(time_of(gpu, whole, one, context));
-  const auto least = std::min_element(times.begin(), times.end()) - times.begin();
-  known = candidates[static_cast<size_t>(least)].text();
-  return candidates[static_cast<size_t>(least)];
+  const size_t best =
+      fastest_of(candidates.size(), [&](size_t i) { return time_of(gpu, candidates[i], context); });
+  known = candidates[best].text();
+  return candidates[best];
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
@@ -176,14 +182,15 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[1]));
     return choice;
   }
-  Choice choice = row_major(context, kFused);
+  const Problem problem = problem_of(gpu, context);
+  Choice choice = row_major(context, problem.relu ? kThenRelu : kFused);
   choice.workspace_bytes = kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);
   choice.algorithm = algorithm.text;
   choice.workspace_bytes = algorithm.workspace_bytes;
-  const MatrixProduct whole = problem_of(gpu, context).product;
+  const MatrixProduct& whole = problem.product;
   if (product.epilogue == whole.epilogue) return choice;
   choice.implementation = whole.epilogue == Epilogue::sum_b ? kAndColumnSums : kThenBias;
   if (whole.epilogue == Epilogue::sum_b) {
@@ -210,10 +217,10 @@ class LinearKernel {
  public:
   LinearKernel(const Gpu& gpu, const OpContext& context, const Choice& choice, Slots slots)
       : problem_(problem_of(gpu, context)),
-        fused_(choice.implementation == kFused),
+        has_epilogue_(choice.implementation == kFused || choice.implementation == kThenRelu),
         y_(as_matrix(context.outputs[0])),
         dy_(as_matrix(context.inputs[problem_.b])),
-        matmul_(fused_ ? problem_.product : without_epilogue(problem_.product)),
+        matmul_(has_epilogue_ ? problem_.product : without_epilogue(problem_.product)),
         slots_(std::move(slots)),
         blas_(gpu.blas.get()),
         stream_(gpu.stream.get()) {
@@ -227,12 +234,12 @@ class LinearKernel {
     void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
     void *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
     matmul_.run(blas_, *slots_.inputs[problem_.a], b, d, bias, workspace, stream_);
-    return fused_ ? cudaSuccess : launch_epilogue(problem_.product, y_, d, dy_, b, bias, workspace, stream_);
+    return launch_rest(problem_, has_epilogue_, y_, d, dy_, b, bias, workspace, stream_);
   }
 
  private:
   Problem problem_;
-  bool fused_;
+  bool has_epilogue_;
   Matrix y_, dy_;
   Matmul matmul_;
   Slots slots_;

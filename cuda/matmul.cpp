@@ -45,12 +45,8 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::none:
       return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
     case Epilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::bias_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Epilogue::sum_b:
       return CUBLASLT_EPILOGUE_BGRADB;
   }
@@ -86,19 +82,18 @@ cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
 }  // namespace
 
 std::string MatrixProduct::text() const {
-  constexpr const char* kEpilogues[] = {"", " relu", " bias", " bias relu", " sum_b"};
+  constexpr const char* kEpilogues[] = {"", " bias", " sum_b"};
   const auto operand = [](const Operand& o) {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);
   };
   std::string text = fmt::format("{} = {} {}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
                                  kEpilogues[static_cast<size_t>(epilogue)]);
-  const bool bias = epilogue != Epilogue::none && epilogue != Epilogue::relu;
-  return bias ? fmt::format("{} {}", text, to_string(bias_dtype)) : text;
+  return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
 }
 
 Matmul::Matmul(const MatrixProduct& product)
-    : has_bias_(product.epilogue != Epilogue::none && product.epilogue != Epilogue::relu),
+    : has_bias_(product.epilogue != Epilogue::none),
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                          CUDA_R_32F)),

@@ -12,7 +12,7 @@ namespace trainer::cuda {
 
 /// What follows the product in the same kernel. sum_b: the sum of op(b) over the summed index goes to the
 /// bias's address, which makes it a bias's gradient.
-enum class Epilogue { none, relu, bias, bias_relu, sum_b };
+enum class Epilogue { none, bias, sum_b };
 
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
 /// transpose that way. Sums are f32.

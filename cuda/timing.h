@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "cuda/check.h"
+#include "cuda/fastest.h"
 
 namespace trainer::cuda {
 
@@ -15,22 +15,20 @@ using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 /// does not count.
 template <class Run>
 float milliseconds(cudaStream_t stream, Run run) {
-  constexpr int kRuns = 3;
+  constexpr float kEnough = 1;
   const auto event = [] {
     return make<Event>("making an event", [](cudaEvent_t* made) { return cudaEventCreate(made); });
   };
   const Event begin = event(), end = event();
-  float least = std::numeric_limits<float>::max();
-  for (int i = 0; i <= kRuns; ++i) {
+  return least_time(kEnough, [&](int runs) {
     check(cudaEventRecord(begin.get(), stream), "timing");
-    run();
+    for (int i = 0; i < runs; ++i) run();
     check(cudaEventRecord(end.get(), stream), "timing");
     check(cudaEventSynchronize(end.get()), "timing");
     float time = 0;
     check(cudaEventElapsedTime(&time, begin.get(), end.get()), "timing");
-    if (i > 0) least = std::min(least, time);
-  }
-  return least;
+    return time;
+  });
 }
 
 using DeviceMemory = Owned<void*, cudaFree>;

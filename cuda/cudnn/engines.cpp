@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <map>
+#include <optional>
 #include <stdexcept>
+
+#include "core/base/error.h"
 
 namespace trainer::cuda::cudnn {
 namespace {
@@ -60,6 +64,16 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
                              "an engine's configuration", count);
 }
 
+/// What a configuration of the heuristics is, where its engine keeps the graph's promises.
+std::optional<EngineChoice> choice_of(const Descriptor& configuration, const ConvolutionGraph& graph) {
+  const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                                              "an engine of cuDNN", 1);
+  if (engines.empty() || !keeps_promise(engines[0], graph)) return std::nullopt;
+  return EngineChoice{
+      .text = to_text(engines[0].value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs_of(configuration)),
+      .workspace_bytes = configuration.value<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)};
+}
+
 /// "e34:2=13" as a finalised configuration of that engine for these operations.
 Descriptor configuration_of(const std::string& choice, const Descriptor& operations) {
   const char* at = choice.c_str();
@@ -99,20 +113,21 @@ Descriptor described_device(const std::string& json) {
 std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Subject& subject) {
   const Descriptor operations = operation_graph(graph, subject.handle);
   std::vector<EngineChoice> found;
+  std::exception_ptr problem;  // of one configuration; the others may do
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const Descriptor& configuration : configurations(operations, mode, subject)) {
-      const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE,
-                                                  CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine of cuDNN", 1);
-      if (engines.empty() || !keeps_promise(engines[0], graph)) continue;
-      EngineChoice choice{
-          .text = to_text(engines[0].value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs_of(configuration)),
-          .workspace_bytes = configuration.value<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE),
-          .fallback = mode == CUDNN_HEUR_MODE_FALLBACK};
-      const bool known = std::any_of(found.begin(), found.end(),
-                                     [&](const EngineChoice& other) { return other.text == choice.text; });
-      if (!known) found.push_back(std::move(choice));
+      try {
+        std::optional<EngineChoice> choice = choice_of(configuration, graph);
+        const auto equals = [&](const EngineChoice& other) { return other.text == choice->text; };
+        if (!choice || std::any_of(found.begin(), found.end(), equals)) continue;
+        choice->fallback = mode == CUDNN_HEUR_MODE_FALLBACK;
+        found.push_back(*std::move(choice));
+      } catch (const Error&) {
+        problem = std::current_exception();
+      }
     }
   }
+  if (found.empty() && problem) std::rethrow_exception(problem);
   return found;
 }
 

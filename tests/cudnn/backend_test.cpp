@@ -153,12 +153,17 @@ TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with t
 
 TEST_CASE("a matrix product on a described GPU is planned with an upper bound, and the plan says so") {
   const auto gpu = described("a100");
-  const Linear linear;
-  const OpContext product{
-      .op = linear, .inputs = {tensor({8, 16}), tensor({4, 16}), tensor({4})}, .outputs = {tensor({8, 4})}};
+  const Linear linear, with_relu(true);
+  const auto context = [](const Linear& op) {
+    return OpContext{
+        .op = op, .inputs = {tensor({8, 16}), tensor({4, 16}), tensor({4})}, .outputs = {tensor({8, 4})}};
+  };
+  const OpContext product = context(linear);
   REQUIRE(!gpu->why_not(product));
   const Choice choice = gpu->select(product, OpenLayouts(3));
   CHECK(choice.implementation == "cublaslt");
+  CHECK(gpu->select(context(with_relu), OpenLayouts(3)).implementation ==
+        "cublaslt, relu");  // ours keeps NaN
   CHECK(choice.workspace_bytes == int64_t{32} << 20);
   CHECK(choice.workspace_is_bound);
   REQUIRE(gpu->remarks().size() >= 2);
