@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for what scripts/gpu/check.sh calls, whichever it is called as. The program's command lines are checked by the
+real one (REAL_TRAINER), which prints the recipe; results are made up. FAILS and HANGS name stand-ins that do so."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+NAME = pathlib.Path(sys.argv[0]).name
+WORDS = sys.argv[1:]
+
+
+def option(name, default=None):
+    """The value of a last `name=value`, or of `name value`."""
+    values = [word[len(name) + 1:] for word in WORDS if word.startswith(name + "=")]
+    values += [after for word, after in zip(WORDS, WORDS[1:]) if word == name]
+    return values[-1] if values else default
+
+
+def check_recipe():
+    """The real program reads the recipe with all overrides; it knows no such device here, and need not."""
+    words, skip = [], False
+    for word in WORDS:
+        if skip or word in ("eval", "predict", "--json", "--all"):
+            skip = False
+        elif word in ("--split", "--disable-pass"):
+            skip = True
+        else:
+            words.append(word)
+    done = subprocess.run([os.environ["REAL_TRAINER"], *words, "--dump-config"], capture_output=True, text=True)
+    if done.returncode != 0:
+        print(done.stderr, end="")
+        sys.exit(done.returncode)
+
+
+def train():
+    directory = pathlib.Path(option("run.output_dir"))
+    (directory / "checkpoints/step-00000050").mkdir(parents=True, exist_ok=True)
+    duration = option("training.max_duration", "10ep")
+    count = int(duration[:-2]) if duration.endswith("ba") else 400
+    every = int(option("logging.interval", "1ba")[:-2])
+    with open(directory / "metrics.jsonl", "w") as metrics:
+        for step in range(every, count + 1, every) if count >= every else [count]:
+            metrics.write(json.dumps({
+                "split": "train", "step": step, "loss": 2 / step, "samples_per_s": 1000 + step, "data_wait_ms": 0.1, "host_ms": 0.04,
+                "loss_scale": 65536, "device_power_w": 300}) + "\n")
+        metrics.write(json.dumps({"split": "guard", "step": 7, "event": "skip"}) + "\n")
+    (directory / "summary.json").write_text(json.dumps({
+        "training": {"first_step_seconds": 1.5}, "validation": {"last": {"loss": 0.2, "top1": 0.93}},
+        "memory": {"planned_bytes": 1000}, "device": {"memory_bytes": 990}}))
+    (directory / "model.safetensors").write_text("weights")
+    (directory / "algorithms.json").write_text("{}")
+
+
+def trainer():
+    if WORDS[0] == "doctor":
+        pathlib.Path(option("--device-json")).write_text("{}")
+        return print("device.type=cuda")
+    check_recipe()
+    if WORDS[0] == "eval":
+        return print('{"loss": 0.2, "top1": 0.93}')
+    if WORDS[0] == "predict":
+        return print('{"probabilities": [0.25, 0.75]}')
+    if option("optimizer.lr") == "1e30":
+        print("trainer: error: the loss became NaN at step 2; first non-finite value: the output of model.layers[0] 'linear'")
+        sys.exit(70)
+    train()
+
+
+def profiled():
+    """nsys and compute-sanitizer run a command; they know their own options."""
+    command = WORDS[next(i for i, word in enumerate(WORDS) if word.endswith(("/trainer", "/test_cuda"))):]
+    code = subprocess.run(command).returncode
+    print("========= ERROR SUMMARY: 0 errors")
+    print(" 50.0 1000 20 NvtxRange :conv2d layer1.conv1")
+    print(" 10.0 2000 40 cudaStreamSynchronize")
+    print(" 5.0 3000 60 void trainer::cuda::cast(float*)")
+    sys.exit(code)
+
+
+if NAME == os.environ.get("FAILS"):
+    sys.exit(3)
+if NAME == os.environ.get("HANGS"):
+    time.sleep(60)
+if NAME == "trainer":
+    trainer()
+elif NAME == "test_cuda":
+    print("All tests passed (100 assertions in 17 test cases)")
+elif NAME in ("nsys", "compute-sanitizer"):
+    profiled()
+elif NAME == "nvidia-smi":
+    print("NVIDIA Stand-in" if "name" in str(WORDS) else "990 MiB, 300.00 W, 50, 1500 MHz")
+elif NAME == "sbatch":
+    print("Submitted batch job 1")
+elif NAME == "cmake":
+    print("-- CUDA architectures: 90-real")
