@@ -277,7 +277,7 @@ def guard_graph(check):
                     "training.precision=amp_fp16", "training.max_duration=300ba", "validation.interval=0ep", "logging.interval=100ba")
 
 
-@row("features", 5)
+@row("features", 15)
 def non_finite_named(check):
     check.train("non_finite", "fashion_mnist_mlp", SYNTHETIC, "training.max_duration=200ba", "optimizer.lr=1e30", code=70)
     text = (check.results / "non_finite.log").read_text()
@@ -324,7 +324,7 @@ def slurm_gpu(check):
                                ROOT / "configs/fashion_mnist_cnn.yaml", "device.type=cuda", SYNTHETIC]).strip()
 
 
-@row("features", 5)
+@row("features", 10)
 def native_architecture(check):
     text = check.run("configure", ["cmake", "-S", ROOT, "-B", check.results / "configure", "-DTRAINER_CUDA=on", "-DTRAINER_TESTS=OFF"])
     return next(line for line in text.splitlines() if "CUDA architectures:" in line)
