@@ -20,7 +20,7 @@ __device__ inline double add_squares(double sum, const Octet& x) {
 
 /// One result for each block. Without weights (nullptr) their sum is 0.
 __global__ void __launch_bounds__(kThreads)
-    sum_squares(const __grid_constant__ ParameterTable table, Squares* partial) {
+    sum_squares(const ParameterTable __grid_constant__ table, Squares* partial) {
   const Share share = share_of_block(table);
   const ParameterPointers& p = table.of[share.parameter];
   Squares sum{};
@@ -64,7 +64,7 @@ __global__ void finish_unscale(const Squares* partial, int64_t count, double max
 /// One warp for each parameter.
 template <class Rule>
 __global__ void __launch_bounds__(kWarp)
-    find_ratios(const __grid_constant__ ParameterTable table, const Squares* partial, Rule rule,
+    find_ratios(const ParameterTable __grid_constant__ table, const Squares* partial, Rule rule,
                 const float* scale, float* ratios) {
   const int p = static_cast<int>(blockIdx.x);
   Squares sum{};

@@ -16,7 +16,7 @@ constexpr bool kHasSecond = Rule::kMoments.size() > 1;
 /// `ratios`, where there are any, multiply a parameter's gradient and decay.
 template <class Rule>
 __global__ void __launch_bounds__(kThreads)
-    update_parameters(const __grid_constant__ ParameterTable table, StepScalars given, Rule rule,
+    update_parameters(const ParameterTable __grid_constant__ table, StepScalars given, Rule rule,
                       const float* ratios) {
   using Step = typename Rule::template Step<float>;
   TRAINER_SHARED(Step, shared, [1]);

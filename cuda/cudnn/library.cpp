@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "core/base/error.h"
 
@@ -13,6 +14,10 @@ namespace {
 
 /// Beyond this an engine is taken only where all want more: cuDNN ranks by speed alone.
 constexpr int64_t kBearableWorkspace = int64_t{1} << 30;
+
+/// Whether this process has used a GPU: CUDA does not survive a fork, and no process may be forked any more
+/// to ask about described ones. Such a machine has a driver, so the answers here are right too.
+std::atomic<bool> cuda_has_begun{false};
 
 std::string release() {
   const size_t version = cudnnGetVersion();
@@ -64,6 +69,7 @@ Library::Library(const std::string& device_name)
 
 std::unique_ptr<Library> Library::on_device(cudaStream_t stream, const std::string& device_name) {
   std::unique_ptr<Library> library(new Library(device_name));
+  cuda_has_begun = true;
   check(cudnnCreate(&library->handle_), "starting cuDNN");
   check(cudnnSetStream(library->handle_, stream), "giving cuDNN its stream");
   return library;
@@ -71,7 +77,11 @@ std::unique_ptr<Library> Library::on_device(cudaStream_t stream, const std::stri
 
 std::unique_ptr<Library> Library::described(const std::string& json, const std::string& device_name) {
   std::unique_ptr<Library> library(new Library(device_name));
-  library->oracle_ = std::make_unique<Oracle>(json);
+  if (cuda_has_begun) {
+    library->properties_ = described_device(json);
+  } else {
+    library->oracle_ = std::make_unique<Oracle>(json);
+  }
   return library;
 }
 
@@ -87,7 +97,8 @@ const Answer& Library::ask(const ConvolutionGraph& graph) {
     known->second = oracle_->ask(graph);
   } else {
     try {
-      known->second.choices = engine_choices(graph, {.handle = handle_});
+      known->second.choices =
+          engine_choices(graph, {.handle = handle_, .properties = properties_ ? &*properties_ : nullptr});
     } catch (const Error& problem) {
       known->second.refusal = problem.what();
     }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -58,7 +59,8 @@ class Library {
 
   std::string title_;
   cudnnHandle_t handle_ = nullptr;
-  std::unique_ptr<Oracle> oracle_;
+  std::unique_ptr<Oracle> oracle_;        ///< answers about a described device, in a process of its own
+  std::optional<Descriptor> properties_;  ///< of a described device that this process may ask about itself
   std::map<std::string, Answer> answers_;
   std::map<std::string, std::shared_ptr<const Plan>> plans_;
   std::set<std::string> refused_;  ///< as in plans_: what the heuristics offer, but the engine does not take

@@ -18,7 +18,7 @@ TensorSpec tensor(const Shape& shape, DType dtype) {
 template <class Visit>
 void for_each_convolution(const Visit& visit) {
   const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}};
-  const Shape x{32, 64, 28, 28}, w{128, 64, 3, 3}, y{32, 128, 28, 28};
+  const Shape x{4, 64, 14, 14}, w{128, 64, 3, 3}, y{4, 128, 14, 14};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const Conv2d forward(geometry, true);
     visit({.op = forward,

@@ -24,7 +24,7 @@
 #define __host__
 #define __shared__ write_TRAINER_SHARED_instead
 #define __launch_bounds__(...)
-#define __grid_constant__
+#define __grid_constant__ &  // one for all threads: tables of 32 KiB would be copied for each
 #define __forceinline__ inline
 
 /// TRAINER_SHARED(float, tile, [32][33]): one variable for all threads of a block.
@@ -58,9 +58,20 @@ int lane();
 /// Says that what follows is one atomic access to these bytes.
 void atomic_access(const void* address, size_t bytes);
 
-/// Every thread of the grid calls enter(a copy of its own of `call`).
-cudaError_t run_grid(void (*enter)(void*), const void* call, size_t call_bytes, const void* kernel, dim3 grid,
-                     dim3 block);
+/// A kernel with its arguments, of which enter(call) copies what the kernel takes by value.
+struct Grid {
+  void (*enter)(const void* call) = nullptr;
+  void (*destroy)(const void* call) = nullptr;
+  const void* call = nullptr;
+  size_t call_bytes = 0;
+  const void* kernel = nullptr;
+};
+/// Enqueues it as cudaLaunchKernel does, and destroys the call at last; tests/cuda_standin/ decides when it
+/// runs.
+cudaError_t launch_grid(cudaStream_t stream, const Grid& grid, dim3 blocks, dim3 threads);
+/// Whether a GPU takes a grid of so many blocks of so many threads.
+bool is_legal(dim3 blocks, dim3 threads);
+void run_grid(const Grid& grid, dim3 blocks, dim3 threads);
 
 template <class T>
 T shuffle(WarpCall call, uint32_t mask, T value, int source, Place place) {
@@ -142,20 +153,22 @@ inline int __float_as_int(float value) {
 
 namespace trainer::cuda {
 
-/// Starts a kernel as cuda/launch.h does elsewhere; it has run when this returns.
+/// Starts a kernel as cuda/launch.h does elsewhere.
 template <class... Parameters, class... Arguments>
-cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t /*stream*/,
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
                    Arguments&&... arguments) {
   struct Call {
     void (*kernel)(Parameters...);
     std::tuple<std::decay_t<Parameters>...> parameters;
   };
-  const Call call{kernel, {static_cast<std::decay_t<Parameters>>(arguments)...}};
-  auto enter = [](void* copy) {
-    auto* mine = static_cast<Call*>(copy);
-    std::apply(mine->kernel, mine->parameters);
+  const auto enter = [](const void* data) {
+    const auto* begun = static_cast<const Call*>(data);
+    std::apply(begun->kernel, begun->parameters);
   };
-  return emulation::run_grid(enter, &call, sizeof call, reinterpret_cast<const void*>(kernel), grid, block);
+  const auto destroy = [](const void* data) { delete static_cast<const Call*>(data); };
+  const auto* call = new Call{kernel, {static_cast<std::decay_t<Parameters>>(arguments)...}};
+  return emulation::launch_grid(
+      stream, {enter, destroy, call, sizeof(Call), reinterpret_cast<const void*>(kernel)}, grid, block);
 }
 
 }  // namespace trainer::cuda

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <stdexcept>
 
@@ -21,7 +22,7 @@
 #define __asan_unpoison_memory_region(begin, bytes) static_cast<void>(begin)
 #endif
 
-extern "C" char __executable_start, _end;  // set by the linker
+extern "C" __attribute__((visibility("hidden"))) char __ehdr_start, _end;  // set by the linker
 
 namespace trainer::emulation {
 namespace {
@@ -58,8 +59,9 @@ struct Memory {
   std::map<const void*, std::byte*> shared_variables;
   Region shared{nullptr, kSharedBytes, {}};
   size_t shared_used = 0;
-  std::vector<Window> windows;  ///< of the fence, by address
-  std::vector<Region*> fenced;  ///< where they lie
+  std::deque<std::vector<std::byte>> shared_beyond;  ///< what no GPU gives
+  std::vector<Window> windows;                       ///< of the fence, by address
+  std::vector<Region*> fenced;                       ///< where they lie
   bool checking = false;
   alignas(kAlignment) std::byte shared_bytes[kSharedBytes];
 };
@@ -139,7 +141,7 @@ void report_bounds(const Access& a, const char* where) {
 /// Reads of the program's own constants.
 bool is_constant(const Access& a) {
   const auto* address = static_cast<const char*>(a.address);
-  return !a.write && address >= &__executable_start && address < &_end;
+  return !a.write && address >= &__ehdr_start && address < &_end;
 }
 
 /// Whether the fence allows it; what lies in none of its allocations is not its business.
@@ -162,7 +164,7 @@ void check_window(const Access& a, const Region& region) {
 }
 
 void on_access(const Access& a) {
-  if (!in_kernel() || on_stack(a.address)) return;
+  if (!in_kernel() || on_stack(a.address) || (!a.write && in_arguments(a.address))) return;
   Memory& m = memory();
   Region* region = m.shared.contains(a.address) ? &m.shared : region_of(a.address);
   if (region == nullptr) return is_constant(a) ? void() : report_bounds(a, "outside every device buffer");
@@ -213,6 +215,11 @@ bool free_device(void* address) {
   return true;
 }
 
+bool is_allocated(const void* address, size_t bytes) {
+  const Region* region = region_of(address);
+  return region != nullptr && static_cast<const std::byte*>(address) + bytes <= region->begin + region->bytes;
+}
+
 void mark_written(const void* address, size_t bytes) {
   if (!checking()) return;
   Region* region = region_of(address);
@@ -231,6 +238,7 @@ void reset_shared() {
   }
   m.shared_used = 0;
   m.shared_variables.clear();
+  m.shared_beyond.clear();
   __asan_poison_memory_region(m.shared_bytes, kSharedBytes);
 }
 
@@ -240,8 +248,11 @@ void* shared_variable(const void* key, size_t bytes) {
   if (!is_new) return variable->second;
   constexpr size_t kGap = 128;
   const size_t begin = (m.shared_used + 2 * kGap - 1) / kGap * kGap;
-  if (begin + bytes > kSharedBytes)
-    throw std::logic_error("a kernel has more than 48 KiB of shared variables");
+  if (begin + bytes > kSharedBytes) {
+    report("shared", "a kernel has more than 48 KiB of shared variables");
+    m.shared_beyond.emplace_back(bytes, std::byte{0xFF});
+    return variable->second = m.shared_beyond.back().data();
+  }
   m.shared_used = begin + bytes;
   std::byte* place = m.shared_bytes + begin;
   __asan_unpoison_memory_region(place, bytes);

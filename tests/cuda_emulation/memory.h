@@ -9,6 +9,7 @@ namespace trainer::emulation {
 /// Device memory with a record of who touched each byte, kept where kernels are compiled with checks.
 void* allocate_device(size_t bytes);
 bool free_device(void* memory);
+bool is_allocated(const void* address, size_t bytes);
 /// The host, or a copy, has written these bytes.
 void mark_written(const void* address, size_t bytes);
 

@@ -52,12 +52,6 @@ struct Warp {
   uint16_t epoch = 0;
 };
 
-struct Grid {
-  void (*enter)(void*) = nullptr;
-  const void* call = nullptr;
-  size_t call_bytes = 0;
-};
-
 /// There is one GPU, as there is one threadIdx.
 struct Machine {
   Stacks stacks;
@@ -88,12 +82,8 @@ void wake(Thread& thread) {
   machine().queue.push_back(thread.number);
 }
 
-/// A kernel's parameters: each thread has its own copy, on its own stack.
 void run_thread() {
-  Machine& m = machine();
-  void* copy = __builtin_alloca_with_align(m.grid.call_bytes, 512);
-  std::memcpy(copy, m.grid.call, m.grid.call_bytes);
-  m.grid.enter(copy);
+  machine().grid.enter(machine().grid.call);
   machine().running->state = State::ended;
 }
 
@@ -161,13 +151,6 @@ bool run_block(unsigned threads) {
   return all_ended();
 }
 
-bool is_legal(const dim3& grid, const dim3& block) {
-  constexpr size_t kMostThreads = 1024;
-  const size_t threads = size_t{block.x} * block.y * block.z;
-  return threads >= 1 && threads <= kMostThreads && block.z <= 64 && grid.x >= 1 && grid.y >= 1 &&
-         grid.z >= 1 && grid.x <= 0x7FFFFFFFu && grid.y <= 65535 && grid.z <= 65535;
-}
-
 /// The meeting of these lanes that is not over yet.
 Meeting& meeting_of(Warp& warp, WarpCall call, uint32_t mask) {
   for (auto& meeting : warp.meetings) {
@@ -216,6 +199,12 @@ bool on_stack(const void* address) {
   const std::byte* stack = machine().running->fiber->stack();
   return static_cast<const std::byte*>(address) >= stack &&
          static_cast<const std::byte*>(address) < stack + kStackBytes;
+}
+
+bool in_arguments(const void* address) {
+  const auto* begin = static_cast<const std::byte*>(machine().grid.call);
+  return static_cast<const std::byte*>(address) >= begin &&
+         static_cast<const std::byte*>(address) < begin + machine().grid.call_bytes;
 }
 
 int lane() {
@@ -275,24 +264,29 @@ uint32_t exchange(WarpCall call, uint32_t mask, const void* in, void* out, size_
   return votes;
 }
 
-cudaError_t run_grid(void (*enter)(void*), const void* call, size_t call_bytes, const void* kernel, dim3 grid,
-                     dim3 block) {
+bool is_legal(dim3 blocks, dim3 threads) {
+  constexpr size_t kMostThreads = 1024;
+  const size_t count = size_t{threads.x} * threads.y * threads.z;
+  return count >= 1 && count <= kMostThreads && threads.z <= 64 && blocks.x >= 1 && blocks.y >= 1 &&
+         blocks.z >= 1 && blocks.x <= 0x7FFFFFFFu && blocks.y <= 65535 && blocks.z <= 65535;
+}
+
+void run_grid(const Grid& grid, dim3 blocks, dim3 threads) {
   Machine& m = machine();
-  if (!is_legal(grid, block)) return cudaErrorInvalidConfiguration;
-  begin_launch(kernel);
-  m.grid = {enter, call, call_bytes};
-  trainer_block_extent = block;
-  trainer_grid_extent = grid;
+  begin_launch(grid.kernel);
+  m.grid = grid;
+  trainer_block_extent = threads;
+  trainer_grid_extent = blocks;
   m.launch_epoch = ++m.epoch;
-  const size_t blocks = size_t{grid.x} * grid.y * grid.z;
-  for (size_t k = 0; k < blocks; ++k) {
-    const size_t i = m.seed == 0 ? k : blocks - 1 - k;
-    trainer_block_index = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
-                           static_cast<unsigned>(i / (size_t{grid.x} * grid.y))};
-    if (!run_block(block.x * block.y * block.z)) break;
+  const size_t count = size_t{blocks.x} * blocks.y * blocks.z;
+  for (size_t k = 0; k < count; ++k) {
+    const size_t i = m.seed == 0 ? k : count - 1 - k;
+    trainer_block_index = {static_cast<unsigned>(i % blocks.x),
+                           static_cast<unsigned>(i / blocks.x % blocks.y),
+                           static_cast<unsigned>(i / (size_t{blocks.x} * blocks.y))};
+    if (!run_block(threads.x * threads.y * threads.z)) break;
   }
   begin_launch(nullptr);
-  return cudaSuccess;
 }
 
 }  // namespace trainer::emulation

@@ -24,5 +24,7 @@ Moment now();
 uint16_t warp_epoch(uint16_t warp);
 /// Whether an address lies on the running thread's stack.
 bool on_stack(const void* address);
+/// Whether it lies in the kernel's arguments, which all threads share where the kernel does not copy them.
+bool in_arguments(const void* address);
 
 }  // namespace trainer::emulation

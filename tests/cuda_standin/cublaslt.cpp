@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <memory>
+
+#include "tests/cuda_standin/products.h"
+#include "tests/cuda_standin/runtime.h"
+
+// cuBLASLt, as far as the CUDA backend calls it. Its algorithms all compute the same, and differ in what they
+// want: a workspace or none, and the whole alignment that the caller promised.
+
+using namespace trainer::standin;  // NOLINT(google-build-using-namespace): what follows is C's
+
+namespace {
+
+struct Descriptor {
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  int32_t bias_type = CUDA_R_32F;
+  void* bias = nullptr;
+};
+
+struct Layout {
+  cudaDataType_t type;
+  int64_t rows, columns;  // column by column, dense
+  size_t bytes() const { return static_cast<size_t>(rows * columns) * element_bytes(type); }
+  int64_t count() const { return rows * columns; }
+};
+
+struct Preference {
+  uint64_t workspace = 0;
+  std::array<uint32_t, 4> alignments{256, 256, 256, 256};  // of a, b, c, d
+};
+
+/// What the eight words of an algorithm say.
+struct Algorithm {
+  uint64_t number, workspace, product;
+  std::array<uint32_t, 4> alignments;
+};
+
+template <class Object>
+Object* object(void* handle) {
+  return static_cast<Object*>(handle);
+}
+template <class Object>
+const Object& constant(const void* handle) {
+  return *static_cast<const Object*>(handle);
+}
+
+template <class Value>
+cublasStatus_t set(Value& to, const void* from, size_t bytes) {
+  if (bytes != sizeof(Value)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, from, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t refused(const std::string& reason) {
+  refuse("cuBLASLt: " + reason);
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/// One number for all that an algorithm is chosen by.
+uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, const Layout& d) {
+  return std::hash<std::string>()(fmt::format("{} {} {} {} {} {}x{} {}x{} {}x{} {} {} {}", int{how.compute},
+                                              how.transpose_a, how.transpose_b, int{how.epilogue},
+                                              how.bias_type, a.rows, a.columns, b.rows, b.columns, d.rows,
+                                              d.columns, int{a.type}, int{b.type}, int{d.type}));
+}
+
+/// The gradient of a bias comes with even extents only, so that callers meet a product without its epilogue.
+bool is_supported(const Descriptor& how, const Layout& d) {
+  switch (how.epilogue) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+    case CUBLASLT_EPILOGUE_BIAS:
+      return true;
+    case CUBLASLT_EPILOGUE_BGRADB:
+      return d.rows % 2 == 0 && d.columns % 2 == 0;
+    default:
+      return false;
+  }
+}
+
+bool is_aligned(const void* address, uint64_t alignment) {
+  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
+}
+
+/// op(a) of (rows, columns) row by row: as stored, column by column, it is its transpose.
+std::vector<float> operand(const Layout& layout, const void* data, bool is_transposed) {
+  std::vector<float> values = load(layout.type, data, layout.count());
+  return is_transposed ? values : transposed(layout.columns, layout.rows, values);
+}
+
+struct Product {
+  Descriptor how;
+  Layout a, b, d;
+  const void *a_data, *b_data;
+  void* d_data;
+
+  void run() const {
+    const bool transpose_a = how.transpose_a == CUBLAS_OP_T, transpose_b = how.transpose_b == CUBLAS_OP_T;
+    const int64_t k = transpose_a ? a.rows : a.columns;
+    const std::vector<float> left = operand(a, a_data, transpose_a), right = operand(b, b_data, transpose_b);
+    std::vector<float> sums(static_cast<size_t>(d.count()));
+    multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
+    const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
+    if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) add_bias(load(bias_type, how.bias, d.rows), sums);
+    if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+      std::vector<float> columns(static_cast<size_t>(d.columns));
+      const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
+      multiply_add(1, d.columns, k, ones.data(), right.data(), columns.data());
+      store(bias_type, columns, how.bias);
+    }
+    store(d.type, transposed(d.rows, d.columns, sums), d_data);
+  }
+
+  /// An element for each row of d.
+  void add_bias(const std::vector<float>& bias, std::vector<float>& sums) const {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / static_cast<size_t>(d.columns)];
+  }
+
+  std::vector<Range> ranges() const {
+    std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
+    const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.rows : d.columns;
+    if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+      const size_t bytes = element_bytes(static_cast<cudaDataType_t>(how.bias_type));
+      found.push_back({how.bias, static_cast<size_t>(count) * bytes});
+    }
+    return found;
+  }
+};
+
+/// What an algorithm wants of the addresses that it is given; empty where all is well.
+std::string complaint(const Algorithm& algorithm, const Product& product, const void* workspace,
+                      size_t bytes) {
+  if (algorithm.product != product_of(product.how, product.a, product.b, product.d))
+    return "an algorithm for another product";
+  if (bytes < algorithm.workspace) return "too small a workspace";
+  if (bytes > 0 && (workspace == nullptr || !is_aligned(workspace, 256)))
+    return "a workspace that is not aligned to 256 bytes";
+  const std::array<const void*, 4> addresses{product.a_data, product.b_data, product.d_data, product.d_data};
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!is_aligned(addresses[i], algorithm.alignments[i]))
+      return "a matrix is aligned to less than was promised";
+  }
+  return "";
+}
+
+}  // namespace
+
+struct cublasLtContext {};
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+size_t cublasLtGetVersion() {
+  return 130000;
+}
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "an error of cuBLASLt";
+}
+const char* cublasLtGetStatusString(cublasStatus_t) {
+  return last_refusal().c_str();
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Descriptor{.compute = compute});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
+  delete object<Descriptor>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              size_t bytes) {
+  auto& how = *object<Descriptor>(handle);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(how.transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return set(how.transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(how.epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return set(how.bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(how.bias, value, bytes);
+    default:
+      return refused("an attribute of a product that the stand-in does not know");
+  }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  if (leading != static_cast<int64_t>(rows))
+    return refused("a matrix with gaps, which the stand-in does not know");
+  *made = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
+  delete object<Layout>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
+  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new Preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) {
+  delete object<Preference>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  auto& wanted = *object<Preference>(handle);
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(wanted.workspace, value, bytes);
+  const int place = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+  if (place < 0 || place > 3) return refused("a preference that the stand-in does not know");
+  return set(wanted.alignments[static_cast<size_t>(place)], value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatmulHeuristicResult_t results[], int* count) {
+  const std::lock_guard lock(library_mutex());
+  log_call("cublasLtMatmulAlgoGetHeuristic");
+  const auto& how = constant<Descriptor>(handle);
+  const auto& wanted = constant<Preference>(preference);
+  *count = 0;
+  if (Streams::all().is_capturing()) {
+    Streams::all().invalidate_captures();
+    return refused("heuristics are asked while a stream is captured");
+  }
+  if (!is_supported(how, constant<Layout>(d))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  constexpr uint64_t kWorkspaces[] = {1 << 20, 0, 8 << 20, 0};
+  for (; *count < std::min(most, 4); ++*count) {
+    auto& result = results[*count];
+    result = {};
+    const Algorithm algorithm{
+        .number = static_cast<uint64_t>(*count),
+        .workspace = std::min(wanted.workspace, kWorkspaces[*count]),
+        .product = product_of(how, constant<Layout>(a), constant<Layout>(b), constant<Layout>(d)),
+        .alignments = wanted.alignments};
+    static_assert(sizeof algorithm <= sizeof result.algo.data);
+    std::memcpy(result.algo.data, &algorithm, sizeof algorithm);
+    result.workspaceSize = algorithm.workspace;
+    result.state = *count == 3 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void*, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* chosen,
+                              void* workspace, size_t bytes, cudaStream_t stream) {
+  const std::lock_guard lock(library_mutex());
+  if (constant<float>(alpha) != 1 || constant<float>(beta) != 0) return refused("factors other than 1 and 0");
+  const Product product{constant<Descriptor>(how),
+                        constant<Layout>(a_layout),
+                        constant<Layout>(b_layout),
+                        constant<Layout>(d_layout),
+                        a,
+                        b,
+                        d};
+  Algorithm algorithm{};
+  std::memcpy(&algorithm, chosen->data, sizeof algorithm);
+  const std::string problem = complaint(algorithm, product, workspace, bytes);
+  if (!problem.empty()) return refused(problem);
+  std::vector<Range> ranges = product.ranges();
+  if (bytes > 0) ranges.push_back({workspace, bytes});
+  const cudaError_t status = runtime_call("cublasLtMatmul", [&] {
+    return enqueue_on_device(stream, {.name = "cublasLtMatmul",
+                                      .work =
+                                          [=] {
+                                            if (bytes > 0) std::memset(workspace, 0xFF, bytes);
+                                            product.run();
+                                          },
+                                      .ranges = std::move(ranges)});
+  });
+  return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}

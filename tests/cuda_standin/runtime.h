@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <string>
+
+#include "tests/cuda_standin/refusals.h"
+#include "tests/cuda_standin/streams.h"
+
+namespace trainer::standin {
+
+/// Held by each call of every library: several threads of a program call them.
+std::recursive_mutex& library_mutex();
+
+/// Whether another process began to use the libraries, of which this one is a fork.
+bool is_forked();
+
+/// Keeps a failure for cudaGetLastError.
+cudaError_t remember(cudaError_t status);
+
+/// One call of the runtime: noted, alone, and refused in a forked process and after a kernel failed.
+template <class Call>
+cudaError_t runtime_call(const std::string& text, Call call) {
+  const std::lock_guard lock(library_mutex());
+  log_call(text);
+  if (is_forked()) {
+    refuse(text + " in a process that was forked after CUDA began");
+    return remember(cudaErrorInitializationError);
+  }
+  if (is_broken()) return remember(cudaErrorLaunchFailure);
+  const cudaError_t status = call();
+  return remember(status == cudaSuccess && is_broken() ? cudaErrorLaunchFailure : status);
+}
+
+/// For calls that a GPU does not take while this thread captures a stream: the capture is lost.
+template <class Call>
+cudaError_t uncaptured_call(const std::string& text, Call call) {
+  return runtime_call(text, [&] {
+    if (!Streams::all().is_capturing()) return call();
+    Streams::all().invalidate_captures();
+    refuse(text + " while a stream is captured");
+    return cudaErrorStreamCaptureUnsupported;
+  });
+}
+
+cudaError_t enqueue(cudaStream_t stream, Item item);
+/// Enqueues what a library computes: its ranges are device memory, and must be when it runs too.
+cudaError_t enqueue_on_device(cudaStream_t stream, Item item);
+
+}  // namespace trainer::standin

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn_graph.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulation/device.h"
+#include "tests/cuda_standin/refusals.h"
+#include "tests/cuda_standin/streams.h"
+
+// Each refusal meets the mistake that it is there for, and what is right beside it.
+
+using namespace trainer;
+using standin::Order;
+
+namespace {
+
+/// A stream, memory of both kinds and events, gone with the object.
+struct Surroundings {
+  Surroundings() {
+    standin::forget_refusal();
+    standin::Streams::all().set_order(Order::late);
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cudaMalloc(&device, kBytes);
+    cudaHostAlloc(&pinned, kBytes, cudaHostAllocDefault);
+    for (cudaEvent_t& event : events) cudaEventCreate(&event);
+  }
+  ~Surroundings() {
+    standin::forget_refusal();
+    for (cudaEvent_t event : events) cudaEventDestroy(event);
+    cudaStreamSynchronize(stream);
+    cudaFree(device);
+    cudaFreeHost(pinned);
+    cudaStreamDestroy(stream);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+  cudaError_t copy(const void* host, size_t bytes = kBytes) const {
+    return cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
+  }
+  /// What a capture of `work` ends with.
+  cudaError_t captured(const std::function<void()>& work) const {
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    work();
+    cudaGraph_t graph = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    return status;
+  }
+
+  static constexpr size_t kBytes = 4096;
+  cudaStream_t stream = nullptr;
+  void *device = nullptr, *pinned = nullptr;
+  cudaEvent_t events[2]{};
+};
+
+void expect_refusal(const std::string& words) {
+  INFO(standin::last_refusal());
+  CHECK(standin::last_refusal().find(words) != std::string::npos);
+}
+
+emulation::Grid grid_of(void (*kernel)(const void*)) {
+  return {
+      .enter = kernel, .destroy = [](const void*) {}, .call = nullptr, .call_bytes = 0, .kernel = nullptr};
+}
+
+struct Product {
+  Product() {
+    cublasLtCreate(&handle);
+    cublasLtMatmulDescCreate(&how, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    cublasLtMatrixLayoutCreate(&matrix, CUDA_R_32F, 4, 4, 4);
+    cublasLtMatmulPreferenceCreate(&preference);
+    const uint64_t most = 1 << 20;
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
+                                         sizeof most);
+  }
+  ~Product() {
+    cublasLtMatmulPreferenceDestroy(preference);
+    cublasLtMatrixLayoutDestroy(matrix);
+    cublasLtMatmulDescDestroy(how);
+    cublasLtDestroy(handle);
+  }
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  cublasStatus_t ask() {
+    int count = 0;
+    return cublasLtMatmulAlgoGetHeuristic(handle, how, matrix, matrix, matrix, matrix, preference, 1, &result,
+                                          &count);
+  }
+  cublasStatus_t run(std::byte* data, void* workspace, cudaStream_t stream) const {
+    const float one = 1, zero = 0;
+    return cublasLtMatmul(handle, how, &one, data, matrix, data + 256, matrix, &zero, data + 512, matrix,
+                          data + 512, matrix, &result.algo, workspace, result.workspaceSize, stream);
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t how = nullptr;
+  cublasLtMatrixLayout_t matrix = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulHeuristicResult_t result{};
+};
+
+}  // namespace
+
+TEST_CASE("a capture is lost by allocations, waits, heuristics and the legacy stream, and takes work") {
+  const Surroundings s;
+  Product product;
+  const std::vector<std::pair<std::string, std::function<void()>>> mistakes{
+      {"cudaMalloc",
+       [] {
+         void* memory = nullptr;
+         cudaMalloc(&memory, 1);
+       }},
+      {"cudaHostAlloc",
+       [] {
+         void* memory = nullptr;
+         cudaHostAlloc(&memory, 1, cudaHostAllocDefault);
+       }},
+      {"cudaFree", [] { cudaFree(nullptr); }},
+      {"cudaStreamSynchronize", [&] { cudaStreamSynchronize(s.stream); }},
+      {"cudaEventSynchronize", [&] { cudaEventSynchronize(s.events[0]); }},
+      {"heuristics", [&] { CHECK(product.ask() != CUBLAS_STATUS_SUCCESS); }},
+      {"legacy stream",
+       [&] { CHECK(cudaMemsetAsync(s.device, 0, 1, nullptr) == cudaErrorStreamCaptureImplicit); }},
+      {"not pinned", [&] {
+         char host = 0;
+         s.copy(&host, 1);
+       }}};
+  for (const auto& [words, mistake] : mistakes) {
+    INFO(words);
+    standin::forget_refusal();
+    CHECK(s.captured(mistake) == cudaErrorStreamCaptureInvalidated);
+    expect_refusal(words);
+  }
+  standin::forget_refusal();
+  CHECK(s.captured([&] { s.copy(s.pinned); }) == cudaSuccess);
+  CHECK(standin::last_refusal().empty());
+}
+
+TEST_CASE("an asynchronous copy wants pinned memory, or a wait behind it") {
+  const Surroundings s;
+  std::vector<char> host(Surroundings::kBytes);
+  CHECK(s.copy(host.data()) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(s.stream) == cudaSuccess);
+  CHECK(s.copy(s.pinned) == cudaSuccess);
+  CHECK(s.copy(s.pinned) == cudaSuccess);
+  CHECK(s.copy(host.data()) == cudaSuccess);
+  CHECK(s.copy(s.pinned) == cudaErrorInvalidValue);
+  expect_refusal("memory that is not pinned");
+}
+
+TEST_CASE("memory that an enqueued copy works on may not be freed") {
+  const Surroundings s;
+  void *device = nullptr, *pinned = nullptr;
+  for (const bool early : {false, true}) {
+    standin::forget_refusal();
+    cudaMalloc(&device, 64);
+    cudaHostAlloc(&pinned, 64, cudaHostAllocDefault);
+    cudaMemcpyAsync(device, pinned, 64, cudaMemcpyHostToDevice, s.stream);
+    if (!early) cudaStreamSynchronize(s.stream);
+    CHECK((cudaFreeHost(pinned) == cudaSuccess) == !early);
+    if (early) expect_refusal("cudaFreeHost of memory that an enqueued cudaMemcpyAsync works on");
+    standin::forget_refusal();
+    CHECK(cudaFree(device) == cudaSuccess);
+  }
+  CHECK(cudaMemcpyAsync(device, s.pinned, 64, cudaMemcpyHostToDevice, s.stream) == cudaErrorInvalidValue);
+  expect_refusal("not allocated");
+}
+
+TEST_CASE("a time is that of two events that are done, and not recorded again") {
+  const Surroundings s;
+  float time = 0;
+  const auto record = [&](int i) { cudaEventRecord(s.events[i], s.stream); };
+  record(0);
+  s.copy(s.pinned);
+  record(1);
+  CHECK(cudaEventQuery(s.events[1]) == cudaErrorNotReady);
+  cudaEventSynchronize(s.events[1]);
+  CHECK(cudaEventElapsedTime(&time, s.events[0], s.events[1]) == cudaSuccess);
+  CHECK(time > 0);
+  record(1);
+  CHECK(cudaEventElapsedTime(&time, s.events[0], s.events[1]) == cudaErrorNotReady);
+  expect_refusal("recorded again");
+  record(0);
+  cudaStreamSynchronize(s.stream);
+  CHECK(cudaEventElapsedTime(&time, s.events[0], s.events[1]) == cudaErrorInvalidValue);
+  expect_refusal("recorded again");
+}
+
+TEST_CASE("a grid has at most 65,535 blocks in y and z, and a block 48 KiB of shared memory") {
+  const auto nothing = grid_of([](const void*) {});
+  const Surroundings s;
+  CHECK(emulation::launch_grid(s.stream, nothing, {1, 65535, 1}, {1, 1, 1}) == cudaSuccess);
+  for (const dim3& blocks : {dim3{1, 65536, 1}, dim3{1, 1, 65536}}) {
+    CHECK(emulation::launch_grid(s.stream, nothing, blocks, {1, 1, 1}) == cudaErrorInvalidConfiguration);
+    expect_refusal("a grid of 1x");
+  }
+  static const char key = 0;
+  const auto greedy = grid_of([](const void*) { emulation::shared_variable(&key, size_t{50} << 10); });
+  CHECK(emulation::launch_grid(s.stream, greedy, {1, 1, 1}, {1, 1, 1}) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(s.stream) == cudaErrorLaunchFailure);
+  expect_refusal("48 KiB");
+}
+
+TEST_CASE("cuBLASLt wants its workspace at 256 bytes, matrices as promised and its own algorithm") {
+  const Surroundings s;
+  Product product;
+  REQUIRE(product.ask() == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(product.result.workspaceSize > 0);
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, product.result.workspaceSize + 64);
+  auto* data = static_cast<std::byte*>(s.device);
+  CHECK(product.run(data, workspace, s.stream) == CUBLAS_STATUS_SUCCESS);
+  CHECK(product.run(data, static_cast<std::byte*>(workspace) + 64, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
+  expect_refusal("not aligned to 256 bytes");
+  CHECK(product.run(data + 64, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
+  expect_refusal("less than was promised");
+  const int32_t transpose = CUBLAS_OP_T;
+  cublasLtMatmulDescSetAttribute(product.how, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
+  CHECK(product.run(data, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
+  expect_refusal("another product");
+  cudaStreamSynchronize(s.stream);
+  cudaFree(workspace);
+}
+
+TEST_CASE("each order does what it may as early, or as late, as it says") {
+  struct Expected {
+    Order order;
+    bool first, second;  // whether the work of a stream is done though nobody waited
+  };
+  for (const auto& [order, first, second] : {Expected{Order::late, false, false},
+                                             {Order::copies_first, false, true},
+                                             {Order::copies_last, true, false},
+                                             {Order::early, true, true}}) {
+    const Surroundings s;
+    standin::Streams::all().set_order(order);
+    cudaStream_t other = nullptr;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaEventRecord(s.events[0], s.stream);
+    cudaEventRecord(s.events[1], other);
+    CHECK((cudaEventQuery(s.events[0]) == cudaSuccess) == first);
+    CHECK((cudaEventQuery(s.events[1]) == cudaSuccess) == second);
+    // The other stream waits for the first, which waits for nobody.
+    cudaEventRecord(s.events[0], s.stream);
+    cudaStreamWaitEvent(other, s.events[0], 0);
+    cudaEventRecord(s.events[1], other);
+    CHECK(cudaEventSynchronize(s.events[1]) == cudaSuccess);
+    CHECK(cudaEventQuery(s.events[0]) == cudaSuccess);
+    cudaStreamDestroy(other);
+  }
+}

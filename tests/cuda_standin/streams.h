@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+// Streams that do what is enqueued on the host: when somebody waits for it, or as early as it may be done.
+// CUDA leaves the types of its handles open; these are the stand-in's.
+
+namespace trainer::standin {
+
+/// One call of cudaEventRecord.
+struct Record {
+  CUstream_st* stream = nullptr;
+  uint64_t number = 0;  ///< later calls have larger ones
+  bool done = false;
+  double seconds = 0;  ///< when it was done, by the stand-in's clock
+};
+
+/// Memory that enqueued work reads or writes.
+struct Range {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+};
+
+/// What any work takes. Times are made up, so that what they decide is the same each time.
+constexpr double kShortest = 1e-3;
+
+/// What a stream does next: one of these.
+struct Item {
+  std::string name;  ///< of the call that enqueued it
+  std::function<void()> work;
+  std::shared_ptr<Record> record;   ///< it is done
+  std::shared_ptr<Record> awaited;  ///< nothing behind this begins before that is done
+  CUevent_st* event = nullptr;      ///< in a graph: recorded anew by each launch
+  std::vector<Range> ranges;        ///< that must stay allocated, where they are known
+  double seconds = kShortest;       ///< that it takes
+};
+
+}  // namespace trainer::standin
+
+struct CUevent_st {
+  std::shared_ptr<trainer::standin::Record> last;
+  bool is_timed = false;
+  bool is_captured = false;  ///< recorded last in a stream that was captured
+};
+struct CUgraph_st {
+  std::vector<trainer::standin::Item> items;
+};
+struct CUgraphExec_st {
+  std::vector<trainer::standin::Item> items;
+};
+struct CUstream_st {
+  std::deque<trainer::standin::Item> queue;
+  std::unique_ptr<CUgraph_st> capture;  ///< what is enqueued goes there instead
+  std::thread::id capturer;
+  bool is_capture_valid = true;
+  bool has_unpinned_copy = false;  ///< the next call must wait for the stream
+};
+
+namespace trainer::standin {
+
+/// When streams do what is enqueued. `late`: when somebody waits for it, and no more than that takes. The
+/// others have one kind of streams work as early as it may: all but the first made (`copies_first`), the
+/// first
+/// (`copies_last`), or all.
+enum class Order { late, copies_first, copies_last, early };
+
+/// TRAINER_STANDIN_ORDER, or `late`.
+Order order_from_environment();
+
+class Streams {
+ public:
+  static Streams& all();
+
+  void set_order(Order order) { order_ = order; }
+  CUstream_st* create();
+  void destroy(CUstream_st* stream);
+  /// Whether this thread captures a stream.
+  bool is_capturing() const;
+  /// What this thread captures can no longer become a graph.
+  void invalidate_captures();
+
+  /// The null stream does it at once.
+  void enqueue(CUstream_st* stream, Item item);
+  /// Does what the record waits for.
+  void finish(const Record& record);
+  void finish(CUstream_st* stream);
+  void finish_all();
+  /// The call that enqueued work on memory of this range, if it is not done; else empty.
+  std::string user_of(const void* begin, size_t bytes) const;
+
+ private:
+  void perform(const Item& item);
+  /// Does the next item, if nothing that it awaits is in the way.
+  bool step(CUstream_st* stream);
+  void advance();
+
+  double clock_ = 0;                                   ///< what all work took so far
+  std::vector<std::unique_ptr<CUstream_st>> streams_;  ///< in the order in which they were made
+  Order order_ = order_from_environment();
+};
+
+}  // namespace trainer::standin

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole training runs of the CUDA backend on stand-ins for NVIDIA's libraries: each shipped recipe, with small pictures.
+
+Losses are compared with the CPU's, relative to them. The first in fp32 may differ by 1e-5. Each later one may differ by
+1e-4, or by three times what another number of threads or another instruction set has changed on the CPU so far. In fp16
+the first may differ by 1e-2. All orders in which streams may work, captured as a graph or not, must give the same bits.
+Run are one order with a graph, and the deep networks for two steps; --all runs everything, for 20 steps.
+"""
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2]
+TINY, SMALL = ['model.input=[3, 16, 16]'], ['model.input=[3, 32, 32]']
+RECIPES = {  # and what makes them small
+    'fashion_mnist_mlp': [], 'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
+    'unet_synthetic': SMALL, 'image_folder_finetune': SMALL,
+    'mobilenet_v2_imagenet': ['model.input=[3, 64, 64]'], 'resnet50_imagenet': ['model.input=[3, 64, 64]'],
+}
+DEEP = {'image_folder_finetune', 'mobilenet_v2_imagenet', 'resnet50_imagenet'}
+ORDERS = ['late', 'copies_first', 'copies_last']
+PRECISIONS = ['fp32', 'amp_fp16']
+TIMINGS = {'time', 'samples_per_s', 'data_wait_ms', 'forward_ms', 'backward_ms', 'update_ms', 'memory_bytes', 'host_ms'}
+
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument('programs', type=Path, help='folder with the program and the stand-in beside it')
+arguments.add_argument('--all', action='store_true', help='every order, with and without a graph')
+arguments.add_argument('--only', default='', help='recipes whose name contains this')
+options = arguments.parse_args()
+options.programs = options.programs.resolve()
+
+
+def steps_of(recipe):
+    return 2 if recipe in DEEP and not options.all else 20
+
+
+class Run:
+    """One run of the program: its losses, and what must be equal from order to order."""
+
+    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL'):
+        out = scratch / 'run'
+        steps = steps_of(recipe)
+        subprocess.run(['rm', '-rf', out], check=True)
+        command = [options.programs / 'trainer', '--config', SOURCES / f'configs/{recipe}.yaml', 'data.format=synthetic',
+                   f'data.synthetic.train_samples={4 * steps}', 'data.synthetic.val_samples=8',
+                   'data.augment=[]', 'data.eval_transform=[]', 'training.global_batch_size=4', 'training.micro_batch_size=4',
+                   f'training.max_duration={steps}ba', 'validation.interval=10ba', 'logging.interval=1ba',
+                   f'run.output_dir={out}', f'device.threads={threads}', 'lr_scheduler={name: constant}', 'optimizer.lr=0.001',
+                   *RECIPES[recipe], *words]
+        environment = {**os.environ, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'ONEDNN_MAX_CPU_ISA': instructions,
+                       'LD_LIBRARY_PATH': str(options.programs)}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=scratch, env=environment)
+        if done.returncode != 0:
+            sys.exit(f'{" ".join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}')
+        lines = [json.loads(line) for line in (out / 'metrics.jsonl').read_text().splitlines()]
+        self.losses = [line['loss'] for line in lines if line['split'] == 'train']
+        kept = [{key: value for key, value in line.items() if key not in TIMINGS and not key.startswith('gpu')}
+                for line in lines]
+        self.bits = hashlib.sha256((out / 'model.safetensors').read_bytes() + json.dumps(kept).encode()).hexdigest()
+
+
+def check(fits, text):
+    print(('' if fits else 'FAILED: ') + text, flush=True)
+    return fits
+
+
+def follows_cpu(recipe, scratch, losses):
+    cpu = [Run(scratch, recipe, 'device.type=cpu', 'training.precision=fp32', threads=n, instructions=name).losses
+           for n, name in ((1, 'ALL'), (2, 'ALL'), (2, 'SSE41'), (2, 'AVX2'))]
+    one = cpu[0]
+    first = abs(losses[0] / one[0] - 1)
+    bound, worst = 1e-4, 0.0
+    for step, ours in enumerate(losses):
+        bound = max(bound, *(3 * abs(other[step] / one[step] - 1) for other in cpu[1:]))
+        worst = max(worst, abs(ours / one[step] - 1) / bound)
+    return check(first <= 1e-5 and worst <= 1,
+                 f'{recipe} fp32: first loss {losses[0]:.4f}, {first:.1e} from the CPU\'s; later ones at most '
+                 f'{worst:.2f} of what is allowed') and one[0]
+
+
+def check_recipe(recipe, scratch):
+    orders = itertools.product(ORDERS, ['true', 'false']) if options.all else [('copies_first', 'true')]
+    orders = list(orders)
+    results, cpu = [], None
+    for precision in PRECISIONS:
+        runs = [Run(scratch, recipe, 'device.type=cuda', f'training.precision={precision}', f'runtime.cuda_graph={graph}',
+                    order=order) for order, graph in orders]
+        results.append(check(len({run.bits for run in runs}) == 1,
+                             f'{recipe} {precision}: {len(runs)} runs of {steps_of(recipe)} steps, equal bits'))
+        if precision == 'fp32':
+            cpu = follows_cpu(recipe, scratch, runs[0].losses)
+            results.append(cpu is not False)
+        elif cpu:
+            apart = abs(runs[0].losses[0] / cpu - 1)
+            results.append(check(apart <= 1e-2, f'{recipe} {precision}: first loss {apart:.1e} from the CPU\'s in fp32'))
+    return all(results)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    results = [check_recipe(recipe, Path(folder)) for recipe in RECIPES if options.only in recipe]
+sys.exit(0 if results and all(results) else 1)
