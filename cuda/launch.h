@@ -14,6 +14,8 @@
 
 namespace trainer::cuda {
 
+/// A table that all threads read is `const Table __grid_constant__ table`, in this order.
+///
 /// The only way a kernel is started, so that every launch can be checked, and replaced where there is no GPU.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,

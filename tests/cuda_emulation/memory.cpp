@@ -220,6 +220,11 @@ bool is_allocated(const void* address, size_t bytes) {
   return region != nullptr && static_cast<const std::byte*>(address) + bytes <= region->begin + region->bytes;
 }
 
+size_t allocated_bytes(const void* address) {
+  const auto found = memory().regions.find(static_cast<const std::byte*>(address));
+  return found == memory().regions.end() ? 0 : found->second.bytes;
+}
+
 void mark_written(const void* address, size_t bytes) {
   if (!checking()) return;
   Region* region = region_of(address);

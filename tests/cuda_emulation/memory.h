@@ -10,6 +10,8 @@ namespace trainer::emulation {
 void* allocate_device(size_t bytes);
 bool free_device(void* memory);
 bool is_allocated(const void* address, size_t bytes);
+/// How many bytes were allocated at this address; 0 where no allocation begins.
+size_t allocated_bytes(const void* memory);
 /// The host, or a copy, has written these bytes.
 void mark_written(const void* address, size_t bytes);
 

@@ -103,7 +103,6 @@ struct Graph {
   Images result;  ///< of the last operation
 
   int64_t groups() const { return x.shape[1] / w.shape[1]; }
-  bool is_f32() const { return x.type == CUDNN_DATA_FLOAT; }
 };
 
 /// The graph that an object of operations means. Throws Refusal where the stand-in has no such graph.

@@ -21,7 +21,7 @@ constexpr size_t kDeviceBytes = size_t{16} << 30;
 
 struct Memory {
   size_t held = 0;
-  std::map<const std::byte*, size_t> device, pinned;
+  std::map<const std::byte*, size_t> pinned;
 };
 
 Memory& memory() {
@@ -67,7 +67,6 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
     if (bytes > kDeviceBytes - memory().held) return cudaErrorMemoryAllocation;
     *address = trainer::emulation::allocate_device(bytes);
     if (*address == nullptr) return cudaErrorMemoryAllocation;
-    memory().device[static_cast<std::byte*>(*address)] = bytes;
     memory().held += bytes;
     return cudaSuccess;
   });
@@ -76,11 +75,10 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 cudaError_t cudaFree(void* address) {
   return uncaptured_call("cudaFree", [&] {
     if (address == nullptr) return cudaSuccess;
-    const auto found = memory().device.find(static_cast<std::byte*>(address));
-    if (found == memory().device.end()) return cudaErrorInvalidValue;
-    const cudaError_t status = expect_unused(address, found->second, "cudaFree");
-    memory().held -= found->second;
-    memory().device.erase(found);
+    const size_t bytes = trainer::emulation::allocated_bytes(address);
+    if (bytes == 0) return cudaErrorInvalidValue;
+    const cudaError_t status = expect_unused(address, bytes, "cudaFree");
+    memory().held -= bytes;
     trainer::emulation::free_device(address);
     return status;
   });

@@ -18,6 +18,8 @@ std::recursive_mutex& library_mutex();
 /// Whether another process began to use the libraries, of which this one is a fork.
 bool is_forked();
 
+/// Notes the reason, and returns the status.
+cudaError_t refused(cudaError_t status, const std::string& reason);
 /// Keeps a failure for cudaGetLastError.
 cudaError_t remember(cudaError_t status);
 
@@ -46,6 +48,7 @@ cudaError_t uncaptured_call(const std::string& text, Call call) {
   });
 }
 
+/// Refuses what the stream may not take now.
 cudaError_t enqueue(cudaStream_t stream, Item item);
 /// Enqueues what a library computes: its ranges are device memory, and must be when it runs too.
 cudaError_t enqueue_on_device(cudaStream_t stream, Item item);

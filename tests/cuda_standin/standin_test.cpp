@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <cudnn_graph.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "cuda/cudnn/library.h"
 #include "tests/cuda_emulation/device.h"
 #include "tests/cuda_standin/refusals.h"
 #include "tests/cuda_standin/streams.h"
@@ -228,6 +231,47 @@ TEST_CASE("cuBLASLt wants its workspace at 256 bytes, matrices as promised and i
   expect_refusal("another product");
   cudaStreamSynchronize(s.stream);
   cudaFree(workspace);
+}
+
+TEST_CASE("cuDNN wants its workspace at 256 bytes and tensors as promised, and no capture when it is asked") {
+  using namespace cuda::cudnn;
+  const Surroundings s;
+  const auto library = Library::on_device(s.stream, "a stand-in");
+  ConvolutionGraph graph{
+      .x = {1, 4, 4, 4}, .w = {4, 4, 1, 1}, .y = {1, 4, 4, 4}, .stride = {1, 1}, .dilation = {1, 1}};
+  CHECK(s.captured([&] { CHECK(library->ask(graph).choices.empty()); }) == cudaErrorStreamCaptureInvalidated);
+  expect_refusal("cuDNN: heuristics are asked while a stream is captured");
+  graph.deterministic = true;  // another one: answers are remembered
+  const EngineChoice engine = library->usable(graph, 1).at(0);
+  REQUIRE(engine.workspace_bytes > 0);
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, static_cast<size_t>(engine.workspace_bytes) + 64);
+  const auto run = [&](std::ptrdiff_t skipped, std::ptrdiff_t workspace_skipped) {
+    auto* data = static_cast<std::byte*>(s.device) + skipped;
+    library->plan(graph, engine.text)
+        ->run(addresses({{kX, data}, {kW, data + 1024}, {kY, data + 2048}},
+                        static_cast<std::byte*>(workspace) + workspace_skipped));
+  };
+  CHECK_NOTHROW(run(0, 0));
+  CHECK_THROWS_AS(run(0, 64), Error);
+  expect_refusal("cuDNN: a workspace that is missing or not aligned to 256 bytes");
+  CHECK_THROWS_AS(run(8, 0), Error);
+  expect_refusal("aligned to less than was promised");
+  cudaStreamSynchronize(s.stream);
+  cudaFree(workspace);
+}
+
+TEST_CASE("no call is taken in a process that was forked after CUDA began") {
+  const Surroundings s;
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    int count = 0;
+    ::_exit(cudaGetDeviceCount(&count) == cudaErrorInitializationError ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("each order does what it may as early, or as late, as it says") {

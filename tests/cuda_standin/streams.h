@@ -8,7 +8,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,10 +68,9 @@ struct CUstream_st {
 
 namespace trainer::standin {
 
-/// When streams do what is enqueued. `late`: when somebody waits for it, and no more than that takes. The
-/// others have one kind of streams work as early as it may: all but the first made (`copies_first`), the
-/// first
-/// (`copies_last`), or all.
+/// When streams do what is enqueued. `late`: when somebody waits for it, and no more than that takes. In the
+/// other orders some streams work as early as they may: all but the first made (`copies_first`), the first
+/// made (`copies_last`), or all.
 enum class Order { late, copies_first, copies_last, early };
 
 /// TRAINER_STANDIN_ORDER, or `late`.
