@@ -34,6 +34,12 @@ TRAINER_HD float bits_to_float(int32_t bits) {
   return value;
 }
 
+TRAINER_HD int32_t float_to_bits(float value) {
+  int32_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 template <class T>
 TRAINER_HD T clamp(T x, T low, T high) {
   x = x < low ? low : x;
@@ -46,7 +52,8 @@ TRAINER_HD float exp(float x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and subtracting rounds to a whole number
   x = clamp(x, -87.3f, 88.7f);
-  const float n = (x * kLog2e + kRound) - kRound;
+  const float shifted = x * kLog2e + kRound;
+  const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
   float p = 1.0f / 5040;  // Taylor series; the first term left out is below 6e-9 of the sum
   p = p * r + 1.0f / 720;
@@ -56,8 +63,8 @@ TRAINER_HD float exp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  // 2^n in two halves, since n may be 128
-  const auto whole = static_cast<int32_t>(n);
+  // 2^n in two halves, since n may be 128. Converting n would be undefined for NaN.
+  const int32_t whole = float_to_bits(shifted) - float_to_bits(kRound);
   const int32_t half = whole / 2;
   return p * bits_to_float((half + 127) << 23) * bits_to_float((whole - half + 127) << 23);
 }
