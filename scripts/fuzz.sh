@@ -15,22 +15,23 @@ case ${1:-60} in
 esac
 seconds=${1:-60}
 folder=build/fuzz
+programs=build/debug/bin
 stored=tests/fuzz/corpus
 # libFuzzer's entropic schedule took half of the time and more: it walks all features after each input.
 limits=(-entropic=0 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536)
 mapfile -t names < <(grep -l LLVMFuzzerTestOneInput tests/fuzz/*.cpp | sed 's|.*/||; s|\.cpp$||')
 command -v clang++ >/dev/null || {
-  echo "fuzz: clang++ not found: run scripts/setup.sh --lint" >&2
+  echo "fuzz: clang++ not found: run scripts/setup.sh --tests" >&2
   exit 69
 }
-cmake --preset fuzz >/dev/null
+cmake --preset debug >/dev/null
 cmake --build --preset fuzz
 # In memory where that is possible: a file system may write each truncated file to its disk at once.
 files=$(mktemp -d --tmpdir="$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")" trainer-fuzz-XXXXXX)
 trap 'rm -rf "$files"' EXIT
 export TMPDIR=$files
 rm -rf "$folder/seeds"
-"$folder/bin/fuzz_seeds" "$folder/seeds"
+"$programs/fuzz_seeds" "$folder/seeds"
 
 # What earlier runs, here or elsewhere, have found.
 unpack() { # NAME
@@ -42,7 +43,7 @@ unpack() { # NAME
 pack() { # NAME
   local fewest=$folder/fewest/$1
   mkdir -p "$fewest" "$stored"
-  "$folder/bin/fuzz_$1" -merge=1 "${limits[@]}" "$fewest" "$folder/corpus/$1" "$folder/seeds/$1" >"$folder/$1.log" 2>&1
+  "$programs/fuzz_$1" -merge=1 "${limits[@]}" "$fewest" "$folder/corpus/$1" "$folder/seeds/$1" >"$folder/$1.log" 2>&1
   tar -C "$fewest" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cJf "$stored/$1.tar.xz" .
   echo "$1: $(find "$fewest" -type f | wc -l) inputs, $(stat -c %s "$stored/$1.tar.xz") bytes packed"
 }
@@ -59,7 +60,7 @@ fuzz() {
   local name=$1 status=0 results=$folder/results words=()
   [ ! -f "$folder/seeds/$name.dict" ] || words=(-dict="$folder/seeds/$name.dict")
   rm -f "$folder/$name"-slow-unit-*
-  "$folder/bin/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=20 -report_slow_units=1 \
+  "$programs/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=20 -report_slow_units=1 \
     "${limits[@]}" -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
     >"$folder/$name.log" 2>&1 || status=$?
   echo "$status" >"$results/$name"
@@ -68,7 +69,7 @@ fuzz() {
 # Whether an input that took long among others takes more than a second alone, too.
 is_slow() { # NAME FILE
   local ms
-  ms=$("$folder/bin/fuzz_$1" "${limits[@]}" "$2" 2>&1 | sed -n 's/^Executed .* in \([0-9]*\) ms$/\1/p')
+  ms=$("$programs/fuzz_$1" "${limits[@]}" "$2" 2>&1 | sed -n 's/^Executed .* in \([0-9]*\) ms$/\1/p')
   [ "${ms:-1001}" -gt 1000 ]
 }
 

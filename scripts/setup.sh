@@ -8,8 +8,9 @@ usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm and munge (tests/slurm starts its own; no service is needed),
-             man, zsh and fish, what --package installs, and TensorBoard from PyPI, in build/tensorboard
-  --lint     also install what scripts/lint.sh and scripts/fuzz.sh need: clang, clang-format, clang-tidy, libFuzzer
+             man, zsh and fish, what --package installs, TensorBoard from PyPI, in build/tensorboard, and what sanitizers
+             and scripts/fuzz.sh need: clang, its runtime libraries, OpenMP
+  --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
   --dry-run  only print what is missing and the command that installs it
 TEXT
@@ -26,13 +27,14 @@ dry_run=no
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(python3-venv munge slurm-wlm man-db zsh fish "${package_tools[@]}")
-      tools+=(munged slurmctld slurmd man zsh fish)
+      packages+=(python3-venv munge slurm-wlm man-db zsh fish clang libclang-rt-14-dev libomp-dev xz-utils
+        "${package_tools[@]}")
+      tools+=(munged slurmctld slurmd man zsh fish clang++ xz)
       with_tensorboard=yes
       ;;
     --lint)
-      packages+=(clang-format clang-tidy clang libclang-rt-14-dev xz-utils)
-      tools+=(clang-format clang-tidy clang++ xz)
+      packages+=(clang-format clang-tidy)
+      tools+=(clang-format clang-tidy)
       ;;
     --package) packages+=("${package_tools[@]}") ;;
     --dry-run) dry_run=yes ;;

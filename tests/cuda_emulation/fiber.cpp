@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TRAINER_SANITIZED
 #include <sanitizer/common_interface_defs.h>
 #else
 #define __sanitizer_start_switch_fiber(fake, bottom, size) static_cast<void>(fake)

@@ -15,7 +15,7 @@
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/scheduler.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TRAINER_SANITIZED
 #include <sanitizer/asan_interface.h>
 #else
 #define __asan_poison_memory_region(begin, bytes) static_cast<void>(begin)

@@ -11,13 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = TRAINER_SOURCE_DIR;
+const fs::path kRoot = TRAINER_SOURCE_DIR;
 
 using Shapes = std::map<std::string, std::string>;
 
 /// Names and shapes of what torchvision's network holds: scripts/list_torchvision_tensors.py.
 Shapes torchvision_tensors(const std::string& network) {
-  std::ifstream file(kSource / "tests/fixtures/torchvision_tensors.txt");
+  std::ifstream file(kRoot / "tests/fixtures/torchvision_tensors.txt");
   Shapes shapes;
   for (std::string of, name, shape; file >> of >> name >> shape;) {
     if (of == network) shapes[name] = shape;
@@ -27,7 +27,7 @@ Shapes torchvision_tensors(const std::string& network) {
 
 Program program_of(const std::string& network) {
   return forward_program(*Recipe::load(
-      kSource / "configs/resnet50_imagenet.yaml",
+      kRoot / "configs/resnet50_imagenet.yaml",
       {"model.network=" + network, "data.format=synthetic", "data.augment=[]", "data.eval_transform=[]",
        "training.global_batch_size=2", "training.micro_batch_size=2"}));
 }
@@ -88,7 +88,7 @@ TEST_CASE("MobileNetV2 holds what torchvision's holds, under the same names, and
 }
 
 TEST_CASE("the small U-Net gives each pixel its classes") {
-  const auto recipe = Recipe::load(kSource / "configs/unet_synthetic.yaml", {"training.global_batch_size=2"});
+  const auto recipe = Recipe::load(kRoot / "configs/unet_synthetic.yaml", {"training.global_batch_size=2"});
   const Program program = forward_program(*recipe);
   const Entry* evaluate = program.find_entry(entry_name::kEvaluate);
   REQUIRE(evaluate != nullptr);
