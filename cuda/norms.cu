@@ -78,10 +78,13 @@ __global__ void __launch_bounds__(kWarp)
   ratios[p] = table.of[p].adapts ? static_cast<float>(rule.ratio(decay, w, g)) : 1.0f;
 }
 
-/// The ratios come first, rounded up so that the sums begin at a multiple of their size.
+/// The ratios come first; this many times the size of a sum holds them.
+size_t sums_before(size_t parameters) {
+  return (parameters * sizeof(float) + sizeof(Squares) - 1) / sizeof(Squares);
+}
+
 Squares* sums_in(void* workspace, size_t parameters) {
-  return static_cast<Squares*>(workspace) +
-         (parameters * sizeof(float) + sizeof(Squares) - 1) / sizeof(Squares);
+  return static_cast<Squares*>(workspace) + sums_before(parameters);
 }
 
 }  // namespace
@@ -89,8 +92,7 @@ Squares* sums_in(void* workspace, size_t parameters) {
 int64_t norm_workspace_bytes(std::span<const int64_t> counts) {
   int64_t blocks = 0;
   for (int64_t count : counts) blocks += blocks_of(count);
-  const auto ratios = static_cast<int64_t>(reinterpret_cast<uintptr_t>(sums_in(nullptr, counts.size())));
-  return ratios + blocks * static_cast<int64_t>(sizeof(Squares));
+  return (static_cast<int64_t>(sums_before(counts.size())) + blocks) * static_cast<int64_t>(sizeof(Squares));
 }
 
 /// The sums of all parameters' parts; `count` becomes their number.

@@ -7,8 +7,10 @@
 #include <new>
 
 #ifdef TRAINER_SANITIZED
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #else
+#define __asan_unpoison_memory_region(begin, bytes) static_cast<void>(begin)
 #define __sanitizer_start_switch_fiber(fake, bottom, size) static_cast<void>(fake)
 #define __sanitizer_finish_switch_fiber(fake, bottom, size) static_cast<void>(fake)
 #endif
@@ -86,6 +88,12 @@ Fiber::Fiber(Stacks& stacks, void (*body)()) : stacks_(stacks), stack_(stacks.ta
   starting_body = body;
 }
 
+Fiber::~Fiber() {
+  // A fiber that was given up leaves AddressSanitizer's marks of its frames.
+  if (!ended_) __asan_unpoison_memory_region(stack_, kStackBytes);
+  stacks_.give_back(stack_);
+}
+
 void Fiber::resume() {
   starting = this;
   __sanitizer_start_switch_fiber(&callers_fake_, stack_, kStackBytes);
@@ -94,6 +102,7 @@ void Fiber::resume() {
 }
 
 void Fiber::pause(bool last) {
+  ended_ = last;
   __sanitizer_start_switch_fiber(last ? nullptr : &own_fake_, callers_bottom_, callers_size_);
   trainer_switch_stack(&own_pointer_, callers_pointer_);
   __sanitizer_finish_switch_fiber(own_fake_, &callers_bottom_, &callers_size_);

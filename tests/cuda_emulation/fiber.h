@@ -26,7 +26,7 @@ class Fiber {
   Fiber(Stacks& stacks, void (*body)());
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  ~Fiber() { stacks_.give_back(stack_); }
+  ~Fiber();
 
   void resume();
   /// Called by the fiber itself; with `last` it never runs again.
@@ -37,6 +37,7 @@ class Fiber {
   Stacks& stacks_;
   std::byte* stack_;
   void* own_pointer_;
+  bool ended_ = false;
   void* callers_pointer_ = nullptr;
   // What AddressSanitizer wants to be told of a change of stacks.
   void* own_fake_ = nullptr;
