@@ -108,7 +108,7 @@ class CpuPlanner final : public Planner {
   std::map<std::string, std::string> facts() const override {
     return {{"onednn", onednn_version()},
             {"processor", processor_name()},
-            {"threads", std::to_string(omp_get_max_threads())}};
+            {fact_name::kThreads, std::to_string(omp_get_max_threads())}};
   }
 
  private:

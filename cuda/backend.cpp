@@ -31,9 +31,9 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// The GPU's properties; refuses where the runtime finds none, or only one that this library was not compiled
-/// for.
-cudaDeviceProp expect_device() {
+/// The properties of the GPU of this number; refuses where the runtime finds none, or one that this library
+/// was not compiled for.
+cudaDeviceProp expect_device(int index) {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -46,8 +46,13 @@ cudaDeviceProp expect_device() {
     }
     no_device(reason);
   }
+  if (index >= devices)
+    throw Error(ExitCode::no_device,
+                fmt::format("device.index={}: this process sees {}, numbered from 0; choose "
+                            "one of them, or change CUDA_VISIBLE_DEVICES",
+                            index, devices == 1 ? "one GPU" : fmt::format("{} GPUs", devices)));
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, 0), "reading the GPU's properties");
+  check(cudaGetDeviceProperties(&properties, index), "reading the GPU's properties");
   if (properties.major < kLowestMajor) {
     no_device(
         fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
@@ -56,14 +61,14 @@ cudaDeviceProp expect_device() {
 }
 
 std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
-  const cudaDeviceProp properties = expect_device();
+  const cudaDeviceProp properties = expect_device(request.index);
   auto gpu = std::make_shared<Gpu>();
   gpu->name = properties.name;
   gpu->compute_capability = 10 * properties.major + properties.minor;
   gpu->tuning = request.tuning;
   gpu->tf32 = request.tf32;
   gpu->deterministic = request.deterministic;
-  check(cudaSetDevice(0), "choosing the GPU");
+  check(cudaSetDevice(request.index), "choosing the GPU");
   gpu->stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
     return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
   });
@@ -72,9 +77,12 @@ std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
   return gpu;
 }
 
+/// Of the GPU that this thread uses.
 std::unique_ptr<Monitor> open_monitor() {
+  int index = 0;
+  check(cudaGetDevice(&index), "asking for the GPU's number");
   std::array<char, 32> bus{};
-  check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), 0), "asking for the GPU's place");
+  check(cudaDeviceGetPCIBusId(bus.data(), bus.size(), index), "asking for the GPU's place");
   return Monitor::open(bus.data());
 }
 

@@ -7,7 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
 scripts/build.sh
-build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml "$@"
+device=() # a GPU for which nothing could be built must not end the quickstart
+[ -e build/release/bin/libtrainer_cuda.so ] || device=(device.type=cpu)
+build/release/bin/trainer --config configs/fashion_mnist_cnn.yaml ${device[@]+"${device[@]}"} "$@"
 
 cat <<TEXT
 

@@ -20,7 +20,7 @@ tar -C "$sources" --exclude=./build --exclude='./build-*' --exclude=./runs --exc
   tar -x -C trainer
 
 # Objects that this test's build has made of the same files serve again; everything else is as after logging in.
-environment=("HOME=$workspace/home" "PATH=$workspace/home/.local/bin:$PATH" OMP_WAIT_POLICY=passive
+environment=("HOME=$workspace/home" "PATH=$workspace/home/.local/bin:$PATH" CUDA_VISIBLE_DEVICES= OMP_WAIT_POLICY=passive
   "ORIGINAL=$sources" "ORIGINAL_BUILD=$(dirname "$workspace")" "COPY=$workspace/trainer" "COPY_BUILD=$workspace/trainer/build/release"
   "CMAKE_CXX_COMPILER_LAUNCHER=$sources/tests/reuse_objects.sh" "CMAKE_CUDA_COMPILER_LAUNCHER=$sources/tests/reuse_objects.sh")
 number=0

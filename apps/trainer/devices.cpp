@@ -8,27 +8,33 @@
 namespace trainer {
 namespace {
 
+constexpr const char* kCuda = "cuda";
+
 /// For a GPU of which only a description is needed.
 Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest request) {
   const DeviceDescription device = find_device(model, recipe.origin_of("device.model"));
   request.described = &device;
-  return load_backend(recipe.device.type, request);
+  return load_backend(kCuda, request);
 }
 
 }  // namespace
 
-Backend open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads) {
-  if (recipe.device.type == "cpu") {
-    return make_cpu_backend(static_cast<int>(recipe.device.threads > 0 ? recipe.device.threads : threads),
-                            recipe.runtime.autotune ? &tuning : nullptr, recipe.device.emulate_bf16);
-  }
+Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use) {
+  const DeviceSection& section = recipe.device;
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+                               .index = static_cast<int>(section.index),
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
-  if (use == Use::train) return load_backend(recipe.device.type, request);
-  if (recipe.device.model.written != "auto") return plan_for(recipe.device.model, recipe, request);
+  // Whoever names a GPU wants its plan, whatever is here.
+  if (use == Use::plan && section.model.written != "auto" && section.type != "cpu")
+    return plan_for(section.model, recipe, request);
+  if (device.type == "cpu") {
+    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : device.threads),
+                            request.tuning, section.emulate_bf16);
+  }
+  if (use == Use::train) return load_backend(kCuda, request);
   try {
-    return load_backend(recipe.device.type, request);
+    return load_backend(kCuda, request);
   } catch (const Error& problem) {  // no GPU; where the library itself is missing, the next attempt says so
     if (problem.code() != ExitCode::no_device) throw;
     return plan_for(kDefaultModel, recipe, request);

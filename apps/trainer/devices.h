@@ -4,16 +4,16 @@
 #include "core/engine/backend.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/recipe.h"
+#include "core/session/device.h"
 
 namespace trainer {
 
 /// What a device is opened for: planning needs no GPU, only the description of one.
 enum class Use { train, plan };
 
-/// The backend that the recipe asks for; a plan's may have no device. Throws Error (exit 69) with the reason
-/// where it is not available.
-/// With runtime.autotune it goes by `tuning` and adds to it, so that must outlive it. `threads` is for
-/// recipes that leave device.threads open.
-Backend open_device(const Recipe& recipe, Tuning& tuning, Use use, int64_t threads = 0);
+/// The backend that was chosen for the recipe; a plan's may have no device. Throws Error (exit 69) with the
+/// reason where it is not available. With runtime.autotune it goes by `tuning` and adds to it, so that must
+/// outlive it.
+Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use = Use::train);
 
 }  // namespace trainer

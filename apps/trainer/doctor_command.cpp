@@ -10,6 +10,7 @@
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
+#include "core/host/gpus.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -51,11 +52,13 @@ void print_cuda(const Json& cuda) {
   print_version("CUDA runtime", "runtime");
   print_version("cuDNN", "cudnn");
   print_version("cuBLASLt", "cublaslt");
+  int index = 0;
   for (const Json& device : devices_of(cuda)) {
-    print("GPU", fmt::format("{}, compute capability {}, {}, {} free", device["name"].text(),
-                             device["compute_capability"].text(),
-                             human_bytes(device["memory_bytes"].integer().value()),
-                             human_bytes(device["free_bytes"].integer().value())));
+    print(fmt::format("GPU {}", index++),
+          fmt::format("{}, compute capability {}, {}, {} free", device["name"].text(),
+                      device["compute_capability"].text(),
+                      human_bytes(device["memory_bytes"].integer().value()),
+                      human_bytes(device["free_bytes"].integer().value())));
   }
   if (cuda.contains("problem")) print("problem", cuda["problem"].text());
 }
@@ -83,6 +86,10 @@ int doctor_command(const Arguments& arguments) {
     return 0;
   }
   print_text("trainer {}\n\n", kVersion);
+  const GpuSearch search = find_gpu();
+  print_text("device.type=auto\n");
+  print("device", fmt::format("{}: {}", search.found ? "cuda" : "cpu", search.reason));
+  print_text("\n");
   print_cpu();
   print_text("\n");
   print_cuda(cuda);

@@ -55,7 +55,7 @@ int plan_command(const Arguments& arguments) {
   }
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
-  const Backend backend = open_device(*recipe, tuning, Use::plan);
+  const Backend backend = open_device(*recipe, tuning, choose_device(*recipe), Use::plan);
   Planner& planner = *backend.planner;
   const auto& rows = recipe->training.micro_batch_size;
   const bool fits = rows && !rows->count;  // which only plans can tell

@@ -17,8 +17,8 @@ int train_command(const Arguments& arguments) {
     return 0;
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  const auto open = [](const Recipe& of, Tuning& tuning, int64_t threads) {
-    return open_device(of, tuning, Use::train, threads);
+  const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device) {
+    return open_device(of, tuning, device);
   };
   return static_cast<int>(run_session(
       *recipe, open, signals, progress,

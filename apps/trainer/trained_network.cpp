@@ -50,7 +50,9 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
     : files_(weights_of(recipe)) {
   const Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
-  backend_ = open_device(recipe, tuning_, Use::train, earlier_threads(start));
+  const bool must_keep = false;  // weights from a GPU are evaluated on a CPU, too
+  backend_ =
+      open_device(recipe, tuning_, choose_device(recipe, start.from ? &*start.from : nullptr, must_keep));
   for (const std::string& text : files_.damaged) print_warning(fmt::format("skipped: {}", text));
   set_precision(recipe, *backend_.planner);
   keep_micro_batch(recipe, start);

@@ -15,12 +15,13 @@ namespace trainer {
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
 /// changes.
-constexpr const char* kBackendInterface = "trainer backend interface 7, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 8, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {
   const DeviceDescription* described = nullptr;  ///< only plan, for this one
   Tuning* tuning = nullptr;    ///< time algorithms, keep the fastest here; outlives the backend
+  int index = 0;               ///< which of the GPUs that the process sees
   bool tf32 = false;           ///< products of f32 may round their factors to 10 bits
   bool deterministic = false;  ///< no algorithm whose results vary from run to run
 };

@@ -37,6 +37,12 @@ struct Choice {
 /// Layout of each input so far; nullopt where a persistent tensor's is still open.
 using OpenLayouts = std::vector<std::optional<Layout>>;
 
+/// Facts that a later process reads. The session adds the device's name.
+namespace fact_name {
+constexpr const char* kDevice = "device";
+constexpr const char* kThreads = "threads";
+}  // namespace fact_name
+
 /// Half of a backend: whether, how and in what memory a device runs operations. It needs no device: a GPU
 /// that is only described has a planner too.
 class Planner {

@@ -70,7 +70,15 @@ void CheckpointSection::declare(Fields& fields) {
 }
 
 void DeviceSection::declare(Fields& fields) {
-  fields.add("type", &type, "type of the device").one_of({"cpu", "cuda"});
+  fields
+      .add("type", &type,
+           "type of the device; auto: the checkpoint's when a run resumes, else cuda where there is a GPU, "
+           "else "
+           "cpu")
+      .one_of({kAuto, "cpu", "cuda"});
+  fields.add("index", &index, "GPU to use, of those that CUDA_VISIBLE_DEVICES shows")
+      .at_least(0)
+      .at_most(1023);
   fields
       .add("model", &model,
            "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h200, or a "

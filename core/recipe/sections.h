@@ -43,7 +43,8 @@ struct CheckpointSection {
 };
 
 struct DeviceSection {
-  std::string type = "cpu";
+  std::string type = "auto";
+  int64_t index = 0;
   FilePath model = "auto";  ///< or the name of a GPU
   int64_t threads = 0;
   std::optional<ByteSize> memory;

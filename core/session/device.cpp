@@ -3,9 +3,46 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
+#include "core/host/gpus.h"
 #include "core/run/tuning_file.h"
 
 namespace trainer {
+namespace {
+
+constexpr const char* kCuda = "cuda";
+
+/// A fact of the process that wrote the checkpoint; empty where it is not said.
+std::string fact_of(const ResumePoint* from, const char* name) {
+  if (from == nullptr) return "";
+  const auto found = from->state.facts.find(name);
+  return found == from->state.facts.end() ? "" : found->second;
+}
+
+/// On a CPU.
+int64_t earlier_threads(const ResumePoint* from) {
+  const std::string text = fact_of(from, fact_name::kThreads);
+  int64_t threads = 0;
+  std::from_chars(text.data(), text.data() + text.size(), threads);
+  return threads;
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from, bool must_keep) {
+  DeviceChoice choice{.type = recipe.device.type, .threads = earlier_threads(from)};
+  if (choice.type != "auto") {
+    choice.reason = fmt::format("device.type={}", choice.type);
+    return choice;
+  }
+  const GpuSearch search = find_gpu();
+  const std::string earlier = fact_of(from, fact_name::kDevice);
+  const bool keep = !earlier.empty() && (earlier != kCuda || search.found || must_keep);
+  choice.type = keep ? earlier : search.found ? kCuda : "cpu";
+  choice.reason = "device.type=auto: " + (keep ? "the checkpoint was made on it" : search.reason);
+  return choice;
+}
 
 void set_precision(const Recipe& recipe, Planner& planner) {
   const auto reason = planner.set_precision(recipe.training.parsed_precision());

@@ -14,9 +14,20 @@ namespace trainer {
 /// The file in a run's directory that keeps what runtime.autotune found.
 constexpr const char* kTuningFile = "algorithms.json";
 
-/// Opens the backend that a recipe asks for. With runtime.autotune it follows `tuning` and adds to it, so
-/// that must outlive it. `threads` is for recipes that leave device.threads open; 0: not said.
-using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, int64_t threads)>;
+/// The device to open, and why this one.
+struct DeviceChoice {
+  std::string type;     ///< cpu or cuda
+  std::string reason;   ///< "device.type=auto: no GPU was found"
+  int64_t threads = 0;  ///< for recipes that leave device.threads open; 0: not said
+};
+
+/// What device.type=auto means: the device that the checkpoint was made on, else cuda where there is a GPU,
+/// else cpu. Only with `must_keep` is a checkpoint's GPU chosen where there is none.
+DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from = nullptr, bool must_keep = true);
+
+/// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
+/// outlive it.
+using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device)>;
 
 /// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
 void set_precision(const Recipe& recipe, Planner& planner);

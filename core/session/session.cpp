@@ -209,7 +209,9 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
   const Start start = choose_start(recipe);
   keep_micro_batch(recipe, start);
   Tuning tuning = earlier_tuning(recipe, start.from ? &*start.from : nullptr);
-  const Backend backend = open_device(recipe, tuning, earlier_threads(start));
+  const DeviceChoice choice = choose_device(recipe, start.from ? &*start.from : nullptr);
+  log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
+  const Backend backend = open_device(recipe, tuning, choice);
   set_precision(recipe, *backend.planner);
   const Job job = make_fitting_job(recipe, *backend.planner, {.disabled_passes = options.disabled_passes});
   require_memory(recipe, *backend.planner, job);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/base/version.h"
 #include "core/recipe/about.h"
@@ -15,13 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kThreads = "threads";
 /// What run.allow_changes calls the samples, and all keys that are about them.
 constexpr const char* kDataKey = "data";
 
 std::map<std::string, std::string> facts_of(const Planner& planner) {
   std::map<std::string, std::string> facts = planner.facts();
-  facts["device"] = std::string(planner.name());
+  facts[fact_name::kDevice] = std::string(planner.name());
   facts["trainer"] = kVersion;
   return facts;
 }
@@ -115,14 +113,6 @@ void require_rollbacks(const Recipe& recipe, const Start& start) {
 void keep_micro_batch(Recipe& recipe, const Start& start) {
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
   if (start.from && rows && !rows->count) rows = AutoCount{start.from->state.micro_batch_size};
-}
-
-int64_t earlier_threads(const Start& start) {
-  if (!start.from || !start.from->state.facts.contains(kThreads)) return 0;
-  const std::string& text = start.from->state.facts.at(kThreads);
-  int64_t threads = 0;
-  std::from_chars(text.data(), text.data() + text.size(), threads);
-  return threads;
 }
 
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {

@@ -44,9 +44,6 @@ void require_rollbacks(const Recipe& recipe, const Start& start);
 /// Uses the micro-batch found before if the recipe says auto.
 void keep_micro_batch(Recipe& recipe, const Start& start);
 
-/// The threads that the checkpoint was made with, on a CPU; 0: not said.
-int64_t earlier_threads(const Start& start);
-
 /// Throws Error (exit 78) where the checkpoint is later than the end of a run of so many steps.
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps);
 

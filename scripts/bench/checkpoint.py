@@ -40,7 +40,7 @@ os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
 
 
 def train(folder, recipe, overrides, environment=None):
-    command = [options.trainer, '--config', str(recipe), *overrides]
+    command = [options.trainer, '--config', str(recipe), 'device.type=cpu', *overrides]
     result = subprocess.run(command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True)
     if result.returncode not in (0, 75):
         raise SystemExit(f'{command} ended with {result.returncode}: {result.stderr.decode()}')

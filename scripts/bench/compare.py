@@ -96,7 +96,7 @@ def until_clean(turn):
 
 def ours():
     directory = tempfile.mkdtemp()
-    command = [options.trainer, "--config", recipe, f"run.output_dir={directory}/run",
+    command = [options.trainer, "--config", recipe, "device.type=cpu", f"run.output_dir={directory}/run",
                f"training.max_duration={(WINDOWS + 2) * steps}ba", f"logging.interval={steps}ba",
                f"device.threads={options.threads}", *SAME_WORK]
     if synthetic:
@@ -135,7 +135,7 @@ def first_steps():
     """Start-up alone, without the time to read a data set on either side."""
     def ours_once():
         with tempfile.TemporaryDirectory() as directory:
-            _, foreign = timed([options.trainer, "--config", recipe,
+            _, foreign = timed([options.trainer, "--config", recipe, "device.type=cpu",
                                 f"run.output_dir={directory}/run", "training.max_duration=1ba",
                                 "validation.interval=0ep", "data.format=synthetic"], os.environ)
             return json.load(open(directory + "/run/summary.json"))["training"]["first_step_seconds"], foreign

@@ -43,7 +43,8 @@ os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
 
 def trainer(sources, recipe, overrides, *words):
     command = [sources.resolve() / 'build/release/bin/trainer', *words, '--config',
-               sources.resolve() / f'configs/{recipe}.yaml', 'training.global_batch_size=32', *overrides]
+               sources.resolve() / f'configs/{recipe}.yaml', 'device.type=cpu', 'training.global_batch_size=32',
+               *overrides]
     done = subprocess.run(command, capture_output=True, text=True, cwd=sources)
     if done.returncode != 0:
         raise SystemExit(f'{" ".join(map(str, command))}: exit {done.returncode}\n{done.stderr}')

@@ -53,8 +53,9 @@ logging: {interval: 1ba}
 Outcome run_shell(const std::string& line, const fs::path& directory) {
   const fs::path out = directory / ".stdout", err = directory / ".stderr";
   const std::string command = "cd " + quoted(directory.string()) +
-                              " && export TRAINER=" + quoted(TRAINER_BINARY) + " && { " + line + " ; } >" +
-                              quoted(out.string()) + " 2>" + quoted(err.string());
+                              " && export CUDA_VISIBLE_DEVICES= TRAINER=" + quoted(TRAINER_BINARY) +
+                              " && { " + line + " ; } >" + quoted(out.string()) + " 2>" +
+                              quoted(err.string());
   const int status = std::system(command.c_str());
   Outcome outcome{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
                   .output = content_of(out),

@@ -282,6 +282,11 @@ TEST_CASE("a plan for a GPU that is not here says for which, what is a bound, an
   }
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
+  // The model of a GPU says enough.
+  std::vector<std::string> without_type = words;
+  std::erase(without_type, "device.type=cuda");
+  CHECK(run_trainer(without_type, workspace.path()).output.find("NVIDIA A100-SXM4-80GB") !=
+        std::string::npos);
   for (const char* text : {"planned from the description of a GPU: cuDNN 9.", "NVIDIA A100-SXM4-80GB",
                            "(an upper bound, and so is the peak)", " of 80.0 GiB", "host memory"}) {
     INFO(text);

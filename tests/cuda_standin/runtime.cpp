@@ -18,7 +18,11 @@
 namespace trainer::standin {
 namespace {
 
+/// A second GPU shows whether calls go to the one that was chosen.
+constexpr int kDevices = 2;
+
 cudaError_t last_error = cudaSuccess;
+thread_local int current_device = 0;
 
 bool are_allocated(const std::vector<Range>& ranges) {
   return std::all_of(ranges.begin(), ranges.end(),
@@ -31,6 +35,10 @@ cudaError_t admit(cudaStream_t stream, const std::string& name) {
     Streams::all().invalidate_captures();
     return refused(cudaErrorStreamCaptureImplicit, name + " on the legacy stream while another is captured");
   }
+  if (stream != nullptr && stream->device != current_device)
+    return refused(cudaErrorInvalidResourceHandle,
+                   fmt::format("{} on a stream of GPU {} by a thread that uses GPU {}", name, stream->device,
+                               current_device));
   if (stream != nullptr && stream->has_unpinned_copy)
     return refused(
         cudaErrorInvalidValue,
@@ -110,24 +118,30 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 cudaError_t cudaGetDeviceCount(int* count) {
   return runtime_call("cudaGetDeviceCount", [&] {
-    *count = 1;
+    *count = kDevices;
     return cudaSuccess;
   });
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : remember(cudaErrorInvalidDevice);
+  if (device < 0 || device >= kDevices) return remember(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return runtime_call("cudaGetDeviceProperties", [&] {
-    if (device != 0) return cudaErrorInvalidDevice;
+    if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
     *properties = {};
-    std::strcpy(properties->name, "Stand-in GPU");
+    std::strcpy(properties->name, device == 0 ? "Stand-in GPU" : "Second stand-in GPU");
     properties->major = 9;
     return cudaSuccess;
   });
 }
-cudaError_t cudaDeviceGetPCIBusId(char* id, int room, int) {
-  std::strncpy(id, "0000:1b:00.0", static_cast<size_t>(room));
+cudaError_t cudaDeviceGetPCIBusId(char* id, int room, int device) {
+  std::strncpy(id, device == 0 ? "0000:1b:00.0" : "0000:1c:00.0", static_cast<size_t>(room));
   return cudaSuccess;
 }
 

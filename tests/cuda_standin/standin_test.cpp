@@ -261,6 +261,20 @@ TEST_CASE("cuDNN wants its workspace at 256 bytes and tensors as promised, and n
   cudaFree(workspace);
 }
 
+TEST_CASE("a stream takes nothing from a thread that uses another GPU") {
+  const Surroundings s;
+  CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  CHECK(cudaMemsetAsync(s.device, 0, Surroundings::kBytes, s.stream) == cudaSuccess);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  CHECK(cudaMemsetAsync(s.device, 0, Surroundings::kBytes, s.stream) == cudaErrorInvalidResourceHandle);
+  expect_refusal("on a stream of GPU 0 by a thread that uses GPU 1");
+  cudaStream_t other = nullptr;
+  cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+  CHECK(cudaMemsetAsync(s.device, 0, Surroundings::kBytes, other) == cudaSuccess);
+  cudaStreamDestroy(other);
+  cudaSetDevice(0);
+}
+
 TEST_CASE("no call is taken in a process that was forked after CUDA began") {
   const Surroundings s;
   const pid_t child = ::fork();

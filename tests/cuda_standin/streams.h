@@ -59,6 +59,7 @@ struct CUgraphExec_st {
   std::vector<trainer::standin::Item> items;
 };
 struct CUstream_st {
+  int device = 0;  ///< whose it is
   std::deque<trainer::standin::Item> queue;
   std::unique_ptr<CUgraph_st> capture;  ///< what is enqueued goes there instead
   std::thread::id capturer;

@@ -47,7 +47,7 @@ cudaError_t comparable(const CUevent_st& begin, const CUevent_st& end) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return uncaptured_call("cudaStreamCreateWithFlags", [&] {
     *stream = Streams::all().create();
-    return cudaSuccess;
+    return cudaGetDevice(&(*stream)->device);
   });
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -62,6 +62,9 @@ class Run:
         done = subprocess.run(command, capture_output=True, text=True, cwd=scratch, env=environment)
         if done.returncode != 0:
             sys.exit(f'{" ".join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}')
+        states = list(out.glob('checkpoints/*/state.json'))
+        if 'device.index=1' in words and not all('Second' in state.read_text() for state in states):
+            sys.exit(f'{recipe}: device.index=1 is another GPU')
         lines = [json.loads(line) for line in (out / 'metrics.jsonl').read_text().splitlines()]
         self.losses = [line['loss'] for line in lines if line['split'] == 'train']
         kept = [{key: value for key, value in line.items() if not TIMINGS.match(key) and not key.startswith('gpu')}
@@ -95,6 +98,7 @@ def ways(recipe):
     found = [(order, [f'runtime.cuda_graph={graph}']) for order in ORDERS for graph in ('true', 'false')]
     if recipe == SHALLOWEST:  # samples on the device are copied once, after their memory has been cleared
         found.append(('copies_first', ['data.cache=device']))
+        found.append(('late', ['device.index=1']))
     return found
 
 

@@ -18,6 +18,7 @@
 
 #include "core/host/child_process.h"
 #include "core/host/time_limit.h"
+#include "tests/host/environment.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -25,26 +26,8 @@ namespace {
 
 using Catch::Contains;
 using std::chrono::milliseconds;
+using test::Environment;
 using test::ScratchDirectory;
-
-/// Environment variables as wanted, and as they were at the end of the test.
-class Environment {
- public:
-  void set(const std::string& name, const char* value) {
-    const char* now = ::getenv(name.c_str());
-    before_.emplace(name, now == nullptr ? std::optional<std::string>() : now);
-    put(name, value);
-  }
-  ~Environment() {
-    for (const auto& [name, value] : before_) put(name, value ? value->c_str() : nullptr);
-  }
-
- private:
-  static void put(const std::string& name, const char* value) {
-    value == nullptr ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value, 1);
-  }
-  std::map<std::string, std::optional<std::string>> before_;
-};
 
 /// A job of Slurm whose squeue is a script.
 struct FakeSlurm {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace trainer {
+
+/// Whether this process has a GPU, usable or not, and what shows it.
+struct GpuSearch {
+  bool found = false;
+  std::string reason;  ///< "/dev/nvidia0 exists"
+};
+
+/// Looks without opening NVIDIA's driver, which takes seconds and may be broken: CUDA_VISIBLE_DEVICES may
+/// hide all GPUs, Slurm may have allotted some, and each has a file below `root`.
+GpuSearch find_gpu(const std::filesystem::path& root = "/");
+
+}  // namespace trainer
