@@ -8,11 +8,12 @@
 namespace trainer::cuda {
 namespace {
 
-__global__ void look_up(const float* table, const int32_t* index, int64_t last, float* y) {
+__global__ void __launch_bounds__(1)
+    look_up(const float* table, const int32_t* index, int64_t last, float* y) {
   *y = table[*index < last ? *index : last];
 }
 
-__global__ void add_one(const int32_t* x, const float* skip, int32_t* y) {
+__global__ void __launch_bounds__(1) add_one(const int32_t* x, const float* skip, int32_t* y) {
   *y = *x + (skip != nullptr && *skip != 0 ? 0 : 1);
 }
 
@@ -23,8 +24,8 @@ __global__ void multiply(const float* x, const float* factor, float* y, int64_t 
   }
 }
 
-__global__ void update_scale(LossScaling how, LossScaleState old, const float* found, const float* held,
-                             LossScaleState next) {
+__global__ void __launch_bounds__(1) update_scale(LossScaling how, LossScaleState old, const float* found,
+                                                  const float* held, LossScaleState next) {
   const bool stays = held != nullptr && *held != 0;
   float scale = *old.scale;
   int32_t good = *old.good + (stays ? 0 : 1), skipped = *old.skipped;

@@ -27,6 +27,8 @@ if [ -z "$build" ]; then
   build=build/release
   cmake --preset release -DTRAINER_TESTS="$([ $tests = yes ] && echo ON || echo OFF)" -DCMAKE_CUDA_ARCHITECTURES=shipped
   cmake --build --preset release
+  # Each architecture has its registers. 77: of another nvcc than the tables are.
+  [ ! -e build/release/bin/libtrainer_cuda.so ] || scripts/gpu/kernel_table.py build/release || [ $? -eq 77 ]
 fi
 
 # Part of glibc, which a program must take from where it runs; and what NVIDIA does not let others distribute.

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Registers, spills, shared memory and blocks per SM of every own CUDA kernel: one table for each architecture.
+
+Reads what a build kept (cuda/keep_resources.sh) and compares it with docs/gpu/kernels-sm_*.tsv; --write replaces the tables.
+A row is a kernel with all its instances: the fewest and the most registers, and the blocks that fit with the most. Another release
+of nvcc allocates registers otherwise: its builds are not compared. Exit codes: 1 where a table differs, 77 where none was compared.
+"""
+import argparse
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ['kernel', 'file', 'instances', 'threads', 'registers', 'spilled_bytes', 'shared_bytes', 'blocks_per_sm']
+# Of an SM, by the CUDA programming guide's table of compute capabilities.
+REGISTERS, RESERVED_SHARED = 65536, 1024
+MOST_BLOCKS = {'80': 32, '90': 32, '100': 32, '120': 24}
+THREADS = {'80': 2048, '90': 2048, '100': 2048, '120': 1536}
+SHARED = {'80': 164 << 10, '90': 228 << 10, '100': 228 << 10, '120': 100 << 10}
+
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument('build', type=Path, help='a build with libtrainer_cuda.so')
+arguments.add_argument('--write', action='store_true', help='replace the tables by what the build says')
+options = arguments.parse_args()
+
+
+def release_of_nvcc(build):
+    for path in build.glob('CMakeFiles/*/CMakeCUDACompiler.cmake'):
+        return re.search(r'CMAKE_CUDA_COMPILER_VERSION "([\d.]+)"', path.read_text())[1]
+    sys.exit(f'{build}: built without nvcc')
+
+
+def constants():
+    """Whole numbers that sources name, by name."""
+    found = {}
+    for path in [*ROOT.glob('cuda/*.h'), *ROOT.glob('cuda/*.cu')]:
+        for line in re.findall(r'constexpr int ([^;]+);', path.read_text()):
+            found.update({name: int(value) for name, value in re.findall(r'(k\w+) = (\d+)', line)})
+    return found
+
+
+def threads_of_kernels():
+    """Threads of a block, by kernel: from its launch bounds, else what `launch` is given elsewhere, kThreads."""
+    known, found = constants(), {}
+    for path in ROOT.glob('cuda/*.cu'):
+        for bounds, name in re.findall(r'__global__ void(?: __launch_bounds__\(([^,)]+)[^)]*\))?\s+(\w+)\(', path.read_text()):
+            text = re.sub(r'k\w+', lambda word: str(known[word[0]]), bounds or 'kThreads')
+            threads = 1
+            for factor in text.split('*'):
+                threads *= int(factor)
+            found[name] = threads
+    return found
+
+
+def instances(build):
+    """(architecture, mangled name, file, registers, spilled bytes, shared bytes) of each kernel, where the GPU's limits are known."""
+    for path in sorted(build.glob('cuda/CMakeFiles/trainer_cuda.dir/*.cu.o.resources')):
+        entry = spilled = None
+        if not (ROOT / 'cuda' / path.name.removesuffix('.o.resources')).exists():
+            continue  # of a file that was removed since
+        for line in path.read_text().splitlines():
+            if compiled := re.search(r"Compiling entry function '(\w+)' for 'sm_(\d+)'", line):
+                entry = compiled
+            elif spills := re.search(r'(\d+) bytes spill stores, (\d+) bytes spill loads', line):
+                spilled = int(spills[1]) + int(spills[2])
+            elif entry and entry[2] in MOST_BLOCKS and (used := re.search(r'Used (\d+) registers', line)):
+                shared = re.search(r'(\d+) bytes smem', line)
+                yield entry[2], entry[1], path.name.split('.')[0], int(used[1]), spilled, int(shared[1]) if shared else 0
+                entry = None
+
+
+def plain_names(mangled):
+    """Kernels without namespaces, arguments and parameters."""
+    done = subprocess.run(['c++filt'], input='\n'.join(mangled), capture_output=True, text=True, check=True)
+    return [re.match(r'(?:void )?(?:[\w()]+(?: namespace\))?::)*(\w+)[<(]', name.replace('(anonymous namespace)', 'anonymous'))[1]
+            for name in done.stdout.splitlines()]
+
+
+def blocks_per_sm(architecture, threads, registers, shared):
+    warps = -(-threads // 32)
+    by_registers = REGISTERS // (-(-registers * 32 // 256) * 256) // warps
+    by_shared = SHARED[architecture] // (shared + RESERVED_SHARED)
+    return min(MOST_BLOCKS[architecture], THREADS[architecture] // threads, by_registers, by_shared)
+
+
+def tables():
+    found = list(instances(options.build))
+    kernels = defaultdict(list)
+    for (architecture, _, file, *numbers), name in zip(found, plain_names([row[1] for row in found])):
+        kernels[architecture, file, name].append(numbers)
+    threads = threads_of_kernels()
+    made = defaultdict(list)
+    for (architecture, file, name), rows in sorted(kernels.items()):
+        registers, spilled, shared = zip(*rows)
+        fewest, most = min(registers), max(registers)
+        made[architecture].append([name, f'cuda/{file}.cu', len(rows), threads[name], fewest if fewest == most else f'{fewest}-{most}',
+                                   max(spilled), max(shared), blocks_per_sm(architecture, threads[name], most, max(shared))])
+    return made
+
+
+def compare(architecture, rows):
+    """Whether the table is as the build says; None where it is of another nvcc, or there is none."""
+    place = ROOT / f'docs/gpu/kernels-sm_{architecture}.tsv'
+    release = '# nvcc ' + release_of_nvcc(options.build)
+    text = '\n'.join([release, *('\t'.join(map(str, row)) for row in [HEADER, *rows])]) + '\n'
+    if options.write:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    old = place.read_text() if place.exists() else ''
+    if not old.startswith(release + '\n'):
+        print(f'{place.relative_to(ROOT)}: {"of another nvcc" if old else "there is no such table"}; --write makes it')
+        return None
+    if text != old:
+        print(f'{place.relative_to(ROOT)} is not what the build says; to replace it: scripts/gpu/kernel_table.py {options.build} --write')
+        before, now = old.splitlines(), text.splitlines()
+        for mark, lines in ('-', [line for line in before if line not in now]), ('+', [line for line in now if line not in before]):
+            for line in lines:
+                print(mark, line)
+    return text == old
+
+
+made = tables()
+results = [compare(architecture, rows) for architecture, rows in made.items()]
+sys.exit(1 if False in results else 0 if True in results else 77)
