@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "cuda/compiled_for.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/monitor.h"
 #include "cuda/planner.h"
@@ -57,11 +60,26 @@ cudaDeviceProp expect_device(int index) {
     no_device(
         fmt::format("{} has compute capability {}.{}", properties.name, properties.major, properties.minor));
   }
+  if (!runs_on(TRAINER_CUDA_ARCHITECTURES, 10 * properties.major + properties.minor)) {
+    no_device(fmt::format(
+        "{} has compute capability {}.{}, and libtrainer_cuda.so was built for {}: build it on this "
+        "machine (scripts/build.sh)",
+        properties.name, properties.major, properties.minor, TRAINER_CUDA_ARCHITECTURES));
+  }
   return properties;
 }
 
-std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
-  const cudaDeviceProp properties = expect_device(request.index);
+/// Whatever a timing or a plan of cuDNN depends on beside the graph.
+std::string machine_of(const std::string& gpu) {
+  // CUDA tells only the newest release of its own that the driver supports; the driver's file tells its own.
+  std::string driver;
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::getline(file, driver);
+  return fmt::format("{}, {}, CUDA {}, cuDNN {}, cuBLASLt {}", gpu, driver, version_text(CUDART_VERSION),
+                     cudnnGetVersion(), cublasLtGetVersion());
+}
+
+std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, const cudaDeviceProp& properties) {
   auto gpu = std::make_shared<Gpu>();
   gpu->name = properties.name;
   gpu->compute_capability = 10 * properties.major + properties.minor;
@@ -73,8 +91,20 @@ std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
     return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
   });
   gpu->blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
-  gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name);
+  gpu->machine = machine_of(gpu->name);
+  gpu->cache = request.cache;
+  gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name, gpu->cache, gpu->machine);
   return gpu;
+}
+
+/// A GPU that is there but does not start, for another process holds it or its memory, is no device either.
+std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
+  const cudaDeviceProp properties = expect_device(request.index);
+  try {
+    return start_gpu(request, properties);
+  } catch (const Error& problem) {
+    throw Error(ExitCode::no_device, fmt::format("{} cannot be used: {}", properties.name, problem.what()));
+  }
 }
 
 /// Of the GPU that this thread uses.

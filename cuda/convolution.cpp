@@ -150,6 +150,7 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   const ConvolutionGraph whole = convolution_graph(gpu, context);
   const ConvolutionChoice chosen{
       whole, is_split(choice) ? convolution_alone(whole) : whole, {.text = choice.algorithm}};
+  gpu.cudnn->share(chosen.graph, chosen.engine.text);
   BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
                  slots.workspace, chosen.unconverted_bytes());
   return kernel(context, [plan = std::move(plan), rest = rest_of(chosen, slots, stream),

@@ -4,9 +4,9 @@
 
 #include "core/base/error.h"
 #include "core/engine/arena.h"
-#include "core/engine/tuning.h"
 #include "core/graph/ops/conv2d.h"
 #include "cuda/convolution.h"
+#include "cuda/known_fastest.h"
 #include "cuda/movement.h"
 #include "cuda/timing.h"
 
@@ -132,9 +132,11 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
     return first.empty() ? std::nullopt : std::optional(first[0]);
   }
   const std::string key = gpu.cudnn->title() + ": " + whole.text();
-  const auto known = gpu.tuning->fastest.find(key);
-  if (known != gpu.tuning->fastest.end()) {
-    if (auto found = remembered(gpu, whole, known->second)) return found;
+  if (const auto known = known_fastest(gpu, key)) {
+    if (auto found = remembered(gpu, whole, *known)) {
+      keep_fastest(gpu, key, *known);
+      return found;
+    }
   }
   const std::vector<ConvolutionChoice> all = candidates(gpu, whole, kTimed);
   if (all.empty()) return std::nullopt;
@@ -142,7 +144,7 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
   for (const ConvolutionChoice& one : all) {
     if (&one != &best) gpu.cudnn->forget(one.graph, one.engine.text);
   }
-  gpu.tuning->fastest[key] = best.text();
+  share_fastest(gpu, key, best.text());
   return best;
 }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "core/engine/arena.h"
-#include "core/engine/tuning.h"
 #include "cuda/bias.h"
 #include "cuda/cudnn/library.h"
+#include "cuda/known_fastest.h"
 #include "cuda/matmul.h"
 #include "cuda/table.h"
 #include "cuda/timing.h"
@@ -165,14 +165,18 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   }
   if (candidates.empty()) return std::nullopt;
   if (gpu.tuning == nullptr) return candidates[0];
-  std::string& known = gpu.tuning->fastest[fmt::format("cuBLASLt {}, {}: {}{}", cublasLtGetVersion(),
-                                                       gpu.name, whole.text(), problem.relu ? " relu" : "")];
+  const std::string key = fmt::format("cuBLASLt {}, {}: {}{}", cublasLtGetVersion(), gpu.name, whole.text(),
+                                      problem.relu ? " relu" : "");
+  const std::optional<std::string> known = known_fastest(gpu, key);
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Selected& one) { return one.text() == known; });
-  if (found != candidates.end()) return *found;
+  if (found != candidates.end()) {
+    keep_fastest(gpu, key, *known);
+    return *found;
+  }
   const size_t best =
       fastest_of(candidates.size(), [&](size_t i) { return time_of(gpu, candidates[i], context); });
-  known = candidates[best].text();
+  share_fastest(gpu, key, candidates[best].text());
   return candidates[best];
 }
 

@@ -27,6 +27,7 @@ version: 1
 model: {input: [1, 8, 8], layers: [{conv2d: {out_channels: 4, kernel_size: 3}}, relu, flatten, {linear: 10}]}
 data: {format: synthetic, synthetic: {train_samples: 64, val_samples: 32}}
 training: {max_duration: 1ep, global_batch_size: 16}
+device: {type: cpu}
 TEXT
 env -i unpacked/bin/trainer --config recipe.yaml run.output_dir=run
 grep -q '"finished": true' run/summary.json

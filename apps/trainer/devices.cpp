@@ -3,12 +3,18 @@
 
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
+#include "core/storage/user_cache.h"
 #include "cpu/backend.h"
 
 namespace trainer {
 namespace {
 
 constexpr const char* kCuda = "cuda";
+
+std::shared_ptr<TextCache> user_cache() {
+  const auto directory = user_cache_directory();
+  return directory ? std::make_shared<UserCache>(*directory) : nullptr;
+}
 
 /// For a GPU of which only a description is needed.
 Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest request) {
@@ -22,6 +28,7 @@ Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest req
 Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use) {
   const DeviceSection& section = recipe.device;
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
+                               .cache = user_cache(),
                                .index = static_cast<int>(section.index),
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};

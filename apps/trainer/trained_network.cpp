@@ -39,9 +39,12 @@ Start start_of(const TrainedFiles& files) {
 
 /// The algorithms that a run has kept.
 Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& start) {
-  if (!recipe.runtime.autotune || files.run.empty()) return {};
-  if (start.from) return {.fastest = start.from->state.algorithms};
-  return load_tuning(files.run / kTuningFile);
+  if (!recipe.runtime.autotune) return {};
+  if (files.run.empty()) return {.fastest = {}, .keeps_own = recipe.run.deterministic};
+  if (start.from) return {.fastest = start.from->state.algorithms, .keeps_own = true};
+  Tuning tuning = load_tuning(files.run / kTuningFile);
+  tuning.keeps_own = true;
+  return tuning;
 }
 
 }  // namespace
@@ -51,8 +54,13 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   const Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   const bool must_keep = false;  // weights from a GPU are evaluated on a CPU, too
-  backend_ =
-      open_device(recipe, tuning_, choose_device(recipe, start.from ? &*start.from : nullptr, must_keep));
+  const DeviceChoice device = choose_device(recipe, start.from ? &*start.from : nullptr, must_keep);
+  backend_ = open_device(recipe, tuning_, device);
+  if (start.from && start.from->state.facts.contains(fact_name::kDevice) &&
+      start.from->state.facts.at(fact_name::kDevice) != device.type) {
+    print_warning(fmt::format("trained on {}, evaluated on {} ({}): the last bits may differ",
+                              start.from->state.facts.at(fact_name::kDevice), device.type, device.reason));
+  }
   for (const std::string& text : files_.damaged) print_warning(fmt::format("skipped: {}", text));
   set_precision(recipe, *backend_.planner);
   keep_micro_batch(recipe, start);

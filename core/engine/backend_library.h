@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/text_cache.h"
 #include "core/engine/backend.h"
 #include "core/engine/device_description.h"
 #include "core/engine/tuning.h"
@@ -15,15 +17,16 @@ namespace trainer {
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
 /// changes.
-constexpr const char* kBackendInterface = "trainer backend interface 8, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 9, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {
   const DeviceDescription* described = nullptr;  ///< only plan, for this one
-  Tuning* tuning = nullptr;    ///< time algorithms, keep the fastest here; outlives the backend
-  int index = 0;               ///< which of the GPUs that the process sees
-  bool tf32 = false;           ///< products of f32 may round their factors to 10 bits
-  bool deterministic = false;  ///< no algorithm whose results vary from run to run
+  Tuning* tuning = nullptr;          ///< time algorithms, keep the fastest here; outlives the backend
+  std::shared_ptr<TextCache> cache;  ///< of all runs of the user, for what takes long to find; may be null
+  int index = 0;                     ///< which of the GPUs that the process sees
+  bool tf32 = false;                 ///< products of f32 may round their factors to 10 bits
+  bool deterministic = false;        ///< no algorithm whose results vary from run to run
 };
 
 /// The function of a backend's library that fills in `backend`, under this name: a planner and, unless the

@@ -10,6 +10,7 @@ namespace trainer {
 /// with a tuning times what is missing in it, and adds the result.
 struct Tuning {
   std::map<std::string, std::string> fastest;
+  bool keeps_own = false;  ///< what other runs found does not count
 };
 
 }  // namespace trainer

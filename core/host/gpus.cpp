@@ -6,6 +6,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -55,6 +56,25 @@ std::optional<fs::path> device_file(const fs::path& root) {
   return std::nullopt;
 }
 
+std::string line_of(const fs::path& file) {
+  std::string line;
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line;
+}
+
+/// Whether any machine's GPU could be ours: containers and jobs see the whole bus.
+bool is_on_bus(const fs::path& root) {
+  std::error_code unreadable;
+  for (const fs::directory_entry& device : fs::directory_iterator(root / "sys/bus/pci/devices", unreadable)) {
+    const std::string kind = line_of(device.path() / "class");
+    if (line_of(device.path() / "vendor") == "0x10de" &&
+        (kind.starts_with("0x0300") || kind.starts_with("0x0302")))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 GpuSearch find_gpu(const fs::path& root) {
@@ -63,6 +83,8 @@ GpuSearch find_gpu(const fs::path& root) {
     return {false, fmt::format("{}={} hides all GPUs", kVisible, visible)};
   if (const auto gpus = allotted()) return {true, *gpus};
   if (const auto file = device_file(root)) return {true, fmt::format("{} exists", file->string())};
+  if (is_on_bus(root))
+    return {false, "an NVIDIA GPU is on the PCI bus, but it has no device file: is NVIDIA's driver loaded?"};
   return {false, "no GPU was found"};
 }
 

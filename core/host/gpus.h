@@ -13,7 +13,8 @@ struct GpuSearch {
 };
 
 /// Looks without opening NVIDIA's driver, which takes seconds and may be broken: CUDA_VISIBLE_DEVICES may
-/// hide all GPUs, Slurm may have allotted some, and each has a file below `root`.
+/// hide all GPUs, Slurm may have allotted some, and each has a file below `root`. A GPU without a file has no
+/// driver that runs; containers see such GPUs of others, so it counts as none, and the reason says so.
 GpuSearch find_gpu(const std::filesystem::path& root = "/");
 
 }  // namespace trainer

@@ -112,7 +112,8 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 
 void RuntimeSection::declare(Fields& fields) {
   fields.add("autotune", &autotune,
-             "time the algorithms of each convolution once, and keep the fastest with the run");
+             "time the algorithms of each convolution once, and keep the fastest with the run and, of a GPU, "
+             "for the user's other runs");
   fields.add("cuda_graph", &cuda_graph,
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }

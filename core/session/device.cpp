@@ -60,8 +60,10 @@ std::string uncaptured(const std::string& reason) {
 
 Tuning earlier_tuning(const Recipe& recipe, const ResumePoint* from) {
   if (!recipe.runtime.autotune) return {};
-  if (from != nullptr) return {.fastest = from->state.algorithms};
-  return load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
+  if (from != nullptr) return {.fastest = from->state.algorithms, .keeps_own = true};
+  Tuning tuning = load_tuning(std::filesystem::path(recipe.output_directory()) / kTuningFile);
+  tuning.keeps_own = !tuning.fastest.empty() || recipe.run.deterministic;
+  return tuning;
 }
 
 }  // namespace trainer

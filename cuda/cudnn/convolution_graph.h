@@ -33,6 +33,10 @@ struct ConvolutionGraph {
   std::string text() const;
 };
 
+/// Counts what operation_graph has made of equal graphs in the course of time: kept plans of another revision
+/// do not count. Raise it with every change; a test compares.
+constexpr int kGraphRevision = 1;
+
 /// Names of the tensors when a plan is run.
 enum TensorUid : int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
 

@@ -140,4 +140,12 @@ Descriptor execution_plan(const ConvolutionGraph& graph, const std::string& choi
   return plan;
 }
 
+Descriptor execution_plan(const std::string& text, cudnnHandle_t handle) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan of cuDNN");
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+      .set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, std::vector<char>(text.begin(), text.end()));
+  plan.finalize();
+  return plan;
+}
+
 }  // namespace trainer::cuda::cudnn

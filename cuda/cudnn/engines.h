@@ -32,5 +32,7 @@ std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Su
 
 /// A plan ready to run on the device of `handle`; Error says why the library refuses it.
 Descriptor execution_plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+/// The same from the text that the library gave for such a plan.
+Descriptor execution_plan(const std::string& text, cudnnHandle_t handle);
 
 }  // namespace trainer::cuda::cudnn

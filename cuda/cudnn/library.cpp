@@ -24,6 +24,10 @@ std::string release() {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+std::string plan_key(const std::string& machine, const std::string& name) {
+  return fmt::format("plan {}, {}: {}", kGraphRevision, machine, name);
+}
+
 /// The choices with a bearable workspace in their order, else the one that wants least.
 std::vector<EngineChoice> bearable(const std::vector<EngineChoice>& choices) {
   std::vector<EngineChoice> found;
@@ -40,6 +44,14 @@ std::vector<EngineChoice> bearable(const std::vector<EngineChoice>& choices) {
 
 Plan::Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle)
     : handle_(handle), plan_(execution_plan(graph, choice, handle)) {}
+
+Plan::Plan(const std::string& text, cudnnHandle_t handle)
+    : handle_(handle), plan_(execution_plan(text, handle)) {}
+
+std::string Plan::text() const {
+  const auto characters = plan_.values<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  return {characters.begin(), characters.end()};
+}
 
 int64_t Plan::workspace_bytes() const {
   return plan_.value<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
@@ -67,8 +79,11 @@ Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void
 Library::Library(const std::string& device_name)
     : title_(fmt::format("cuDNN {}, {}", release(), device_name)) {}
 
-std::unique_ptr<Library> Library::on_device(cudaStream_t stream, const std::string& device_name) {
+std::unique_ptr<Library> Library::on_device(cudaStream_t stream, const std::string& device_name,
+                                            std::shared_ptr<TextCache> cache, const std::string& machine) {
   std::unique_ptr<Library> library(new Library(device_name));
+  library->cache_ = std::move(cache);
+  library->machine_ = machine;
   cuda_has_begun = true;
   check(cudnnCreate(&library->handle_), "starting cuDNN");
   check(cudnnSetStream(library->handle_, stream), "giving cuDNN its stream");
@@ -127,9 +142,33 @@ std::vector<EngineChoice> Library::usable(const ConvolutionGraph& graph, size_t 
 }
 
 std::shared_ptr<const Plan> Library::plan(const ConvolutionGraph& graph, const std::string& choice) {
-  std::shared_ptr<const Plan>& known = plans_[graph.text() + " " + choice];
+  const std::string name = graph.text() + " " + choice;
+  std::shared_ptr<const Plan>& known = plans_[name];
+  if (known == nullptr) known = shared_plan(name);
   if (known == nullptr) known = std::make_shared<const Plan>(graph, choice, handle_);
   return known;
+}
+
+std::shared_ptr<const Plan> Library::shared_plan(const std::string& name) {
+  if (cache_ == nullptr) return nullptr;
+  const std::optional<std::string> text = cache_->find(plan_key(machine_, name));
+  if (!text) return nullptr;
+  try {
+    auto plan = std::make_shared<const Plan>(*text, handle_);
+    shared_.insert(name);
+    return plan;
+  } catch (const Error&) {  // it is made anew, and replaces this one
+    return nullptr;
+  }
+}
+
+void Library::share(const ConvolutionGraph& graph, const std::string& choice) {
+  const std::string name = graph.text() + " " + choice;
+  if (cache_ == nullptr || !shared_.insert(name).second) return;
+  try {
+    cache_->put(plan_key(machine_, name), plan(graph, choice)->text());
+  } catch (const Error&) {  // an engine whose plans have no text
+  }
 }
 
 void Library::forget(const ConvolutionGraph& graph, const std::string& choice) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/text_cache.h"
 #include "cuda/cudnn/oracle.h"
 
 namespace trainer::cuda::cudnn {
@@ -18,7 +19,11 @@ class Plan {
  public:
   /// Keeps the handle. Throws Error with the library's reason where the engine does not take the graph.
   Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+  /// From the text of one that was made before; Error where the library does not take it.
+  Plan(const std::string& text, cudnnHandle_t handle);
 
+  /// What makes it again in another process, without a search or a compiler; Error where it has no such text.
+  std::string text() const;
   int64_t workspace_bytes() const;
   /// Puts one run on the handle's stream.
   void run(const Descriptor& addresses) const;
@@ -35,8 +40,11 @@ Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void
 /// one network has the same convolution many times.
 class Library {
  public:
-  /// On the current device; throws Error where cuDNN does not start.
-  static std::unique_ptr<Library> on_device(cudaStream_t stream, const std::string& device_name);
+  /// On the current device; throws Error where cuDNN does not start. Plans that `cache` has for this
+  /// `machine` are not made again.
+  static std::unique_ptr<Library> on_device(cudaStream_t stream, const std::string& device_name,
+                                            std::shared_ptr<TextCache> cache = nullptr,
+                                            const std::string& machine = "");
   /// `json`: cuDNN's description of the device.
   static std::unique_ptr<Library> described(const std::string& json, const std::string& device_name);
   ~Library();
@@ -51,18 +59,26 @@ class Library {
   /// described, they are not tried. Throws nothing: why there is none is in ask(graph).refusal.
   std::vector<EngineChoice> usable(const ConvolutionGraph& graph, size_t most);
   std::shared_ptr<const Plan> plan(const ConvolutionGraph& graph, const std::string& choice);
+  /// Keeps a plan for other processes.
+  void share(const ConvolutionGraph& graph, const std::string& choice);
   /// Gives back what a plan takes, where nobody else holds it.
   void forget(const ConvolutionGraph& graph, const std::string& choice);
 
  private:
   explicit Library(const std::string& device_name);
 
+  /// Nothing where the cache has none that the library takes.
+  std::shared_ptr<const Plan> shared_plan(const std::string& name);
+
   std::string title_;
   cudnnHandle_t handle_ = nullptr;
+  std::shared_ptr<TextCache> cache_;
+  std::string machine_;
   std::unique_ptr<Oracle> oracle_;        ///< answers about a described device, in a process of its own
   std::optional<Descriptor> properties_;  ///< of a described device that this process may ask about itself
   std::map<std::string, Answer> answers_;
   std::map<std::string, std::shared_ptr<const Plan>> plans_;
+  std::set<std::string> shared_;   ///< as in plans_: what the cache has
   std::set<std::string> refused_;  ///< as in plans_: what the heuristics offer, but the engine does not take
 };
 

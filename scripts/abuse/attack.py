@@ -23,7 +23,7 @@ optimizer: {name: adamw, lr: 0.01}
 validation: {interval: 12ba}
 logging: {interval: 3ba}
 checkpoint: {interval: 5ba}
-device: {threads: 2}
+device: {type: cpu, threads: 2}
 '''
 ENDLESS = 'training.max_duration=3000000ba'
 

@@ -70,11 +70,17 @@ class Check:
     def __init__(self, bin_directory, results, gpu, commit):
         self.bin, self.results, self.gpu, self.commit = pathlib.Path(bin_directory), pathlib.Path(results), gpu, commit
         self.data = os.environ.get("DATA", "/usr/share/datasets/fashion-mnist")
+        os.environ["XDG_CACHE_HOME"] = str(self.results / "cache")
+        self.forget()
         self.deadline = None
         self.commands = []
         self.table = self.results / "evidence.tsv"
         if not self.table.exists():
             self.table.write_text("".join((ROOT / "docs/gpu-evidence.tsv").read_text().splitlines(True)[:2]))
+
+    def forget(self):
+        """What earlier runs kept for later ones."""
+        shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
     def run(self, name, command, code=0):
         """Runs a command, its output in a log. Throws Failed where its exit code is another, or the row's time is over."""

@@ -199,6 +199,7 @@ register_comparisons()
 
 @row("speed", 45, "start_cold", "start_warm")
 def start(check):
+    check.forget()
     runs = {name: check.train(name, *LARGE, "training.max_duration=1ba") for name in ("start_cold", "start_warm")}
     return {name: f"{run.summary()['training']['first_step_seconds']} s to the end of the first step" for name, run in runs.items()}
 
@@ -243,6 +244,7 @@ def monitor(check):
 
 @row("features", 20)
 def autotune(check):
+    check.forget()
     words = steps(20, 32, "training.precision=amp_fp16", "runtime.autotune=true")
     first = check.train("autotune", "resnet18_cifar10", *words)
     kept = json.loads((first.directory / "algorithms.json").read_text())

@@ -2,7 +2,7 @@
 """The networks that are trained: small ones, since what counts is how they are stopped."""
 from pathlib import Path
 
-HEAD = 'version: 1\nrun: {{name: {name}, seed: 3, output_dir: run}}\n'
+HEAD = 'version: 1\nrun: {{name: {name}, seed: 3, output_dir: run}}\ndevice: {{type: cpu}}\n'
 MLP = HEAD.format(name='mlp') + '''model:
   input: [1, 8, 8]
   layers: [flatten, linear: 16, relu, linear: 5]

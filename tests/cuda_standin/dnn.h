@@ -115,6 +115,9 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(int64_t engine);
 int64_t workspace_of(int64_t engine);
 /// Throws Refusal where the engine does not take the graph.
 void expect_taken(int64_t engine, const Graph& graph);
+/// A plan as text, and the plan again. Throws Refusal where it is none.
+std::string text_of(const Object& plan);
+Object plan_from(const std::string& text);
 /// Enqueues one run.
 void execute(cudnnHandle_t handle, const Object& plan, const Object& addresses);
 

@@ -95,11 +95,21 @@ void finalize_heuristics(Object& heuristics) {
 void finalize_plan(Object& plan) {
   if (!plan.has(CUDNN_ATTR_EXECUTION_PLAN_HANDLE))
     throw Refusal{CUDNN_STATUS_BAD_PARAM, "a plan without a handle"};
+  const bool is_read = plan.has(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  if (is_read) {
+    const auto text = plan.values<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+    plan.attributes[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG] =
+        plan_from({text.begin(), text.end()}).at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  }
+  log_call(is_read ? "a plan is read" : "a plan is built");
   const Object& engine =
       plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).child(CUDNN_ATTR_ENGINECFG_ENGINE);
   const auto number = engine.value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   expect_taken(number, graph_of(engine.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)));
   plan.set<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, {workspace_of(number)});
+  const std::string text = text_of(plan);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+           std::vector<char>(text.begin(), text.end()));
 }
 
 void finalize(Object& one) {

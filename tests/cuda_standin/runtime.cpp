@@ -136,7 +136,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     if (device < 0 || device >= kDevices) return cudaErrorInvalidDevice;
     *properties = {};
     std::strcpy(properties->name, device == 0 ? "Stand-in GPU" : "Second stand-in GPU");
-    properties->major = 9;
+    properties->major = TRAINER_STANDIN_CAPABILITY / 10;
+    properties->minor = TRAINER_STANDIN_CAPABILITY % 10;
     return cudaSuccess;
   });
 }

@@ -9,63 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.h"
-#include "cuda/cudnn/library.h"
 #include "tests/cuda_emulation/device.h"
 #include "tests/cuda_standin/refusals.h"
 #include "tests/cuda_standin/streams.h"
+#include "tests/cuda_standin/surroundings.h"
 
 // Each refusal meets the mistake that it is there for, and what is right beside it.
 
 using namespace trainer;
+using standin::expect_refusal;
 using standin::Order;
+using standin::Surroundings;
 
 namespace {
-
-/// A stream, memory of both kinds and events, gone with the object.
-struct Surroundings {
-  Surroundings() {
-    standin::forget_refusal();
-    standin::Streams::all().set_order(Order::late);
-    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    cudaMalloc(&device, kBytes);
-    cudaHostAlloc(&pinned, kBytes, cudaHostAllocDefault);
-    for (cudaEvent_t& event : events) cudaEventCreate(&event);
-  }
-  ~Surroundings() {
-    standin::forget_refusal();
-    for (cudaEvent_t event : events) cudaEventDestroy(event);
-    cudaStreamSynchronize(stream);
-    cudaFree(device);
-    cudaFreeHost(pinned);
-    cudaStreamDestroy(stream);
-  }
-  Surroundings(const Surroundings&) = delete;
-  Surroundings& operator=(const Surroundings&) = delete;
-
-  cudaError_t copy(const void* host, size_t bytes = kBytes) const {
-    return cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream);
-  }
-  /// What a capture of `work` ends with.
-  cudaError_t captured(const std::function<void()>& work) const {
-    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    work();
-    cudaGraph_t graph = nullptr;
-    const cudaError_t status = cudaStreamEndCapture(stream, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    return status;
-  }
-
-  static constexpr size_t kBytes = 4096;
-  cudaStream_t stream = nullptr;
-  void *device = nullptr, *pinned = nullptr;
-  cudaEvent_t events[2]{};
-};
-
-void expect_refusal(const std::string& words) {
-  INFO(standin::last_refusal());
-  CHECK(standin::last_refusal().find(words) != std::string::npos);
-}
 
 emulation::Grid grid_of(void (*kernel)(const void*)) {
   return {
@@ -229,34 +185,6 @@ TEST_CASE("cuBLASLt wants its workspace at 256 bytes, matrices as promised and i
   cublasLtMatmulDescSetAttribute(product.how, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
   CHECK(product.run(data, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
   expect_refusal("another product");
-  cudaStreamSynchronize(s.stream);
-  cudaFree(workspace);
-}
-
-TEST_CASE("cuDNN wants its workspace at 256 bytes and tensors as promised, and no capture when it is asked") {
-  using namespace cuda::cudnn;
-  const Surroundings s;
-  const auto library = Library::on_device(s.stream, "a stand-in");
-  ConvolutionGraph graph{
-      .x = {1, 4, 4, 4}, .w = {4, 4, 1, 1}, .y = {1, 4, 4, 4}, .stride = {1, 1}, .dilation = {1, 1}};
-  CHECK(s.captured([&] { CHECK(library->ask(graph).choices.empty()); }) == cudaErrorStreamCaptureInvalidated);
-  expect_refusal("cuDNN: heuristics are asked while a stream is captured");
-  graph.deterministic = true;  // another one: answers are remembered
-  const EngineChoice engine = library->usable(graph, 1).at(0);
-  REQUIRE(engine.workspace_bytes > 0);
-  void* workspace = nullptr;
-  cudaMalloc(&workspace, static_cast<size_t>(engine.workspace_bytes) + 64);
-  const auto run = [&](std::ptrdiff_t skipped, std::ptrdiff_t workspace_skipped) {
-    auto* data = static_cast<std::byte*>(s.device) + skipped;
-    library->plan(graph, engine.text)
-        ->run(addresses({{kX, data}, {kW, data + 1024}, {kY, data + 2048}},
-                        static_cast<std::byte*>(workspace) + workspace_skipped));
-  };
-  CHECK_NOTHROW(run(0, 0));
-  CHECK_THROWS_AS(run(0, 64), Error);
-  expect_refusal("cuDNN: a workspace that is missing or not aligned to 256 bytes");
-  CHECK_THROWS_AS(run(8, 0), Error);
-  expect_refusal("aligned to less than was promised");
   cudaStreamSynchronize(s.stream);
   cudaFree(workspace);
 }

@@ -47,7 +47,7 @@ def steps_of(recipe):
 class Run:
     """One run of the program: its losses, and what must be equal from order to order."""
 
-    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL'):
+    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None):
         out = scratch / 'run'
         steps = steps_of(recipe)
         subprocess.run(['rm', '-rf', out], check=True)
@@ -58,7 +58,9 @@ class Run:
                    f'run.output_dir={out}', f'device.threads={threads}', 'lr_scheduler={name: constant}', 'optimizer.lr=0.001',
                    *RECIPES[recipe], *words]
         environment = {**os.environ, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'ONEDNN_MAX_CPU_ISA': instructions,
-                       'LD_LIBRARY_PATH': str(options.programs)}
+                       'LD_LIBRARY_PATH': str(options.programs), 'XDG_CACHE_HOME': str(scratch / 'cache')}
+        if log:
+            environment['TRAINER_STANDIN_LOG'] = str(log)
         done = subprocess.run(command, capture_output=True, text=True, cwd=scratch, env=environment)
         if done.returncode != 0:
             sys.exit(f'{" ".join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}')
@@ -91,6 +93,19 @@ def follows_cpu(recipe, scratch, losses):
                  f'{worst:.2f} of what is allowed') and one[0]
 
 
+def shares_a_cache(scratch):
+    """The second run of a network finds what the first one timed and built, and has its bits."""
+    words = ['device.type=cuda', 'runtime.autotune=true']
+    runs, built = [], []
+    for name in 'first', 'second':
+        log = scratch / f'{name}.log'
+        runs.append(Run(scratch, 'fashion_mnist_cnn', *words, log=log))
+        built.append(log.read_text().splitlines().count('a plan is built'))
+    return check(built[0] > 0 and built[1] == 0 and runs[0].bits == runs[1].bits,
+                 f'fashion_mnist_cnn: {built[0]} plans are built, then {built[1]}; bits are '
+                 f'{"equal" if runs[0].bits == runs[1].bits else "different"}')
+
+
 def ways(recipe):
     """Orders of streams, with settings, that must all give the same bits."""
     if not options.all and recipe != SHALLOWEST:
@@ -121,4 +136,6 @@ def check_recipe(recipe, scratch):
 
 with tempfile.TemporaryDirectory() as folder:
     results = [check_recipe(recipe, Path(folder)) for recipe in RECIPES if options.only in recipe]
+    if options.only in 'fashion_mnist_cnn':
+        results.append(shares_a_cache(Path(folder)))
 sys.exit(0 if results and all(results) else 1)

@@ -43,6 +43,18 @@ TEST_CASE("a machine has a GPU where a GPU's own file is, not where only the dri
   CHECK(Machine({"dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"}).search().found);
 }
 
+TEST_CASE("a GPU whose driver is not loaded is none, and the reason says so") {
+  const Machine machine;
+  const fs::path device = machine.root / "sys/bus/pci/devices/0000:1b:00.0";
+  fs::create_directories(device);
+  test::put(device / "vendor", "0x10de\n");
+  test::put(device / "class", "0x040300\n");  // its sound
+  CHECK(machine.search().reason == "no GPU was found");
+  test::put(device / "class", "0x030200\n");
+  CHECK(!machine.search().found);
+  CHECK_THAT(machine.search().reason, Contains("is NVIDIA's driver loaded?"));
+}
+
 TEST_CASE("CUDA_VISIBLE_DEVICES hides all GPUs where its first entry is none") {
   Machine machine({"dev/nvidia0"});
   for (const char* none : {"", "-1", "NoDevFiles", "none,0"}) {

@@ -4,18 +4,18 @@
 #include <catch2/catch.hpp>
 
 #include "tests/host/environment.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
 
 using Catch::Contains;
 
+const std::string kBegin =
+    "model: {input: [1, 2, 2], layers: [flatten, {linear: 2}]}\ndata: {format: synthetic}\n";
+
 DeviceChoice chosen(const std::string& type, const ResumePoint* from = nullptr, bool must_keep = true) {
-  const auto recipe = Recipe::parse(
-      "model: {input: [1, 2, 2], layers: [flatten, linear: 2]}\ndata: {format: synthetic}\n"
-      "device: {type: " +
-          type + "}\n",
-      "r.yaml", {});
+  const auto recipe = Recipe::parse(kBegin + "device: {type: " + type + "}\n", "r.yaml", {});
   return choose_device(*recipe, from, must_keep);
 }
 
@@ -60,6 +60,23 @@ TEST_CASE("a run that resumes keeps its checkpoint's device, unless the recipe n
   const Surroundings none(false);
   CHECK(chosen("auto", &cuda).type == "cuda");
   CHECK(chosen("cpu", &cuda).type == "cpu");
+}
+
+TEST_CASE("what other runs found does not count for a run that resumes, or must be repeatable") {
+  const test::ScratchDirectory scratch;
+  const auto tuning = [&](const std::string& more, const ResumePoint* from = nullptr) {
+    return earlier_tuning(
+        *Recipe::parse(kBegin + more, "r.yaml", {"run.output_dir=" + scratch.path().string()}), from);
+  };
+  CHECK(!tuning("runtime: {autotune: true}\n").keeps_own);
+  CHECK(tuning("runtime: {autotune: true}\nrun: {deterministic: true}\n").keeps_own);
+  ResumePoint point;
+  point.state.algorithms = {{"key", "e1"}};
+  CHECK(tuning("runtime: {autotune: true}\n", &point).keeps_own);
+  CHECK(tuning("runtime: {autotune: true}\n", &point).fastest.at("key") == "e1");
+  CHECK(tuning("", &point).fastest.empty());
+  test::put(scratch / kTuningFile, R"({"key": "e2"})");
+  CHECK(tuning("runtime: {autotune: true}\n").keeps_own);
 }
 
 TEST_CASE("weights from a GPU are evaluated on the CPU where there is no GPU") {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/storage/user_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <vector>
+
+#include "core/base/checksum.h"
+#include "core/base/file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFormat = "trainer cache 1";
+
+std::string sum_of(std::string_view text) {
+  return fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
+}
+
+/// What a file holds: the format, a checksum of all that follows, the key, the text.
+std::string content_of(std::string_view key, std::string_view text) {
+  const std::string rest = fmt::format("{}\n{}", key, text);
+  return fmt::format("{}\n{}\n{}", kFormat, sum_of(rest), rest);
+}
+
+std::optional<fs::path> absolute_in(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr || *value != '/') return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<fs::path> user_cache_directory() {
+  if (const auto cache = absolute_in("XDG_CACHE_HOME")) return *cache / "trainer";
+  if (const auto home = absolute_in("HOME")) return *home / ".cache/trainer";
+  return std::nullopt;
+}
+
+fs::path UserCache::file_of(std::string_view key) const {
+  return directory_ / sum_of(key);
+}
+
+std::optional<std::string> UserCache::find(std::string_view key) {
+  std::optional<std::string> content;
+  try {
+    content = read_text(file_of(key));
+  } catch (const std::exception&) {  // what cannot be read is not there
+    return std::nullopt;
+  }
+  if (!content) return std::nullopt;
+  const size_t begin = kFormat.size() + 1 + sum_of("").size() + 1 + key.size() + 1;
+  if (content->size() < begin) return std::nullopt;
+  std::string text = content->substr(begin);
+  if (*content != content_of(key, text)) return std::nullopt;
+  return text;
+}
+
+/// No fsync: what a power cut leaves is judged by its checksum.
+void UserCache::put(std::string_view key, std::string_view text) {
+  std::error_code failed;
+  fs::create_directories(directory_, failed);
+  trim();
+  static std::atomic<int> parts{0};
+  const fs::path file = file_of(key), part = file.string() + fmt::format(".tmp-{}-{}", ::getpid(), ++parts);
+  {
+    std::ofstream out(part, std::ios::binary);
+    out << content_of(key, text);
+    out.close();
+    if (out.fail()) {
+      fs::remove(part, failed);
+      return;
+    }
+  }
+  fs::rename(part, file, failed);
+}
+
+void UserCache::trim() {
+  if (std::exchange(is_trimmed_, true)) return;
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::error_code failed;
+  for (fs::directory_iterator entry(directory_, failed), end; !failed && entry != end;
+       entry.increment(failed))
+    files.emplace_back(entry->last_write_time(failed), entry->path());
+  if (files.size() <= most_files_) return;
+  std::ranges::sort(files);
+  files.resize(files.size() / 2);
+  for (const auto& [time, path] : files) fs::remove(path, failed);
+}
+
+}  // namespace trainer
