@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/engine/backend.h"
+#include "core/engine/communicator.h"
 #include "core/engine/tuning.h"
 
 namespace trainer {
@@ -11,8 +12,10 @@ namespace trainer {
 /// Runs on the host's cores: convolutions, pooling and matrix products by oneDNN in the layouts it asks for,
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
 /// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs where
-/// the processor has instructions for it or, slowly, where `emulate_bf16` asks for it.
-Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false);
+/// the processor has instructions for it or, slowly, where `emulate_bf16` asks for it. `ranks`, which must
+/// outlive the backend too, are those that train together; null: this process is alone.
+Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
+                         Communicator* ranks = nullptr);
 
 /// Cores that the process's affinity allows.
 int available_threads();

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/base/bfloat16.h"
+#include "core/engine/communicator.h"
 #include "core/engine/device.h"
 #include "core/engine/tuning.h"
 
@@ -25,7 +26,7 @@ struct Handler {
 /// The handlers of all operations, which cpu/table.h lists.
 class Handlers {
  public:
-  explicit Handlers(Tuning* tuning) : tuning_(tuning) {}
+  Handlers(Tuning* tuning, Communicator* ranks) : tuning_(tuning), ranks_(ranks) {}
   Handler& operator[](std::type_index operation) { return all_[operation]; }
   /// Or nullptr.
   const Handler* find(const Operation& op) const {
@@ -34,10 +35,13 @@ class Handlers {
   }
   /// Where algorithms are timed; null: they are chosen by rule.
   Tuning* tuning() const { return tuning_; }
+  /// Those that train together; null: this process is alone.
+  Communicator* ranks() const { return ranks_; }
 
  private:
   std::unordered_map<std::type_index, Handler> all_;
   Tuning* tuning_;
+  Communicator* ranks_;
 };
 
 /// Why this processor cannot compute in a precision, and what to write instead.

@@ -7,6 +7,7 @@
 /// its handlers.
 // clang-format off
 #define TRAINER_CPU_HANDLERS(row) \
+  row(add_all_reduce) \
   row(add_batch_norm) \
   row(add_batch_norm_backward) \
   row(add_batch_norm_inference) \

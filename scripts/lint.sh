@@ -61,6 +61,7 @@ check_includes() {
       may["core/data"] = config " core/data/ core/engine/buffer.h core/graph/names.h"
       may["core/storage"] = base " core/storage/"
       may["core/host"] = base " core/host/"
+      may["core/ranks"] = base " core/ranks/"
       may["core/metrics"] = base " core/host/ core/storage/ core/metrics/"
       may["core/optim"] = graph " core/config/ core/optim/"
       may["core/train"] = engine " core/config/ core/data/ core/storage/ core/host/ core/metrics/ core/optim/ core/tasks/ core/train/"

@@ -28,13 +28,15 @@ BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, in
 BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training)
     : BatchMaker(std::move(reader), std::move(inputs), training.micro_batch) {
   const int64_t global_batch = training.order.global_batch();
-  if (rows_ < 1 || global_batch % rows_ != 0) {
+  const int64_t ranks = training.share.ranks;
+  if (rows_ < 1 || global_batch % (rows_ * ranks) != 0) {
     throw Error(ExitCode::recipe,
-                fmt::format("training.micro_batch_size: must divide training.global_batch_size {}, got {}",
-                            global_batch, rows_));
+                fmt::format("training.micro_batch_size: {}must divide training.global_batch_size {}, got {}",
+                            ranks > 1 ? fmt::format("times {} ranks ", ranks) : "", global_batch, rows_));
   }
   training_ = training;
-  first_ = training.first_step * (global_batch / rows_);
+  parts_ = global_batch / (rows_ * ranks);
+  first_ = training.first_step * parts_;
   end_ = std::numeric_limits<int64_t>::max();
   weight_ = 1.0f / static_cast<float>(global_batch);
 }
@@ -43,20 +45,21 @@ BatchMaker::BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs,
                        const EvaluationBatches& evaluation)
     : BatchMaker(std::move(reader), std::move(inputs), evaluation.batch) {
   evaluation_ = evaluation;
-  end_ = (evaluation.samples + rows_ - 1) / rows_;
+  const int64_t rows_of_all = rows_ * evaluation.share.ranks;
+  end_ = (evaluation.samples + rows_of_all - 1) / rows_of_all;
 }
 
 void BatchMaker::begin(int64_t number, Batch& batch) const {
-  batch.real = rows_;
-  batch.step = number;
-  batch.first = batch.epoch = 0;
   if (training_) {
-    const int64_t parts = training_->order.global_batch() / rows_;
-    batch.step = number / parts;
-    batch.first = number % parts * rows_;
+    batch.real = rows_;
+    batch.step = number / parts_;
+    batch.first = (training_->share.rank * parts_ + number % parts_) * rows_;
     batch.epoch = training_->order.at(batch.step, batch.first).epoch;
   } else {
-    batch.real = std::min(rows_, evaluation_.samples - number * rows_);
+    const auto [rank, ranks] = evaluation_.share;
+    batch.step = number * ranks + rank;
+    batch.first = batch.epoch = 0;
+    batch.real = std::clamp<int64_t>(evaluation_.samples - batch.step * rows_, 0, rows_);
   }
 }
 

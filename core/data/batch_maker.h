@@ -14,12 +14,14 @@ namespace trainer {
 /// Called with the number of a sample that cannot be read, from any of the threads that make batches.
 using UnreadableHandler = std::function<void(int64_t index, const UnreadableSample& sample)>;
 
-/// One pass in the stored order; the last batch is padded with rows of zeros. With a handler, unreadable
+/// One pass in the stored order; the last batch is padded with rows of zeros, and so are whole batches where
+/// a rank would have fewer than another. With a handler, unreadable
 /// samples become such rows too; without one they end the pass.
 struct EvaluationBatches {
   int64_t samples;
   int64_t batch;
   UnreadableHandler unreadable = nullptr;
+  RankShare share = {};
 };
 
 /// Makes the micro-batch of a number, as a pure function of that number. It numbers and weighs the rows
@@ -27,7 +29,7 @@ struct EvaluationBatches {
 /// RowReader fills the rest.
 class BatchMaker {
  public:
-  /// Throws Error (exit 78) where the micro-batch does not divide the global batch.
+  /// Throws Error (exit 78) where the micro-batches of the ranks do not divide the global batch.
   BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const TrainingBatches& training);
   BatchMaker(std::unique_ptr<RowReader> reader, BatchInputs inputs, const EvaluationBatches& evaluation);
 
@@ -35,7 +37,7 @@ class BatchMaker {
   const BatchInputs& inputs() const { return inputs_; }
   int64_t rows() const { return rows_; }
   int64_t first() const { return first_; }  ///< number of the first micro-batch
-  int64_t end() const { return end_; }      ///< one past the last; training has none
+  int64_t end() const { return end_; }      ///< one past the last of this rank; training has none
 
   /// Gives up between samples once `interrupt` is set; the batch is then worthless.
   void make(int64_t number, Batch& batch, RowMemory& memory, const std::atomic<bool>& interrupt) const;
@@ -57,7 +59,8 @@ class BatchMaker {
   BatchInputs inputs_;
   OwnInputs own_;
   int64_t rows_, first_ = 0, end_ = 0;
-  float weight_ = 1;  ///< of a row that holds a sample
+  float weight_ = 1;   ///< of a row that holds a sample
+  int64_t parts_ = 1;  ///< training: micro-batches of this rank in a step
   std::optional<TrainingBatches> training_;
   EvaluationBatches evaluation_{};
 };

@@ -39,11 +39,18 @@ class TrainingOrder {
 };
 
 /// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
+/// Which of the processes that train together makes batches. Of a step's micro-batches each makes as many, in
+/// the order of the ranks; of an evaluation's batches every one whose number leaves this rank as remainder.
+struct RankShare {
+  int64_t rank = 0, ranks = 1;
+};
+
 struct TrainingBatches {
   uint64_t seed;  ///< of the run
   TrainingOrder order;
   int64_t micro_batch;
   int64_t first_step = 0;
+  RankShare share = {};
 };
 
 /// Which sample a row of a batch holds.

@@ -43,6 +43,7 @@ class DataPipeline {
   /// Waits until next() would not, but not longer than this; whether it would not.
   bool ready_within(std::chrono::milliseconds time);
 
+  int64_t rows() const { return maker_.rows(); }
   /// What each batch holds.
   const BatchInputs& inputs() const { return maker_.inputs(); }
 

@@ -21,6 +21,8 @@ class Agreement {
       Communicator& communicator, Wish wish = [] { return Vote{}; })
       : communicator_(communicator), wish_(std::move(wish)) {}
 
+  Communicator& ranks() const { return communicator_; }
+
   /// Whether this rank stops now, without enqueueing anything more. True only for a rank that is alone: the
   /// wish of others to stop travels with their next vote.
   bool leaves_now() const { return is_alone() && wish_().stop; }

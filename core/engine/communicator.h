@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace trainer {
 
@@ -32,6 +34,18 @@ class Communicator {
   virtual void vote(int64_t round, const Vote& own) = 0;
   /// The votes of all ranks, combined. Waits for those that have not voted yet.
   virtual Vote result(int64_t round) = 0;
+
+  // Every rank begins the same sums, of as many numbers, in the same order, and gets the same bits.
+
+  /// Begins to add up numbers in host memory over all ranks, in place. They must stay until the sum is
+  /// finished, and nobody looks at them before.
+  virtual void start_sum(int64_t sum, std::span<const std::span<float>> numbers) = 0;
+  /// Waits for the sum of that name, which can be begun again then.
+  virtual void finish_sum(int64_t sum) = 0;
+  /// The same at once, for a few numbers.
+  virtual void add_up(std::span<double> numbers) = 0;
+  /// Gives every rank the bytes of rank 0.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
 };
 
 /// One rank alone: its vote is the result. Allocates nothing.
@@ -41,6 +55,10 @@ class OneRank final : public Communicator {
   int64_t ranks() const override { return 1; }
   void vote(int64_t round, const Vote& own) override { place(round) = own; }
   Vote result(int64_t round) override { return place(round); }
+  void start_sum(int64_t, std::span<const std::span<float>>) override {}
+  void finish_sum(int64_t) override {}
+  void add_up(std::span<double>) override {}
+  void broadcast(std::span<std::byte>) override {}
 
  private:
   Vote& place(int64_t round) { return votes_[static_cast<size_t>(round % kMostOpenRounds)]; }

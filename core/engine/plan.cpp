@@ -27,6 +27,10 @@ const PlannedEntry& Plan::entry(std::string_view name) const {
   throw std::logic_error(fmt::format("the plan has no entry point {}", name));
 }
 
+bool Plan::has_entry(std::string_view name) const {
+  return std::ranges::any_of(entries, [&](const PlannedEntry& entry) { return entry.name == name; });
+}
+
 TensorId Plan::find(std::string_view name) const {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].name.empty() && tensors[i].name == name) return static_cast<TensorId>(i);

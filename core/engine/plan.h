@@ -57,6 +57,7 @@ struct Plan {
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;
+  bool has_entry(std::string_view name) const;
   TensorId find(std::string_view name) const;
   StoredType stored_type(TensorId id) const;
 };

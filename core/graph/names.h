@@ -9,6 +9,7 @@ namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
 constexpr const char* kAccumulateFirst = "accumulate_first";
 constexpr const char* kAccumulateNext = "accumulate_next";
+constexpr const char* kAccumulateLast = "accumulate_last";  ///< only where ranks add up their gradients
 constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
@@ -68,6 +69,7 @@ constexpr const char* kAverage = ".ema";           ///< the average over the upd
 constexpr const char* kGradientSum = ".gradient";  ///< over the micro-batches of a step
 constexpr const char* kLowCopy = ".low";           ///< in the low type of mixed precision
 constexpr const char* kBefore = ".before";         ///< the value before the step
+constexpr const char* kShared = ".shared";         ///< the same, as all ranks had it
 }  // namespace state_suffix
 
 }  // namespace trainer

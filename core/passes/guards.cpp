@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/passes/guards.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "core/graph/builder.h"
-#include "core/graph/ops/assign.h"
 #include "core/graph/ops/binary.h"
-#include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "core/graph/ops/step_guard.h"
+#include "core/passes/statistics.h"
 #include "core/passes/table.h"
 
 namespace trainer {
@@ -26,42 +24,10 @@ void sum_loss(Program& program, Entry& entry, bool first) {
   build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
 }
 
-/// A running statistic as the entry's forward part moves it.
-struct Statistic {
-  TensorId state = kNone;
-  Node blend;
-};
-
-bool assigns(const Node& node) {
-  return dynamic_cast<const Assign*>(node.op.get()) != nullptr;
-}
-
-/// Those of the entry, in order.
-std::vector<Statistic> statistics_of(const Program& program, const Entry& entry) {
-  std::vector<Statistic> found;
-  for (const Node& node : entry.nodes) {
-    if (!assigns(node) || node.phase != Phase::forward) continue;
-    if (program.tensor(node.inputs[0]).role != Role::state) continue;
-    const auto made = std::find_if(entry.nodes.begin(), entry.nodes.end(), [&](const Node& candidate) {
-      return !candidate.outputs.empty() && candidate.outputs[0] == node.inputs[1];
-    });
-    if (made == entry.nodes.end() || dynamic_cast<const Blend*>(made->op.get()) == nullptr)
-      throw std::logic_error("the forward part changes " + program.tensor(node.inputs[0]).name +
-                             " in a way that cannot be put off");
-    found.push_back({node.inputs[0], *made});
-  }
-  return found;
-}
-
 /// Where one entry does everything, statistics move at its end, by what the forward part has found.
 void put_off(Program& program, Entry& entry, TensorId skip) {
   const std::vector<Statistic> statistics = statistics_of(program, entry);
-  for (const Statistic& each : statistics) {
-    std::erase_if(entry.nodes, [&](const Node& node) {
-      const bool blends = !node.outputs.empty() && node.outputs[0] == each.blend.outputs[0];
-      return blends || (assigns(node) && node.inputs[0] == each.state && node.phase == Phase::forward);
-    });
-  }
+  for (const Statistic& each : statistics) remove_move(entry, each);
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics) {
@@ -106,7 +72,7 @@ Pass sum_losses() {
     sum_loss(program, program.entry(entry_name::kAccumulateNext), false);
   };
   return {.name = "sum_losses",
-          .help = "sum the loss over the micro-batches of a step, for its guard",
+          .help = "sum the loss over the micro-batches of a step, for its guard and for other ranks",
           .optional = false,
           .run = run};
 }
@@ -129,7 +95,8 @@ Pass guard_statistics() {
 }
 
 std::optional<Pass> sum_losses_pass(const PassOptions& options) {
-  return options.trains && options.watches_loss ? std::optional(sum_losses()) : std::nullopt;
+  const bool is_read = options.watches_loss || options.ranks > 1;
+  return options.trains && is_read ? std::optional(sum_losses()) : std::nullopt;
 }
 
 std::optional<Pass> guard_statistics_pass(const PassOptions& options) {

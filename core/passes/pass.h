@@ -75,6 +75,11 @@ Pass accumulate(int64_t micro_batches);
 Pass keep_low_weights();
 /// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
 Pass sum_losses();
+/// Adds up the gradients of all ranks, and with them the loss and what running statistics move by. Gradients
+/// travel in buckets of about so many bytes, each from the moment when its last one is made; the update comes
+/// after all of them. Of several micro-batches the last, `accumulate_last`, communicates. Its loss is then
+/// the whole step's. Comes before the optimiser.
+Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
 /// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without
 /// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
 /// the step is kept. Comes after the optimiser.

@@ -16,10 +16,12 @@ struct PassOptions {
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: pictures come as numbers
   std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host
   Recompute recompute;
-  int64_t micro_batches = 1;
-  bool watches_loss = false;             ///< a guard decides by the loss of a step
-  bool may_skip = false;                 ///< some steps change nothing
-  std::function<void(Program&)> update;  ///< appends the optimiser
+  int64_t micro_batches = 1;                 ///< that one rank computes in a step
+  int64_t ranks = 1;                         ///< that train together
+  int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that travel together
+  bool watches_loss = false;                 ///< a guard decides by the loss of a step
+  bool may_skip = false;                     ///< some steps change nothing
+  std::function<void(Program&)> update;      ///< appends the optimiser
   std::optional<double> ema_decay;
 };
 
@@ -39,6 +41,7 @@ struct PassOptions {
   row(accumulate_pass) \
   row(keep_low_weights_pass) \
   row(sum_losses_pass) \
+  row(data_parallel_pass) \
   row(update_pass) \
   row(guard_statistics_pass) \
   row(average_weights_pass) \

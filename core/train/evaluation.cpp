@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/evaluation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/graph/names.h"
@@ -26,22 +27,37 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
 
 std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
   const auto leaves = [&] { return agreement.leaves_now(); };
-  std::map<std::string, double> sums;
   feed_.pipeline().restart();
-  int64_t in_flight = 0;
-  for (int64_t left = feed_.pipeline().remaining(); left > 0 || in_flight > 0;) {
-    if (left == 0 || in_flight == kMaxInFlight) {
-      for (Pass& pass : passes_) add(pass, sums);
-      --in_flight;
-      if (agreement.result().stop) return abandon(agreement, in_flight);
+  const int64_t rounds = feed_.pipeline().remaining(), ranks = agreement.ranks().ranks();
+  for (Pass& pass : passes_)
+    pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
+  int64_t begun = 0;
+  for (int64_t taken = 0; taken < rounds;) {
+    if (begun == rounds || begun - taken == kMaxInFlight) {
+      for (Pass& pass : passes_) take(pass, static_cast<size_t>(taken * ranks + agreement.ranks().rank()));
+      ++taken;
+      if (agreement.result().stop) return abandon(agreement, begun - taken);
       continue;
     }
-    if (leaves() || !feed_.await(leaves)) return abandon(agreement, in_flight);
+    if (leaves() || !feed_.await(leaves)) return abandon(agreement, begun - taken);
     enqueue(agreement);
-    --left;
-    ++in_flight;
+    ++begun;
   }
-  return values(sums);
+  return values(sums(agreement.ranks()));
+}
+
+/// Padding to as many batches on each rank is zero, but for a network that has come to NaN.
+std::map<std::string, double> Evaluation::sums(Communicator& ranks) {
+  const int64_t rows = feed_.pipeline().rows(), batches = (samples_ + rows - 1) / rows;
+  std::map<std::string, double> sums;
+  for (Pass& pass : passes_) {
+    ranks.add_up(pass.values);
+    const std::vector<std::string>& names = pass.outputs.names();
+    for (size_t i = 0; i < static_cast<size_t>(batches) * names.size(); ++i) {
+      sums[pass.prefix + names[i % names.size()]] += pass.values[i];
+    }
+  }
+  return sums;
 }
 
 std::map<std::string, double> Evaluation::values(const std::map<std::string, double>& sums) const {
@@ -75,10 +91,10 @@ std::nullopt_t Evaluation::abandon(Agreement& agreement, int64_t in_flight) {
   return std::nullopt;
 }
 
-/// Adds the results of the oldest batch under way.
-void Evaluation::add(Pass& pass, std::map<std::string, double>& sums) {
+/// The results of the oldest batch in flight, which is this one.
+void Evaluation::take(Pass& pass, size_t batch) {
   const std::vector<double>& values = pass.outputs.take();
-  for (size_t i = 0; i < values.size(); ++i) sums[pass.prefix + pass.outputs.names()[i]] += values[i];
+  std::ranges::copy(values, pass.values.begin() + static_cast<std::ptrdiff_t>(batch * values.size()));
 }
 
 }  // namespace trainer

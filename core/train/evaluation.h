@@ -20,8 +20,9 @@ class Evaluation {
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
              bool averages);
 
-  /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. Nothing
-  /// where the ranks agree to stop before the end.
+  /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
+  /// added in the order of the batches, whichever rank has computed them. Nothing where the ranks agree to
+  /// stop before the end.
   std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
  private:
@@ -29,11 +30,13 @@ class Evaluation {
     size_t entry;
     std::string prefix;
     Outputs outputs;
+    std::vector<double> values = {};  ///< of all ranks' batches in turn, as many as there are outputs
   };
 
   void enqueue(Agreement& agreement);
   std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
-  void add(Pass& pass, std::map<std::string, double>& sums);
+  void take(Pass& pass, size_t batch);
+  std::map<std::string, double> sums(Communicator& ranks);
   std::map<std::string, double> values(const std::map<std::string, double>& sums) const;
 
   Executable& executable_;

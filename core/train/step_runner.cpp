@@ -12,20 +12,26 @@ namespace trainer {
 
 StepRunner::StepRunner(Executable& executable, DataPipeline& data, int64_t micro_batches,
                        Agreement& agreement)
-    : executable_(executable),
-      feed_(executable, data),
-      micro_batches_(micro_batches),
-      agreement_(agreement),
-      first_(executable.entry(micro_batches == 1 ? entry_name::kTrainStep : entry_name::kAccumulateFirst)),
-      first_outputs_(executable, first_, kMaxInFlight) {
+    : executable_(executable), feed_(executable, data), micro_batches_(micro_batches), agreement_(agreement) {
   steps_.reserve(kMaxInFlight);
+  const auto open = [&](std::optional<Batches>& batches, const char* name, int64_t in_step) {
+    const size_t entry = executable.entry(name);
+    batches.emplace(Batches{entry, Outputs(executable, entry, kMaxInFlight * in_step)});
+  };
+  open(first_, micro_batches == 1 ? entry_name::kTrainStep : entry_name::kAccumulateFirst, 1);
   if (micro_batches > 1) {
-    next_ = executable.entry(entry_name::kAccumulateNext);
-    update_ = executable.entry(entry_name::kUpdate);
-    next_outputs_.emplace(executable, next_, kMaxInFlight * (micro_batches - 1));
-    update_outputs_.emplace(executable, update_, kMaxInFlight);
+    const bool has_last = executable.plan().has_entry(entry_name::kAccumulateLast);
+    if (has_last) open(last_, entry_name::kAccumulateLast, 1);
+    if (const int64_t others = micro_batches - (has_last ? 2 : 1); others > 0)
+      open(next_, entry_name::kAccumulateNext, others);
+    open(update_, entry_name::kUpdate, 1);
   }
-  reader_.emplace((update_outputs_ ? *update_outputs_ : first_outputs_).names());
+  reader_.emplace((update_ ? *update_ : *first_).outputs.names());
+}
+
+StepRunner::Batches& StepRunner::of_batch(int64_t i) {
+  if (i == 0) return *first_;
+  return last_ && i == micro_batches_ - 1 ? *last_ : *next_;
 }
 
 void StepRunner::start_at(int64_t step) {
@@ -83,14 +89,14 @@ void StepRunner::enqueue(int64_t step, bool timed) {
     idle += after - asked;
     if (trace_ != nullptr) trace_->add_data_wait(before - waited, after);
     if (micro_batches_ == 1) agreement_.vote();
-    run(i == 0 ? first_ : next_, enqueued);
-    outputs_of_batch(i).ask();
+    run(of_batch(i).entry, enqueued);
+    of_batch(i).outputs.ask();
     feed_.done();
   }
   if (micro_batches_ > 1) {
     agreement_.vote();
-    run(update_, enqueued);
-    update_outputs_->ask();
+    run(update_->entry, enqueued);
+    update_->outputs.ask();
   }
   enqueued.host = steady_seconds() - began - idle;
 }
@@ -117,18 +123,19 @@ void StepRunner::run(size_t entry, InFlight& step) {
   step.phases->add(executable_.phases(entry, *step.stopwatch));
 }
 
-/// The loss is a sum over the micro-batches; all else is of the update.
+/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
   StepResult result{.report = {.step = oldest.step}, .data_wait = oldest.data_wait, .host = oldest.host};
   double loss = 0;
   for (int64_t i = 0; i < micro_batches_; ++i) {
-    Outputs& outputs = outputs_of_batch(i);
+    Outputs& outputs = of_batch(i).outputs;
     const std::vector<double>& values = outputs.take();
-    loss += values[outputs.index(output_name::kLoss)];
+    const double of_batches = values[outputs.index(output_name::kLoss)];
+    loss = last_ ? of_batches : loss + of_batches;
     if (micro_batches_ == 1) reader_->read(values, result.report);
   }
-  if (update_outputs_) reader_->read(update_outputs_->take(), result.report);
+  if (update_) reader_->read(update_->outputs.take(), result.report);
   result.report.loss = loss;
   if (oldest.stopwatch) result.phases = oldest.phases ? oldest.phases : phases_later(*oldest.stopwatch);
   steps_.erase(steps_.begin());
@@ -136,12 +143,11 @@ StepResult StepRunner::take() {
   return result;
 }
 
-/// Of a step whose micro-batches were timed one over the other: the last stands for all but the first.
-PhaseSeconds StepRunner::phases_later(size_t stopwatch) const {
-  PhaseSeconds phases = executable_.phases(first_, stopwatch);
-  if (micro_batches_ == 1) return phases;
-  for (int64_t i = 1; i < micro_batches_; ++i) phases.add(executable_.phases(next_, stopwatch));
-  phases.add(executable_.phases(update_, stopwatch));
+/// Of a step whose micro-batches were timed one over the other: the latest of an entry stands for all of it.
+PhaseSeconds StepRunner::phases_later(size_t stopwatch) {
+  PhaseSeconds phases;
+  for (int64_t i = 0; i < micro_batches_; ++i) phases.add(executable_.phases(of_batch(i).entry, stopwatch));
+  if (update_) phases.add(executable_.phases(update_->entry, stopwatch));
   return phases;
 }
 

@@ -65,20 +65,24 @@ class StepRunner {
   void next_batch();
   size_t free_stopwatch() const;
   void run(size_t entry, InFlight& step);
-  Outputs& outputs_of_batch(int64_t i) { return i == 0 ? first_outputs_ : *next_outputs_; }
-  PhaseSeconds phases_later(size_t stopwatch) const;
+  /// The entry point that a step's micro-batch i goes through, and what it puts out.
+  struct Batches {
+    size_t entry;
+    Outputs outputs;
+  };
+  Batches& of_batch(int64_t i);
+  PhaseSeconds phases_later(size_t stopwatch);
 
   Executable& executable_;
   BatchFeed feed_;
   int64_t micro_batches_;
   Agreement& agreement_;
-  int64_t last_enqueued_ = 0;             ///< step
-  size_t first_, next_ = 0, update_ = 0;  ///< entry points
-  Outputs first_outputs_;
-  std::optional<Outputs> next_outputs_, update_outputs_;
-  std::vector<InFlight> steps_;       ///< the oldest first
-  std::optional<StepReader> reader_;  ///< of the entry that updates
-  double waited_ = 0;                 ///< for the next step's data, so far
+  int64_t last_enqueued_ = 0;                   ///< step
+  std::optional<Batches> first_, next_, last_;  ///< the last is another one where ranks add up what it makes
+  std::optional<Batches> update_;               ///< after the last, where there are several
+  std::vector<InFlight> steps_;                 ///< the oldest first
+  std::optional<StepReader> reader_;            ///< of the entry that updates
+  double waited_ = 0;                           ///< for the next step's data, so far
   Trace* trace_ = nullptr;
 };
 

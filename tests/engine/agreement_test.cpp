@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/agreement.h"
 
-#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "core/data/images/rows.h"
@@ -16,6 +13,7 @@
 #include "tests/engine/late_backend.h"
 #include "tests/host/quiet_log.h"
 #include "tests/reference/networks.h"
+#include "tests/reference/thread_ranks.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -23,50 +21,6 @@ namespace {
 
 constexpr int64_t kVotingRows = 4, kVotingSamples = 40, kVotingSteps = 20, kLag = 3;
 const Shape kVotingShape = {1, 6, 6};
-
-/// Ranks that are threads of this process.
-class Table {
- public:
-  explicit Table(size_t ranks) : votes_(ranks) {}
-
-  size_t ranks() const { return votes_.size(); }
-  int64_t rounds(size_t rank) const { return static_cast<int64_t>(votes_[rank].size()); }
-
-  void vote(size_t rank, int64_t round, const Vote& own) {
-    const std::lock_guard lock(mutex_);
-    if (rounds(rank) != round) throw std::logic_error("a vote out of order");
-    votes_[rank].push_back(own);
-    voted_.notify_all();
-  }
-  Vote result(int64_t round) {
-    std::unique_lock lock(mutex_);
-    voted_.wait(lock, [&] {
-      return std::ranges::all_of(
-          votes_, [&](const auto& votes) { return static_cast<int64_t>(votes.size()) > round; });
-    });
-    Vote all;
-    for (const auto& votes : votes_) all = all | votes[static_cast<size_t>(round)];
-    return all;
-  }
-
- private:
-  std::vector<std::vector<Vote>> votes_;  ///< of each rank
-  std::mutex mutex_;
-  std::condition_variable voted_;
-};
-
-class Seat final : public Communicator {
- public:
-  Seat(Table& table, size_t rank) : table_(table), rank_(rank) {}
-  int64_t rank() const override { return static_cast<int64_t>(rank_); }
-  int64_t ranks() const override { return static_cast<int64_t>(table_.ranks()); }
-  void vote(int64_t round, const Vote& own) override { table_.vote(rank_, round, own); }
-  Vote result(int64_t round) override { return table_.result(round); }
-
- private:
-  Table& table_;
-  size_t rank_;
-};
 
 /// Writes nothing; notes the steps at which it is asked to save.
 class NotedSaves final : public Checkpointer {
@@ -210,7 +164,8 @@ Outcome train_now(const Wishes& wishes) {
 }
 
 /// Two ranks whose devices are late in different ways.
-std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t longest, Table& table) {
+std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t longest,
+                               test::RankTable& table) {
   std::vector<Outcome> outcomes(2);
   const std::array<test::ScratchDirectory, 2> scratch;
   {
@@ -220,7 +175,7 @@ std::vector<Outcome> train_two(const Wishes& first, const Wishes& second, size_t
         const auto cpu = make_cpu_backend(1);
         LateBackend late(cpu);
         late.late().set_longest_queue(rank == 0 ? longest : 5);
-        Seat seat(table, rank);
+        test::ThreadRank seat(table, rank);
         outcomes[rank] = train_on_rank(late, seat, rank == 0 ? first : second, scratch[rank]);
       });
     }
@@ -256,8 +211,8 @@ TEST_CASE("one rank: its vote is the result, its wish to stop holds at once, and
 }
 
 TEST_CASE("two ranks: what one wants both do, and neither leaves before that") {
-  Table table(2);
-  Seat first(table, 0), second(table, 1);
+  test::RankTable table(2);
+  test::ThreadRank first(table, 0), second(table, 1);
   Agreement asking(first, [] { return Vote{.stop = true}; }), other(second);
   CHECK_FALSE(asking.leaves_now());
   for (Agreement* each : {&asking, &other}) each->vote();
@@ -300,7 +255,7 @@ TEST_CASE("a run saves by its clock after the same step however late its device 
 
 TEST_CASE("two ranks: a vote of one stops both after the same step") {
   for (const size_t longest : kLongest) {
-    Table table(2);
+    test::RankTable table(2);
     const auto outcomes = train_two({}, {.stop_in_round = 9}, longest, table);
     INFO(longest);
     CHECK(outcomes[0].stopped_for == "another rank is to stop");
@@ -316,7 +271,7 @@ TEST_CASE("two ranks: a vote of one stops both after the same step") {
 
 TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch") {
   for (const size_t longest : kLongest) {
-    Table table(2);
+    test::RankTable table(2);
     // The evaluation after step 6 has rounds 6 to 15.
     const auto outcomes =
         train_two({.stop_in_round = 8, .validation_interval = 6}, {.validation_interval = 6}, longest, table);
@@ -332,7 +287,7 @@ TEST_CASE("two ranks: a vote of one ends an evaluation of both at the same batch
 }
 
 TEST_CASE("two ranks: both save by the clock of one") {
-  Table table(2);
+  test::RankTable table(2);
   const auto outcomes = train_two({.overdue_after = 7}, {.overdue_after = kVotingSteps + 1}, 9, table);
   for (const Outcome& outcome : outcomes) {
     CHECK(outcome.saved == std::vector<int64_t>{8 + kLag});
@@ -343,7 +298,7 @@ TEST_CASE("two ranks: both save by the clock of one") {
 
 TEST_CASE("two ranks: data that one cannot read ends both, after the same rounds") {
   for (const size_t longest : kLongest) {
-    Table table(2);
+    test::RankTable table(2);
     const auto outcomes =
         train_two({}, {.failing_sample = 17, .workers = longest % 2 == 0 ? 0 : 1}, longest, table);
     INFO(longest);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/all_reduce.h"
+
+#include <algorithm>
+
+namespace trainer {
+namespace {
+
+std::vector<TensorSpec> same(std::span<const TensorSpec> inputs) {
+  expect(!inputs.empty(), "needs at least one tensor");
+  for (const TensorSpec& input : inputs) expect(input.dtype == DType::f32, "adds up f32 only");
+  return {inputs.begin(), inputs.end()};
+}
+
+}  // namespace
+
+std::vector<TensorSpec> AllReduceStart::infer(std::span<const TensorSpec> inputs) const {
+  return same(inputs);
+}
+
+std::vector<TensorSpec> AllReduceDone::infer(std::span<const TensorSpec> inputs) const {
+  return same(inputs);
+}
+
+std::vector<TensorSpec> DecayByRank::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == 1, "needs one tensor");
+  return same(inputs);
+}
+
+}  // namespace trainer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// Any number of tensors (f32) -> the same: begins to add each up over all ranks. What the outputs hold is
+/// read by AllReduceDone alone. Every rank begins the same sums in the same order; `bucket` is unique in an
+/// entry. Where a process is alone there is no such operation.
+class AllReduceStart final : public Operation {
+ public:
+  explicit AllReduceStart(int64_t number) : bucket(number) {}
+  std::string_view name() const override { return "all_reduce_start"; }
+  void describe(AttributeVisitor& visit) const override { visit("bucket", bucket); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+
+  const int64_t bucket;
+};
+
+/// What AllReduceStart gave -> the sums, the same bits on every rank.
+class AllReduceDone final : public Operation {
+ public:
+  explicit AllReduceDone(int64_t number) : bucket(number) {}
+  std::string_view name() const override { return "all_reduce_done"; }
+  void describe(AttributeVisitor& visit) const override { visit("bucket", bucket); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+
+  const int64_t bucket;
+};
+
+/// x -> x * decay^(ranks - 1 - rank). Ranks do the micro-batches of a step in their order: what an earlier
+/// one has found would have decayed once for each later one.
+class DecayByRank final : public Operation {
+ public:
+  explicit DecayByRank(double factor) : decay(factor) {}
+  std::string_view name() const override { return "decay_by_rank"; }
+  void describe(AttributeVisitor& visit) const override { visit("decay", decay, {.digits = 6}); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  bool in_place(size_t, size_t) const override { return true; }
+
+  const double decay;
+};
+
+}  // namespace trainer

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/all_reduce.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/blend.h"
+#include "core/passes/copy_entry.h"
+#include "core/passes/statistics.h"
+#include "core/passes/table.h"
+
+namespace trainer {
+namespace {
+
+/// Position of the node that makes each tensor of an entry.
+std::map<TensorId, size_t> makers(const Entry& entry) {
+  std::map<TensorId, size_t> found;
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    for (const TensorId id : entry.nodes[n].outputs) found[id] = n;
+  }
+  return found;
+}
+
+struct Bucket {
+  std::vector<TensorId> members;
+  int64_t bytes = 0;
+  size_t last = 0;  ///< position of the node that makes its last member
+};
+
+/// The members in the order in which they are made, in buckets of about so many bytes; `late` ones travel
+/// with the last.
+std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::vector<TensorId> members,
+                               const std::vector<TensorId>& late, int64_t bytes) {
+  const std::map<TensorId, size_t> made = makers(entry);
+  std::ranges::stable_sort(members, {}, [&](TensorId id) { return made.at(id); });
+  members.erase(std::unique(members.begin(), members.end()), members.end());
+  std::vector<Bucket> buckets(1);
+  const auto put = [&](TensorId id) {
+    Bucket& bucket = buckets.back();
+    bucket.members.push_back(id);
+    bucket.bytes += numel(program.spec(id).shape) * bytes_per_element(program.spec(id).dtype);
+    bucket.last = std::max(bucket.last, made.at(id));
+  };
+  for (const TensorId id : members) {
+    if (buckets.back().bytes >= bytes) buckets.emplace_back();
+    put(id);
+  }
+  for (const TensorId id : late) put(id);
+  return buckets;
+}
+
+/// Has the members added up over the ranks; returns what each has become. The sums are there at the entry's
+/// end.
+std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::vector<TensorId>& members,
+                                    const std::vector<TensorId>& late, int64_t bytes) {
+  const std::vector<Bucket> buckets = buckets_of(program, entry, members, late, bytes);
+  Entry scratch("");  // start and done of each bucket in turn
+  Builder build(program, scratch);
+  build.set_phase(Phase::backward);
+  build.set_role(Role::gradient);
+  std::map<TensorId, TensorId> sums;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    build.set_origin({{}, "bucket " + std::to_string(i)});
+    const auto number = static_cast<int64_t>(i);
+    const auto started = build.emit_all(std::make_shared<AllReduceStart>(number), buckets[i].members);
+    const auto done = build.emit_all(std::make_shared<AllReduceDone>(number), started);
+    for (size_t m = 0; m < done.size(); ++m) sums[buckets[i].members[m]] = done[m];
+  }
+  std::vector<Node> nodes;
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    nodes.push_back(entry.nodes[n]);
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i].last == n) nodes.push_back(scratch.nodes[2 * i]);
+    }
+  }
+  for (size_t i = 0; i < buckets.size(); ++i) nodes.push_back(scratch.nodes[2 * i + 1]);
+  entry.nodes = std::move(nodes);
+  return sums;
+}
+
+/// What running statistics have come to by the micro-batches of all ranks, which count in their order.
+/// With one micro-batch of each rank: s + p (b - s) for each b in turn is one blend with the sum of all b,
+/// each decayed by the later ones.
+class SharedStatistics {
+ public:
+  SharedStatistics(Program& program, Entry& entry, int64_t ranks, int64_t micro_batches)
+      : program_(program), entry_(entry), ranks_(ranks), micro_batches_(micro_batches) {
+    found_ = statistics_of(program, entry);
+    Builder build(program, entry);
+    build.set_phase(Phase::backward);
+    build.set_role(Role::gradient);
+    for (const Statistic& each : found_) {
+      remove_assign(each);
+      build.set_origin(each.blend.origin);
+      decayed_.push_back(build.emit<DecayByRank>({travels(each)}, decay(each)));
+    }
+  }
+
+  const std::vector<TensorId>& members() const { return decayed_; }
+
+  /// At the entry's end, from the sums. `kept`: each statistic's value from before the step, or nothing where
+  /// the entry is the whole step.
+  void move(const std::map<TensorId, TensorId>& sums, const std::vector<TensorId>& kept) {
+    Builder build(program_, entry_);
+    build.set_phase(Phase::backward);
+    for (size_t i = 0; i < found_.size(); ++i) {
+      build.set_origin(found_[i].blend.origin);
+      const TensorId sum = sums.at(decayed_[i]);
+      build.assign(found_[i].state,
+                   kept.empty() ? from_batches(build, found_[i], sum) : from_states(build, i, kept[i], sum));
+    }
+  }
+
+  const std::vector<Statistic>& found() const { return found_; }
+
+ private:
+  static const Blend& blend_of(const Statistic& each) { return static_cast<const Blend&>(*each.blend.op); }
+  bool is_whole() const { return micro_batches_ == 1; }
+  /// What is left of a value after one rank's micro-batches.
+  double decay(const Statistic& each) const {
+    return std::pow(1 - blend_of(each).share, static_cast<double>(micro_batches_));
+  }
+  TensorId travels(const Statistic& each) const {
+    return is_whole() ? each.blend.inputs[1] : each.blend.outputs[0];
+  }
+  void remove_assign(const Statistic& each) {
+    if (is_whole()) {
+      remove_move(entry_, each);
+      return;
+    }
+    std::erase_if(entry_.nodes, [&](const Node& node) {
+      return dynamic_cast<const Assign*>(node.op.get()) != nullptr && node.inputs[0] == each.state;
+    });
+  }
+
+  /// (1 - p)^R s + p f sum, as one blend.
+  TensorId from_batches(Builder& build, const Statistic& each, TensorId sum) const {
+    const Blend& one = blend_of(each);
+    const double share = 1 - std::pow(1 - one.share, static_cast<double>(ranks_));
+    return build.emit<Blend>({each.state, sum}, share, one.scale * one.share / share);
+  }
+
+  /// Every rank's value began from what all had kept, and only the first one's may: s = sum - kept * (d + d^2
+  /// + ... + d^(R-1)), d being what one rank's micro-batches leave of it.
+  TensorId from_states(Builder& build, size_t i, TensorId kept, TensorId sum) const {
+    double surplus = 0;
+    for (int64_t r = 1; r < ranks_; ++r) surplus += std::pow(decay(found_[i]), static_cast<double>(r));
+    return build.emit<Blend>({kept, sum}, 1 + surplus, 1 / (1 + surplus));
+  }
+
+  Program& program_;
+  Entry& entry_;
+  int64_t ranks_, micro_batches_;
+  std::vector<Statistic> found_;
+  std::vector<TensorId> decayed_;
+};
+
+void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
+  for (NamedTensor& output : entry.outputs) {
+    if (output.name == output_name::kLoss) output.tensor = sums.at(output.tensor);
+  }
+}
+
+/// The whole step is one entry.
+void share_step(Program& program, Entry& entry, int64_t ranks, int64_t bytes) {
+  SharedStatistics statistics(program, entry, ranks, 1);
+  std::vector<TensorId> gradients, late = statistics.members();
+  for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
+  late.push_back(entry.output(output_name::kLoss));
+  const std::map<TensorId, TensorId> sums = add_up(program, entry, gradients, late, bytes);
+  for (ParameterGradient& pair : entry.gradients) pair.gradient = sums.at(pair.gradient);
+  statistics.move(sums, {});
+  replace_output(entry, sums);
+}
+
+/// The assigns of gradient sums, taken out of an entry at whose end they are.
+std::vector<Node> take_out_sums(const Program& program, Entry& entry) {
+  std::vector<Node> assigns;
+  std::erase_if(entry.nodes, [&](const Node& node) {
+    const bool is_sum = dynamic_cast<const Assign*>(node.op.get()) != nullptr &&
+                        program.tensor(node.inputs[0]).role == Role::gradient_sum;
+    if (is_sum) assigns.push_back(node);
+    return is_sum;
+  });
+  return assigns;
+}
+
+/// Adds each gradient to its sum right after it is made, not at the entry's end, so that it can travel.
+void add_early(Entry& entry, const std::vector<Node>& assigns) {
+  const std::map<TensorId, size_t> made = makers(entry);
+  std::map<size_t, std::vector<size_t>> followers;  // of each node, the additions that may come next
+  std::vector<bool> moves(entry.nodes.size(), false);
+  for (const Node& assign : assigns) {
+    const size_t addition = made.at(assign.inputs[1]);
+    const auto gradient = made.find(entry.nodes[addition].inputs[1]);
+    if (gradient == made.end()) continue;
+    followers[gradient->second].push_back(addition);
+    moves[addition] = true;
+  }
+  std::vector<Node> nodes;
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    if (!moves[n]) nodes.push_back(entry.nodes[n]);
+    for (const size_t addition : followers[n]) nodes.push_back(entry.nodes[addition]);
+  }
+  entry.nodes = std::move(nodes);
+}
+
+/// What each running statistic was before the step, kept by the step's first run.
+std::vector<TensorId> keep_statistics(Program& program, const std::vector<Statistic>& statistics) {
+  Entry copies("");
+  Builder keep(program, copies);
+  std::vector<TensorId> kept;
+  for (const Statistic& each : statistics) {
+    const Tensor statistic = program.tensor(each.state);
+    kept.push_back(
+        program.persistent(statistic.name + state_suffix::kShared, statistic.spec, Role::gradient_sum, {}));
+    keep.set_origin(each.blend.origin);
+    keep.assign(kept.back(), each.state);
+  }
+  Entry& first = program.entry(entry_name::kAccumulateFirst);
+  first.nodes.insert(first.nodes.begin(), copies.nodes.begin(), copies.nodes.end());
+  return kept;
+}
+
+/// The last of a step's micro-batches adds its gradients to the sums and then those of all ranks.
+void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t bytes) {
+  Entry copy = copy_entry(program, program.entry(entry_name::kAccumulateNext), entry_name::kAccumulateLast);
+  const auto update = std::ranges::find(program.entries, entry_name::kUpdate, &Entry::name);
+  program.entries.insert(update, std::move(copy));
+  Entry& last = program.entry(entry_name::kAccumulateLast);
+  const std::vector<Node> assigns = take_out_sums(program, last);
+  add_early(last, assigns);
+  SharedStatistics statistics(program, last, ranks, micro_batches);
+  std::vector<TensorId> members;
+  for (const Node& node : assigns) members.push_back(node.inputs[1]);
+  const std::map<TensorId, TensorId> sums = add_up(program, last, members, statistics.members(), bytes);
+  Builder build(program, last);
+  build.set_phase(Phase::backward);
+  for (const Node& node : assigns) {
+    build.set_origin(node.origin);
+    build.assign(node.inputs[0], sums.at(node.inputs[1]));
+    if (program.tensor(node.inputs[0]).name != state_name::kGuardLoss) continue;
+    for (NamedTensor& output : last.outputs) {
+      if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[1]);
+    }
+  }
+  statistics.move(sums, keep_statistics(program, statistics.found()));
+}
+
+}  // namespace
+
+Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes) {
+  auto run = [=](Program& program) {
+    if (ranks == 1) return;
+    if (micro_batches == 1) {
+      share_step(program, program.entry(entry_name::kTrainStep), ranks, bucket_bytes);
+    } else {
+      share_last(program, ranks, micro_batches, bucket_bytes);
+    }
+  };
+  return {
+      .name = "data_parallel", .help = "add up the gradients of all ranks", .optional = false, .run = run};
+}
+
+std::optional<Pass> data_parallel_pass(const PassOptions& options) {
+  if (!options.trains || options.ranks == 1) return std::nullopt;
+  return data_parallel(options.ranks, options.micro_batches, options.bucket_bytes);
+}
+
+}  // namespace trainer

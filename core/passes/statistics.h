@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "core/graph/program.h"
+
+namespace trainer {
+
+/// A running statistic as an entry moves it: `blend` is the node that makes its next value.
+struct Statistic {
+  TensorId state = kNone;
+  Node blend;
+};
+
+/// Those that the entry moves before its update, in order. Throws std::logic_error where one is moved by
+/// anything but a Blend.
+std::vector<Statistic> statistics_of(const Program& program, const Entry& entry);
+
+/// Removes the nodes that move it, and leaves what it is moved by.
+void remove_move(Entry& entry, const Statistic& statistic);
+
+}  // namespace trainer

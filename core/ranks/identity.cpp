@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/identity.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+/// How one launcher names what an identity consists of.
+struct Launcher {
+  const char* rank;
+  const char* ranks;
+  const char* local_rank;
+  const char* only_with;  ///< a variable without which the others do not count; may be null
+};
+
+constexpr std::array kLaunchers = {
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID"},
+};
+constexpr const char* kAddress = "MASTER_ADDR";
+constexpr const char* kPort = "MASTER_PORT";
+
+/// A million ranks are enough; nothing that is counted with them overflows then.
+constexpr int64_t kMostRanks = 1'000'000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(ExitCode::usage, text +
+                                   "; a launcher such as srun, mpirun or torchrun sets them, and a single "
+                                   "process needs none of them");
+}
+
+int64_t number_in(const char* name, int64_t low, int64_t high) {
+  const std::string text = variable(name);
+  int64_t value = 0;
+  const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || *stop != '\0' || text.empty() || value < low || value > high)
+    refuse(fmt::format("{}={} must be a whole number from {} to {}", name, text, low, high));
+  return value;
+}
+
+bool is_set(const char* name) {
+  return !variable(name).empty();
+}
+
+bool counts(const Launcher& launcher) {
+  if (launcher.only_with != nullptr) return is_set(launcher.only_with);
+  return is_set(launcher.rank) || is_set(launcher.ranks) || is_set(launcher.local_rank);
+}
+
+Identity identity_from(const Launcher& launcher) {
+  for (const char* needed : {launcher.rank, launcher.ranks, launcher.local_rank}) {
+    if (is_set(needed)) continue;
+    refuse(fmt::format("the environment has only a part of {}, {} and {}: {} is missing", launcher.rank,
+                       launcher.ranks, launcher.local_rank, needed));
+  }
+  Identity identity{.ranks = number_in(launcher.ranks, 1, kMostRanks), .source = launcher.rank};
+  identity.rank = number_in(launcher.rank, 0, identity.ranks - 1);
+  identity.local_rank = number_in(launcher.local_rank, 0, identity.rank);
+  return identity;
+}
+
+}  // namespace
+
+Identity launched_as() {
+  for (const Launcher& launcher : kLaunchers) {
+    if (!counts(launcher)) continue;
+    Identity identity = identity_from(launcher);
+    if (identity.is_alone()) return identity;
+    identity.address = variable(kAddress);
+    if (is_set(kPort)) identity.port = static_cast<uint16_t>(number_in(kPort, 1, 65535));
+    const bool needs_address = &launcher == &kLaunchers.front();
+    if (needs_address && (identity.address.empty() || identity.port == 0))
+      refuse(fmt::format("{}={} and {}={} want {} and {} as well", launcher.rank, identity.rank,
+                         launcher.ranks, identity.ranks, kAddress, kPort));
+    return identity;
+  }
+  return {};
+}
+
+}  // namespace trainer

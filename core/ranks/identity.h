@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trainer {
+
+/// Which of the processes that train together this one is.
+struct Identity {
+  int64_t rank = 0, ranks = 1;
+  int64_t local_rank = 0;  ///< among the ranks on this host
+  std::string source;      ///< the variables that say so, for messages: "RANK", "OMPI_COMM_WORLD_RANK", …
+  std::string address;     ///< of the host of rank 0, and the port where it listens; "" and 0: not told
+  uint16_t port = 0;
+
+  bool is_alone() const { return ranks == 1; }
+  bool operator==(const Identity&) const = default;
+};
+
+/// As the launcher's variables say: RANK, WORLD_SIZE and LOCAL_RANK with MASTER_ADDR and MASTER_PORT
+/// (torchrun); else mpirun's OMPI_COMM_WORLD_*; else Slurm's, only within a step that srun started: a batch
+/// script has some of them as well. Without any of these the process is alone. Throws Error (exit 64) where
+/// they are half there or contradict each other.
+Identity launched_as();
+
+}  // namespace trainer

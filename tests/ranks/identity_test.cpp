@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/identity.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "core/base/error.h"
+#include "tests/host/environment.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Contains;
+using Variables = std::map<std::string, std::string>;
+
+constexpr const char* kAll[] = {
+    "RANK",         "WORLD_SIZE",           "LOCAL_RANK",           "MASTER_ADDR",
+    "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",        "SLURM_STEP_ID",
+    "SLURM_NTASKS"};
+
+const Variables kTorchrun = {{"RANK", "5"},
+                             {"WORLD_SIZE", "8"},
+                             {"LOCAL_RANK", "1"},
+                             {"MASTER_ADDR", "node3"},
+                             {"MASTER_PORT", "29500"}};
+const Variables kMpirun = {
+    {"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+const Variables kSrun = {
+    {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_LOCALID", "0"}};
+
+Variables with(Variables variables, const Variables& others) {
+  for (const auto& [name, value] : others) variables[name] = value;
+  return variables;
+}
+
+Identity identity_with(const Variables& variables) {
+  test::Environment environment;
+  for (const char* name : kAll) environment.set(name, nullptr);
+  for (const auto& [name, value] : variables) environment.set(name.c_str(), value.c_str());
+  return launched_as();
+}
+
+std::string refusal_with(const Variables& variables) {
+  try {
+    identity_with(variables);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::usage);
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+}  // namespace
+
+TEST_CASE("a rank is what its launcher says, the most explicit one first") {
+  const Identity torchrun{5, 8, 1, "RANK", "node3", 29500};
+  const Identity mpirun{2, 4, 0, "OMPI_COMM_WORLD_RANK", "", 0};
+  const Identity srun{1, 2, 0, "SLURM_PROCID", "", 0};
+  CHECK(identity_with(kTorchrun) == torchrun);
+  CHECK(identity_with(kMpirun) == mpirun);
+  CHECK(identity_with(kSrun) == srun);
+  CHECK(identity_with(with(kSrun, with(kMpirun, kTorchrun))) == torchrun);
+  CHECK(identity_with(with(kSrun, kMpirun)) == mpirun);
+}
+
+TEST_CASE("a process is alone without a launcher, in a batch script, and where it is the only rank") {
+  CHECK(identity_with({}) == Identity{});
+  CHECK(identity_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) == Identity{});
+  CHECK(identity_with({{"MASTER_ADDR", "node3"}, {"MASTER_PORT", "29500"}}) == Identity{});
+  CHECK(identity_with({{"RANK", ""}, {"WORLD_SIZE", ""}}) == Identity{});
+  CHECK(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}}).is_alone());
+}
+
+TEST_CASE("a step of Slurm may name the address itself") {
+  const Identity identity =
+      identity_with(with(kSrun, {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "40000"}}));
+  CHECK(identity.address == "10.0.0.1");
+  CHECK(identity.port == 40000);
+  CHECK(identity.source == "SLURM_PROCID");
+}
+
+TEST_CASE("half an identity is refused with what is missing") {
+  CHECK_THAT(refusal_with({{"RANK", "0"}}), Contains("WORLD_SIZE is missing"));
+  CHECK_THAT(refusal_with({{"WORLD_SIZE", "2"}}), Contains("RANK is missing"));
+  CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), Contains("LOCAL_RANK is missing"));
+  CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "a"}}),
+             Contains("MASTER_PORT"));
+  CHECK_THAT(refusal_with({{"OMPI_COMM_WORLD_RANK", "1"}}), Contains("OMPI_COMM_WORLD_SIZE is missing"));
+  CHECK_THAT(refusal_with({{"SLURM_STEP_ID", "3"}}), Contains("SLURM_PROCID is missing"));
+}
+
+TEST_CASE("numbers that are none or do not fit together are refused with their bounds") {
+  for (const char* rank : {"-1", "8", "x", "1x", " 1", "99999999999999999999"}) {
+    CHECK_THAT(refusal_with(with(kTorchrun, {{"RANK", rank}})), Contains("from 0 to 7"));
+  }
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"WORLD_SIZE", "0"}})), Contains("WORLD_SIZE=0"));
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"LOCAL_RANK", "6"}})), Contains("from 0 to 5"));
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"MASTER_PORT", "65536"}})), Contains("from 1 to 65535"));
+}
+
+}  // namespace trainer

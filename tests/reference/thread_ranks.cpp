@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/reference/thread_ranks.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace trainer::test {
+
+void RankTable::vote(size_t rank, int64_t round, const Vote& own) {
+  const std::lock_guard lock(mutex_);
+  if (rounds(rank) != round) throw std::logic_error("a vote out of order");
+  votes_[rank].push_back(own);
+  changed_.notify_all();
+}
+
+Vote RankTable::result(int64_t round) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return std::ranges::all_of(votes_,
+                               [&](const auto& votes) { return static_cast<int64_t>(votes.size()) > round; });
+  });
+  Vote all;
+  for (const auto& votes : votes_) all = all | votes[static_cast<size_t>(round)];
+  return all;
+}
+
+int64_t RankTable::put(size_t rank, std::vector<double> numbers) {
+  const std::lock_guard lock(mutex_);
+  const int64_t sum = begun_[rank]++;
+  numbers_.try_emplace(sum, ranks()).first->second[rank] = std::move(numbers);
+  changed_.notify_all();
+  return sum;
+}
+
+std::vector<std::vector<double>> RankTable::get(int64_t sum) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock,
+                [&] { return std::ranges::all_of(begun_, [&](int64_t begun) { return begun > sum; }); });
+  const auto& all = numbers_.at(sum);
+  for (const auto& one : all) {
+    if (one.size() != all[0].size()) throw std::logic_error("ranks add up different numbers of numbers");
+  }
+  return all;
+}
+
+void ThreadRank::start_sum(int64_t sum, std::span<const std::span<float>> numbers) {
+  std::vector<double> all;
+  Begun begun{.number = 0, .memory = {numbers.begin(), numbers.end()}};
+  for (const std::span<float>& span : numbers) {
+    all.insert(all.end(), span.begin(), span.end());
+    std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
+  }
+  begun.number = table_.put(rank_, std::move(all));
+  if (!begun_.try_emplace(sum, std::move(begun)).second) throw std::logic_error("a sum is begun twice");
+}
+
+void ThreadRank::finish_sum(int64_t sum) {
+  const Begun begun = std::move(begun_.at(sum));
+  begun_.erase(sum);
+  const auto all = table_.get(begun.number);
+  size_t i = 0;
+  for (const std::span<float>& span : begun.memory) {
+    for (float& value : span) {
+      value = static_cast<float>(all[0][i]);
+      for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
+      ++i;
+    }
+  }
+}
+
+void ThreadRank::add_up(std::span<double> numbers) {
+  const auto all = table_.get(table_.put(rank_, {numbers.begin(), numbers.end()}));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = 0;
+    for (const auto& one : all) numbers[i] += one[i];
+  }
+}
+
+void ThreadRank::broadcast(std::span<std::byte> bytes) {
+  std::vector<double> own;
+  for (const std::byte byte : bytes) own.push_back(std::to_integer<int>(byte));
+  const auto all = table_.get(table_.put(rank_, std::move(own)));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(static_cast<int>(all[0][i]));
+}
+
+}  // namespace trainer::test
