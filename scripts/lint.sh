@@ -70,8 +70,9 @@ check_includes() {
       may["core/session"] = "core/"
       may["cpu"] = engine " cpu/"
       may["cuda"] = engine " cuda/"
+      may["mpi"] = engine " mpi/"
       may["apps"] = "core/ cpu/backend.h apps/"
-      may["tests"] = "core/ cpu/ cuda/ apps/ tests/"
+      may["tests"] = "core/ cpu/ cuda/ mpi/ apps/ tests/"
       # Headers of libraries: where they may stand.
       lib["yaml-cpp/"] = "^core/config/.*[.]cpp$"
       lib["CLI/"] = "^apps/.*[.]cpp$"
@@ -79,6 +80,7 @@ check_includes() {
       lib["nlohmann/"] = "^(core/base/json[.]cpp|tests/.*[.]cpp)$"
       lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["jpegint.h"] = lib["png.h"] = lib["xxhash.h"] = "[.]cpp$"
       lib["catch2/"] = "^tests/"
+      lib["mpi.h"] = "^mpi/"
       lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^(cuda|tests/cuda_emulation|tests/cuda_standin)/"
     }
     function starts(text, prefix) { return substr(text, 1, length(prefix)) == prefix }

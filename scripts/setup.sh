@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--tests] [--lint] [--package] [--dry-run]
-  --tests    also install what scripts/test.sh needs: Slurm and munge (tests/slurm starts its own; no service is needed),
+  --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
              man, zsh and fish, what --package installs, TensorBoard from PyPI, in build/tensorboard, and what sanitizers
              and scripts/fuzz.sh need: clang, its runtime libraries, OpenMP
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
@@ -27,9 +27,9 @@ dry_run=no
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(python3-venv munge slurm-wlm man-db zsh fish clang libclang-rt-14-dev libomp-dev xz-utils
+      packages+=(python3-venv munge slurm-wlm libopenmpi-dev openmpi-bin man-db zsh fish clang libclang-rt-14-dev libomp-dev xz-utils
         "${package_tools[@]}")
-      tools+=(munged slurmctld slurmd man zsh fish clang++ xz)
+      tools+=(munged slurmctld slurmd mpirun man zsh fish clang++ xz)
       with_tensorboard=yes
       ;;
     --lint)

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/base/error.h"
+#include "mpi/progress.h"
+
+namespace trainer::mpi {
+namespace {
+
+/// MPI counts in int.
+constexpr size_t kMostElements = size_t{1} << 30;
+
+using Votes = std::array<unsigned char, 3>;
+
+Votes bytes_of(const Vote& vote) {
+  return {static_cast<unsigned char>(vote.stop), static_cast<unsigned char>(vote.save),
+          static_cast<unsigned char>(vote.fail)};
+}
+
+/// Calls begin(part's first element, its length, its request) for parts that MPI can count, until one fails.
+template <class Begin>
+int in_parts(size_t count, std::vector<MPI_Request>& requests, const Begin& begin) {
+  for (size_t done = 0; done < count; done += kMostElements) {
+    const size_t part = std::min(kMostElements, count - done);
+    const int code = begin(done, static_cast<int>(part), &requests.emplace_back(MPI_REQUEST_NULL));
+    if (code != MPI_SUCCESS) return code;
+  }
+  return MPI_SUCCESS;
+}
+
+/// Begins to combine numbers over all ranks, in place.
+template <class T>
+int start_reduce(std::span<T> data, MPI_Datatype type, MPI_Op operation, std::vector<MPI_Request>& requests) {
+  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, data.data() + first, count, type, operation, MPI_COMM_WORLD, request);
+  });
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(const CommunicatorRequest& request)
+      : progress_(request.deadline, request.on_lost) {}
+
+  const Progress::Position& position() const { return progress_.position(); }
+  int64_t rank() const override { return position().rank; }
+  int64_t ranks() const override { return position().ranks; }
+
+  void vote(int64_t round, const Vote& own) override {
+    Ballot& ballot = ballots_[static_cast<size_t>(round % kMostOpenRounds)];
+    ballot.votes = bytes_of(own);
+    ballot.work = begin(fmt::format("the vote of round {}", round), [&ballot](auto& requests) {
+      return start_reduce<unsigned char>(ballot.votes, MPI_UNSIGNED_CHAR, MPI_MAX, requests);
+    });
+  }
+
+  Vote result(int64_t round) override {
+    Ballot& ballot = ballots_[static_cast<size_t>(round % kMostOpenRounds)];
+    progress_.wait(*ballot.work);
+    return {.stop = ballot.votes[0] != 0, .save = ballot.votes[1] != 0, .fail = ballot.votes[2] != 0};
+  }
+
+  void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override {
+    std::vector<std::span<float>> parts(numbers.begin(), numbers.end());
+    sums_[sum] = begin(fmt::format("the sum of bucket {}", sum), [parts](auto& requests) {
+      int code = MPI_SUCCESS;
+      for (const std::span<float>& part : parts) {
+        if (code == MPI_SUCCESS) code = start_reduce(part, MPI_FLOAT, MPI_SUM, requests);
+      }
+      return code;
+    });
+  }
+
+  void finish_sum(int64_t sum) override { progress_.wait(*sums_.at(sum)); }
+
+  void add_up(std::span<double> numbers) override {
+    progress_.wait(*begin("a sum of results", [numbers](auto& requests) {
+      return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests);
+    }));
+  }
+
+  void broadcast(std::span<std::byte> bytes) override {
+    progress_.wait(*begin("what rank 0 has sent", [bytes](auto& requests) {
+      return in_parts(bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+        return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, 0, MPI_COMM_WORLD, request);
+      });
+    }));
+  }
+
+ private:
+  struct Ballot {
+    Votes votes{};
+    std::shared_ptr<Work> work;
+  };
+
+  std::shared_ptr<Work> begin(std::string what, std::function<int(std::vector<MPI_Request>&)> start) {
+    auto work = std::make_shared<Work>();
+    work->what = std::move(what);
+    work->start = std::move(start);
+    progress_.put(work);
+    return work;
+  }
+
+  std::array<Ballot, kMostOpenRounds> ballots_;
+  std::map<int64_t, std::shared_ptr<Work>> sums_;
+  Progress progress_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> open(const CommunicatorRequest& request) {
+  auto communicator = std::make_unique<MpiCommunicator>(request);
+  const Progress::Position& position = communicator->position();
+  if (!position.problem.empty()) throw Error(ExitCode::no_device, "MPI does not start: " + position.problem);
+  if (position.ranks != request.ranks || position.rank != request.rank) {
+    throw Error(ExitCode::no_device,
+                fmt::format("the launcher started rank {} of {}, but MPI sees rank {} of {}; under Slurm "
+                            "write srun --mpi=pmix, elsewhere start with mpirun",
+                            request.rank, request.ranks, position.rank, position.ranks));
+  }
+  return communicator;
+}
+
+}  // namespace trainer::mpi

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/library_answer.h"
+#include "mpi/communicator.h"
+
+extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open_communicator(
+    const char* interface, const trainer::CommunicatorRequest& request,
+    std::unique_ptr<trainer::Communicator>& communicator, char* reason, size_t reason_bytes) {
+  return trainer::LibraryAnswer{reason, reason_bytes}.to_request(
+      "libtrainer_mpi.so", interface, trainer::kCommunicatorInterface,
+      [&] { communicator = trainer::mpi::open(request); });
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace trainer::mpi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Between two questions whether something is done: at first short, since small sums take microseconds.
+constexpr std::chrono::microseconds kShortestSleep(5), kLongestSleep(100);
+
+std::string text_of(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return std::string(text.data(), static_cast<size_t>(length));
+}
+
+}  // namespace
+
+Progress::Progress(std::chrono::seconds deadline, std::function<void(const std::string&)> on_late)
+    : deadline_(deadline), on_late_(std::move(on_late)), thread_([this] { run(); }) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return has_started_; });
+}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Progress::put(std::shared_ptr<Work> work) {
+  work->since = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    put_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+void Progress::wait(const Work& work) {
+  if (work.is_done) return;
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return work.is_done.load(); });
+}
+
+void Progress::run() {
+  int thread_level = 0;
+  Position position;
+  if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &thread_level);
+      code != MPI_SUCCESS) {
+    position.problem = text_of(code);
+  } else {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &position.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &position.ranks);
+  }
+  const bool runs = position.problem.empty();
+  {
+    const std::lock_guard lock(mutex_);
+    position_ = std::move(position);
+    has_started_ = true;
+  }
+  done_.notify_all();
+  if (!runs) return;
+  std::chrono::microseconds sleep = kShortestSleep;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      if (active_.empty()) changed_.wait(lock, [&] { return ends_ || !put_.empty(); });
+      if (ends_) break;
+      begin_waiting();
+    }
+    if (poll()) {
+      sleep = kShortestSleep;
+    } else {
+      std::this_thread::sleep_for(sleep);
+      sleep = std::min(2 * sleep, kLongestSleep);
+    }
+  }
+  if (active_.empty() && put_.empty()) MPI_Finalize();
+}
+
+/// Has what was put started. Holds the lock, which nobody else needs for long.
+void Progress::begin_waiting() {
+  for (const std::shared_ptr<Work>& work : put_) {
+    if (const int code = work->start(work->requests); code != MPI_SUCCESS)
+      on_late_(fmt::format("{} cannot begin: {}", work->what, text_of(code)));
+  }
+  active_.splice(active_.end(), put_);
+}
+
+/// Whether something was done.
+bool Progress::poll() {
+  bool any = false;
+  for (auto place = active_.begin(); place != active_.end();) {
+    Work& work = **place;
+    int all = 0;
+    const int code =
+        MPI_Testall(static_cast<int>(work.requests.size()), work.requests.data(), &all, MPI_STATUSES_IGNORE);
+    if (code != MPI_SUCCESS) on_late_(fmt::format("{}: {}", work.what, text_of(code)));
+    if (all == 0) {
+      if (Clock::now() - work.since > deadline_)
+        on_late_(fmt::format("{} has not come to its end within {} s", work.what, deadline_.count()));
+      ++place;
+      continue;
+    }
+    any = true;
+    {
+      const std::lock_guard lock(mutex_);
+      work.is_done = true;
+    }
+    done_.notify_all();
+    place = active_.erase(place);
+  }
+  return any;
+}
+
+}  // namespace trainer::mpi

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace trainer::mpi {
+
+/// Something that all ranks do together, by any number of MPI's requests.
+struct Work {
+  std::string what;                                     ///< for messages: "the sum of bucket 3"
+  std::function<int(std::vector<MPI_Request>&)> start;  ///< called once, by the thread; MPI's code
+  std::vector<MPI_Request> requests = {};
+  std::chrono::steady_clock::time_point since = {};
+  std::atomic<bool> is_done = false;
+};
+
+/// The one thread that calls MPI, which it starts and ends. Work begins in the order in which it is put, and
+/// nothing blocks: Open MPI makes progress only while it is called, so the thread asks, and sleeps in between
+/// to leave the core to the computation.
+class Progress {
+ public:
+  struct Position {
+    int rank = 0, ranks = 0;
+    std::string problem;  ///< why MPI did not start
+  };
+
+  /// `on_late` is called, and does not return, where work has not been done after `deadline`.
+  Progress(std::chrono::seconds deadline, std::function<void(const std::string&)> on_late);
+  /// Ends MPI where all work is done; otherwise leaves it, for other ranks may never come to the end.
+  ~Progress();
+
+  const Position& position() const { return position_; }
+
+  void put(std::shared_ptr<Work> work);
+  /// Returns once it is done.
+  void wait(const Work& work);
+
+ private:
+  void run();
+  bool poll();
+  void begin_waiting();
+
+  std::chrono::seconds deadline_;
+  std::function<void(const std::string&)> on_late_;
+  Position position_;
+  bool has_started_ = false, ends_ = false;
+  std::list<std::shared_ptr<Work>> put_;     ///< not begun yet
+  std::list<std::shared_ptr<Work>> active_;  ///< the thread's own
+  std::mutex mutex_;
+  std::condition_variable changed_, done_;
+  std::thread thread_;
+};
+
+}  // namespace trainer::mpi
