@@ -5,6 +5,8 @@ if(CPACK_GENERATOR STREQUAL DEB AND NOT shlibdeps)
   # cpack would make a package without dependencies, and only mention it.
   message(FATAL_ERROR "dpkg-shlibdeps was not found, which tells what the package depends on: run scripts/setup.sh --package")
 endif()
+# It must match the MPI of the site that it runs on.
+file(REMOVE "${CPACK_TEMPORARY_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}/lib/libtrainer_mpi.so")
 # Whatever the umask, what is installed is for everyone.
 file(CHMOD_RECURSE "${CPACK_TEMPORARY_DIRECTORY}${CPACK_PACKAGING_INSTALL_PREFIX}" DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

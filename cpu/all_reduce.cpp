@@ -55,6 +55,7 @@ void add_all_reduce(Handlers& handlers) {
     return kernel(
         [=, &all = require_ranks(ranks), numbers = std::vector<std::span<float>>(counts.size())]() mutable {
           copy_over(slots, counts);
+          if (all.is_muted()) return;
           for (size_t i = 0; i < counts.size(); ++i) {
             numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
           }
@@ -65,7 +66,7 @@ void add_all_reduce(Handlers& handlers) {
     const int64_t bucket = static_cast<const AllReduceDone&>(context.op).bucket;
     const std::vector<int64_t> counts = stored_counts(context, choice);
     return kernel([=, &all = require_ranks(ranks)] {
-      all.finish_sum(bucket);
+      if (!all.is_muted()) all.finish_sum(bucket);
       copy_over(slots, counts);
     });
   };

@@ -54,7 +54,7 @@ class MpiCommunicator final : public Communicator {
   void vote(int64_t round, const Vote& own) override {
     Ballot& ballot = ballots_[static_cast<size_t>(round % kMostOpenRounds)];
     ballot.votes = bytes_of(own);
-    ballot.work = begin(fmt::format("the vote of round {}", round), [&ballot](auto& requests) {
+    ballot.work = begin(fmt::format("the votes of all ranks in round {}", round), [&ballot](auto& requests) {
       return start_reduce<unsigned char>(ballot.votes, MPI_UNSIGNED_CHAR, MPI_MAX, requests);
     });
   }
@@ -67,7 +67,7 @@ class MpiCommunicator final : public Communicator {
 
   void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override {
     std::vector<std::span<float>> parts(numbers.begin(), numbers.end());
-    sums_[sum] = begin(fmt::format("the sum of bucket {}", sum), [parts](auto& requests) {
+    sums_[sum] = begin(fmt::format("the sum of all ranks' bucket {}", sum), [parts](auto& requests) {
       int code = MPI_SUCCESS;
       for (const std::span<float>& part : parts) {
         if (code == MPI_SUCCESS) code = start_reduce(part, MPI_FLOAT, MPI_SUM, requests);
@@ -79,15 +79,16 @@ class MpiCommunicator final : public Communicator {
   void finish_sum(int64_t sum) override { progress_.wait(*sums_.at(sum)); }
 
   void add_up(std::span<double> numbers) override {
-    progress_.wait(*begin("a sum of results", [numbers](auto& requests) {
+    progress_.wait(*begin("the sum of all ranks' results", [numbers](auto& requests) {
       return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests);
     }));
   }
 
-  void broadcast(std::span<std::byte> bytes) override {
-    progress_.wait(*begin("what rank 0 has sent", [bytes](auto& requests) {
+  void broadcast(std::span<std::byte> bytes, int64_t from) override {
+    progress_.wait(*begin(fmt::format("what rank {} sends", from), [bytes, from](auto& requests) {
       return in_parts(bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-        return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, 0, MPI_COMM_WORLD, request);
+        return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, static_cast<int>(from), MPI_COMM_WORLD,
+                          request);
       });
     }));
   }

@@ -26,8 +26,7 @@ std::string text_of(int code) {
 
 Progress::Progress(std::chrono::seconds deadline, std::function<void(const std::string&)> on_late)
     : deadline_(deadline), on_late_(std::move(on_late)), thread_([this] { run(); }) {
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return has_started_; });
+  await("the start of all ranks", [&] { return has_started_; });
 }
 
 Progress::~Progress() {
@@ -36,7 +35,18 @@ Progress::~Progress() {
     ends_ = true;
   }
   changed_.notify_all();
+  await("the end of all ranks", [&] { return has_ended_; });
   thread_.join();
+}
+
+/// For MPI's start and end, which block.
+void Progress::await(const char* what, const std::function<bool()>& is_there) {
+  std::unique_lock lock(mutex_);
+  if (!done_.wait_for(lock, deadline_, is_there)) on_late_(late_text(what));
+}
+
+std::string Progress::late_text(const std::string& what) const {
+  return fmt::format("{} has not come within {} s", what, deadline_.count());
 }
 
 void Progress::put(std::shared_ptr<Work> work) {
@@ -72,7 +82,16 @@ void Progress::run() {
     has_started_ = true;
   }
   done_.notify_all();
-  if (!runs) return;
+  if (runs) work();
+  if (runs && active_.empty() && put_.empty()) MPI_Finalize();
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  done_.notify_all();
+}
+
+void Progress::work() {
   std::chrono::microseconds sleep = kShortestSleep;
   while (true) {
     {
@@ -88,7 +107,6 @@ void Progress::run() {
       sleep = std::min(2 * sleep, kLongestSleep);
     }
   }
-  if (active_.empty() && put_.empty()) MPI_Finalize();
 }
 
 /// Has what was put started. Holds the lock, which nobody else needs for long.
@@ -110,8 +128,7 @@ bool Progress::poll() {
         MPI_Testall(static_cast<int>(work.requests.size()), work.requests.data(), &all, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS) on_late_(fmt::format("{}: {}", work.what, text_of(code)));
     if (all == 0) {
-      if (Clock::now() - work.since > deadline_)
-        on_late_(fmt::format("{} has not come to its end within {} s", work.what, deadline_.count()));
+      if (Clock::now() - work.since > deadline_) on_late_(late_text(work.what));
       ++place;
       continue;
     }

@@ -48,13 +48,16 @@ class Progress {
 
  private:
   void run();
+  void work();
+  void await(const char* what, const std::function<bool()>& is_there);
+  std::string late_text(const std::string& what) const;
   bool poll();
   void begin_waiting();
 
   std::chrono::seconds deadline_;
   std::function<void(const std::string&)> on_late_;
   Position position_;
-  bool has_started_ = false, ends_ = false;
+  bool has_started_ = false, ends_ = false, has_ended_ = false;
   std::list<std::shared_ptr<Work>> put_;     ///< not begun yet
   std::list<std::shared_ptr<Work>> active_;  ///< the thread's own
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "apps/trainer/standard_streams.h"
@@ -223,6 +224,9 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   Arguments arguments;
+  std::error_code unknown;
+  arguments.command_line = {std::filesystem::read_symlink("/proc/self/exe", unknown).string()};
+  for (int i = 1; i < argc; ++i) arguments.command_line.emplace_back(argv[i]);
   CLI::App app;
   declare_commands(app, arguments);
   std::vector<std::string> words = with_command(argc, argv);

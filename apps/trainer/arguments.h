@@ -31,6 +31,7 @@ struct Arguments {
     man
   };
   Command command = Command::train;
+  std::vector<std::string> command_line;  ///< the program and all that it was given
   std::string config;
   std::vector<std::string> overrides;
   bool dump_config = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/trainer/devices.h"
 
+#include <fmt/format.h>
+
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
 #include "core/storage/user_cache.h"
@@ -25,7 +27,8 @@ Backend plan_for(const FilePath& model, const Recipe& recipe, BackendRequest req
 
 }  // namespace
 
-Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use) {
+Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device, Use use,
+                    Communicator* ranks) {
   const DeviceSection& section = recipe.device;
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
                                .cache = user_cache(),
@@ -37,7 +40,14 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& de
     return plan_for(section.model, recipe, request);
   if (device.type == "cpu") {
     return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : device.threads),
-                            request.tuning, section.emulate_bf16);
+                            request.tuning, section.emulate_bf16, ranks);
+  }
+  if (ranks != nullptr) {
+    throw Error(
+        ExitCode::no_device,
+        fmt::format("device.type=cuda: {} ranks cannot train on GPUs yet; write device.type=cpu, or start "
+                    "one process",
+                    ranks->ranks()));
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

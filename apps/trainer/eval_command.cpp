@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/host/stop.h"
 #include "core/recipe/feed.h"
+#include "core/session/ranks.h"
 #include "core/train/evaluation.h"
 
 namespace trainer {
@@ -32,6 +33,7 @@ void print_line(const Job& job, std::map<std::string, double>& found, const std:
 }  // namespace
 
 int eval_command(const Arguments& arguments) {
+  require_one_process("evaluation");
   const StopSignals signals(StopSignals::kPass);  // they end it at once: all is printed at the end
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (!has_split(recipe->data, Split::val)) {

@@ -8,6 +8,7 @@
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/session/device.h"
+#include "core/session/ranks.h"
 
 namespace trainer {
 namespace {
@@ -53,6 +54,7 @@ int plan_command(const Arguments& arguments) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
+  plan_ranks(*recipe);
   Snapshot snapshot(arguments.dump ? pass_to_dump(*arguments.dump) : "");
   Tuning tuning = earlier_tuning(*recipe);
   const Backend backend = open_device(*recipe, tuning, choose_device(*recipe), Use::plan);

@@ -16,6 +16,7 @@
 #include "core/host/stop.h"
 #include "core/recipe/about.h"
 #include "core/recipe/feed.h"
+#include "core/session/ranks.h"
 #include "core/train/prediction.h"
 
 namespace trainer {
@@ -161,6 +162,7 @@ std::optional<OutputFile> open_output(const Arguments& arguments, const Recipe& 
 }  // namespace
 
 int predict_command(const Arguments& arguments) {
+  require_one_process("prediction");
   StopSignals signals(StopSignals::kPass);
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   Samples samples = open_samples(*recipe, arguments);

@@ -5,20 +5,26 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/ranks/launch.h"
+#include "core/session/ranks.h"
 #include "core/session/session.h"
 
 namespace trainer {
 
 int train_command(const Arguments& arguments) {
   StopSignals signals;
-  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     print_to_output(recipe->to_yaml(true));
     return 0;
   }
+  if (const int64_t ranks = ranks_to_start(*recipe); ranks > 1) {
+    recipe.reset();
+    return launch_ranks(ranks, arguments.command_line);
+  }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
-  const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device) {
-    return open_device(of, tuning, device);
+  const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {
+    return open_device(of, tuning, device, Use::train, ranks);
   };
   return static_cast<int>(run_session(
       *recipe, open, signals, progress,

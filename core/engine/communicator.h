@@ -44,8 +44,15 @@ class Communicator {
   virtual void finish_sum(int64_t sum) = 0;
   /// The same at once, for a few numbers.
   virtual void add_up(std::span<double> numbers) = 0;
-  /// Gives every rank the bytes of rank 0.
-  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Gives every rank the bytes of rank `from`.
+  virtual void broadcast(std::span<std::byte> bytes, int64_t from = 0) = 0;
+
+  /// While they are muted, the sums of a step are left out: each rank computes by itself.
+  void mute(bool muted) { is_muted_ = muted; }
+  bool is_muted() const { return is_muted_; }
+
+ private:
+  bool is_muted_ = false;
 };
 
 /// One rank alone: its vote is the result. Allocates nothing.
@@ -58,7 +65,7 @@ class OneRank final : public Communicator {
   void start_sum(int64_t, std::span<const std::span<float>>) override {}
   void finish_sum(int64_t) override {}
   void add_up(std::span<double>) override {}
-  void broadcast(std::span<std::byte>) override {}
+  void broadcast(std::span<std::byte>, int64_t) override {}
 
  private:
   Vote& place(int64_t round) { return votes_[static_cast<size_t>(round % kMostOpenRounds)]; }

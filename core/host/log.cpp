@@ -19,7 +19,7 @@ void Log::attach(const std::filesystem::path& path) {
 
 void Log::write(std::string_view level, std::string_view text) {
   const std::string shown = printable(text);
-  screen_.print_line(fmt::format("{}{}", level, shown));
+  screen_.print_line(fmt::format("{}{}{}", level, prefix_, shown));
   if (file_.get() < 0) return;
   const std::string line =
       fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}{}\n", fmt::gmtime(std::time(nullptr)), level, shown);

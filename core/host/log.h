@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/file.h"
 #include "core/host/progress.h"
@@ -14,13 +16,16 @@ namespace trainer {
 /// thread.
 class Log {
  public:
-  /// The screen outlives the log.
-  explicit Log(Progress& screen) : screen_(screen) {}
+  /// The screen outlives the log. With a prefix, "rank 3: ", only warnings and errors are printed, after it:
+  /// several processes share a terminal.
+  explicit Log(Progress& screen, std::string prefix = "") : screen_(screen), prefix_(std::move(prefix)) {}
 
   /// Appends to `path` from now on. Throws Error (exit 74) where it cannot be opened.
   void attach(const std::filesystem::path& path);
 
-  void info(std::string_view text) { write("", text); }
+  void info(std::string_view text) {
+    if (prefix_.empty()) write("", text);
+  }
   void warn(std::string_view text) { write("warning: ", text); }
   void error(std::string_view text) { write("error: ", text); }
 
@@ -28,6 +33,7 @@ class Log {
   void write(std::string_view level, std::string_view text);
 
   Progress& screen_;
+  std::string prefix_;
   std::filesystem::path path_;
   FileDescriptor file_;
 };

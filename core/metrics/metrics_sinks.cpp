@@ -50,12 +50,14 @@ void MetricsSinks::open_events() {
 }
 
 void MetricsSinks::cut(int64_t step, int64_t validated) {
+  if (!lines_) return;
   lines_.reset();
   cut_metrics(directory_ / kLines, step, validated);
   open();
 }
 
 void MetricsSinks::append(MetricsRecord record) {
+  if (!lines_) return;
   if (!record.time) record.time = now();
   lines_->append(record);
   const auto follow = [&](auto& follower, void (MetricsSinks::*make)()) {
@@ -74,6 +76,7 @@ void MetricsSinks::append(MetricsRecord record) {
 }
 
 void MetricsSinks::complete() {
+  if (!lines_) return;
   sync();
   if (!csv_.file) open_csv();
   if (!events_.file) open_events();

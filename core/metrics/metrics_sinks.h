@@ -22,6 +22,8 @@ constexpr const char* kCsv = "csv";
 /// step appears twice after metrics.jsonl was cut. Throws Error (exit 65, 74).
 class MetricsSinks {
  public:
+  /// Writes nothing: of several ranks one does.
+  MetricsSinks() = default;
   /// `metrics` are the names known beforehand, for the head of the table.
   MetricsSinks(
       const std::filesystem::path& directory, const std::vector<std::string>& formats,
@@ -37,7 +39,9 @@ class MetricsSinks {
   /// while another thread is in sync().
   void cut(int64_t step, int64_t validated);
   /// Returns when metrics.jsonl is on the disk; the rest follows from it. May be called from another thread.
-  void sync() { lines_->sync(); }
+  void sync() {
+    if (lines_) lines_->sync();
+  }
 
  private:
   /// What is made from the lines.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -19,13 +20,15 @@ struct Launcher {
   const char* rank;
   const char* ranks;
   const char* local_rank;
-  const char* only_with;  ///< a variable without which the others do not count; may be null
+  const char* local_ranks;  ///< where it is told
+  const char* only_with;    ///< a variable without which the others do not count; may be null
 };
 
 constexpr std::array kLaunchers = {
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", nullptr},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID"},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
 };
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";
@@ -62,6 +65,21 @@ bool counts(const Launcher& launcher) {
   return is_set(launcher.rank) || is_set(launcher.ranks) || is_set(launcher.local_rank);
 }
 
+/// Slurm says how many tasks each of the step's nodes has, "4(x2),3"; where all have as many that is clear,
+/// otherwise the most are assumed.
+int64_t tasks_here(const Identity& identity) {
+  const std::string text = variable("SLURM_STEP_TASKS_PER_NODE");
+  int64_t most = identity.local_rank + 1;
+  for (size_t at = 0; at < text.size();) {
+    int64_t tasks = 0;
+    std::from_chars(text.data() + at, text.data() + text.size(), tasks);
+    most = std::max(most, std::min(tasks, identity.ranks));
+    const size_t comma = text.find(',', at);
+    at = comma == std::string::npos ? text.size() : comma + 1;
+  }
+  return most;
+}
+
 Identity identity_from(const Launcher& launcher) {
   for (const char* needed : {launcher.rank, launcher.ranks, launcher.local_rank}) {
     if (is_set(needed)) continue;
@@ -71,6 +89,11 @@ Identity identity_from(const Launcher& launcher) {
   Identity identity{.ranks = number_in(launcher.ranks, 1, kMostRanks), .source = launcher.rank};
   identity.rank = number_in(launcher.rank, 0, identity.ranks - 1);
   identity.local_rank = number_in(launcher.local_rank, 0, identity.rank);
+  if (launcher.local_ranks != nullptr && is_set(launcher.local_ranks)) {
+    identity.local_ranks = number_in(launcher.local_ranks, identity.local_rank + 1, identity.ranks);
+  } else if (launcher.local_ranks == nullptr) {
+    identity.local_ranks = tasks_here(identity);
+  }
   return identity;
 }
 

@@ -181,6 +181,8 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.samples = setting.samples;
     options.recompute = *recipe.memory.parsed_recompute();
     options.micro_batches = recipe.training.micro_batches();
+    options.ranks = recipe.training.share.ranks;
+    options.bucket_bytes = recipe.parallelism.bucket.bytes;
     const StepGuards guards = recipe.guards.step_guards(scales_loss(options.precision));
     options.watches_loss = guards.loss;
     options.may_skip = guards.counts || scales_loss(options.precision);

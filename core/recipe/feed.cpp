@@ -32,8 +32,10 @@ std::unique_ptr<DataPipeline> open_batches(const Recipe& recipe, const Job& job,
 
 std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Job& job, Device& device,
                                         const DataSource& source, const UnreadableHandler& unreadable) {
-  const EvaluationBatches batches{
-      .samples = source.size(), .batch = recipe.training.micro_batch(), .unreadable = unreadable};
+  const EvaluationBatches batches{.samples = source.size(),
+                                  .batch = recipe.training.micro_batch(),
+                                  .unreadable = unreadable,
+                                  .share = recipe.training.share};
   return open_batches(recipe, job, device, source, batches);
 }
 
@@ -51,7 +53,8 @@ Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split
   const TrainingBatches batches{
       .seed = static_cast<uint64_t>(recipe.run.seed),
       .order = TrainingOrder(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last),
-      .micro_batch = recipe.training.micro_batch()};
+      .micro_batch = recipe.training.micro_batch(),
+      .share = recipe.training.share};
   feed.pipeline = open_batches(recipe, job, device, *feed.source, batches);
   return feed;
 }

@@ -192,8 +192,9 @@ Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& o
   if (!training.micro_batch_size || training.micro_batch_size->count)
     return make_job(recipe, planner, options);
   int64_t program = 0;
-  for (int64_t rows = training.global_batch_size;; --rows) {
-    if (training.global_batch_size % rows != 0) continue;
+  const int64_t share = training.global_batch_size / training.share.ranks;
+  for (int64_t rows = share;; --rows) {
+    if (share % rows != 0) continue;
     training.micro_batch_size = AutoCount{rows};
     Job job = make_job(recipe, planner, options);
     job.found_micro_batch = true;

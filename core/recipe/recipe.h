@@ -36,6 +36,7 @@ class Recipe {
   DeviceSection device;
   MemorySection memory;
   RuntimeSection runtime;
+  ParallelismSection parallelism;
   Network model;
   DataSection data;
   TrainingSection training;

@@ -118,6 +118,18 @@ void RuntimeSection::declare(Fields& fields) {
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }
 
+void ParallelismSection::declare(Fields& fields) {
+  fields
+      .add("data", &data,
+           "processes that train together, each on its share of the samples of a step; auto: those that a "
+           "launcher (mpirun, srun, torchrun) has started, else one")
+      .at_least(1)
+      .at_most(65536);
+  fields.add("bucket", &bucket, "size at which gradients begin to travel, while others are still computed");
+  fields.add("deadline", &deadline,
+             "how long a rank waits for the others before the run ends with exit code 76");
+}
+
 void TrainingSection::declare(Fields& fields) {
   fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
       .at_least(1);

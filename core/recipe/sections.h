@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "core/base/precision.h"
 #include "core/base/units.h"
 #include "core/config/fields.h"
+#include "core/data/order.h"
 #include "core/metrics/metrics_sinks.h"
 #include "core/optim/guard.h"
 #include "core/optim/guarded_step.h"
@@ -66,19 +68,30 @@ struct RuntimeSection {
   void declare(Fields& fields);
 };
 
+/// How many processes train together, and how they exchange gradients. None of it changes the mathematics.
+struct ParallelismSection {
+  std::optional<AutoCount> data = AutoCount{};
+  ByteSize bucket{int64_t{25} << 20};
+  TimeSpan deadline{100};
+  void declare(Fields& fields);
+};
+
 struct TrainingSection {
   Duration max_duration{10, Duration::Unit::epochs};
   int64_t global_batch_size = 128;
   std::optional<AutoCount> micro_batch_size;
   std::string precision{to_string(Precision::fp32)};
   std::optional<double> ema_decay;  ///< absent: weights are not averaged
+  RankShare share;                  ///< of this process in a run; not a key
   void declare(Fields& fields);
 
-  /// Where it is to be found out, all of the global batch until then.
+  /// Samples that a rank computes at once. Where it is to be found out, all of its share until then.
   int64_t micro_batch() const {
-    return micro_batch_size ? micro_batch_size->count.value_or(global_batch_size) : global_batch_size;
+    const int64_t all = std::max<int64_t>(1, global_batch_size / share.ranks);
+    return micro_batch_size ? micro_batch_size->count.value_or(all) : all;
   }
-  int64_t micro_batches() const { return global_batch_size / micro_batch(); }
+  /// Of one rank in a step.
+  int64_t micro_batches() const { return global_batch_size / (micro_batch() * share.ranks); }
   Precision parsed_precision() const { return *precision_named(precision); }
 };
 

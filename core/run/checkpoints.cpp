@@ -63,18 +63,10 @@ void Checkpoints::go_on_from(const RunState& state) {
   remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
 }
 
-bool Checkpoints::is_due(int64_t step) const {
-  return policy_.every_steps > 0 && step % policy_.every_steps == 0;
-}
-
 bool Checkpoints::is_overdue() const {
   const double since = steady_seconds() - last_begin_;
   return (in_a_row_ > 0 && since >= kRetrySeconds) ||
          (policy_.every_seconds > 0 && since >= policy_.every_seconds);
-}
-
-bool Checkpoints::is_best(const LoopState& state) const {
-  return policy_.keep_best && state.is_best(*policy_.keep_best);
 }
 
 RunState Checkpoints::full_state(const LoopState& loop) const {

@@ -28,6 +28,8 @@ struct CheckpointPolicy {
   std::optional<std::string> keep_best;  ///< a metric
 
   bool in_background() const { return every_steps > 0 || every_seconds > 0 || keep_best; }
+  bool is_due(int64_t step) const { return every_steps > 0 && step % every_steps == 0; }
+  bool is_best(const LoopState& state) const { return keep_best && state.is_best(*keep_best); }
 };
 
 /// Saves a run at intervals. Copies its state between two steps and writes it in the background while
@@ -51,10 +53,10 @@ class Checkpoints final : public Checkpointer {
   /// longer needed.
   void go_on_from(const RunState& state);
 
-  bool is_due(int64_t step) const override;
+  bool is_due(int64_t step) const override { return policy_.is_due(step); }
   /// By time, or since a save that failed is to be tried again.
   bool is_overdue() const override;
-  bool is_best(const LoopState& state) const override;
+  bool is_best(const LoopState& state) const override { return policy_.is_best(state); }
   void save(const LoopState& loop) override;
   void report() override;
   /// Tries three times.

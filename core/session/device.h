@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/engine/backend.h"
+#include "core/engine/communicator.h"
 #include "core/engine/tuning.h"
 #include "core/recipe/recipe.h"
 #include "core/run/resume.h"
@@ -26,8 +27,9 @@ struct DeviceChoice {
 DeviceChoice choose_device(const Recipe& recipe, const ResumePoint* from = nullptr, bool must_keep = true);
 
 /// Opens the backend that was chosen. With runtime.autotune it follows `tuning` and adds to it, so that must
-/// outlive it.
-using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device)>;
+/// outlive it, and so must the ranks, which are null where the process is alone.
+using OpenDevice = std::function<Backend(const Recipe& recipe, Tuning& tuning, const DeviceChoice& device,
+                                         Communicator* ranks)>;
 
 /// Tells the planner the run's precision. Throws Error (exit 78) at training.precision where it cannot.
 void set_precision(const Recipe& recipe, Planner& planner);

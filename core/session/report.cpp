@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/units.h"
+#include "core/graph/operation.h"
 #include "core/host/process.h"
 
 namespace trainer {
@@ -17,7 +20,29 @@ int64_t parameter_count(const Program& program) {
   return count;
 }
 
+/// Statistics are those of what one rank computes at once, which its number changes unless the recipe fixes
+/// it.
+std::optional<std::string> statistics_note(const Recipe& recipe, const Program& program) {
+  const TrainingSection& training = recipe.training;
+  if (training.share.ranks == 1 || training.micro_batch_size) return std::nullopt;
+  if (std::ranges::none_of(program.entries.front().nodes,
+                           [](const Node& node) { return node.op->name() == "batch_norm"; }))
+    return std::nullopt;
+  return fmt::format(
+      "batch normalisation takes its statistics from the {0} samples that a rank computes at once; "
+      "training.micro_batch_size={0} gives the same on any number of ranks",
+      training.micro_batch());
+}
+
 }  // namespace
+
+std::string split_text(const TrainingSection& training) {
+  const int64_t ranks = training.share.ranks;
+  if (ranks == 1 && training.micro_batches() == 1) return "";
+  return fmt::format(" ({}{}{})", ranks > 1 ? fmt::format("{} ranks x ", ranks) : "",
+                     training.micro_batches() > 1 ? fmt::format("{} x ", training.micro_batches()) : "",
+                     training.micro_batch());
+}
 
 void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
               const Start& start, const Tuning& tuning, Log& log) {
@@ -25,14 +50,12 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
   log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, training.global_batch_size,
-                       training.micro_batches() > 1
-                           ? fmt::format(" ({} x {})", training.micro_batches(), training.micro_batch())
-                           : "",
-                       planner.name(), human_bytes(job.memory.total())));
+                       split_text(training), planner.name(), human_bytes(job.memory.total())));
   if (job.found_micro_batch) {
     log.info(fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits",
                          training.micro_batch(), training.global_batch_size));
   }
+  if (const auto note = statistics_note(recipe, job.program)) log.info(*note);
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
     log.info(fmt::format("resuming after step {}, from {}", start.step(), start.from->checkpoint.string()));
@@ -48,6 +71,7 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state,
   Summary summary = {{"finished", true},
                      {"run.name", recipe.run.name},
                      {"steps", job.settings.steps},
+                     {"ranks", recipe.training.share.ranks},
                      {"training.loss", state.train_loss},
                      {"training.seconds", result.training_seconds},
                      {"training.first_step_seconds", result.first_step_seconds},

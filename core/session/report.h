@@ -10,6 +10,9 @@
 
 namespace trainer {
 
+/// How a step's samples are divided: " (2 ranks x 4 x 16)"; "" where they are not.
+std::string split_text(const TrainingSection& training);
+
 /// Logs what is about to be trained, on what, and from where.
 void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
               const Start& start, const Tuning& tuning, Log& log);

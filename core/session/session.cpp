@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
+#include "core/engine/together.h"
 #include "core/host/process.h"
 #include "core/host/slurm.h"
 #include "core/host/time_limit.h"
@@ -12,6 +15,7 @@
 #include "core/run/status.h"
 #include "core/run/tuning_file.h"
 #include "core/run/weights.h"
+#include "core/session/ranks.h"
 #include "core/session/report.h"
 #include "core/train/device_samples.h"
 
@@ -26,9 +30,9 @@ constexpr double kLookSeconds = 1;
 
 /// Takes the device's memory. Where somebody else has taken what the plan counted on, says what would fit
 /// now.
-Executable open_executable(Recipe& recipe, const Backend& backend, const Job& job) {
+std::unique_ptr<Executable> open_executable(Recipe& recipe, const Backend& backend, const Job& job) {
   try {
-    return Executable(job.plan, *backend.device, recipe.runtime.cuda_graph);
+    return std::make_unique<Executable>(job.plan, *backend.device, recipe.runtime.cuda_graph);
   } catch (const Error& problem) {
     if (problem.code() != ExitCode::out_of_memory) throw;
     throw Error(
@@ -64,6 +68,7 @@ struct Parts {
   const Job& job;
   const Tuning& tuning;
   const Start& start;
+  const Ranks& ranks;
   RunDirectory& directory;
   StopSignals& signals;
   TimeLimit& limit;
@@ -133,31 +138,54 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
   throw;
 }
 
+/// What computes a run's steps: on every rank the same, but for its share of the samples.
+struct Machine {
+  Feed train, validation;
+  std::unique_ptr<Executable> executable;
+};
+
+/// `list`: where unreadable samples are listed; empty on ranks that list none.
+Machine open_machine(Recipe& recipe, const Backend& backend, const Job& job,
+                     const std::filesystem::path& list) {
+  Machine machine{.train = open_feed(recipe, job, *backend.device, Split::train, list),
+                  .validation = open_feed(recipe, job, *backend.device, Split::val, list)};
+  machine.executable = open_executable(recipe, backend, job);
+  return machine;
+}
+
 /// Trains in a directory that is this process's own now.
 ExitCode train(const Parts& run, int64_t profiled_steps) {
   Recipe& recipe = run.recipe;
   const Job& job = run.job;
   const RunDirectory& directory = run.directory;
   const std::filesystem::path list = directory.file("bad_samples.txt");
-  const Feed train_feed = open_feed(recipe, job, *run.backend.device, Split::train, list);
-  const RunState lasting = lasting_state(recipe, *run.backend.planner, run.tuning, *train_feed.source);
-  const std::optional<std::string> other_data = require_same_data(recipe, run.start, lasting.data);
-  require_steps_left(recipe, run.start, job.settings.steps);
-  const Feed validation_feed = open_feed(recipe, job, *run.backend.device, Split::val, list);
-  Executable executable = open_executable(recipe, run.backend, job);
-  executable.on_failed_capture([&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
-  const std::vector<std::string> loaded = fill(executable, recipe, job, run.start);
+  Machine machine;
+  RunState lasting;
+  std::optional<std::string> other_data;
+  std::vector<std::string> loaded;
   std::optional<DeviceSamples> samples;
-  if (job.program.find(input_name::kSampleNumbers) != kNone)
-    samples.emplace(executable, *train_feed.source, validation_feed.source.get());
-
-  run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
+  together(run.ranks.communicator(), [&] {
+    machine = open_machine(recipe, run.backend, job, list);
+    const DataSource& source = *machine.train.source;
+    lasting = lasting_state(recipe, *run.backend.planner, run.tuning, source);
+    other_data = require_same_data(recipe, run.start, lasting.data);
+    require_steps_left(recipe, run.start, job.settings.steps);
+    machine.executable->on_failed_capture(
+        [&](const std::string& reason) { run.log.warn(uncaptured(reason)); });
+    loaded = fill(*machine.executable, recipe, job, run.start);
+    if (job.program.find(input_name::kSampleNumbers) != kNone)
+      samples.emplace(*machine.executable, source, machine.validation.source.get());
+    run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
+  });
+  Executable& executable = *machine.executable;
+  run.ranks.share_tensors(executable);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
-  announce_start(run, *train_feed.source, other_data, loaded);
+  announce_start(run, *machine.train.source, other_data, loaded);
   MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
                        [&](const std::string& problem) { run.log.warn(problem); });
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
-  for (const auto& [split, feed] : {std::pair{"train", &train_feed}, std::pair{"val", &validation_feed}}) {
+  for (const auto& [split, feed] :
+       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
     if (!feed->source) continue;
     unreadable.watch(*feed->source, split);
     if (run.start.from && !other_data) count_unreadable(*feed->source, run.start.from->state.loop, split);
@@ -172,8 +200,9 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
-  OneRank ranks;
-  TrainingLoop loop(executable, ranks, *train_feed.pipeline, validation_feed.pipeline.get(), job.settings,
+  SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);
+  TrainingLoop loop(executable, run.ranks.communicator(), *machine.train.pipeline,
+                    machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,
                      .progress = run.progress,
                      .log = run.log,
@@ -187,7 +216,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
                            status.running(step);
                          },
                      .trace = profiled_steps > 0 ? &trace : nullptr},
-                    &checkpoints, [&] {
+                    &shared, [&] {
                       if (run.signals.asked()) return run.signals.name();
                       return run.limit.reason(checkpoints.longest_seconds());
                     });
@@ -195,36 +224,114 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   return conclude(run, executable, loop, checkpoints, unreadable, status, lasting.about);
 }
 
+/// Trains where rank 0 keeps the run: writes nothing.
+ExitCode follow(Recipe& recipe, const Backend& backend, const Job& job, const Start& start,
+                const Ranks& ranks, StopSignals& signals, Log& log, int64_t profiled_steps) {
+  Machine machine;
+  together(ranks.communicator(), [&] {
+    machine = open_machine(recipe, backend, job, {});
+    machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
+  });
+  ranks.share_tensors(*machine.executable);
+  UnreadableList unreadable({}, log);
+  for (const auto& [split, feed] :
+       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
+    if (feed->source) unreadable.watch(*feed->source, split);
+  }
+  MetricsSinks metrics;
+  Trace trace({}, profiled_steps);
+  Progress silent({.fd = -1, .plain_interval_s = std::numeric_limits<double>::infinity()});
+  SharedCheckpoints checkpoints(ranks, *machine.executable, nullptr, job.checkpoints);
+  TrainingLoop loop(*machine.executable, ranks.communicator(), *machine.train.pipeline,
+                    machine.validation.pipeline.get(), job.settings,
+                    {.metrics = metrics,
+                     .progress = silent,
+                     .log = log,
+                     .unreadable = unreadable,
+                     .trace = profiled_steps > 0 ? &trace : nullptr},
+                    &checkpoints, [&] { return signals.asked() ? signals.name() : std::string(); });
+  signals.watch_loop();
+  const std::string stopped_for = loop.run(start.from ? start.from->state.loop : LoopState{});
+  return stopped_for.empty() ? ExitCode::done : ExitCode::requeue;
+}
+
+/// Where the run starts, as rank 0 has found it.
+Start shared_start(const Recipe& recipe, const Ranks& ranks) {
+  Start start;
+  const std::string state = from_first(ranks.communicator(), [&] {
+    start = choose_start(recipe);
+    return start.from ? to_json(start.from->state) : "";
+  });
+  if (!ranks.is_first() && !state.empty())
+    start.from = {.state = parse_run_state(state, "rank 0's checkpoint")};
+  return start;
+}
+
+/// The run's directory, on rank 0. Nothing where the run is finished.
+std::unique_ptr<RunDirectory> open_directory(const Recipe& recipe, const Start& start, Log& log) {
+  auto directory =
+      std::make_unique<RunDirectory>(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
+  if (directory->state() == RunDirectory::State::finished) {
+    log.info(fmt::format("this run is finished; its results are in {}", directory->path().string()));
+    return nullptr;
+  }
+  require_unchanged(recipe, start);
+  require_whole(recipe, start);
+  require_rollbacks(recipe, start);
+  return directory;
+}
+
 }  // namespace
 
 ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
                      const SessionOptions& options) {
   signals.set_grace(recipe.run.grace_period);
-  Log log(progress);
+  const Ranks ranks(recipe);
+  Communicator& all = ranks.communicator();
+  Log log(progress, ranks.prefix());
   TimeLimit limit(recipe.run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
-  require_data(recipe);
+  together(all, [&] { require_data(recipe); });
   // The process that was started before this one may still save.
-  if (slurm_has_restarted()) await_free(recipe.output_directory(), kPatienceAfterRestart, log);
-  const Start start = choose_start(recipe);
+  if (ranks.is_first() && slurm_has_restarted())
+    await_free(recipe.output_directory(), kPatienceAfterRestart, log);
+  const Start start = shared_start(recipe, ranks);
   keep_micro_batch(recipe, start);
-  Tuning tuning = earlier_tuning(recipe, start.from ? &*start.from : nullptr);
-  const DeviceChoice choice = choose_device(recipe, start.from ? &*start.from : nullptr);
-  log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
-  const Backend backend = open_device(recipe, tuning, choice);
-  set_precision(recipe, *backend.planner);
-  const Job job = make_fitting_job(recipe, *backend.planner, {.disabled_passes = options.disabled_passes});
-  require_memory(recipe, *backend.planner, job);
-
-  RunDirectory directory(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
-  if (directory.state() == RunDirectory::State::finished) {
-    log.info(fmt::format("this run is finished; its results are in {}", directory.path().string()));
-    return ExitCode::done;
-  }
-  require_unchanged(recipe, start);
-  require_whole(recipe, start);
-  require_rollbacks(recipe, start);
-  return train({recipe, backend, job, tuning, start, directory, signals, limit, progress, log},
+  const ResumePoint* from = start.from ? &*start.from : nullptr;
+  Tuning tuning = earlier_tuning(recipe, from);
+  std::optional<Backend> backend;
+  std::optional<Job> job;
+  const auto prepare = [&] {
+    DeviceChoice choice = choose_device(recipe, from);
+    if (ranks.are_several()) choice.threads = ranks.threads();
+    log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
+    backend = open_device(recipe, tuning, choice, ranks.are_several() ? &all : nullptr);
+    set_precision(recipe, *backend->planner);
+    job = make_fitting_job(recipe, *backend->planner, {.disabled_passes = options.disabled_passes});
+    require_memory(recipe, *backend->planner, *job);
+  };
+  // What rank 0 has timed and tried out, the others take.
+  const std::string choices = from_first(all, [&] {
+    prepare();
+    return to_json(RunState{.micro_batch_size = recipe.training.micro_batch(), .algorithms = tuning.fastest});
+  });
+  together(all, [&] {
+    if (ranks.is_first()) return;
+    const RunState first = parse_run_state(choices, "what rank 0 has chosen");
+    tuning.fastest = first.algorithms;
+    recipe.training.micro_batch_size = AutoCount{first.micro_batch_size};
+    prepare();
+  });
+  ranks.require_same(recipe, job->plan);
+  std::unique_ptr<RunDirectory> directory;
+  const std::string finished = from_first(all, [&] {
+    directory = open_directory(recipe, start, log);
+    return directory ? "" : "finished";
+  });
+  if (!finished.empty()) return ExitCode::done;
+  if (!ranks.is_first())
+    return follow(recipe, *backend, *job, start, ranks, signals, log, options.profiled_steps);
+  return train({recipe, *backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},
                options.profiled_steps);
 }
 

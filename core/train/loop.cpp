@@ -146,20 +146,13 @@ void TrainingLoop::attempt(const Work& work) try {
   agreement_.fail(std::current_exception());
 }
 
-/// The search takes memory and reads the batches again. What goes wrong there must not hide why it was begun.
-std::string TrainingLoop::first_non_finite(int64_t step) try {
-  return runner_.find_non_finite(step);
-} catch (const std::exception& problem) {
-  return "the search failed: " + failure_of(problem).text;
-}
-
 /// Does what the guard says. The first value that is not finite is searched for when the run stops, and once
 /// where it goes on.
 void TrainingLoop::judge(const StepReport& step) {
   GuardDecision decision = guard_.judge(step);
   const bool stops = decision.what != GuardDecision::What::go_on;
   if (decision.nonfinite && (stops || !(searched_ || following_))) {
-    decision.text += "; first non-finite value: " + first_non_finite(step.step);
+    decision.text += "; first non-finite value: " + runner_.find_non_finite(step.step);
     searched_ = true;
   }
   if (decision.what == GuardDecision::What::roll_back && checkpoints_ != nullptr) {

@@ -43,7 +43,6 @@ class TrainingLoop {
   void enqueue(int64_t step);
   void follow(int64_t step);
   void collect(int64_t left);
-  std::string first_non_finite(int64_t step);
   void judge(const StepReport& step);
   void roll_back();
   bool is_validation_due(int64_t step) const;

@@ -147,8 +147,8 @@ class Search {
 
 }  // namespace
 
-std::string find_non_finite(Executable& executable, int64_t micro_batches,
-                            const std::function<void()>& bind) {
+std::optional<std::string> find_non_finite(Executable& executable, int64_t micro_batches,
+                                           const std::function<void()>& bind) {
   const bool one = micro_batches == 1;
   const size_t first = executable.entry(one ? entry_name::kTrainStep : entry_name::kAccumulateFirst);
   const size_t next = one ? first : executable.entry(entry_name::kAccumulateNext);
@@ -159,7 +159,7 @@ std::string find_non_finite(Executable& executable, int64_t micro_batches,
     if (!search.walk(i == 0 ? first : next)) continue;
     return *search.found() + (one ? "" : fmt::format(", micro-batch {} of {}", i + 1, micro_batches));
   }
-  return "it did not occur again when the step was repeated";
+  return std::nullopt;
 }
 
 }  // namespace trainer

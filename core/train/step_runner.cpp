@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/step_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/engine/together.h"
 #include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/train/non_finite.h"
@@ -40,6 +44,21 @@ void StepRunner::start_at(int64_t step) {
 }
 
 std::string StepRunner::find_non_finite(int64_t step) {
+  Communicator& ranks = agreement_.ranks();
+  std::optional<std::string> own;
+  ranks.mute(true);
+  try {
+    own = search(step);
+  } catch (const std::exception& problem) {
+    own = "the search failed: " + failure_of(problem).text;
+  }
+  ranks.mute(false);
+  const std::optional<RankText> found = first_text(ranks, own);
+  if (!found) return "it did not occur again when the step was repeated";
+  return found->text + (ranks.ranks() > 1 ? fmt::format(", on rank {}", found->rank) : "");
+}
+
+std::optional<std::string> StepRunner::search(int64_t step) {
   Device& device = executable_.device();
   device.synchronize(device.record_event());  // batches on their way must not be made anew
   const int64_t next = last_enqueued_ + 1;
@@ -50,7 +69,7 @@ std::string StepRunner::find_non_finite(int64_t step) {
     start_at(next);
   };
   try {
-    std::string found = trainer::find_non_finite(executable_, micro_batches_, [&] {
+    std::optional<std::string> found = trainer::find_non_finite(executable_, micro_batches_, [&] {
       if (is_bound) feed_.done();
       is_bound = false;
       feed_.next();

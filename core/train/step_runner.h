@@ -44,8 +44,9 @@ class StepRunner {
   /// Waits for the oldest step in flight, and for the votes of all ranks.
   StepResult take();
 
-  /// Computes a step again and returns where its first infinite or NaN value arises. Steps in flight finish
-  /// first and can still be taken afterwards.
+  /// Computes a step again and returns where its first infinite or NaN value arises, on the first rank that
+  /// finds one: each looks for itself, and all must. Steps in flight finish first and can still be taken
+  /// afterwards. What goes wrong is only told: it must not hide why the search was begun.
   std::string find_non_finite(int64_t step);
 
   /// Notes waits for data, until it is null.
@@ -62,6 +63,7 @@ class StepRunner {
     std::optional<PhaseSeconds> phases = {};  ///< known so far
   };
 
+  std::optional<std::string> search(int64_t step);
   void next_batch();
   size_t free_stopwatch() const;
   void run(size_t entry, InFlight& step);

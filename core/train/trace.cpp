@@ -41,6 +41,7 @@ void Trace::add_node(const PlannedNode& planned, double begin, double end) {
 }
 
 void Trace::write() const {
+  if (path_.empty()) return;
   constexpr double kMicroseconds = 1e6;
   double start = std::numeric_limits<double>::infinity();  // a step is noted after what is in it
   for (const Event& event : events_) start = std::min(start, event.begin);

@@ -13,7 +13,8 @@ namespace trainer {
 /// Kept in memory until it is written.
 class Trace {
  public:
-  /// Follows `steps` steps, from the third on: the first ones warm up.
+  /// Follows `steps` steps, from the third on: the first ones warm up. Without a path nothing is written: the
+  /// steps only go as they do on the rank that writes.
   Trace(std::filesystem::path path, int64_t steps) : path_(std::move(path)), steps_(steps) {}
 
   bool follows(int64_t step) const { return step >= kFirstStep && step < kFirstStep + steps_; }

@@ -14,7 +14,7 @@ namespace trainer {
 UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_on)
     : file_(std::move(file)), log_(log) {
   std::error_code ignored;
-  if (!goes_on) std::filesystem::remove(file_, ignored);
+  if (!goes_on && !file_.empty()) std::filesystem::remove(file_, ignored);
   std::istringstream lines(read_text(file_).value_or(""));
   for (std::string line; std::getline(lines, line);) lines_.insert(line);
 }
@@ -34,6 +34,7 @@ bool UnreadableList::report() {
 }
 
 void UnreadableList::write() {
+  if (file_.empty()) return;
   std::string text;
   for (const std::string& line : lines_) text += line + "\n";
   try {

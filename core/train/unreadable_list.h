@@ -17,7 +17,7 @@ namespace trainer {
 /// it.
 class UnreadableList {
  public:
-  /// A resumed run keeps its earlier list.
+  /// A resumed run keeps its earlier list. Without a file they are only logged.
   UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
   /// Whose unreadable samples to list from now on; `split` names them in numbers().

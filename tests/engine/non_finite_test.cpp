@@ -73,8 +73,9 @@ std::string search(const Backend& backend, const std::vector<Values>& batches,
   };
   const auto before = states();
   size_t bound = 0;
-  const std::string text = find_non_finite(executable, static_cast<int64_t>(batches.size()),
-                                           [&] { session.set(batches.at(bound++)); });
+  const std::string text = find_non_finite(executable, static_cast<int64_t>(batches.size()), [&] {
+                             session.set(batches.at(bound++));
+                           }).value_or("nothing");
   CHECK(states() == before);
   return text;
 }
@@ -132,8 +133,7 @@ TEST_CASE("the first value that is not finite is named: a gradient") {
 
 TEST_CASE("where the second time everything is finite, that is said") {
   with_backends([](const Backend& backend) {
-    CHECK(search(backend, {batch(1)}) == "it did not occur again when the step was repeated");
-    CHECK(search(backend, {batch(1), batch(2), batch(3)}) ==
-          "it did not occur again when the step was repeated");
+    CHECK(search(backend, {batch(1)}) == "nothing");
+    CHECK(search(backend, {batch(1), batch(2), batch(3)}) == "nothing");
   });
 }

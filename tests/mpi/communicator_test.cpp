@@ -2,6 +2,7 @@
 // Every rank runs the same cases, under mpirun.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>

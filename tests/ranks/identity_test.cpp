@@ -13,19 +13,31 @@ namespace {
 using Catch::Contains;
 using Variables = std::map<std::string, std::string>;
 
-constexpr const char* kAll[] = {
-    "RANK",         "WORLD_SIZE",           "LOCAL_RANK",           "MASTER_ADDR",
-    "MASTER_PORT",  "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-    "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",        "SLURM_STEP_ID",
-    "SLURM_NTASKS"};
+constexpr const char* kAll[] = {"RANK",
+                                "WORLD_SIZE",
+                                "LOCAL_RANK",
+                                "LOCAL_WORLD_SIZE",
+                                "MASTER_ADDR",
+                                "MASTER_PORT",
+                                "OMPI_COMM_WORLD_RANK",
+                                "OMPI_COMM_WORLD_SIZE",
+                                "OMPI_COMM_WORLD_LOCAL_RANK",
+                                "SLURM_PROCID",
+                                "SLURM_STEP_NUM_TASKS",
+                                "SLURM_LOCALID",
+                                "SLURM_STEP_ID",
+                                "SLURM_NTASKS"};
 
 const Variables kTorchrun = {{"RANK", "5"},
                              {"WORLD_SIZE", "8"},
                              {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "4"},
                              {"MASTER_ADDR", "node3"},
                              {"MASTER_PORT", "29500"}};
-const Variables kMpirun = {
-    {"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+const Variables kMpirun = {{"OMPI_COMM_WORLD_RANK", "2"},
+                           {"OMPI_COMM_WORLD_SIZE", "4"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 const Variables kSrun = {
     {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_LOCALID", "0"}};
 
@@ -54,9 +66,9 @@ std::string refusal_with(const Variables& variables) {
 }  // namespace
 
 TEST_CASE("a rank is what its launcher says, the most explicit one first") {
-  const Identity torchrun{5, 8, 1, "RANK", "node3", 29500};
-  const Identity mpirun{2, 4, 0, "OMPI_COMM_WORLD_RANK", "", 0};
-  const Identity srun{1, 2, 0, "SLURM_PROCID", "", 0};
+  const Identity torchrun{5, 8, 1, 4, "RANK", "node3", 29500};
+  const Identity mpirun{2, 4, 0, 2, "OMPI_COMM_WORLD_RANK", "", 0};
+  const Identity srun{1, 2, 0, 1, "SLURM_PROCID", "", 0};
   CHECK(identity_with(kTorchrun) == torchrun);
   CHECK(identity_with(kMpirun) == mpirun);
   CHECK(identity_with(kSrun) == srun);
@@ -78,6 +90,22 @@ TEST_CASE("a step of Slurm may name the address itself") {
   CHECK(identity.address == "10.0.0.1");
   CHECK(identity.port == 40000);
   CHECK(identity.source == "SLURM_PROCID");
+}
+
+TEST_CASE("Slurm tells the tasks of every node of a step") {
+  const auto tasks = [](const char* text) {
+    return identity_with({{"SLURM_STEP_ID", "0"},
+                          {"SLURM_PROCID", "5"},
+                          {"SLURM_STEP_NUM_TASKS", "8"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_STEP_TASKS_PER_NODE", text}})
+        .local_ranks;
+  };
+  CHECK(tasks("4(x2)") == 4);
+  CHECK(tasks("3(x2),2") == 3);
+  CHECK(tasks("2,6") == 6);
+  CHECK(tasks("900") == 8);
+  CHECK(tasks("x") == 2);
 }
 
 TEST_CASE("half an identity is refused with what is missing") {

@@ -77,11 +77,12 @@ void ThreadRank::add_up(std::span<double> numbers) {
   }
 }
 
-void ThreadRank::broadcast(std::span<std::byte> bytes) {
+void ThreadRank::broadcast(std::span<std::byte> bytes, int64_t from) {
   std::vector<double> own;
   for (const std::byte byte : bytes) own.push_back(std::to_integer<int>(byte));
   const auto all = table_.get(table_.put(rank_, std::move(own)));
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(static_cast<int>(all[0][i]));
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(static_cast<int>(all[static_cast<size_t>(from)][i]));
 }
 
 }  // namespace trainer::test

@@ -46,7 +46,7 @@ class ThreadRank final : public Communicator {
   void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override;
   void finish_sum(int64_t sum) override;
   void add_up(std::span<double> numbers) override;
-  void broadcast(std::span<std::byte> bytes) override;
+  void broadcast(std::span<std::byte> bytes, int64_t from) override;
 
  private:
   struct Begun {

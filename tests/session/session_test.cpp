@@ -39,7 +39,7 @@ std::unique_ptr<Recipe> recipe_in(const fs::path& directory, std::vector<std::st
   return Recipe::parse(kRecipe, "small.yaml", overrides);
 }
 
-Backend open_cpu(const Recipe&, Tuning&, const DeviceChoice&) {
+Backend open_cpu(const Recipe&, Tuning&, const DeviceChoice&, Communicator*) {
   return make_cpu_backend(1);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("session: a run whose directory is removed leaves nothing in its place
 
 TEST_CASE("session: where nothing can begin the directory stays free") {
   const ScratchDirectory scratch;
-  const auto none = [](const Recipe&, Tuning&, const DeviceChoice&) -> Backend {
+  const auto none = [](const Recipe&, Tuning&, const DeviceChoice&, Communicator*) -> Backend {
     throw Error(ExitCode::no_device, "no device");
   };
   CHECK(error_text(ExitCode::no_device, [&] { run(scratch / "run", {}, none); }) == "no device");
