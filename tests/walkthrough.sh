@@ -10,7 +10,7 @@ copy=$work/source
 
 rm -rf "$copy" "$work/before" "$work/blocks" "$work/run"
 mkdir -p "$copy" "$work/blocks"
-cp -r "$source_dir"/{CMakeLists.txt,CMakePresets.json,apps,configs,core,cpu,cuda,docs,scripts,tests} "$copy"
+cp -r "$source_dir"/{CMakeLists.txt,CMakePresets.json,apps,configs,core,cpu,cuda,docs,mpi,scripts,tests} "$copy"
 cp -r "$copy" "$work/before"
 trap 'rm -rf "$work/before"' EXIT
 
