@@ -62,7 +62,7 @@ class MpiCommunicator final : public Communicator {
   Vote result(int64_t round) override {
     Ballot& ballot = ballots_[static_cast<size_t>(round % kMostOpenRounds)];
     progress_.wait(*ballot.work);
-    return {.stop = ballot.votes[0] != 0, .save = ballot.votes[1] != 0, .fail = ballot.votes[2] != 0};
+    return {.stop = ballot.votes[0] != 0, .save = ballot.votes[1] != 0, .fail = ballot.votes[2]};
   }
 
   void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override {
@@ -79,13 +79,13 @@ class MpiCommunicator final : public Communicator {
   void finish_sum(int64_t sum) override { progress_.wait(*sums_.at(sum)); }
 
   void add_up(std::span<double> numbers) override {
-    progress_.wait(*begin("the sum of all ranks' results", [numbers](auto& requests) {
+    progress_.wait(*begin_patiently("the sum of all ranks' results", [numbers](auto& requests) {
       return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests);
     }));
   }
 
   void broadcast(std::span<std::byte> bytes, int64_t from) override {
-    progress_.wait(*begin(fmt::format("what rank {} sends", from), [bytes, from](auto& requests) {
+    progress_.wait(*begin_patiently(fmt::format("what rank {} sends", from), [bytes, from](auto& requests) {
       return in_parts(bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
         return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, static_cast<int>(from), MPI_COMM_WORLD,
                           request);
@@ -99,12 +99,18 @@ class MpiCommunicator final : public Communicator {
     std::shared_ptr<Work> work;
   };
 
-  std::shared_ptr<Work> begin(std::string what, std::function<int(std::vector<MPI_Request>&)> start) {
+  using Start = std::function<int(std::vector<MPI_Request>&)>;
+
+  std::shared_ptr<Work> begin(std::string what, Start start, bool is_patient = false) {
     auto work = std::make_shared<Work>();
     work->what = std::move(what);
     work->start = std::move(start);
+    work->is_patient = is_patient;
     progress_.put(work);
     return work;
+  }
+  std::shared_ptr<Work> begin_patiently(std::string what, Start start) {
+    return begin(std::move(what), std::move(start), true);
   }
 
   std::array<Ballot, kMostOpenRounds> ballots_;

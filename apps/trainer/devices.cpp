@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/trainer/device_models.h"
 #include "core/engine/backend_library.h"
 #include "core/storage/user_cache.h"
@@ -39,8 +41,10 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& de
   if (use == Use::plan && section.model.written != "auto" && section.type != "cpu")
     return plan_for(section.model, recipe, request);
   if (device.type == "cpu") {
-    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : device.threads),
-                            request.tuning, section.emulate_bf16, ranks);
+    const int64_t open =
+        ranks == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
+    return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open), request.tuning,
+                            section.emulate_bf16, ranks);
   }
   if (ranks != nullptr) {
     throw Error(

@@ -176,7 +176,7 @@ std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& j
   if (job.found_micro_batch) {
     text +=
         fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits\n",
-                    training.micro_batch(), training.global_batch_size);
+                    training.micro_batch(), training.global_batch_size / training.share.ranks);
   }
   for (const std::string& remark : planner.remarks()) text += remark + "\n";
   if (job.train) {

@@ -2,12 +2,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "apps/trainer/commands.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/ranks/launch.h"
 #include "core/session/ranks.h"
 #include "core/session/session.h"
+#include "cpu/backend.h"
 
 namespace trainer {
 
@@ -19,8 +22,11 @@ int train_command(const Arguments& arguments) {
     return 0;
   }
   if (const int64_t ranks = ranks_to_start(*recipe); ranks > 1) {
+    std::vector<std::string> command = arguments.command_line;
+    if (recipe->device.threads == 0)
+      command.push_back(fmt::format("device.threads={}", std::max<int64_t>(1, available_threads() / ranks)));
     recipe.reset();
-    return launch_ranks(ranks, arguments.command_line);
+    return launch_ranks(ranks, command);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {

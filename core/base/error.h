@@ -53,6 +53,12 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// The failure of another process of the run, with its exit code: its own message says more.
+class PeerError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// What an exception means to the shell and to a reader. Those of the library are limits of the system: no
 /// memory (71), no further thread (71), or a file system that refuses something (74).
 struct Failure {

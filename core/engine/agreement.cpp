@@ -12,21 +12,27 @@ void Agreement::vote() {
   if (voted_ - answered_ == Communicator::kMostOpenRounds)
     throw std::logic_error("too many rounds without a result");
   Vote own = wish_();
-  own.fail = error_ != nullptr;
+  own.fail = code_;
   communicator_.vote(voted_++, own);
 }
 
 Vote Agreement::result() {
   if (answered_ == voted_) throw std::logic_error("no round is without a result");
   const Vote all = communicator_.result(answered_++);
-  if (!all.fail) return all;
+  if (all.fail == 0) return all;
   if (error_ != nullptr) std::rethrow_exception(error_);
-  throw Error(ExitCode::peer_lost, "another rank has failed; its own message says why");
+  throw PeerError(static_cast<ExitCode>(all.fail), "another rank has failed; its own message says why");
 }
 
 void Agreement::fail(std::exception_ptr error) {
   if (is_alone()) std::rethrow_exception(error);
-  if (error_ == nullptr) error_ = std::move(error);
+  if (error_ != nullptr) return;
+  error_ = error;
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& problem) {
+    code_ = static_cast<int>(failure_of(problem).code);
+  }
 }
 
 }  // namespace trainer

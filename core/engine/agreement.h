@@ -30,7 +30,7 @@ class Agreement {
   /// This rank's vote, with a piece of work that it enqueues.
   void vote();
   /// The result of the oldest round not asked for yet. Where a rank has failed, throws its error there, and
-  /// on the others Error (exit 76).
+  /// on the others PeerError with its exit code.
   Vote result();
 
   /// This rank cannot continue. A rank that is alone throws the error at once. Among others it goes on
@@ -43,6 +43,7 @@ class Agreement {
   Communicator& communicator_;
   Wish wish_;
   std::exception_ptr error_;
+  int code_ = 0;                      ///< its exit code
   int64_t voted_ = 0, answered_ = 0;  ///< rounds
 };
 

@@ -12,12 +12,12 @@ namespace trainer {
 struct Vote {
   bool stop = false;  ///< save and end
   bool save = false;  ///< save and continue
-  bool fail = false;  ///< end without saving: this rank cannot continue
+  int fail = 0;       ///< end without saving, with this exit code: this rank cannot continue
   bool operator==(const Vote&) const = default;
 };
 
 constexpr Vote operator|(const Vote& a, const Vote& b) {
-  return {.stop = a.stop || b.stop, .save = a.save || b.save, .fail = a.fail || b.fail};
+  return {.stop = a.stop || b.stop, .save = a.save || b.save, .fail = a.fail > b.fail ? a.fail : b.fail};
 }
 
 /// The processes that train one network together. Rounds are numbered from 0; every rank votes once in each

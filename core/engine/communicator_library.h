@@ -18,7 +18,8 @@ constexpr const char* kCommunicatorInterface = "trainer communicator interface 1
 /// What a run wants of its engine.
 struct CommunicatorRequest {
   int64_t rank = 0, ranks = 1;         ///< as the launcher says; the engine must agree
-  std::chrono::seconds deadline{100};  ///< for the other ranks to come to what this one waits for
+  std::chrono::seconds deadline{100};  ///< for the other ranks to come to a step's votes and sums; three of
+                                       ///< them outside of steps, where one may load or save
   /// Called, from any thread, where they have not: what this rank waited for. It does not return.
   std::function<void(const std::string& text)> on_lost;
 };

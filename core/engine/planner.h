@@ -41,6 +41,7 @@ using OpenLayouts = std::vector<std::optional<Layout>>;
 namespace fact_name {
 constexpr const char* kDevice = "device";
 constexpr const char* kThreads = "threads";
+constexpr const char* kRanks = "ranks";  ///< only where there are several
 }  // namespace fact_name
 
 /// Half of a backend: whether, how and in what memory a device runs operations. It needs no device: a GPU

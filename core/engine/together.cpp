@@ -42,8 +42,8 @@ void together(Communicator& ranks, const std::function<void()>& work) {
   if (failure != nullptr) std::rethrow_exception(failure);
   for (size_t rank = 0; rank < codes.size(); ++rank) {
     if (codes[rank] == 0) continue;
-    throw Error(static_cast<ExitCode>(static_cast<int>(codes[rank])),
-                fmt::format("rank {} cannot go on; its own message says why", rank));
+    throw PeerError(static_cast<ExitCode>(static_cast<int>(codes[rank])),
+                    fmt::format("rank {} cannot go on; its own message says why", rank));
   }
 }
 

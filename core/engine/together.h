@@ -12,12 +12,12 @@ namespace trainer {
 // What ranks do together outside of steps. Every rank calls the same, in the same order. Within `make` and
 // `work` nobody communicates, so that a failure leaves no rank waiting.
 
-/// Runs `make` on rank 0 alone and gives its text to all. What it throws, all throw: the others as Error with
-/// the same exit code, which says that rank 0 tells more.
+/// Runs `make` on rank 0 alone and gives its text to all. What it throws, all throw: the others as PeerError
+/// with its exit code.
 std::string from_first(Communicator& ranks, const std::function<std::string()>& make);
 
-/// Runs `work` on every rank. Where it throws on some, they rethrow it, and all others throw Error with the
-/// exit code of the first of them.
+/// Runs `work` on every rank. Where it throws on some, they rethrow it, and all others throw PeerError with
+/// the exit code of the first of them.
 void together(Communicator& ranks, const std::function<void()>& work);
 
 /// The text of the first rank that has one, with its number; nothing where none has.

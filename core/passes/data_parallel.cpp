@@ -138,6 +138,7 @@ class SharedStatistics {
   /// (1 - p)^R s + p f sum, as one blend.
   TensorId from_batches(Builder& build, const Statistic& each, TensorId sum) const {
     const Blend& one = blend_of(each);
+    if (one.share == 0) return build.emit<Blend>({each.state, sum}, 0.0);
     const double share = 1 - std::pow(1 - one.share, static_cast<double>(ranks_));
     return build.emit<Blend>({each.state, sum}, share, one.scale * one.share / share);
   }
@@ -233,9 +234,12 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
   const std::vector<Node> assigns = take_out_sums(program, last);
   add_early(last, assigns);
   SharedStatistics statistics(program, last, ranks, micro_batches);
-  std::vector<TensorId> members;
-  for (const Node& node : assigns) members.push_back(node.inputs[1]);
-  const std::map<TensorId, TensorId> sums = add_up(program, last, members, statistics.members(), bytes);
+  std::vector<TensorId> members, late = statistics.members();
+  for (const Node& node : assigns) {
+    const bool is_loss = program.tensor(node.inputs[0]).name == state_name::kGuardLoss;
+    (is_loss ? late : members).push_back(node.inputs[1]);
+  }
+  const std::map<TensorId, TensorId> sums = add_up(program, last, members, late, bytes);
   Builder build(program, last);
   build.set_phase(Phase::backward);
   for (const Node& node : assigns) {

@@ -81,6 +81,9 @@ int64_t tasks_here(const Identity& identity) {
 }
 
 Identity identity_from(const Launcher& launcher) {
+  // Some environments say of every process that it is one of one.
+  if (variable(launcher.ranks) == "1" && (!is_set(launcher.rank) || variable(launcher.rank) == "0"))
+    return {.source = launcher.rank};
   for (const char* needed : {launcher.rank, launcher.ranks, launcher.local_rank}) {
     if (is_set(needed)) continue;
     refuse(fmt::format("the environment has only a part of {}, {} and {}: {} is missing", launcher.rank,

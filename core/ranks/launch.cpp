@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/base/error.h"
@@ -44,6 +45,8 @@ sigset_t watched_signals() {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // What says that this process is alone must not reach the ranks.
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) ::unsetenv(name);
   std::vector<char*> argv;
   for (const std::string& word : line) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -57,14 +60,17 @@ bool is_own_code(int code) {
          (code >= static_cast<int>(ExitCode::usage) && code <= static_cast<int>(ExitCode::recipe));
 }
 
-int code_of(int status, int64_t ranks) {
+/// `asked`: whether the ranks were asked to stop; the request may have come before they could heed it.
+int code_of(int status, int64_t ranks, bool asked) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound) {
     throw Error(ExitCode::no_device,
                 fmt::format("{} ranks on CPUs want {}, which was not found; install Open MPI (openmpi-bin)",
                             ranks, kLauncher));
   }
   if (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))) return WEXITSTATUS(status);
-  return static_cast<int>(ExitCode::peer_lost);
+  const bool heeds = !(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1) &&
+                     !(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1);
+  return static_cast<int>(asked && !heeds ? ExitCode::requeue : ExitCode::peer_lost);
 }
 
 }  // namespace
@@ -80,13 +86,17 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
     throw Error(ExitCode::out_of_memory, fmt::format("no process can be started: {}", std::strerror(errno)));
   }
   if (child == 0) become(line, self);
-  int status = 0;
+  int status = 0, interrupts = 0;
+  bool asked = false;
   while (::waitpid(child, &status, WNOHANG) == 0) {
     int signal = 0;
-    if (::sigwait(&watched, &signal) == 0 && signal != SIGCHLD) ::kill(child, SIGUSR1);
+    if (::sigwait(&watched, &signal) != 0 || signal == SIGCHLD) continue;
+    asked = true;
+    if (signal == SIGINT) ++interrupts;
+    ::kill(child, interrupts > 1 ? SIGTERM : SIGUSR1);
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  return code_of(status, ranks);
+  return interrupts > 1 ? 128 + SIGINT : code_of(status, ranks, asked);
 }
 
 }  // namespace trainer

@@ -131,7 +131,7 @@ int64_t fitting_micro_batch(Recipe& recipe, const Planner& planner, const Job& j
   const std::optional<AutoCount> asked = recipe.training.micro_batch_size;
   int64_t fits = 0;
   for (int64_t rows = recipe.training.micro_batch() - 1; rows >= 1 && fits == 0; --rows) {
-    if (recipe.training.global_batch_size % rows != 0) continue;
+    if (recipe.training.global_batch_size % (rows * recipe.training.share.ranks) != 0) continue;
     recipe.training.micro_batch_size = AutoCount{rows};
     const Job smaller = make_job(recipe, planner, {.purpose = job.purpose, .averages = job.averages});
     if (planned_bytes(smaller.memory) + program <= available) fits = rows;
@@ -206,7 +206,8 @@ Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& o
 }
 
 int64_t available_bytes(const Recipe& recipe, const Planner& planner) {
-  return recipe.device.memory ? recipe.device.memory->bytes : planner.memory_bytes();
+  return recipe.device.memory ? recipe.device.memory->bytes
+                              : planner.memory_bytes() / recipe.parallelism.here;
 }
 
 std::vector<MissingData> missing_data(const Recipe& recipe, std::optional<Split> split) {

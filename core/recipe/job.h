@@ -48,7 +48,7 @@ Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& opt
 /// the global batch whose plan fits into memory, or 1 where none does.
 Job make_fitting_job(Recipe& recipe, const Planner& planner, const JobOptions& options = {});
 
-/// What a run may take of the device: device.memory, or all there is.
+/// What one rank of a run may take of the device: device.memory, or its part of all there is.
 int64_t available_bytes(const Recipe& recipe, const Planner& planner);
 
 /// A data file that is not there.

@@ -138,8 +138,9 @@ void TrainingSection::declare(Fields& fields) {
       .at_most(16777216);
   fields
       .add("micro_batch_size", &micro_batch_size,
-           "samples computed at once; must divide global_batch_size; auto: as many as fit into memory; "
-           "default: global_batch_size")
+           "samples that a rank computes at once; must divide its share of global_batch_size; auto: as many "
+           "as "
+           "fit into memory; default: its share")
       .at_least(1)
       .keeps_mathematics();
   fields

@@ -73,6 +73,7 @@ struct ParallelismSection {
   std::optional<AutoCount> data = AutoCount{};
   ByteSize bucket{int64_t{25} << 20};
   TimeSpan deadline{100};
+  int64_t here = 1;  ///< ranks on this host; not a key
   void declare(Fields& fields);
 };
 

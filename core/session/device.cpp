@@ -22,6 +22,7 @@ std::string fact_of(const ResumePoint* from, const char* name) {
 
 /// On a CPU.
 int64_t earlier_threads(const ResumePoint* from) {
+  if (!fact_of(from, fact_name::kRanks).empty()) return 0;  // a rank's part of the cores
   const std::string text = fact_of(from, fact_name::kThreads);
   int64_t threads = 0;
   std::from_chars(text.data(), text.data() + text.size(), threads);

@@ -2,11 +2,11 @@
 #include "core/session/ranks.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
@@ -17,6 +17,8 @@
 
 namespace trainer {
 namespace {
+
+constexpr std::chrono::seconds kPatienceWithPeer(5);
 
 /// Nearest numbers of samples that so many ranks can share.
 std::string nearest_multiples(int64_t samples, int64_t ranks) {
@@ -75,16 +77,14 @@ Ranks::Ranks(Recipe& recipe) : identity_(launched_as()) {
   require_agreement(recipe, identity_);
   if (!identity_.is_alone()) {
     recipe.training.share = {identity_.rank, identity_.ranks};
+    recipe.parallelism.here = identity_.local_ranks;
     require_division(recipe, identity_.ranks);
   }
   communicator_ = join(recipe, identity_);
 }
 
 int64_t Ranks::threads() const {
-  cpu_set_t cores;
-  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
-  const int64_t all = ::sysconf(_SC_NPROCESSORS_ONLN), allowed = known ? CPU_COUNT(&cores) : all;
-  return std::clamp<int64_t>(all / identity_.local_ranks, 1, allowed);
+  return std::max<int64_t>(1, ::sysconf(_SC_NPROCESSORS_ONLN) / identity_.local_ranks);
 }
 
 void plan_ranks(Recipe& recipe) {
@@ -96,7 +96,7 @@ void plan_ranks(Recipe& recipe) {
 
 int64_t ranks_to_start(const Recipe& recipe) {
   const std::optional<AutoCount>& asked = recipe.parallelism.data;
-  if (!asked || !asked->count || !launched_as().source.empty()) return 1;
+  if (!asked || !asked->count || !launched_as().is_alone()) return 1;
   require_division(recipe, *asked->count);
   return *asked->count;
 }
@@ -106,6 +106,17 @@ void require_one_process(const std::string& what) {
   if (identity.is_alone()) return;
   throw Error(ExitCode::usage, fmt::format("{} is done by one process, but the launcher started {} ({})",
                                            what, identity.ranks, identity.source));
+}
+
+void Ranks::leave_with(const std::exception& problem) const {
+  if (!are_several()) return;
+  // The rank that has failed prints its message, and its end is that of all of them.
+  if (dynamic_cast<const PeerError*>(&problem) != nullptr) std::this_thread::sleep_for(kPatienceWithPeer);
+  const Failure failure = failure_of(problem);
+  const std::string line = fmt::format("trainer: error: {}{}\n", prefix(), failure.text);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  ::_exit(static_cast<int>(failure.code));
 }
 
 std::string Ranks::prefix() const {

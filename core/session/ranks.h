@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -25,9 +26,12 @@ class Ranks {
   bool are_several() const { return communicator_->ranks() > 1; }
   bool is_first() const { return communicator_->rank() == 0; }
   Communicator& communicator() const { return *communicator_; }
-  /// For recipes that leave device.threads open: cores that this process may use, shared with the ranks of
-  /// its host where the launcher has not bound each to its own.
+  /// For recipes that leave device.threads open: this rank's part of its host's cores. The launcher may allow
+  /// it fewer.
   int64_t threads() const;
+  /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
+  /// others. Does not wait for them, as the end of MPI would. One rank returns.
+  void leave_with(const std::exception& problem) const;
   /// "rank 3: "; "" on rank 0.
   std::string prefix() const;
 

@@ -53,7 +53,7 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
                        split_text(training), planner.name(), human_bytes(job.memory.total())));
   if (job.found_micro_batch) {
     log.info(fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits",
-                         training.micro_batch(), training.global_batch_size));
+                         training.micro_batch(), training.global_batch_size / training.share.ranks));
   }
   if (const auto note = statistics_note(recipe, job.program)) log.info(*note);
   for (const std::string& note : start.notes) log.warn(note);

@@ -120,10 +120,12 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
   status.running(run.start.step());
   const std::string stopped_for = loop.run(run.start.from ? run.start.from->state.loop : LoopState{});
   const LoopResult result = loop.result();
-  if (stopped_for.empty()) {
-    finish(run, executable, loop, result, unreadable, about);
+  // The others wait, so that what fails here is the end of all of them.
+  together(run.ranks.communicator(), [&] {
+    if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
+  });
+  if (stopped_for.empty())
     return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
-  }
   run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
                            loop.state().step, run.job.settings.steps));
   const bool came_further =
@@ -252,6 +254,7 @@ ExitCode follow(Recipe& recipe, const Backend& backend, const Job& job, const St
                     &checkpoints, [&] { return signals.asked() ? signals.name() : std::string(); });
   signals.watch_loop();
   const std::string stopped_for = loop.run(start.from ? start.from->state.loop : LoopState{});
+  together(ranks.communicator(), [] {});
   return stopped_for.empty() ? ExitCode::done : ExitCode::requeue;
 }
 
@@ -281,12 +284,9 @@ std::unique_ptr<RunDirectory> open_directory(const Recipe& recipe, const Start& 
   return directory;
 }
 
-}  // namespace
-
-ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
-                     const SessionOptions& options) {
-  signals.set_grace(recipe.run.grace_period);
-  const Ranks ranks(recipe);
+/// What this rank has to do.
+ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
+                  const SessionOptions& options, const Ranks& ranks) {
   Communicator& all = ranks.communicator();
   Log log(progress, ranks.prefix());
   TimeLimit limit(recipe.run.max_wall_time, log);
@@ -333,6 +333,20 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
     return follow(recipe, *backend, *job, start, ranks, signals, log, options.profiled_steps);
   return train({recipe, *backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},
                options.profiled_steps);
+}
+
+}  // namespace
+
+ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
+                     const SessionOptions& options) {
+  signals.set_grace(recipe.run.grace_period);
+  const Ranks ranks(recipe);
+  try {
+    return run_rank(recipe, open_device, signals, progress, options, ranks);
+  } catch (const std::exception& problem) {
+    ranks.leave_with(problem);
+    throw;
+  }
 }
 
 }  // namespace trainer

@@ -17,10 +17,12 @@ namespace fs = std::filesystem;
 /// What run.allow_changes calls the samples, and all keys that are about them.
 constexpr const char* kDataKey = "data";
 
-std::map<std::string, std::string> facts_of(const Planner& planner) {
+std::map<std::string, std::string> facts_of(const Recipe& recipe, const Planner& planner) {
   std::map<std::string, std::string> facts = planner.facts();
   facts[fact_name::kDevice] = std::string(planner.name());
   facts["trainer"] = kVersion;
+  if (const int64_t ranks = recipe.training.share.ranks; ranks > 1)
+    facts[fact_name::kRanks] = std::to_string(ranks);
   return facts;
 }
 
@@ -112,7 +114,10 @@ void require_rollbacks(const Recipe& recipe, const Start& start) {
 
 void keep_micro_batch(Recipe& recipe, const Start& start) {
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
-  if (start.from && rows && !rows->count) rows = AutoCount{start.from->state.micro_batch_size};
+  if (!start.from || !rows || rows->count) return;
+  const int64_t before = start.from->state.micro_batch_size, ranks = recipe.training.share.ranks;
+  // Another number of ranks may have to find another one.
+  if (before > 0 && recipe.training.global_batch_size % (before * ranks) == 0) rows = AutoCount{before};
 }
 
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps) {
@@ -146,7 +151,7 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
                                     const Tuning& tuning) {
   if (!start.from) return {};
   const RunState& there = start.from->state;
-  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(planner));
+  std::vector<std::string> sentences = changed_facts(there.facts, facts_of(recipe, planner));
   if (there.micro_batch_size != recipe.training.micro_batch()) {
     sentences.push_back(fmt::format("training.micro_batch_size was {} and is now {}", there.micro_batch_size,
                                     recipe.training.micro_batch()));
@@ -164,7 +169,7 @@ RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tunin
   state.mathematics = recipe.identity().mathematics;
   state.recipe = recipe.to_yaml(false);
   state.micro_batch_size = recipe.training.micro_batch();
-  state.facts = facts_of(planner);
+  state.facts = facts_of(recipe, planner);
   state.data = train.fingerprint();
   state.about = about_network(recipe, train.class_names());
   state.algorithms = algorithms(recipe, tuning);

@@ -81,6 +81,7 @@ TEST_CASE("a process is alone without a launcher, in a batch script, and where i
   CHECK(identity_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}}) == Identity{});
   CHECK(identity_with({{"MASTER_ADDR", "node3"}, {"MASTER_PORT", "29500"}}) == Identity{});
   CHECK(identity_with({{"RANK", ""}, {"WORLD_SIZE", ""}}) == Identity{});
+  CHECK(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).is_alone());
   CHECK(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}}).is_alone());
 }
 

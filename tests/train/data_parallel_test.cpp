@@ -27,6 +27,14 @@ const char* const kNormalised =
     "{input: [3, 9, 9], layers: [{conv2d: {out_channels: 8, kernel_size: 3, bias: false}}, batch_norm, relu, "
     "{conv2d: {out_channels: 5, kernel_size: 3, bias: false}}, batch_norm, relu, flatten, {linear: 10}]}";
 
+/// Running statistics that stay as they are, and some that forget at once.
+const char* const kStill =
+    "{input: [3, 9, 9], layers: [{conv2d: {out_channels: 8, kernel_size: 3, bias: false}}, {batch_norm: "
+    "{momentum: "
+    "0}}, relu, {conv2d: {out_channels: 5, kernel_size: 3, bias: false}}, {batch_norm: {momentum: 1}}, "
+    "flatten, "
+    "{linear: 10}]}";
+
 /// How a step's samples are divided.
 struct Division {
   int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
@@ -146,7 +154,7 @@ constexpr const char* kMomentum = "{name: sgd, momentum: 0.9, clip_norm: 1}";
 }  // namespace
 
 TEST_CASE("ranks come to what one rank comes to with as many micro-batches") {
-  const char* network = GENERATE(kPlain, kNormalised);
+  const char* network = GENERATE(kPlain, kNormalised, kStill);
   const bool guards = GENERATE(false, true);
   const auto [ranks, micro_batches] = GENERATE(std::pair{2, 1}, std::pair{2, 2}, std::pair{3, 2});
   INFO(network << " guards " << guards << " ranks " << ranks << " x " << micro_batches);
