@@ -2,6 +2,7 @@
 #include "core/engine/library_answer.h"
 #include "mpi/communicator.h"
 
+// LibraryAnswer writes the reason. NOLINTBEGIN(readability-non-const-parameter)
 extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open_communicator(
     const char* interface, const trainer::CommunicatorRequest& request,
     std::unique_ptr<trainer::Communicator>& communicator, char* reason, size_t reason_bytes) {
@@ -9,3 +10,4 @@ extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open
       "libtrainer_mpi.so", interface, trainer::kCommunicatorInterface,
       [&] { communicator = trainer::mpi::open(request); });
 }
+// NOLINTEND(readability-non-const-parameter)

@@ -24,7 +24,7 @@ Vote Agreement::result() {
   throw PeerError(static_cast<ExitCode>(all.fail), "another rank has failed; its own message says why");
 }
 
-void Agreement::fail(std::exception_ptr error) {
+void Agreement::fail(const std::exception_ptr& error) {
   if (is_alone()) std::rethrow_exception(error);
   if (error_ != nullptr) return;
   error_ = error;

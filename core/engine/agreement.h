@@ -35,7 +35,7 @@ class Agreement {
 
   /// This rank cannot continue. A rank that is alone throws the error at once. Among others it goes on
   /// enqueueing until result() throws, so that nobody waits for it.
-  void fail(std::exception_ptr error);
+  void fail(const std::exception_ptr& error);
 
  private:
   bool is_alone() const { return communicator_.ranks() == 1; }

@@ -161,13 +161,14 @@ def equal(scratch, recipes):
         same_bits(scratch, 'resnet', recipes['resnet'], 'training.micro_batch_size=2', 'training.max_duration=6ba')
     same_bits(scratch, 'guards', recipes['mlp'], 'training.micro_batch_size=32', 'guards.nonfinite=skip', 'guards.skip_steps=[3, 3, 9, 11]',
               'training.ema={decay: 0.9}', 'optimizer={name: adamw, lr: 0.01, clip_norm: 0.5}')
-    words = ['training.micro_batch_size=12', 'validation.interval=100ba', 'training.max_duration=30ep']
+    # Later on, a few samples decide, and rounding grows to what can be seen.
+    words = ['training.micro_batch_size=12', 'validation.interval=100ba', 'training.max_duration=8ep']
     growing = Ranks(scratch, 'growing', recipes['cnn'], *words)
     whole = Ranks(scratch, 'whole', recipes['cnn'], *words).train(1)
     stops = []
     for ranks in 1, 2, 4:
         process, before = growing.start(ranks), growing.saved()
-        while growing.saved() < before + 40:
+        while growing.saved() < before + 25:
             require(process.poll() is None, f'growing on {ranks} ranks:\n{growing.errors}')
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
@@ -175,7 +176,7 @@ def equal(scratch, recipes):
         stops.append(growing.saved())
     growing.train(1)
     found = farthest(whole, growing)
-    require(found < 1e-3, f'1, 2, 4 and 1 ranks in turn differ by {found:.1e}')
+    require(found < 1e-4, f'1, 2, 4 and 1 ranks in turn differ by {found:.1e}')
     print(f'a run on 1, 2, 4 and 1 ranks, stopped after steps {stops}: weights differ by {found:.1e} of an undisturbed run\'s')
 
 
