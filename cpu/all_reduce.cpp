@@ -45,30 +45,53 @@ Communicator& require_ranks(Communicator* ranks) {
   return *ranks;
 }
 
+/// Has start(ranks, numbers) begin what the outputs take part in.
+template <class Start>
+std::unique_ptr<Kernel> start_kernel(Communicator* ranks, const OpContext& context, const Choice& choice,
+                                     const Slots& slots, Start start) {
+  const std::vector<int64_t> counts = stored_counts(context, choice);
+  return kernel(
+      [=, &all = require_ranks(ranks), numbers = std::vector<std::span<float>>(counts.size())]() mutable {
+        copy_over(slots, counts);
+        if (all.is_muted()) return;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
+        }
+        start(all, numbers);
+      });
+}
+
+/// finish(ranks) returns once it is done.
+template <class Finish>
+std::unique_ptr<Kernel> done_kernel(Communicator* ranks, const OpContext& context, const Choice& choice,
+                                    const Slots& slots, Finish finish) {
+  return kernel([=, &all = require_ranks(ranks), counts = stored_counts(context, choice)] {
+    if (!all.is_muted()) finish(all);
+    copy_over(slots, counts);
+  });
+}
+
 }  // namespace
 
 void add_all_reduce(Handlers& handlers) {
   Communicator* ranks = handlers.ranks();
   const auto compile_start = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
     const int64_t bucket = static_cast<const AllReduceStart&>(context.op).bucket;
-    const std::vector<int64_t> counts = stored_counts(context, choice);
-    return kernel(
-        [=, &all = require_ranks(ranks), numbers = std::vector<std::span<float>>(counts.size())]() mutable {
-          copy_over(slots, counts);
-          if (all.is_muted()) return;
-          for (size_t i = 0; i < counts.size(); ++i) {
-            numbers[i] = {at<float>(slots.outputs[i]), static_cast<size_t>(counts[i])};
-          }
-          all.start_sum(bucket, numbers);
-        });
+    return start_kernel(ranks, context, choice, slots,
+                        [=](Communicator& all, const auto& numbers) { all.start_sum(bucket, numbers); });
   };
   const auto compile_done = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
     const int64_t bucket = static_cast<const AllReduceDone&>(context.op).bucket;
-    const std::vector<int64_t> counts = stored_counts(context, choice);
-    return kernel([=, &all = require_ranks(ranks)] {
-      if (!all.is_muted()) all.finish_sum(bucket);
-      copy_over(slots, counts);
-    });
+    return done_kernel(ranks, context, choice, slots, [=](Communicator& all) { all.finish_sum(bucket); });
+  };
+  const auto compile_send = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
+    const int64_t from = static_cast<const BroadcastStart&>(context.op).from;
+    return start_kernel(ranks, context, choice, slots,
+                        [=](Communicator& all, const auto& numbers) { all.start_broadcast(from, numbers); });
+  };
+  const auto compile_sent = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
+    const int64_t from = static_cast<const BroadcastDone&>(context.op).from;
+    return done_kernel(ranks, context, choice, slots, [=](Communicator& all) { all.finish_broadcast(from); });
   };
   const auto compile_decay = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
     const Communicator& all = require_ranks(ranks);
@@ -84,6 +107,8 @@ void add_all_reduce(Handlers& handlers) {
   };
   handlers[typeid(AllReduceStart)] = {select_each, compile_start, {}};
   handlers[typeid(AllReduceDone)] = {select_each, compile_done, {}};
+  handlers[typeid(BroadcastStart)] = {select_each, compile_send, {}};
+  handlers[typeid(BroadcastDone)] = {select_each, compile_sent, {}};
   handlers[typeid(DecayByRank)] = {select_each, compile_decay, {}};
 }
 

@@ -3,80 +3,14 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
+#include "cpu/batch_norm.h"
 #include "cpu/table.h"
 #include "cpu/two_walks.h"
 
 namespace trainer::cpu {
 namespace {
-
-/// Count, mean and sum of squared deviations of each column.
-struct Moments {
-  std::array<double, kColumns> count, mean, squares;
-
-  /// Chan, Golub, LeVeque 1979: the moments of two samples together.
-  void merge(size_t s, double n, double other_mean, double other_squares) {
-    if (n == 0) return;
-    const double total = count[s] + n, delta = other_mean - mean[s];
-    mean[s] += delta * n / total;
-    squares[s] += other_squares + delta * delta * count[s] * n / total;
-    count[s] = total;
-  }
-};
-
-/// Sums that a loop keeps side by side, since each addition waits for the one before.
-constexpr int64_t kChains = 4;
-
-/// Mean and sum of squared deviations of the columns of `rows` rows.
-template <class T>
-inline __attribute__((always_inline)) void moments_of_rows(const T* x, int64_t rows, Row& mean,
-                                                           Row& squares) {
-  Row sums[kChains] = {}, deviations[kChains] = {}, value;
-  const int64_t even = rows / kChains * kChains;
-  for (int64_t r = 0; r < even; r += kChains) {
-    for (int64_t k = 0; k < kChains; ++k) {
-      load(x + (r + k) * kColumns, value);
-      sums[k] += value;
-    }
-  }
-  for (int64_t r = even; r < rows; ++r) {
-    load(x + r * kColumns, value);
-    sums[0] += value;
-  }
-  mean = ((sums[0] + sums[1]) + (sums[2] + sums[3])) / static_cast<float>(rows);
-  for (int64_t r = 0; r < even; r += kChains) {
-    for (int64_t k = 0; k < kChains; ++k) {
-      load(x + (r + k) * kColumns, value);
-      deviations[k] += (value - mean) * (value - mean);
-    }
-  }
-  for (int64_t r = even; r < rows; ++r) {
-    load(x + r * kColumns, value);
-    deviations[0] += (value - mean) * (value - mean);
-  }
-  squares = (deviations[0] + deviations[1]) + (deviations[2] + deviations[3]);
-}
-
-template <class T>
-TRAINER_MULTIVERSION void measure_moments(const T* x, int64_t count, Moments& moments) {
-  moments = {};
-  const int64_t rows = count / kColumns;
-  for (int64_t first = 0; first < rows; first += kRowsPerSum) {
-    const int64_t size = std::min(kRowsPerSum, rows - first);
-    Row mean, squares;
-    moments_of_rows(x + first * kColumns, size, mean, squares);
-    // Moments::merge for all columns at once: all have seen `first` rows.
-    const double share = static_cast<double>(size) / static_cast<double>(first + size);
-    for (size_t s = 0; s < kColumns; ++s) {
-      const double delta = mean[s] - moments.mean[s];
-      moments.mean[s] += delta * share;
-      moments.squares[s] += squares[s] + delta * delta * static_cast<double>(first) * share;
-    }
-  }
-  moments.count.fill(static_cast<double>(rows));
-  for (int64_t i = rows * kColumns; i < count; ++i)
-    moments.merge(static_cast<size_t>(i % kColumns), 1, float(x[i]), 0);
-}
 
 /// What the columns of a block compute with: y = (x - mean) * scale + shift.
 struct Affine {
@@ -124,45 +58,46 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* res
 template <class T>
 class BatchNormKernel final : public Kernel {
  public:
-  BatchNormKernel(const BatchNorm& op, const ChannelBlocks& blocks, Slots slots)
-      : eps_(op.eps), relu_(op.relu), blocks_(blocks), slots_(std::move(slots)) {}
+  BatchNormKernel(const BatchNorm& op, const ChannelBlocks& blocks, const std::optional<RankTable>& table,
+                  Slots slots)
+      : eps_(op.eps), relu_(op.relu), blocks_(blocks), table_(table), slots_(std::move(slots)) {}
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     const T *x = at<const T>(in[0]), *residual = in[3] == nullptr ? nullptr : at<const T>(in[3]);
     T* y = at<T>(out[0]);
-    auto measure = [&](int64_t, const Piece& p, Moments& record) {
-      measure_moments(x + p.offset, p.count, record);
-    };
-    auto settle = [&](int64_t block, const Moments* records, bool writes) {
-      return settled(block, records, writes);
-    };
     int32_t* mask = out.size() > 3 && out[3] != nullptr ? at<int32_t>(out[3]) : nullptr;
     auto apply = [&](const Piece& p, const Affine& affine) {
       apply_affine(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, relu_,
                    y + p.offset, mask == nullptr ? nullptr : mask + p.bits, p.count);
     };
+    if (table_) {
+      return one_walk(
+          blocks_, [&](int64_t block, bool writes) { return of_ranks(block, writes); }, apply);
+    }
+    auto measure = [&](int64_t, const Piece& p, Moments& record) {
+      measure_moments(x + p.offset, p.count, record);
+    };
+    auto settle = [&](int64_t block, const Moments* records, bool writes) {
+      return settled(block, writes, [&](int64_t lane) { return moments_of(blocks_, records, lane); });
+    };
     two_walks(blocks_, at<Moments>(slots_.workspace), measure, settle, apply);
   }
 
  private:
-  Affine settled(int64_t block, const Moments* records, bool writes) const {
+  /// From the moments of each channel of a block, by lane.
+  template <class MomentsOf>
+  Affine settled(int64_t block, bool writes, const MomentsOf& moments) const {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     Affine affine;
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
-      Moments all{};
-      for (int64_t i = 0; i < blocks_.pieces(); ++i) {
-        for_each_column(blocks_, lane, [&](size_t s) {
-          all.merge(0, records[i].count[s], records[i].mean[s], records[i].squares[s]);
-        });
-      }
+      const auto [mean, variance] = moments(lane);
       const int64_t c = block * blocks_.lanes + lane;
-      const double variance = all.squares[0] / all.count[0];
-      if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(all.mean[0]);
+      if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(mean);
       if (writes && out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(variance);
       const double scale = at<const float>(in[1])[c] / std::sqrt(variance + eps_);
-      for_each_column(blocks_, lane, [&](size_t s) {
-        affine.mean[s] = static_cast<float>(all.mean[0]);
+      for_each_column(blocks_, lane, [&, mean = mean](size_t s) {
+        affine.mean[s] = static_cast<float>(mean);
         affine.scale[s] = static_cast<float>(scale);
         affine.shift[s] = at<const float>(in[2])[c];
       });
@@ -170,9 +105,22 @@ class BatchNormKernel final : public Kernel {
     return affine;
   }
 
+  /// The moments of all ranks together, each of which has as many values.
+  Affine of_ranks(int64_t block, bool writes) const {
+    const auto* table = at<const float>(slots_.inputs[4]);
+    return settled(block, writes, [&](int64_t lane) {
+      const int64_t c = block * blocks_.lanes + lane;
+      Moments all{};
+      for (int64_t rank = 0; rank < table_->ranks(); ++rank)
+        all.merge(0, 1, table_->first(table, rank, c), table_->second(table, rank, c));
+      return ChannelMoments{all.mean[0], all.squares[0] / all.count[0]};
+    });
+  }
+
   double eps_;
   bool relu_;
   ChannelBlocks blocks_;
+  std::optional<RankTable> table_;
   Slots slots_;
 };
 
@@ -180,7 +128,7 @@ Choice select_norm(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_blocks(context, inputs, 0);
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
   if (choice.outputs.size() > 3) choice.outputs[3] = bits_layout(blocks);
-  choice.workspace_bytes = record_bytes<Moments>(blocks);
+  if (context.inputs.size() < 5) choice.workspace_bytes = record_bytes<Moments>(blocks);
   return choice;
 }
 
@@ -188,11 +136,16 @@ std::unique_ptr<Kernel> compile_norm(const OpContext& context, const Choice& cho
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
   return with_storage(context.inputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     return std::make_unique<BatchNormKernel<decltype(element)>>(static_cast<const BatchNorm&>(context.op),
-                                                                blocks, slots);
+                                                                blocks, table_of(context, 4), slots);
   });
 }
 
 }  // namespace
+
+std::optional<RankTable> table_of(const OpContext& context, size_t input) {
+  if (context.inputs.size() <= input) return std::nullopt;
+  return RankTable(context.inputs[input].shape, nullptr);
+}
 
 Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t picture) {
   Choice choice = select_row_major(context, inputs);

@@ -1,78 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "core/graph/ops/batch_norm.h"
+#include "cpu/batch_norm.h"
 #include "cpu/table.h"
 #include "cpu/two_walks.h"
 
 namespace trainer::cpu {
 namespace {
-
-/// What the gradient reads: dy, perhaps a second one to be added, and where a relu masks them the bits of the
-/// mask.
-template <class T>
-struct Operands {
-  const T *dy, *dy2, *x;
-  const int32_t* mask;
-
-  Operands from(const Piece& p) const {
-    return {dy + p.offset, dy2 == nullptr ? nullptr : dy2 + p.offset, x + p.offset,
-            mask == nullptr ? nullptr : mask + p.bits};
-  }
-  float slope(int64_t i) const {
-    const float sum = float(dy[i]) + (dy2 == nullptr ? 0.0f : float(dy2[i]));
-    return mask != nullptr && !has_bit(mask, i / kColumns, static_cast<size_t>(i % kColumns)) ? 0.0f : sum;
-  }
-};
-
-/// Sixteen of Operands::slope.
-template <class T>
-inline __attribute__((always_inline)) void load_slope(const Operands<T>& in, int64_t i, Row& slope) {
-  load(in.dy + i, slope);
-  if (in.dy2 != nullptr) {
-    Row other;
-    load(in.dy2 + i, other);
-    slope += other;
-  }
-  if (in.mask != nullptr) keep_masked(in.mask, i / kColumns, slope);
-}
-
-/// Sums of the slope and of slope * (x - mean) of each column.
-struct Slopes {
-  std::array<double, kColumns> slope, product;
-};
-
-/// With `masked` the slope is written there: it is the residual's gradient.
-template <class T>
-TRAINER_MULTIVERSION void measure_slopes(const float* mean_of, const Operands<T>& in, T* masked,
-                                         int64_t count, Slopes& totals) {
-  totals = {};
-  Row mean, slope, value;
-  load(mean_of, mean);
-  for (int64_t from = 0; from < count; from += kColumns * kRowsPerSum) {
-    const int64_t end = std::min(count, from + kColumns * kRowsPerSum), whole = end - (end - from) % kColumns;
-    Row sums[2] = {}, products[2] = {};  // two, since each addition waits for the one before
-    for (int64_t i = from; i < whole; i += 2 * kColumns) {
-      for (int64_t k = 0; k < 2 && i + k * kColumns < whole; ++k) {
-        const int64_t at = i + k * kColumns;
-        load_slope(in, at, slope), load(in.x + at, value);
-        if (masked != nullptr) store(slope, masked + at);
-        sums[k] += slope;
-        products[k] += slope * (value - mean);
-      }
-    }
-    const Row sum = sums[0] + sums[1], product = products[0] + products[1];
-    for (size_t s = 0; s < kColumns; ++s) totals.slope[s] += sum[s], totals.product[s] += product[s];
-    for (int64_t i = whole; i < end; ++i) {
-      const auto s = static_cast<size_t>(i - whole);
-      const float g = in.slope(i);
-      if (masked != nullptr) masked[i] = T(g);
-      totals.slope[s] += g;
-      totals.product[s] += static_cast<double>(g) * (float(in.x[i]) - mean_of[s]);
-    }
-  }
-}
 
 /// dx = scale * slope + pull * (x - mean) + shift
 struct GradientTerms {
@@ -100,8 +37,9 @@ TRAINER_MULTIVERSION void apply_slopes(const GradientTerms& a, const Operands<T>
 template <class T>
 class BatchNormBackwardKernel final : public Kernel {
  public:
-  BatchNormBackwardKernel(const BatchNormBackward& op, const ChannelBlocks& blocks, Slots slots)
-      : eps_(op.eps), residual_(op.residual), blocks_(blocks), slots_(std::move(slots)) {}
+  BatchNormBackwardKernel(const BatchNormBackward& op, const ChannelBlocks& blocks,
+                          const std::optional<RankTable>& table, Slots slots)
+      : eps_(op.eps), residual_(op.residual), blocks_(blocks), table_(table), slots_(std::move(slots)) {}
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
@@ -111,59 +49,75 @@ class BatchNormBackwardKernel final : public Kernel {
     T *dx = at<T>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
     // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
     const Operands<T> kept = masked == nullptr ? given : Operands<T>{masked, nullptr, given.x, nullptr};
+    auto apply = [&](const Piece& p, const GradientTerms& affine) {
+      apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
+    };
+    if (table_)
+      return one_walk(
+          blocks_, [&](int64_t block, bool) { return of_ranks(block); }, apply);
     auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
-      const auto mean = spread_mean(block);
+      const auto mean = spread_mean(blocks_, block, at<const float>(in[3]));
       T* to = masked == nullptr ? nullptr : masked + p.offset;
       measure_slopes(mean.data(), given.from(p), to, p.count, record);
     };
     auto settle = [&](int64_t block, const Slopes* records, bool writes) {
-      return settled(block, records, writes);
-    };
-    auto apply = [&](const Piece& p, const GradientTerms& affine) {
-      apply_slopes(affine, kept.from(p), dx + p.offset, p.count);
+      return of_rank(block, records, writes);
     };
     two_walks(blocks_, at<Slopes>(slots_.workspace), measure, settle, apply);
   }
 
  private:
-  /// The mean of each column of a block.
-  std::array<float, kColumns> spread_mean(int64_t block) const {
-    std::array<float, kColumns> columns{};
+  /// dx from the sums of each channel of a block, by lane, over so many values.
+  template <class SumsOf>
+  GradientTerms settled(int64_t block, double values, const SumsOf& sums) const {
+    const auto& in = slots_.inputs;
+    GradientTerms affine{.mean = spread_mean(blocks_, block, at<const float>(in[3]))};
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
-      const float mean = at<const float>(slots_.inputs[3])[block * blocks_.lanes + lane];
-      for_each_column(blocks_, lane, [&](size_t s) { columns[s] = mean; });
-    }
-    return columns;
-  }
-
-  GradientTerms settled(int64_t block, const Slopes* records, bool writes) const {
-    const auto &in = slots_.inputs, &out = slots_.outputs;
-    const int64_t area = blocks_.run / blocks_.lanes;
-    const auto values = static_cast<double>(blocks_.samples * area);
-    GradientTerms affine{.mean = spread_mean(block)};
-    for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
-      double sum = 0, product = 0;
-      for (int64_t i = 0; i < blocks_.pieces(); ++i) {
-        for_each_column(blocks_, lane,
-                        [&](size_t s) { sum += records[i].slope[s], product += records[i].product[s]; });
-      }
       const int64_t c = block * blocks_.lanes + lane;
-      const double inverse = 1 / std::sqrt(at<const float>(in[4])[c] + eps_);
-      const double scale = at<const float>(in[2])[c] * inverse;
-      if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(product * inverse);
-      if (writes && out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(sum);
-      for_each_column(blocks_, lane, [&](size_t s) {
+      const double inverse = inverse_of(c), scale = at<const float>(in[2])[c] * inverse;
+      const auto [slope, normal] = sums(lane, c);
+      for_each_column(blocks_, lane, [&, slope = slope, normal = normal](size_t s) {
         affine.scale[s] = static_cast<float>(scale);
-        affine.pull[s] = static_cast<float>(-scale * inverse * inverse * product / values);
-        affine.shift[s] = static_cast<float>(-scale * sum / values);
+        affine.pull[s] = static_cast<float>(-scale * inverse * normal / values);
+        affine.shift[s] = static_cast<float>(-scale * slope / values);
       });
     }
     return affine;
   }
 
+  /// 1 / sqrt(variance + eps)
+  double inverse_of(int64_t c) const { return 1 / std::sqrt(at<const float>(slots_.inputs[4])[c] + eps_); }
+  double values() const {
+    const int64_t of_channel = blocks_.samples * blocks_.run / blocks_.lanes;
+    return static_cast<double>(of_channel);
+  }
+
+  GradientTerms of_rank(int64_t block, const Slopes* records, bool writes) const {
+    return settled(block, values(), [&](int64_t lane, int64_t c) {
+      ChannelSums sums = sums_of(blocks_, records, lane);
+      sums.product *= inverse_of(c);
+      if (writes && slots_.outputs[1] != nullptr) at<float>(slots_.outputs[1])[c] = float(sums.product);
+      if (writes && slots_.outputs[2] != nullptr) at<float>(slots_.outputs[2])[c] = float(sums.slope);
+      return sums;
+    });
+  }
+
+  GradientTerms of_ranks(int64_t block) const {
+    const auto* table = at<const float>(slots_.inputs[7]);
+    return settled(block, values() * double(table_->ranks()), [&](int64_t, int64_t c) {
+      ChannelSums all{};
+      for (int64_t rank = 0; rank < table_->ranks(); ++rank) {
+        all.slope += table_->first(table, rank, c);
+        all.product += table_->second(table, rank, c);
+      }
+      return all;
+    });
+  }
+
   double eps_;
   bool residual_;
   ChannelBlocks blocks_;
+  std::optional<RankTable> table_;
   Slots slots_;
 };
 
@@ -171,7 +125,7 @@ Choice select_norm_backward(const OpContext& context, const OpenLayouts& inputs)
   Choice choice = select_blocks(context, inputs, 1);
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bits_layout(blocks);
-  choice.workspace_bytes = record_bytes<Slopes>(blocks);
+  if (context.inputs.size() < 8) choice.workspace_bytes = record_bytes<Slopes>(blocks);
   return choice;
 }
 
@@ -180,7 +134,7 @@ std::unique_ptr<Kernel> compile_norm_backward(const OpContext& context, const Ch
   const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
   return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     return std::make_unique<BatchNormBackwardKernel<decltype(element)>>(
-        static_cast<const BatchNormBackward&>(context.op), blocks, slots);
+        static_cast<const BatchNormBackward&>(context.op), blocks, table_of(context, 7), slots);
   });
 }
 

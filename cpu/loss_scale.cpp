@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/multiversion.h"
 #include "cpu/parallel.h"
 #include "cpu/square_sum.h"
 #include "cpu/table.h"

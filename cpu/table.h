@@ -11,6 +11,8 @@
   row(add_batch_norm) \
   row(add_batch_norm_backward) \
   row(add_batch_norm_inference) \
+  row(add_batch_norm_moments) \
+  row(add_batch_norm_sums) \
   row(add_channels) \
   row(add_convolution) \
   row(add_elementwise) \

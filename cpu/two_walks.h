@@ -46,6 +46,29 @@ void two_walks(const ChannelBlocks& blocks, Record* records, const Measure& meas
   }
 }
 
+/// The first walk alone: a record for each piece of each block.
+template <class Record, class Measure>
+void measure_walk(const ChannelBlocks& blocks, Record* records, const Measure& measure) {
+  const int64_t pieces = blocks.pieces();
+  parallel_rows(blocks.blocks * pieces, blocks.piece_elements(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      measure(i / pieces, blocks.piece(i / pieces, i % pieces), records[i]);
+  });
+}
+
+/// The second walk alone: `settle(block, writes)` gives a block's constants; `writes` is true once for each.
+template <class Settle, class Apply>
+void one_walk(const ChannelBlocks& blocks, const Settle& settle, const Apply& apply) {
+  const int64_t pieces = blocks.pieces();
+  parallel_rows(blocks.blocks * pieces, blocks.piece_elements(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {
+      const int64_t block = i / pieces, stop = std::min(end, (block + 1) * pieces);
+      const auto constants = settle(block, i % pieces == 0);
+      for (; i < stop; ++i) apply(blocks.piece(block, i % pieces), constants);
+    }
+  });
+}
+
 /// Workspace for the records.
 template <class Record>
 int64_t record_bytes(const ChannelBlocks& blocks) {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "cuda/communication.h"
 #include "cuda/compiled_for.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/monitor.h"
@@ -34,9 +35,8 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// The properties of the GPU of this number; refuses where the runtime finds none, or one that this library
-/// was not compiled for.
-cudaDeviceProp expect_device(int index) {
+/// How many GPUs this process sees; refuses where there is none.
+int expect_devices() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
@@ -49,6 +49,11 @@ cudaDeviceProp expect_device(int index) {
     }
     no_device(reason);
   }
+  return devices;
+}
+
+/// The properties of the GPU of this number; refuses one that this library was not compiled for.
+cudaDeviceProp expect_device(int index, int devices) {
   if (index >= devices)
     throw Error(ExitCode::no_device,
                 fmt::format("device.index={}: this process sees {}, numbered from 0; choose "
@@ -79,14 +84,15 @@ std::string machine_of(const std::string& gpu) {
                      cudnnGetVersion(), cublasLtGetVersion());
 }
 
-std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, const cudaDeviceProp& properties) {
+std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
+                                     const cudaDeviceProp& properties) {
   auto gpu = std::make_shared<Gpu>();
   gpu->name = properties.name;
   gpu->compute_capability = 10 * properties.major + properties.minor;
   gpu->tuning = request.tuning;
   gpu->tf32 = request.tf32;
   gpu->deterministic = request.deterministic;
-  check(cudaSetDevice(request.index), "choosing the GPU");
+  check(cudaSetDevice(index), "choosing the GPU");
   gpu->stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
     return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
   });
@@ -94,14 +100,18 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, const cudaDe
   gpu->machine = machine_of(gpu->name);
   gpu->cache = request.cache;
   gpu->cudnn = cudnn::Library::on_device(gpu->stream.get(), gpu->name, gpu->cache, gpu->machine);
+  if (request.ranks != nullptr)
+    gpu->communication = make_nccl_communication(*request.ranks, gpu->stream.get());
   return gpu;
 }
 
 /// A GPU that is there but does not start, for another process holds it or its memory, is no device either.
 std::shared_ptr<const Gpu> open_gpu(const BackendRequest& request) {
-  const cudaDeviceProp properties = expect_device(request.index);
+  const int devices = expect_devices();
+  const int index = request.ranks != nullptr ? static_cast<int>(request.local_rank % devices) : request.index;
+  const cudaDeviceProp properties = expect_device(index, devices);
   try {
-    return start_gpu(request, properties);
+    return start_gpu(request, index, properties);
   } catch (const Error& problem) {
     throw Error(ExitCode::no_device, fmt::format("{} cannot be used: {}", properties.name, problem.what()));
   }
@@ -200,6 +210,10 @@ class CudaDevice final : public Device {
   }
   void copy_to_device_async(std::span<const HostCopy> copies, int64_t after) override {
     timeline_.copy_to_device_async(copies, after);
+  }
+
+  void join_ranks() override {
+    if (gpu_->communication != nullptr) gpu_->communication->join();
   }
 
   DeviceReading read_device() const override {

@@ -24,6 +24,12 @@ __global__ void multiply(const float* x, const float* factor, float* y, int64_t 
   }
 }
 
+__global__ void scale(const float* x, float factor, float* y, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    store(each([factor](float value) { return value * factor; }, load(x + i, count - i)), count - i, y + i);
+  }
+}
+
 __global__ void __launch_bounds__(1) update_scale(LossScaling how, LossScaleState old, const float* found,
                                                   const float* held, LossScaleState next) {
   const bool stays = held != nullptr && *held != 0;
@@ -49,6 +55,10 @@ __global__ void __launch_bounds__(1) update_scale(LossScaling how, LossScaleStat
 cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, int64_t count,
                                cudaStream_t stream) {
   return launch(multiply, blocks_for(count), dim3(kThreads), stream, x, factor, y, count);
+}
+
+cudaError_t launch_multiply(const float* x, float factor, float* y, int64_t count, cudaStream_t stream) {
+  return launch(scale, blocks_for(count), dim3(kThreads), stream, x, factor, y, count);
 }
 
 cudaError_t launch_update_loss_scale(const LossScaling& scaling, const LossScaleState& old,

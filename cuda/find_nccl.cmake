@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets NCCL_INCLUDE_DIR, NCCL_LIBRARY and NCCL_VERSION; the last is empty where there is no NCCL. Sought as cuDNN is
-# (find_cudnn.cmake, which knows the places), in $NCCL_HOME first. Nothing needs it.
+# (find_cudnn.cmake, which knows the places), in $NCCL_HOME first. Only for where it lies.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS $ENV{NCCL_HOME} ${places} PATHS ${packages}/nvidia/nccl PATH_SUFFIXES include)
 find_library(NCCL_LIBRARY NAMES libnccl.so.2 nccl HINTS $ENV{NCCL_HOME} ${places} PATHS ${packages}/nvidia/nccl
              PATH_SUFFIXES lib lib64)

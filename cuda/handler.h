@@ -17,6 +17,7 @@
 
 namespace trainer::cuda {
 
+class Communication;
 namespace cudnn {
 class Library;
 }
@@ -33,11 +34,12 @@ struct Gpu {
   Stream stream;
   BlasHandle blas;
   std::shared_ptr<cudnn::Library> cudnn;
-  std::string machine;               ///< what of GPU and libraries an answer of theirs depends on
-  std::shared_ptr<TextCache> cache;  ///< of all runs of the user; may be null
-  Tuning* tuning = nullptr;          ///< with runtime.autotune: what was found the fastest
-  bool tf32 = false;                 ///< products of f32 may round their factors
-  bool deterministic = false;        ///< the same bits every time, at any price
+  std::string machine;                           ///< what of GPU and libraries an answer of theirs depends on
+  std::shared_ptr<TextCache> cache;              ///< of all runs of the user; may be null
+  Tuning* tuning = nullptr;                      ///< with runtime.autotune: what was found the fastest
+  std::shared_ptr<Communication> communication;  ///< null where the process is alone
+  bool tf32 = false;                             ///< products of f32 may round their factors
+  bool deterministic = false;                    ///< the same bits every time, at any price
 
   /// Bytes in buffers, which may outlive everything else here.
   std::shared_ptr<int64_t> held = std::make_shared<int64_t>(0);

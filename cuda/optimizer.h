@@ -44,6 +44,8 @@ cudaError_t launch_increment(const int32_t* x, const float* skip, int32_t* y, cu
 /// y = x * factor, all f32; y may be x.
 cudaError_t launch_multiply_by(const float* x, const float* factor, float* y, int64_t count,
                                cudaStream_t stream);
+/// The same with a factor that the host knows.
+cudaError_t launch_multiply(const float* x, float factor, float* y, int64_t count, cudaStream_t stream);
 /// What loss scaling keeps; the new state may be the old one's memory.
 struct LossScaleState {
   float* scale;

@@ -2,8 +2,9 @@
 # What needs nothing of NVIDIA's beside the runtime: built into the library, and by g++ for the emulation.
 file(GLOB own_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
 file(GLOB own_handlers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cpp)
+list(REMOVE_ITEM own_handlers ${CMAKE_SOURCE_DIR}/cuda/nccl.cpp)  # what opens NCCL is in the real library only
 set(library_handlers
-  backend.cpp compiled_for.cpp convolution.cpp convolution_choice.cpp described.cpp factory.cpp inspect.cpp known_fastest.cpp linear.cpp matmul.cpp
+  backend.cpp communication.cpp compiled_for.cpp convolution.cpp convolution_choice.cpp described.cpp factory.cpp inspect.cpp known_fastest.cpp linear.cpp matmul.cpp
   monitor.cpp ranges.cpp timeline.cpp)
 list(TRANSFORM library_handlers PREPEND ${CMAKE_SOURCE_DIR}/cuda/)
 list(REMOVE_ITEM own_handlers ${library_handlers})

@@ -7,6 +7,7 @@
 /// its handlers. These run kernels of our own, on a GPU or in the emulation.
 // clang-format off
 #define TRAINER_CUDA_OWN(row) \
+  row(add_all_reduce) \
   row(add_batch_norm) \
   row(add_channels) \
   row(add_dropout) \

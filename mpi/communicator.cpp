@@ -16,11 +16,19 @@ namespace {
 /// MPI counts in int.
 constexpr size_t kMostElements = size_t{1} << 30;
 
-using Votes = std::array<unsigned char, 3>;
+std::string built_for() {
+#ifdef OPEN_MPI
+  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+#else
+  return fmt::format("an MPI of version {}.{}", MPI_VERSION, MPI_SUBVERSION);
+#endif
+}
+
+using Votes = std::array<unsigned char, 4>;
 
 Votes bytes_of(const Vote& vote) {
   return {static_cast<unsigned char>(vote.stop), static_cast<unsigned char>(vote.save),
-          static_cast<unsigned char>(vote.fail)};
+          static_cast<unsigned char>(vote.tell), static_cast<unsigned char>(vote.fail)};
 }
 
 /// Calls begin(part's first element, its length, its request) for parts that MPI can count, until one fails.
@@ -42,10 +50,32 @@ int start_reduce(std::span<T> data, MPI_Datatype type, MPI_Op operation, std::ve
   });
 }
 
+/// Begins to give all ranks what one of them has, in place.
+template <class T>
+int send_from(int64_t rank, std::span<T> data, MPI_Datatype type, std::vector<MPI_Request>& requests) {
+  return in_parts(data.size(), requests, [&](size_t first, int count, MPI_Request* request) {
+    return MPI_Ibcast(data.data() + first, count, type, static_cast<int>(rank), MPI_COMM_WORLD, request);
+  });
+}
+
+using Start = std::function<int(std::vector<MPI_Request>&)>;
+
+/// Calls begin(part, requests) for each until one fails.
+template <class Begin>
+Start for_each_part(std::span<const std::span<float>> numbers, Begin begin) {
+  return [begin, parts = std::vector(numbers.begin(), numbers.end())](std::vector<MPI_Request>& requests) {
+    int code = MPI_SUCCESS;
+    for (const std::span<float>& part : parts) {
+      if (code == MPI_SUCCESS) code = begin(part, requests);
+    }
+    return code;
+  };
+}
+
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(const CommunicatorRequest& request)
-      : progress_(request.deadline, request.on_lost) {}
+      : progress_(request.patience, request.on_lost) {}
 
   const Progress::Position& position() const { return progress_.position(); }
   int64_t rank() const override { return position().rank; }
@@ -61,36 +91,39 @@ class MpiCommunicator final : public Communicator {
 
   Vote result(int64_t round) override {
     Ballot& ballot = ballots_[static_cast<size_t>(round % kMostOpenRounds)];
-    progress_.wait(*ballot.work);
-    return {.stop = ballot.votes[0] != 0, .save = ballot.votes[1] != 0, .fail = ballot.votes[2]};
+    wait(*ballot.work);
+    return {.stop = ballot.votes[0] != 0,
+            .save = ballot.votes[1] != 0,
+            .tell = ballot.votes[2] != 0,
+            .fail = ballot.votes[3]};
   }
 
   void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override {
-    std::vector<std::span<float>> parts(numbers.begin(), numbers.end());
-    sums_[sum] = begin(fmt::format("the sum of all ranks' bucket {}", sum), [parts](auto& requests) {
-      int code = MPI_SUCCESS;
-      for (const std::span<float>& part : parts) {
-        if (code == MPI_SUCCESS) code = start_reduce(part, MPI_FLOAT, MPI_SUM, requests);
-      }
-      return code;
-    });
+    sums_[sum] = begin(fmt::format("the sum of all ranks' bucket {}", sum),
+                       for_each_part(numbers, [](std::span<float> part, auto& requests) {
+                         return start_reduce(part, MPI_FLOAT, MPI_SUM, requests);
+                       }));
   }
 
-  void finish_sum(int64_t sum) override { progress_.wait(*sums_.at(sum)); }
+  void finish_sum(int64_t sum) override { wait(*sums_.at(sum)); }
+
+  void start_broadcast(int64_t from, std::span<const std::span<float>> numbers) override {
+    broadcasts_[from] = begin(fmt::format("the new parameters of rank {}", from),
+                              for_each_part(numbers, [from](std::span<float> part, auto& requests) {
+                                return send_from(from, part, MPI_FLOAT, requests);
+                              }));
+  }
+
+  void finish_broadcast(int64_t from) override { wait(*broadcasts_.at(from)); }
 
   void add_up(std::span<double> numbers) override {
-    progress_.wait(*begin_patiently("the sum of all ranks' results", [numbers](auto& requests) {
-      return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests);
-    }));
+    wait(*begin("the sum of all ranks' results",
+                [numbers](auto& requests) { return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests); }));
   }
 
   void broadcast(std::span<std::byte> bytes, int64_t from) override {
-    progress_.wait(*begin_patiently(fmt::format("what rank {} sends", from), [bytes, from](auto& requests) {
-      return in_parts(bytes.size(), requests, [&](size_t first, int count, MPI_Request* request) {
-        return MPI_Ibcast(bytes.data() + first, count, MPI_BYTE, static_cast<int>(from), MPI_COMM_WORLD,
-                          request);
-      });
-    }));
+    wait(*begin(fmt::format("what rank {} sends", from),
+                [bytes, from](auto& requests) { return send_from(from, bytes, MPI_BYTE, requests); }));
   }
 
  private:
@@ -99,22 +132,21 @@ class MpiCommunicator final : public Communicator {
     std::shared_ptr<Work> work;
   };
 
-  using Start = std::function<int(std::vector<MPI_Request>&)>;
-
-  std::shared_ptr<Work> begin(std::string what, Start start, bool is_patient = false) {
+  std::shared_ptr<Work> begin(std::string what, Start start) {
     auto work = std::make_shared<Work>();
     work->what = std::move(what);
     work->start = std::move(start);
-    work->is_patient = is_patient;
     progress_.put(work);
     return work;
   }
-  std::shared_ptr<Work> begin_patiently(std::string what, Start start) {
-    return begin(std::move(what), std::move(start), true);
+
+  void wait(const Work& work) {
+    const Wait waits(*this);
+    progress_.wait(work);
   }
 
   std::array<Ballot, kMostOpenRounds> ballots_;
-  std::map<int64_t, std::shared_ptr<Work>> sums_;
+  std::map<int64_t, std::shared_ptr<Work>> sums_, broadcasts_;  ///< broadcasts_: by sender
   Progress progress_;
 };
 
@@ -131,6 +163,15 @@ std::unique_ptr<Communicator> open(const CommunicatorRequest& request) {
                             request.rank, request.ranks, position.rank, position.ranks));
   }
   return communicator;
+}
+
+/// "Open MPI v4.1.4, package: …"; the standard allows the call before MPI_Init.
+std::string describe() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string found(text.data(), static_cast<size_t>(length));
+  return fmt::format("built for {}, finds {}", built_for(), found.substr(0, found.find_first_of(",\n")));
 }
 
 }  // namespace trainer::mpi

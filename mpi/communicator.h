@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/engine/communicator_library.h"
 
@@ -10,5 +11,8 @@ namespace trainer::mpi {
 /// The ranks of MPI_COMM_WORLD. Throws Error (exit 69) where MPI does not start, or does not see the ranks
 /// that the launcher has told of.
 std::unique_ptr<Communicator> open(const CommunicatorRequest& request);
+
+/// Which MPI this was built for, and which one it finds now. Does not start MPI.
+std::string describe();
 
 }  // namespace trainer::mpi

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
 #include "core/engine/library_answer.h"
 #include "mpi/communicator.h"
 
@@ -9,5 +11,10 @@ extern "C" __attribute__((visibility("default"))) trainer::ExitCode trainer_open
   return trainer::LibraryAnswer{reason, reason_bytes}.to_request(
       "libtrainer_mpi.so", interface, trainer::kCommunicatorInterface,
       [&] { communicator = trainer::mpi::open(request); });
+}
+
+extern "C" __attribute__((visibility("default"))) void trainer_describe_communicator(char* text,
+                                                                                     size_t bytes) {
+  snprintf(text, bytes, "%s", trainer::mpi::describe().c_str());
 }
 // NOLINTEND(readability-non-const-parameter)

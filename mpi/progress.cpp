@@ -24,8 +24,8 @@ std::string text_of(int code) {
 
 }  // namespace
 
-Progress::Progress(std::chrono::seconds deadline, std::function<void(const std::string&)> on_late)
-    : deadline_(deadline), on_late_(std::move(on_late)), thread_([this] { run(); }) {
+Progress::Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late)
+    : patience_(patience), on_late_(std::move(on_late)), thread_([this] { run(); }) {
   await("the start of all ranks", [&] { return has_started_; });
 }
 
@@ -42,11 +42,11 @@ Progress::~Progress() {
 /// For MPI's start and end, which block.
 void Progress::await(const char* what, const std::function<bool()>& is_there) {
   std::unique_lock lock(mutex_);
-  if (!done_.wait_for(lock, deadline(true), is_there)) on_late_(late_text(what, true));
+  if (!done_.wait_for(lock, patience_, is_there)) on_late_(late_text(what));
 }
 
-std::string Progress::late_text(const std::string& what, bool is_patient) const {
-  return fmt::format("{} has not come within {} s", what, deadline(is_patient).count());
+std::string Progress::late_text(const std::string& what) const {
+  return fmt::format("{} has not come within {} s", what, patience_.count());
 }
 
 void Progress::put(std::shared_ptr<Work> work) {
@@ -128,8 +128,7 @@ bool Progress::poll() {
         MPI_Testall(static_cast<int>(work.requests.size()), work.requests.data(), &all, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS) on_late_(fmt::format("{}: {}", work.what, text_of(code)));
     if (all == 0) {
-      if (Clock::now() - work.since > deadline(work.is_patient))
-        on_late_(late_text(work.what, work.is_patient));
+      if (Clock::now() - work.since > patience_) on_late_(late_text(work.what));
       ++place;
       continue;
     }

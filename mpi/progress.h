@@ -20,7 +20,6 @@ namespace trainer::mpi {
 struct Work {
   std::string what;                                     ///< for messages: "the sum of bucket 3"
   std::function<int(std::vector<MPI_Request>&)> start;  ///< called once, by the thread; MPI's code
-  bool is_patient = false;  ///< others may have long work to do before: three deadlines
   std::vector<MPI_Request> requests = {};
   std::chrono::steady_clock::time_point since = {};
   std::atomic<bool> is_done = false;
@@ -36,9 +35,8 @@ class Progress {
     std::string problem;  ///< why MPI did not start
   };
 
-  /// `on_late` is called, and does not return, where work has not been done after `deadline`, or three of
-  /// them for patient work, the start and the end.
-  Progress(std::chrono::seconds deadline, std::function<void(const std::string&)> on_late);
+  /// `on_late` is called, and does not return, where work, the start or the end is not done after `patience`.
+  Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late);
   /// Ends MPI where all work is done; otherwise leaves it, for other ranks may never come to the end.
   ~Progress();
 
@@ -52,12 +50,11 @@ class Progress {
   void run();
   void work();
   void await(const char* what, const std::function<bool()>& is_there);
-  std::string late_text(const std::string& what, bool is_patient) const;
-  std::chrono::seconds deadline(bool is_patient) const { return is_patient ? 3 * deadline_ : deadline_; }
+  std::string late_text(const std::string& what) const;
   bool poll();
   void begin_waiting();
 
-  std::chrono::seconds deadline_;
+  std::chrono::seconds patience_;
   std::function<void(const std::string&)> on_late_;
   Position position_;
   bool has_started_ = false, ends_ = false, has_ended_ = false;

@@ -35,6 +35,8 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& de
   const BackendRequest request{.tuning = recipe.runtime.autotune ? &tuning : nullptr,
                                .cache = user_cache(),
                                .index = static_cast<int>(section.index),
+                               .ranks = ranks,
+                               .local_rank = device.local_rank,
                                .tf32 = recipe.training.parsed_precision() == Precision::tf32,
                                .deterministic = recipe.run.deterministic};
   // Whoever names a GPU wants its plan, whatever is here.
@@ -45,13 +47,6 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& de
         ranks == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
     return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open), request.tuning,
                             section.emulate_bf16, ranks);
-  }
-  if (ranks != nullptr) {
-    throw Error(
-        ExitCode::no_device,
-        fmt::format("device.type=cuda: {} ranks cannot train on GPUs yet; write device.type=cpu, or start "
-                    "one process",
-                    ranks->ranks()));
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

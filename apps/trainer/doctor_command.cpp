@@ -10,7 +10,11 @@
 #include "core/base/units.h"
 #include "core/base/version.h"
 #include "core/engine/backend_library.h"
+#include "core/engine/communicator_library.h"
 #include "core/host/gpus.h"
+#include "core/ranks/engines.h"
+#include "core/ranks/identity.h"
+#include "core/ranks/launch.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -63,6 +67,31 @@ void print_cuda(const Json& cuda) {
   if (cuda.contains("problem")) print("problem", cuda["problem"].text());
 }
 
+/// "rank 1 of 2 (OMPI_COMM_WORLD_RANK)"
+std::string launch_text() try {
+  const Identity identity = launched_as();
+  if (identity.is_alone()) return "one process";
+  return fmt::format("rank {} of {}, number {} on this host ({})", identity.rank, identity.ranks,
+                     identity.local_rank, identity.source);
+} catch (const Error& problem) {
+  return problem.what();
+}
+
+std::string mpi_text() try { return describe_communicator("mpi"); } catch (const Error& problem) {
+  return problem.what();
+}
+
+/// What several processes that train together need.
+void print_ranks() {
+  print_text("several processes\n");
+  print("launched as", launch_text());
+  print("MPI", mpi_text());
+  const std::string launcher = launcher_path();
+  print(kLauncher, launcher.empty() ? "not found in PATH; install Open MPI (openmpi-bin)" : launcher);
+  const NcclLibrary nccl = find_nccl();
+  print("NCCL", nccl.problem.empty() ? nccl.version : nccl.problem);
+}
+
 /// The first GPU's description, for configs/devices or device.model=FILE.
 void write_description(const Json& cuda, const std::string& file) {
   if (devices_of(cuda).empty()) {
@@ -93,6 +122,8 @@ int doctor_command(const Arguments& arguments) {
   print_cpu();
   print_text("\n");
   print_cuda(cuda);
+  print_text("\n");
+  print_ranks();
   return 0;
 }
 

@@ -59,9 +59,6 @@ int plan_command(const Arguments& arguments) {
   Tuning tuning = earlier_tuning(*recipe);
   const Backend backend = open_device(*recipe, tuning, choose_device(*recipe), Use::plan);
   Planner& planner = *backend.planner;
-  if (planner.is_async() && recipe->training.share.ranks > 1)
-    fail_at(recipe->origin_of("parallelism.data"),
-            "several ranks cannot train on GPUs yet; plan with device.type=cpu");
   const auto& rows = recipe->training.micro_batch_size;
   const bool fits = rows && !rows->count;  // which only plans can tell
   const bool plan = !arguments.dump || *arguments.dump == "plan" || fits;

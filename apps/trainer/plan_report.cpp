@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "apps/trainer/communication_report.h"
 #include "core/base/json.h"
 #include "core/session/report.h"
 
@@ -127,46 +128,6 @@ double step_flops(const Job& job) {
          entry_flops(job.program, entry_name::kUpdate);
 }
 
-/// Gradients that travel together, and when they can set out.
-struct BucketRow {
-  size_t tensors = 0;
-  int64_t bytes = 0;
-  double after = 0;  ///< the part of the backward part's operations that come before
-};
-
-std::vector<BucketRow> bucket_rows(const Job& job) {
-  std::vector<BucketRow> rows;
-  for (const PlannedEntry& entry : job.plan.entries) {
-    double before = 0;
-    for (const PlannedNode& planned : entry.nodes) {
-      if (planned.node.op->name() == "all_reduce_start") {
-        BucketRow row{.tensors = planned.node.inputs.size(), .after = before};
-        for (const TensorId id : planned.node.inputs)
-          row.bytes += job.plan.placements[static_cast<size_t>(id)].bytes;
-        rows.push_back(row);
-      }
-      if (planned.node.phase == Phase::backward && planned.runs) ++before;
-    }
-    for (BucketRow& row : rows) row.after /= std::max(1.0, before);
-    if (!rows.empty()) break;
-  }
-  return rows;
-}
-
-std::string communication_text(const Recipe& recipe, const Job& job) {
-  const std::vector<BucketRow> rows = bucket_rows(job);
-  if (rows.empty()) return "";
-  int64_t bytes = 0;
-  for (const BucketRow& row : rows) bytes += row.bytes;
-  std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n",
-                                 recipe.training.share.ranks, human_bytes(bytes));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part\n", i,
-                        human_bytes(rows[i].bytes), rows[i].tensors, 100 * rows[i].after);
-  }
-  return text;
-}
-
 std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& job) {
   const TrainingSection& training = recipe.training;
   std::string text = fmt::format("run {}: {} of {} samples", recipe.run.name,
@@ -212,8 +173,7 @@ std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& j
   }
   report["step_flops"] = step_flops(job);
   report["ranks"] = recipe.training.share.ranks;
-  for (const BucketRow& row : bucket_rows(job))
-    report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});
+  add_communication(job, report);
   for (const auto& [kind, bytes] : job.memory.kinds) report["memory"][kind + "_bytes"] = bytes;
   for (const auto& [kind, bytes] : job.memory.host) report["host_memory"][kind + "_bytes"] = bytes;
   report["memory"]["peak_bytes"] = job.memory.total();

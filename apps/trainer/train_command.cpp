@@ -23,6 +23,10 @@ int train_command(const Arguments& arguments) {
   }
   if (const int64_t ranks = ranks_to_start(*recipe); ranks > 1) {
     std::vector<std::string> command = arguments.command_line;
+    if (choose_device(*recipe).type == "cuda") {
+      recipe.reset();
+      return launch_on_gpus(ranks, command);
+    }
     if (recipe->device.threads == 0)
       command.push_back(fmt::format("device.threads={}", std::max<int64_t>(1, available_threads() / ranks)));
     recipe.reset();

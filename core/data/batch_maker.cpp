@@ -53,7 +53,9 @@ void BatchMaker::begin(int64_t number, Batch& batch) const {
   if (training_) {
     batch.real = rows_;
     batch.step = number / parts_;
-    batch.first = (training_->share.rank * parts_ + number % parts_) * rows_;
+    const auto [rank, ranks] = training_->share;
+    const int64_t part = number % parts_;
+    batch.first = (training_->takes_turns ? part * ranks + rank : rank * parts_ + part) * rows_;
     batch.epoch = training_->order.at(batch.step, batch.first).epoch;
   } else {
     const auto [rank, ranks] = evaluation_.share;

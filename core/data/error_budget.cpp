@@ -19,7 +19,7 @@ void BudgetedReads::note(int64_t sample, const UnreadableSample& found) {
   const std::lock_guard lock(mutex_);
   if (found_.insert(sample).second) fresh_.push_back(found);
   known_.insert(sample);
-  require_within_budget();
+  if (!budget_.is_shared) require_within_budget();
 }
 
 std::vector<int64_t> BudgetedReads::known() const {

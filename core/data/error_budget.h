@@ -16,6 +16,9 @@ struct ErrorBudget {
   double percent = 0;
   std::string split;      ///< the split's key, for the message
   std::string list_file;  ///< the file where reports are listed, for the message
+  /// Several processes find them: what each has found is counted by count(), which alone refuses then, so
+  /// that all decide the same.
+  bool is_shared = false;
 };
 
 /// Counts a source's unreadable samples against a budget and reads others in their place. What is known to be
@@ -45,7 +48,8 @@ class BudgetedReads {
   std::vector<UnreadableSample> take();
   /// The numbers of all that count, ascending.
   std::vector<int64_t> known() const;
-  /// Counts samples that an earlier process has found. Throws Error (exit 65) where they are too many.
+  /// Counts samples that an earlier process, or another one of this run, has found. Throws Error (exit 65)
+  /// where they are too many.
   void count(const std::vector<int64_t>& samples);
 
  private:

@@ -68,7 +68,8 @@ std::unique_ptr<DataSource> open_stored(const DataSection& section, const Source
 std::unique_ptr<DataSource> open_source(const DataSection& section, const SourceRequest& request) {
   const ErrorBudget budget{.percent = section.error_budget,
                            .split = request.split == Split::train ? "data.train" : "data.val",
-                           .list_file = request.unreadable_list};
+                           .list_file = request.unreadable_list,
+                           .is_shared = request.shares_budget};
   require_training_classes(section, request.split);
   std::unique_ptr<DataSource> source = source_format(section).open(section, request, &budget);
   source->check_labels(request.network_classes);

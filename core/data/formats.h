@@ -21,6 +21,7 @@ struct SourceRequest {
   int64_t network_classes = 0;
   uint64_t seed = 0;            ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
+  bool shares_budget = false;   ///< see ErrorBudget::is_shared
 };
 
 /// Where a key of the recipe stands.

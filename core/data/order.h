@@ -38,19 +38,22 @@ class TrainingOrder {
   bool drop_last_;
 };
 
-/// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
-/// Which of the processes that train together makes batches. Of a step's micro-batches each makes as many, in
-/// the order of the ranks; of an evaluation's batches every one whose number leaves this rank as remainder.
+/// Which of the processes that train together makes batches. Of a step's micro-batches each makes as many; of
+/// an evaluation's batches every one whose number leaves this rank as remainder.
 struct RankShare {
   int64_t rank = 0, ranks = 1;
 };
 
+/// Batches in the shuffled order. Each step is global_batch / micro_batch micro-batches.
 struct TrainingBatches {
   uint64_t seed;  ///< of the run
   TrainingOrder order;
   int64_t micro_batch;
   int64_t first_step = 0;
   RankShare share = {};
+  /// Whether ranks take micro-batches in turn, so that what all compute at once lies side by side in the
+  /// step. Otherwise the first rank makes the first ones, and so on.
+  bool takes_turns = false;
 };
 
 /// Which sample a row of a batch holds.

@@ -73,8 +73,8 @@ class DataSource {
   virtual std::vector<UnreadableSample> take_unreadable() const { return {}; }
   /// The numbers of all samples found unreadable so far, ascending.
   virtual std::vector<int64_t> unreadable() const { return {}; }
-  /// Counts these as found before, in an earlier part of the run. Throws Error (exit 65) where they are more
-  /// than the budget.
+  /// Counts these as found before, in an earlier part of the run or by another of its processes. Throws Error
+  /// (exit 65) where they are more than the budget.
   virtual void count_unreadable(const std::vector<int64_t>& /*samples*/) {}
   /// What fills the rows of batches from these samples. The source and the request's section must outlive it.
   /// Throws Error (exit 78) where the samples do not become what the network takes.

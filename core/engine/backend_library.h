@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text_cache.h"
 #include "core/engine/backend.h"
+#include "core/engine/communicator.h"
 #include "core/engine/device_description.h"
 #include "core/engine/tuning.h"
 
@@ -17,7 +18,7 @@ namespace trainer {
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
 /// changes.
-constexpr const char* kBackendInterface = "trainer backend interface 9, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 11, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {
@@ -25,6 +26,8 @@ struct BackendRequest {
   Tuning* tuning = nullptr;          ///< time algorithms, keep the fastest here; outlives the backend
   std::shared_ptr<TextCache> cache;  ///< of all runs of the user, for what takes long to find; may be null
   int index = 0;                     ///< which of the GPUs that the process sees
+  Communicator* ranks = nullptr;     ///< where several train together; outlives the backend
+  int64_t local_rank = 0;            ///< among those on this host: they take its GPUs in turn, not `index`
   bool tf32 = false;                 ///< products of f32 may round their factors to 10 bits
   bool deterministic = false;        ///< no algorithm whose results vary from run to run
 };

@@ -9,16 +9,23 @@
 #include "core/engine/own_library.h"
 
 namespace trainer {
+namespace {
+
+OwnLibrary open_library(const std::string& name, const std::function<void(const std::string&)>& refuse) {
+  return OwnLibrary(
+      {.name = name,
+       .to_build = "build it where MPI's development files are installed (libopenmpi-dev; scripts/build.sh)",
+       .refuse = refuse},
+      program_directory());
+}
+
+}  // namespace
 
 std::unique_ptr<Communicator> load_communicator(const std::string& name, const CommunicatorRequest& request) {
   const auto refuse = [&](const std::string& text) {
     throw Error(ExitCode::no_device, fmt::format("{} ranks on CPUs: {}", request.ranks, text));
   };
-  const OwnLibrary library(
-      {.name = name,
-       .to_build = "build it where MPI's development files are installed (libopenmpi-dev; scripts/build.sh)",
-       .refuse = refuse},
-      program_directory());
+  const OwnLibrary library = open_library(name, refuse);
   std::array<char, 1024> reason{};
   std::unique_ptr<Communicator> communicator;
   const ExitCode code = library.exported<CommunicatorFactory>(kCommunicatorFactory)(
@@ -26,6 +33,14 @@ std::unique_ptr<Communicator> load_communicator(const std::string& name, const C
   if (code == ExitCode::no_device) refuse(reason.data());
   if (code != ExitCode::done) throw Error(code, reason.data());
   return communicator;
+}
+
+std::string describe_communicator(const std::string& name) {
+  const OwnLibrary library =
+      open_library(name, [](const std::string& text) { throw Error(ExitCode::no_device, text); });
+  std::array<char, 256> text{};
+  library.exported<CommunicatorDescriber>(kCommunicatorDescriber)(text.data(), text.size());
+  return text.data();
 }
 
 }  // namespace trainer

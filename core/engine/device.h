@@ -92,6 +92,10 @@ class Device {
   /// whatever is enqueued later comes after them. Asynchronous devices only: others read a batch in place.
   virtual void copy_to_device_async(std::span<const HostCopy> copies, int64_t after);
 
+  /// Where several ranks train: joins their devices, so that kernels can add up over them. Every rank calls
+  /// it at once, before it compiles any. Throws Error (exit 69).
+  virtual void join_ranks() {}
+
   /// Asks the device; takes up to a few milliseconds.
   virtual DeviceReading read_device() const { return {}; }
 };

@@ -45,6 +45,15 @@ Executable::Executable(Plan plan, Device& device, bool replay)
   }
 }
 
+void Executable::hold_elsewhere() {
+  if (plan_.elsewhere_bytes == 0) return;
+  elsewhere_ = device_.allocate(plan_.elsewhere_bytes);
+  for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+    const Placement& at = plan_.placements[i];
+    if (at.region == Region::elsewhere) slots_[i] = elsewhere_.data() + at.offset;
+  }
+}
+
 /// Compiles the nodes of an entry, whose workspaces have the slots from `workspace_slot` on.
 Executable::Prepared Executable::prepare(const PlannedEntry& entry, size_t workspace_slot) {
   Prepared prepared;

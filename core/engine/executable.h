@@ -74,7 +74,11 @@ class Executable {
   /// Memory whose content no run passes to the next; tests fill it with NaN.
   std::span<std::byte> scratch() const { return {scratch_.data(), static_cast<size_t>(scratch_.bytes())}; }
 
-  int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes(); }
+  /// Allocates memory for what other ranks hold (Region::elsewhere), whose address is null until then: for
+  /// the rank that saves and restores it.
+  void hold_elsewhere();
+
+  int64_t allocated_bytes() const { return persistent_.bytes() + scratch_.bytes() + elsewhere_.bytes(); }
 
  private:
   struct Step {
@@ -103,7 +107,7 @@ class Executable {
 
   Plan plan_;
   Device& device_;
-  Buffer persistent_, scratch_;
+  Buffer persistent_, scratch_, elsewhere_;
   std::vector<void*>
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
@@ -116,7 +120,7 @@ class Executable {
 
 /// Gives a persistent tensor its first value: a parameter's from (seed, name, element), others as they state.
 void initialize(Executable& executable, TensorId id, uint64_t seed);
-/// Gives every persistent tensor its first value.
+/// Gives every persistent tensor that has memory here its first value.
 void initialize(Executable& executable, uint64_t seed);
 
 }  // namespace trainer

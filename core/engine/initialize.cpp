@@ -101,7 +101,8 @@ void initialize(Executable& executable, TensorId id, uint64_t seed) {
 void initialize(Executable& executable, uint64_t seed) {
   const std::vector<Tensor>& tensors = executable.plan().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (is_persistent(tensors[i].role)) initialize(executable, static_cast<TensorId>(i), seed);
+    const auto id = static_cast<TensorId>(i);
+    if (is_persistent(tensors[i].role) && executable.address(id) != nullptr) initialize(executable, id, seed);
   }
 }
 

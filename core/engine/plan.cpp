@@ -11,12 +11,12 @@
 
 namespace trainer {
 
-Plan make_plan(const Program& program, const Planner& planner) {
+Plan make_plan(const Program& program, const Planner& planner, int64_t rank) {
   verify(program);
   Plan plan;
   plan.is_async = planner.is_async();
   choose_layouts(program, planner, plan);
-  place_tensors(planner, plan);
+  place_tensors(planner, plan, rank);
   return plan;
 }
 
@@ -73,7 +73,10 @@ std::string to_text(const Plan& plan) {
                         human_bytes(entry.live_bytes));
     for (const PlannedNode& planned : entry.nodes) {
       const Node& node = planned.node;
-      const std::string how = planned.runs ? planned.choice.implementation : "in place";
+      const auto rank = only_rank(plan.tensors, node);
+      const std::string how = rank           ? fmt::format("on rank {}", *rank)
+                              : planned.runs ? planned.choice.implementation
+                                             : "in place";
       text += fmt::format("  {:<24} {:<28} ({}) -> ({})", node.op->name(), how,
                           layouts_text(node.inputs, planned.choice.inputs),
                           layouts_text(node.outputs, planned.choice.outputs));

@@ -11,8 +11,9 @@
 
 namespace trainer {
 
-/// Which allocation a tensor lies in. Inputs lie wherever the caller binds them.
-enum class Region { none, persistent, scratch, input };
+/// Which allocation a tensor lies in. Inputs lie wherever the caller binds them. What is elsewhere, another
+/// rank holds.
+enum class Region { none, persistent, scratch, input, elsewhere };
 
 struct Placement {
   Region region = Region::none;
@@ -26,7 +27,7 @@ struct Placement {
 struct PlannedNode {
   Node node;
   Choice choice;
-  bool runs = true;              ///< false for views, and assigns that happen in place
+  bool runs = true;  ///< false for views, assigns that happen in place, and what another rank does
   int64_t workspace_offset = 0;  ///< in the scratch region
 };
 
@@ -54,6 +55,7 @@ struct Plan {
   bool is_async = false;  ///< for a device that runs asynchronously and in memory of its own
   int64_t persistent_bytes = 0;
   int64_t scratch_bytes = 0;                          ///< of the largest entry
+  int64_t elsewhere_bytes = 0;                        ///< of tensors that other ranks hold
   std::map<std::string, int64_t> persistent_by_kind;  ///< parameters, optimizer, state
 
   const PlannedEntry& entry(std::string_view name) const;
@@ -64,8 +66,8 @@ struct Plan {
 
 /// Plans all entries of `program`. Persistent layouts are chosen by the first entry that uses them, so the
 /// training entry comes first. Throws Error (exit 78) with the origin of an operation that the planner
-/// refuses.
-Plan make_plan(const Program& program, const Planner& planner);
+/// refuses. Ranks of one program have plans that differ only in which tensors they hold and nodes they run.
+Plan make_plan(const Program& program, const Planner& planner, int64_t rank = 0);
 
 /// Whether a workspace in it is only a bound, so that its memory is one too.
 bool has_bounds(const Plan& plan);

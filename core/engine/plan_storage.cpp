@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "core/engine/arena.h"
 #include "core/engine/planning.h"
@@ -56,7 +57,26 @@ class StoragePlanner {
       if (!may_overwrite(state, value, static_cast<int>(n))) continue;
       storage_[index(value)] = state;
       planned.runs = false;
+      for (TensorId id = made_of(value); id != kNone && may_overwrite(state, id, static_cast<int>(n));
+           id = made_of(id)) {
+        storage_[index(id)] = state;
+      }
     }
+  }
+
+  /// What a value is computed from in place, if nothing else reads that later.
+  TensorId made_of(TensorId value) const {
+    const int producer = defined_[index(value)];
+    const Node& node = entry_.nodes[static_cast<size_t>(producer)].node;
+    const size_t output = output_index(node, value);
+    TensorId found = kNone;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId id = node.inputs[i];
+      if (id == kNone || !node.op->in_place(i, output) || defined_[index(id)] == kNever) continue;
+      if (last_use_[index(id)] == producer && layout(id) == layout(value) && bytes_of(id) == bytes_of(value))
+        found = id;
+    }
+    return std::ranges::count(node.inputs, found) == 1 ? found : kNone;
   }
 
   bool may_overwrite(TensorId state, TensorId value, int assign) const {
@@ -206,8 +226,8 @@ class StoragePlanner {
 
   Region region(TensorId owner) const {
     const Role role = plan_.tensors[index(owner)].role;
-    if (is_from_outside(role)) return Region::input;
-    return is_persistent(role) ? Region::persistent : Region::scratch;
+    const bool is_placed = is_from_outside(role) || is_persistent(role);
+    return is_placed ? plan_.placements[index(owner)].region : Region::scratch;
   }
 
   bool is_output(TensorId id) const {
@@ -245,7 +265,7 @@ std::string kind_of(Role role) {
   }
 }
 
-void place_persistent(const Planner& planner, Plan& plan) {
+void place_persistent(const Planner& planner, Plan& plan, int64_t rank) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     Placement& at = plan.placements[i];
@@ -254,19 +274,24 @@ void place_persistent(const Planner& planner, Plan& plan) {
     at.bytes = stored_elements(at.layout, tensor.spec.shape) * at.element_bytes;
     at.region = is_from_outside(tensor.role) ? Region::input : Region::persistent;
     if (at.region == Region::input) continue;
-    at.offset = plan.persistent_bytes;
-    plan.persistent_bytes += align_up(at.bytes);
+    const bool is_here = tensor.rank.value_or(rank) == rank;
+    if (!is_here) at.region = Region::elsewhere;
+    int64_t& end = is_here ? plan.persistent_bytes : plan.elsewhere_bytes;
+    at.offset = std::exchange(end, end + align_up(at.bytes));
+    if (!is_here) continue;
     plan.persistent_by_kind[kind_of(tensor.role)] += align_up(at.bytes);
   }
 }
 
 }  // namespace
 
-void place_tensors(const Planner& planner, Plan& plan) {
-  place_persistent(planner, plan);
+void place_tensors(const Planner& planner, Plan& plan, int64_t rank) {
+  place_persistent(planner, plan, rank);
   for (PlannedEntry& entry : plan.entries) {
     StoragePlanner(plan, entry, planner.workspace_alignment()).run();
     plan.scratch_bytes = std::max(plan.scratch_bytes, entry.scratch_bytes);
+    for (PlannedNode& planned : entry.nodes)
+      planned.runs = planned.runs && only_rank(plan.tensors, planned.node).value_or(rank) == rank;
   }
 }
 

@@ -9,7 +9,7 @@ namespace trainer {
 /// nodes have their choice, reorders included.
 void choose_layouts(const Program& program, const Planner& planner, Plan& plan);
 
-/// Second half: decides which tensors share memory, and where each lies.
-void place_tensors(const Planner& planner, Plan& plan);
+/// Second half: decides which tensors share memory, and where each lies on that rank.
+void place_tensors(const Planner& planner, Plan& plan, int64_t rank);
 
 }  // namespace trainer

@@ -91,6 +91,7 @@ std::span<std::byte> StateImage::bytes() const {
 
 std::byte* StateImage::at(TensorId id) const {
   const Placement& place = executable_.plan().placements[static_cast<size_t>(id)];
+  if (place.region == Region::elsewhere) return static_cast<std::byte*>(executable_.address(id));
   if (place.region != Region::persistent) throw std::logic_error("a tensor that does not persist");
   return data_ + place.offset;
 }

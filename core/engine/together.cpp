@@ -56,6 +56,13 @@ std::string from_first(Communicator& ranks, const std::function<std::string()>& 
   return text;
 }
 
+std::vector<std::string> texts_of_all(Communicator& ranks, const std::string& own) {
+  std::vector<std::string> texts(static_cast<size_t>(ranks.ranks()));
+  texts[static_cast<size_t>(ranks.rank())] = own;
+  for (size_t rank = 0; rank < texts.size(); ++rank) share(ranks, texts[rank], static_cast<int64_t>(rank));
+  return texts;
+}
+
 std::optional<RankText> first_text(Communicator& ranks, const std::optional<std::string>& own) {
   const std::vector<double> has = numbers_of_all(ranks, own ? 1 : 0);
   for (size_t rank = 0; rank < has.size(); ++rank) {

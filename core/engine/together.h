@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/engine/communicator.h"
 
@@ -19,6 +20,9 @@ std::string from_first(Communicator& ranks, const std::function<std::string()>& 
 /// Runs `work` on every rank. Where it throws on some, they rethrow it, and all others throw PeerError with
 /// the exit code of the first of them.
 void together(Communicator& ranks, const std::function<void()>& work);
+
+/// The text of every rank, by its number.
+std::vector<std::string> texts_of_all(Communicator& ranks, const std::string& own);
 
 /// The text of the first rank that has one, with its number; nothing where none has.
 struct RankText {

@@ -61,6 +61,14 @@ std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<cons
   return specs;
 }
 
+std::optional<int64_t> only_rank(std::span<const Tensor> tensors, const Node& node) {
+  for (const TensorId id : node.inputs) {
+    if (id == kNone) continue;
+    if (const auto& rank = tensors[static_cast<size_t>(id)].rank) return rank;
+  }
+  return std::nullopt;
+}
+
 NodeSpecs node_specs(const Program& program, const Node& node) {
   return {.inputs = specs_of(program.tensors, node.inputs),
           .outputs = specs_of(program.tensors, node.outputs)};
@@ -143,7 +151,8 @@ std::string to_text(const Program& program) {
   std::string text;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.name.empty()) continue;
-    text += fmt::format("{} @{}: {}\n", to_string(tensor.role), tensor.name, type_text(tensor));
+    text += fmt::format("{} @{}: {}{}\n", to_string(tensor.role), tensor.name, type_text(tensor),
+                        tensor.rank ? fmt::format(" on rank {}", *tensor.rank) : "");
   }
   for (const Entry& entry : program.entries) {
     text += fmt::format("\nentry {}\n", entry.name);

@@ -76,6 +76,7 @@ struct Tensor {
   Initial initial;
   bool frozen = false;  ///< parameters: training leaves it as it is
   std::optional<Quantization> quantization = {};
+  std::optional<int64_t> rank = {};  ///< persistent: of several ranks the only one that holds it
 };
 
 /// The part of a step that a node belongs to, for timing.
@@ -133,6 +134,9 @@ struct Program {
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
   TensorId input(const std::string& name, const TensorSpec& spec);
 };
+
+/// Of several ranks the only one that runs a node: that which holds a tensor it reads. Nothing: all do.
+std::optional<int64_t> only_rank(std::span<const Tensor> tensors, const Node& node);
 
 /// What the tensors hold; an absent one has an empty shape.
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors, std::span<const TensorId> ids);

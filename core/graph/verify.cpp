@@ -39,6 +39,8 @@ class EntryCheck {
       if (id == kNone) continue;
       require_defined(id, what);
       if (assigned_[static_cast<size_t>(viewed(id))]) fail(what + " uses a state after it was assigned");
+      const auto& rank = program_.tensor(id).rank;
+      if (rank && rank != only_rank(program_.tensors, node)) fail(what + " uses what two ranks hold");
     }
     const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program_.tensors, node.inputs));
     if (outputs.size() != node.outputs.size()) fail(what + " has the wrong number of outputs");

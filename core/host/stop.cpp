@@ -121,8 +121,11 @@ StopSignals::StopSignals(const Texts& texts) {
 }
 
 StopSignals::~StopSignals() {
+  ignore();
+}
+
+void StopSignals::ignore() {
   ::alarm(0);
-  // The result is decided: a signal that comes now must not turn it into another one.
   handle(SIGALRM, SIG_IGN);
   for (int number : kSignals) handle(number, SIG_IGN);
 }

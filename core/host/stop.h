@@ -35,6 +35,8 @@ class StopSignals {
   void end_after(double seconds);
   /// From here on there is something to save.
   void watch_loop();
+  /// From here on the result is decided: a signal that comes now must not turn it into another one.
+  void ignore();
   /// Whether one has come.
   bool asked() const;
   /// "SIGTERM"

@@ -6,6 +6,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/blend.h"
 #include "core/passes/copy_entry.h"
 #include "core/passes/statistics.h"
@@ -51,6 +52,13 @@ std::vector<Bucket> buckets_of(const Program& program, const Entry& entry, std::
   return buckets;
 }
 
+/// Those of batch normalisation's statistics, whose numbers come first.
+int64_t count_sums(const Entry& entry) {
+  return std::ranges::count_if(entry.nodes, [](const Node& node) {
+    return dynamic_cast<const AllReduceStart*>(node.op.get()) != nullptr;
+  });
+}
+
 /// Has the members added up over the ranks; returns what each has become. The sums are there at the entry's
 /// end.
 std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::vector<TensorId>& members,
@@ -61,9 +69,10 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
   build.set_phase(Phase::backward);
   build.set_role(Role::gradient);
   std::map<TensorId, TensorId> sums;
+  const int64_t earlier = count_sums(entry);
   for (size_t i = 0; i < buckets.size(); ++i) {
-    build.set_origin({{}, "bucket " + std::to_string(i)});
-    const auto number = static_cast<int64_t>(i);
+    const int64_t number = earlier + static_cast<int64_t>(i);
+    build.set_origin({{}, "bucket " + std::to_string(number)});
     const auto started = build.emit_all(std::make_shared<AllReduceStart>(number), buckets[i].members);
     const auto done = build.emit_all(std::make_shared<AllReduceDone>(number), started);
     for (size_t m = 0; m < done.size(); ++m) sums[buckets[i].members[m]] = done[m];
@@ -80,6 +89,11 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
   return sums;
 }
 
+/// Whether it makes statistics that are the same on every rank, which moves its running ones by them.
+bool is_of_all_ranks(const Node& node) {
+  return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs.size() > 4;
+}
+
 /// What running statistics have come to by the micro-batches of all ranks, which count in their order.
 /// With one micro-batch of each rank: s + p (b - s) for each b in turn is one blend with the sum of all b,
 /// each decayed by the later ones.
@@ -88,6 +102,10 @@ class SharedStatistics {
   SharedStatistics(Program& program, Entry& entry, int64_t ranks, int64_t micro_batches)
       : program_(program), entry_(entry), ranks_(ranks), micro_batches_(micro_batches) {
     found_ = statistics_of(program, entry);
+    const std::map<TensorId, size_t> made = makers(entry);
+    std::erase_if(found_, [&](const Statistic& each) {
+      return is_of_all_ranks(entry.nodes[made.at(each.blend.inputs[1])]);
+    });
     Builder build(program, entry);
     build.set_phase(Phase::backward);
     build.set_role(Role::gradient);

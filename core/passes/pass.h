@@ -59,6 +59,9 @@ Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.
 Pass fuse_gradient_sum();
+/// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks. Comes
+/// after all fusions, whose nodes it splits, and before the entry is copied for micro-batches.
+Pass sync_batch_norm(int64_t ranks);
 /// What may be forgotten after the forward part and made again for the backward part.
 struct Recompute {
   enum class Kind { none, cheap, full, size };
@@ -80,6 +83,10 @@ Pass sum_losses();
 /// after all of them. Of several micro-batches the last, `accumulate_last`, communicates. Its loss is then
 /// the whole step's. Comes before the optimiser.
 Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
+/// ZeRO stage 1 (Rajbhandari et al., SC 2020) with whole parameters: each rank holds the moments of some,
+/// updates these, and sends them to all. Every rank has all gradients, so what comes before the update stays
+/// as it is. Comes after the optimiser, before whatever reads new parameters.
+Pass shard_optimizer(int64_t ranks);
 /// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without
 /// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
 /// the step is kept. Comes after the optimiser.

@@ -18,6 +18,8 @@ struct PassOptions {
   Recompute recompute;
   int64_t micro_batches = 1;                 ///< that one rank computes in a step
   int64_t ranks = 1;                         ///< that train together
+  bool sync_batch_norm = false;              ///< statistics are those of all ranks
+  bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that travel together
   bool watches_loss = false;                 ///< a guard decides by the loss of a step
   bool may_skip = false;                     ///< some steps change nothing
@@ -37,12 +39,14 @@ struct PassOptions {
   row(read_samples_pass) \
   row(autodiff_pass) \
   row(fuse_gradient_sum_pass) \
+  row(sync_batch_norm_pass) \
   row(recompute_pass) \
   row(accumulate_pass) \
   row(keep_low_weights_pass) \
   row(sum_losses_pass) \
   row(data_parallel_pass) \
   row(update_pass) \
+  row(shard_optimizer_pass) \
   row(guard_statistics_pass) \
   row(average_weights_pass) \
   row(given_averages_pass) \

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/ranks
-  USES base)
+  USES base
+  PRIVATE fmt::fmt ${CMAKE_DL_LIBS})

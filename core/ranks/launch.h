@@ -7,11 +7,18 @@
 
 namespace trainer {
 
+/// The program that starts ranks.
+constexpr const char* kLauncher = "mpirun";
+
 /// Starts so many ranks of `command` on this host by `mpirun`, and waits for them. Signals that ask to stop
 /// (TERM, INT, HUP, USR1, USR2, XCPU, PWR, ALRM) reach the ranks as USR1: mpirun passes that on, where on
 /// TERM it would kill them within two seconds. A second INT ends them at once, with 130. Should this process
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
 /// killed. Throws Error (exit 69) where there is no mpirun.
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command);
+
+/// The same for ranks that train on this host's GPUs: without MPI, which they do not need. After one has
+/// failed, the others are killed unless they end within seconds.
+int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command);
 
 }  // namespace trainer

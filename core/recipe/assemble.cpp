@@ -103,6 +103,16 @@ void check_freeze(const Recipe& recipe, const Program& program) {
   diagnostics.throw_if_any();
 }
 
+/// Throws where the ranks are GPUs, the only devices that compute asynchronously.
+bool shards_optimizer(const Recipe& recipe, bool is_async) {
+  const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
+  if (shards && is_async) {
+    fail_at(recipe.origin_of("parallelism.shard_optimizer"),
+            "works among CPUs only, not yet with NCCL; remove it, or set device.type=cpu");
+  }
+  return shards;
+}
+
 /// Removes the passes of these names, which must be optional ones.
 void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabled) {
   for (const std::string& name : disabled) {
@@ -182,6 +192,8 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.recompute = *recipe.memory.parsed_recompute();
     options.micro_batches = recipe.training.micro_batches();
     options.ranks = recipe.training.share.ranks;
+    options.sync_batch_norm = recipe.parallelism.sync_batch_norm;
+    options.shard_optimizer = shards_optimizer(recipe, setting.is_async);
     options.bucket_bytes = recipe.parallelism.bucket.bytes;
     const StepGuards guards = recipe.guards.step_guards(scales_loss(options.precision));
     options.watches_loss = guards.loss;

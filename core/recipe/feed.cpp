@@ -45,6 +45,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
   SourceRequest request = source_request(recipe, job.program, split);
   request.unreadable_list = unreadable_list.string();
+  request.shares_budget = recipe.training.share.ranks > 1;
   feed.source = open_source(recipe.data, request);
   if (split == Split::val) {
     feed.pipeline = open_pass(recipe, job, device, *feed.source, nullptr);
@@ -54,7 +55,8 @@ Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split
       .seed = static_cast<uint64_t>(recipe.run.seed),
       .order = TrainingOrder(feed.source->size(), recipe.training.global_batch_size, recipe.data.drop_last),
       .micro_batch = recipe.training.micro_batch(),
-      .share = recipe.training.share};
+      .share = recipe.training.share,
+      .takes_turns = recipe.parallelism.sync_batch_norm};
   feed.pipeline = open_batches(recipe, job, device, *feed.source, batches);
   return feed;
 }

@@ -47,6 +47,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
                                    : job.train->size;
   settings.validation_interval = order.steps_in(recipe.validation.interval);
   settings.logging_interval = order.steps_in(recipe.logging.interval);
+  settings.verify_interval = order.steps_in(recipe.parallelism.verify);
   return settings;
 }
 
@@ -182,7 +183,7 @@ Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& opt
   }
   run_passes(job.program, passes_for(recipe, setting), options.observe);
   if (!options.plan) return job;
-  job.plan = make_plan(job.program, planner);
+  job.plan = make_plan(job.program, planner, recipe.training.share.rank);
   job.memory = memory_budget(recipe, job);
   return job;
 }

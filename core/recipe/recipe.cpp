@@ -152,10 +152,8 @@ void Recipe::declare() {
   fields_.section("memory", "trading time for memory", [&](Fields& f) { memory.declare(f); });
   fields_.section("runtime", "how operations are run", [&](Fields& f) { runtime.declare(f); })
       .keeps_mathematics();
-  fields_
-      .section("parallelism", "several processes that train together",
-               [&](Fields& f) { parallelism.declare(f); })
-      .keeps_mathematics();
+  fields_.section("parallelism", "several processes that train together",
+                  [&](Fields& f) { parallelism.declare(f); });
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
   fields_.section("data", "data sets and their transforms", [&](Fields& f) { data.declare(f); }).required();
   fields_.section("training", "duration, batch sizes and precision", [&](Fields& f) { training.declare(f); });

@@ -118,16 +118,36 @@ void RuntimeSection::declare(Fields& fields) {
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }
 
+/// Seconds; a week.
+constexpr int64_t kMostDeadline = 7 * 24 * 3600;
+
 void ParallelismSection::declare(Fields& fields) {
   fields
       .add("data", &data,
            "processes that train together, each on its share of the samples of a step; auto: those that a "
            "launcher (mpirun, srun, torchrun) has started, else one")
       .at_least(1)
-      .at_most(65536);
-  fields.add("bucket", &bucket, "size at which gradients begin to travel, while others are still computed");
-  fields.add("deadline", &deadline,
-             "how long a rank waits for the others before the run ends with exit code 76");
+      .at_most(65536)
+      .keeps_mathematics();
+  fields.add("bucket", &bucket, "size at which gradients begin to travel, while others are still computed")
+      .keeps_mathematics();
+  fields
+      .add("deadline", &deadline,
+           "how long a rank waits for the others before the run ends with exit code 76")
+      .at_least(2)
+      .at_most(kMostDeadline)
+      .keeps_mathematics();
+  fields
+      .add("verify", &verify,
+           "how often the ranks compare their weights, which must have the same bits (1000ba, 1ep); 0ba: "
+           "never")
+      .keeps_mathematics();
+  fields.add("sync_batch_norm", &sync_batch_norm,
+             "take batch normalisation's statistics from the micro-batches of all ranks, not of each");
+  fields
+      .add("shard_optimizer", &shard_optimizer,
+           "divide the optimizer's moments among the ranks (ZeRO stage 1); CPUs only")
+      .keeps_mathematics();
 }
 
 void TrainingSection::declare(Fields& fields) {

@@ -68,11 +68,13 @@ struct RuntimeSection {
   void declare(Fields& fields);
 };
 
-/// How many processes train together, and how they exchange gradients. None of it changes the mathematics.
+/// How many processes train together, and what they exchange. Only sync_batch_norm changes the mathematics.
 struct ParallelismSection {
   std::optional<AutoCount> data = AutoCount{};
   ByteSize bucket{int64_t{25} << 20};
   TimeSpan deadline{100};
+  Duration verify{1000, Duration::Unit::batches};
+  bool sync_batch_norm = false, shard_optimizer = false;
   int64_t here = 1;  ///< ranks on this host; not a key
   void declare(Fields& fields);
 };

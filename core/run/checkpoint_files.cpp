@@ -52,7 +52,7 @@ std::vector<Contents> contents_of(const Plan& plan) {
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     const auto id = static_cast<TensorId>(i);
-    if (!changes(tensor.role) || plan.placements[i].region != Region::persistent) continue;
+    if (!changes(tensor.role)) continue;
     if (tensor.name.ends_with(state_suffix::kAverage)) {
       averages.add(id, tensor,
                    tensor.name.substr(0, tensor.name.size() - std::string(state_suffix::kAverage).size()));

@@ -29,10 +29,15 @@ std::string utc_time() {
   return text.data();
 }
 
+StateImage::Memory image_memory(const Plan& plan, const CheckpointPolicy& policy) {
+  return policy.in_background() || plan.is_async ? StateImage::Memory::own : StateImage::Memory::shared;
+}
+
 }  // namespace
 
 int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointPolicy& policy) {
-  return policy.in_background() || plan.is_async ? StateImage::image_bytes(plan) : 0;
+  const bool copies = image_memory(plan, policy) == StateImage::Memory::own;
+  return plan.elsewhere_bytes + (copies ? StateImage::image_bytes(plan) : 0);
 }
 
 Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
@@ -45,8 +50,7 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy
       facts_(std::move(facts)),
       log_(log),
       durable_(std::move(durable)),
-      image_(executable, memory_bytes(executable.plan(), policy_) == 0 ? StateImage::Memory::shared
-                                                                       : StateImage::Memory::own),
+      image_(executable, image_memory(executable.plan(), policy_)),
       last_begin_(steady_seconds()) {
   remove_leftovers(root_);
 }
@@ -195,7 +199,8 @@ void Checkpoints::warn_if_disk_is_full() {
   constexpr int64_t kSaves = 3;
   std::error_code error;
   const fs::space_info space = fs::space(root_.parent_path(), error);
-  const int64_t needed = kSaves * StateImage::image_bytes(executable_.plan());
+  const Plan& plan = executable_.plan();
+  const int64_t needed = kSaves * (plan.persistent_bytes + plan.elsewhere_bytes);
   if (warned_ || error || static_cast<int64_t>(space.available) >= needed) return;
   warned_ = true;
   log_.warn(fmt::format("{}: the disk has {} free, {} saves need {}; free some space", root_.string(),

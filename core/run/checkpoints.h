@@ -43,7 +43,8 @@ class Checkpoints final : public Checkpointer {
               const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable);
   ~Checkpoints() override { wait(); }
 
-  /// Host memory that a run with this policy takes for it.
+  /// Host memory that a run with this policy takes for it, with what the executable then holds for other
+  /// ranks.
   static int64_t memory_bytes(const Plan& plan, const CheckpointPolicy& policy);
 
   /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
@@ -61,6 +62,7 @@ class Checkpoints final : public Checkpointer {
   void report() override;
   /// Tries three times.
   void save_now(const LoopState& state) override;
+  void wait() override;
   /// Waits for a save under way. Logs each checkpoint that is passed over.
   std::optional<LoopState> restore() override;
 
@@ -75,7 +77,6 @@ class Checkpoints final : public Checkpointer {
   };
 
   void write(const RunState& state);
-  void wait();
   void remove_passed_over() const;
   void remove_old(int64_t newest, int64_t best) const;
   RunState full_state(const LoopState& loop) const;

@@ -34,7 +34,8 @@ constexpr int kLockAttempts = 20;
 
 /// What a run that was stopped before it wrote its identity may have left.
 bool is_harmless(const std::string& name) {
-  return name == kLockFile || name.starts_with(fmt::format(".{}.tmp-", kIdentityFile));
+  return name == kLockFile || name.starts_with(kSecretFile) ||
+         name.starts_with(fmt::format(".{}.tmp-", kIdentityFile));
 }
 
 /// The name of something in the directory that a run did not leave before it wrote its identity.

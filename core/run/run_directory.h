@@ -15,6 +15,9 @@
 
 namespace trainer {
 
+/// The file there with the secret of the run's ranks, where no launcher passes one on.
+constexpr const char* kSecretFile = "ranks.secret";
+
 /// The directory of one run, locked for this process until destroyed, unless the run is finished. Throws
 /// Error: exit 78 where the directory belongs to another run or to somebody else (nothing in it is touched
 /// then), exit 74 where another process works in it or it cannot be used.

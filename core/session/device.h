@@ -17,9 +17,10 @@ constexpr const char* kTuningFile = "algorithms.json";
 
 /// The device to open, and why this one.
 struct DeviceChoice {
-  std::string type;     ///< cpu or cuda
-  std::string reason;   ///< "device.type=auto: no GPU was found"
-  int64_t threads = 0;  ///< for recipes that leave device.threads open; 0: not said
+  std::string type;        ///< cpu or cuda
+  std::string reason;      ///< "device.type=auto: no GPU was found"
+  int64_t threads = 0;     ///< for recipes that leave device.threads open; 0: not said
+  int64_t local_rank = 0;  ///< among those of the run on this host, which share its GPUs
 };
 
 /// What device.type=auto means: the device that the checkpoint was made on, else cuda where there is a GPU,

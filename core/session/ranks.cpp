@@ -6,14 +6,23 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <sstream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/engine/communicator_library.h"
+#include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
+#include "core/run/run_directory.h"
 #include "core/run/run_state.h"
+#include "core/session/control_communicator.h"
+#include "core/session/device.h"
 
 namespace trainer {
 namespace {
@@ -52,35 +61,153 @@ void require_division(const Recipe& recipe, int64_t ranks) {
   }
 }
 
-/// Ends the process at once: the other ranks, and what they would have brought, are gone.
-[[noreturn]] void leave(const Identity& identity, const std::string& text) {
-  const std::string line = fmt::format(
-      "error: rank {} of {} on {}: {}; this rank leaves, and the run can resume from its checkpoint\n",
-      identity.rank, identity.ranks, host_name(), text);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
-  ::_exit(static_cast<int>(ExitCode::peer_lost));
+/// Where rank 0 listens and what the ranks have to know, as MPI passes it on: "HOST PORT SECRET".
+struct Meeting {
+  Endpoint endpoint;
+  Secret secret;
+};
+
+/// Whoever mpirun has started can meet through it.
+bool is_of_mpi(const Identity& identity) {
+  return identity.source.starts_with("OMPI_");
 }
 
-std::unique_ptr<Communicator> join(const Recipe& recipe, const Identity& identity) {
-  if (identity.is_alone()) return std::make_unique<OneRank>();
-  return load_communicator("mpi",
-                           {.rank = identity.rank,
-                            .ranks = identity.ranks,
-                            .deadline = std::chrono::seconds(recipe.parallelism.deadline.seconds),
-                            .on_lost = [identity](const std::string& text) { leave(identity, text); }});
+constexpr const char* kOfEnvironment = "environment";
+
+std::string to_text(const Meeting& meeting, bool secret_is_told) {
+  return fmt::format("{} {} {}", meeting.endpoint.host, meeting.endpoint.port,
+                     secret_is_told ? to_hex(meeting.secret) : kOfEnvironment);
+}
+
+Meeting parse_meeting(const std::string& text) {
+  std::istringstream words(text);
+  Meeting meeting;
+  std::string secret;
+  words >> meeting.endpoint.host >> meeting.endpoint.port >> secret;
+  const std::optional<Secret> own = secret_of_environment();
+  if (!own && secret == kOfEnvironment)
+    throw Error(ExitCode::usage,
+                "TRAINER_SECRET is set for rank 0, but not for this rank: set it for all, or for none");
+  meeting.secret = own ? *own : from_hex(secret).value();
+  return meeting;
 }
 
 }  // namespace
 
 Ranks::Ranks(Recipe& recipe) : identity_(launched_as()) {
   require_agreement(recipe, identity_);
-  if (!identity_.is_alone()) {
-    recipe.training.share = {identity_.rank, identity_.ranks};
-    recipe.parallelism.here = identity_.local_ranks;
-    require_division(recipe, identity_.ranks);
+  if (identity_.is_alone()) {
+    communicator_ = std::make_unique<OneRank>();
+    return;
   }
-  communicator_ = join(recipe, identity_);
+  recipe.training.share = {identity_.rank, identity_.ranks};
+  recipe.parallelism.here = identity_.local_ranks;
+  require_division(recipe, identity_.ranks);
+  const std::chrono::seconds deadline(recipe.parallelism.deadline.seconds);
+  const bool by_mpi = is_of_mpi(identity_) || choose_device(recipe).type == "cpu";
+  adds_up_on_cpus_ = by_mpi;
+  try {
+    by_mpi ? join_by_mpi(deadline) : join_by_address(recipe, deadline);
+  } catch (const std::exception& problem) {
+    leave_with(problem);
+    throw;
+  }
+}
+
+ControlRequest Ranks::control_request(const Secret& secret, std::chrono::seconds deadline) {
+  return {.identity = identity_,
+          .host = host_name(),
+          .secret = secret,
+          .deadline = deadline,
+          .whereabouts = [this] { return communicator_->whereabouts(); },
+          .on_lost = [this](ExitCode code, const std::string& why) { told(code, why); }};
+}
+
+/// MPI passes on where rank 0 listens, and the secret where the environment has none.
+void Ranks::join_by_mpi(std::chrono::seconds deadline) {
+  communicator_ = load_communicator(
+      "mpi", {.rank = identity_.rank,
+              .ranks = identity_.ranks,
+              .patience = 3 * deadline,
+              .on_lost = [this](const std::string& text) { leave(ExitCode::peer_lost, text); }});
+  std::optional<Listener> listener;
+  const std::string text = from_first(*communicator_, [&] {
+    listener.emplace(address_for(identity_), 0);
+    const std::optional<Secret> given = secret_of_environment();
+    return to_text({listener->endpoint(), given ? *given : random_bytes()}, !given);
+  });
+  const Meeting meeting = parse_meeting(text);
+  const ControlRequest request = control_request(meeting.secret, deadline);
+  control_ = listener ? std::make_unique<Control>(request, std::move(*listener))
+                      : std::make_unique<Control>(request, meeting.endpoint);
+  watched_ = control_.get();
+}
+
+/// The launcher has told where rank 0 listens; the secret is in the environment, or in the run's directory.
+void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds deadline) {
+  auto communicator = std::make_unique<ControlCommunicator>(identity_);
+  ControlCommunicator& over_control = *communicator;
+  communicator_ = std::move(communicator);
+  const Endpoint first = meeting_place(identity_);
+  std::optional<Secret> secret = secret_of_environment();
+  if (!secret) {
+    const std::filesystem::path directory = recipe.output_directory();
+    if (is_first()) std::filesystem::create_directories(directory);
+    secret = secret_of_file(directory / kSecretFile, is_first(), 3 * deadline);
+  }
+  const ControlRequest request = control_request(*secret, deadline);
+  control_ = is_first() ? std::make_unique<Control>(request, Listener(first.host, first.port))
+                        : std::make_unique<Control>(request, first);
+  over_control.use(*control_);
+  watched_ = control_.get();
+}
+
+void Ranks::require_engine(const std::string& device, const std::string& first) const {
+  if (!are_several()) return;
+  const auto refuse = [&](const std::string& text) {
+    throw Error(ExitCode::no_device, fmt::format("rank {} on {} {}", identity_.rank, host_name(), text));
+  };
+  if (device != first)
+    refuse(fmt::format("would train on {}, but rank 0 trains on {}; set device.type", device, first));
+  if (device == "cpu" && !adds_up_on_cpus_)
+    refuse(
+        "was not started by MPI, which adds up the steps of CPUs; set device.type=cpu, or start with mpirun");
+}
+
+/// The last sum may outlast the control connections.
+Ranks::~Ranks() {
+  watched_ = nullptr;
+  control_.reset();
+}
+
+/// A lost rank ends this one. One that has failed has voted so: this one then comes to its end by itself, and
+/// writes what it can.
+void Ranks::told(ExitCode code, const std::string& text) {
+  if (code != ExitCode::peer_lost) {
+    reason_.set_value(text);
+    std::this_thread::sleep_for(kPatienceWithPeer);
+  }
+  leave(code, text);
+}
+
+/// Ends the process at once, and takes the other ranks along.
+void Ranks::leave(ExitCode code, const std::string& text) const {
+  if (leaves_.exchange(true)) std::this_thread::sleep_for(std::chrono::hours(1));  // another thread does
+  std::string reason = text;
+  if (Control* control = watched_; control != nullptr) {
+    const std::string laggard = control->laggard();
+    if (code == ExitCode::peer_lost && !text.starts_with("rank ") && !laggard.empty())
+      reason += "; it waits for " + laggard;
+    control->farewell(code, reason);
+  }
+  const std::string self = fmt::format("rank {} on {}", identity_.rank, host_name());
+  if (!reason.starts_with(self)) reason += fmt::format("; {} leaves", self);
+  const bool has_begun = communicator_ && communicator_->whereabouts().step > 0;
+  if (code == ExitCode::peer_lost && has_begun) reason += ", and the run can resume from its checkpoint";
+  const std::string line = fmt::format("trainer: error: {}\n", reason);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  ::_exit(static_cast<int>(code));
 }
 
 int64_t Ranks::threads() const {
@@ -110,21 +237,23 @@ void require_one_process(const std::string& what) {
 
 void Ranks::leave_with(const std::exception& problem) const {
   if (!are_several()) return;
-  // The rank that has failed prints its message, and its end is that of all of them.
-  if (dynamic_cast<const PeerError*>(&problem) != nullptr) std::this_thread::sleep_for(kPatienceWithPeer);
   const Failure failure = failure_of(problem);
-  const std::string line = fmt::format("trainer: error: {}{}\n", prefix(), failure.text);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
-  ::_exit(static_cast<int>(failure.code));
+  leave(failure.code, failure.text);
+}
+
+Failure Ranks::failure_of(const std::exception& problem) const {
+  Failure failure = trainer::failure_of(problem);
+  if (!are_several()) return failure;
+  const bool is_of_other = dynamic_cast<const PeerError*>(&problem) != nullptr;
+  if (is_of_other && reason_of_other_.wait_for(kPatienceWithPeer) == std::future_status::ready)
+    return {failure.code, reason_of_other_.get()};
+  const auto self = fmt::format("rank {} on {}", identity_.rank, host_name());
+  if (!failure.text.starts_with(self)) failure.text = self + ": " + failure.text;
+  return failure;
 }
 
 std::string Ranks::prefix() const {
-  return is_first() ? "" : fmt::format("rank {}: ", communicator_->rank());
-}
-
-void Ranks::share_tensors(Executable& executable) const {
-  if (are_several()) communicator_->broadcast(executable.persistent());
+  return is_first() ? "" : fmt::format("rank {}: ", identity_.rank);
 }
 
 void Ranks::require_same(const Recipe& recipe, const Plan& plan) const {
@@ -146,7 +275,28 @@ void Ranks::require_same(const Recipe& recipe, const Plan& plan) const {
   });
 }
 
+void Ranks::require_same_samples(const DataSource& own, const std::string& split) const {
+  if (!are_several()) return;
+  const std::string text =
+      from_first(*communicator_, [&] { return to_json(RunState{.data = own.fingerprint()}); });
+  together(*communicator_, [&] {
+    if (is_first()) return;
+    const Fingerprint first = parse_run_state(text, "rank 0's samples").data;
+    const auto difference = fingerprint_difference(first, own.fingerprint());
+    if (!difference) return;
+    throw Error(ExitCode::recipe, fmt::format("rank {} on {} has other samples than rank 0: data.{}: {}",
+                                              identity_.rank, host_name(), split, *difference));
+  });
+}
+
+/// Gives rank 0 what the others hold alone. A save before may still read what they had then.
+void SharedCheckpoints::gather() {
+  if (own_ != nullptr) own_->wait();
+  gather_state(ranks_.communicator(), executable_);
+}
+
 void SharedCheckpoints::save(const LoopState& state) {
+  gather();
   if (own_ != nullptr) own_->save(state);
 }
 
@@ -155,6 +305,7 @@ void SharedCheckpoints::report() {
 }
 
 void SharedCheckpoints::save_now(const LoopState& state) {
+  gather();
   if (own_ != nullptr) own_->save_now(state);
 }
 
@@ -166,7 +317,7 @@ std::optional<LoopState> SharedCheckpoints::restore() {
     return there ? to_json(RunState{.loop = *there}) : "";
   });
   if (text.empty()) return std::nullopt;
-  ranks_.share_tensors(executable_);
+  share_state(ranks_.communicator(), executable_);
   return parse_run_state(text, "what rank 0 has restored").loop;
 }
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <exception>
+#include <future>
 #include <memory>
 #include <string>
 
+#include "core/base/error.h"
+#include "core/data/source.h"
 #include "core/engine/communicator.h"
 #include "core/engine/executable.h"
+#include "core/ranks/control.h"
 #include "core/ranks/identity.h"
 #include "core/recipe/recipe.h"
 #include "core/run/checkpoints.h"
@@ -20,11 +25,14 @@ class Ranks {
  public:
   /// As the launcher says, which parallelism.data must agree with; `recipe` then knows its share of a step.
   /// Throws Error: exit 64 and 78 where launcher, recipe and batch sizes do not fit together, 69 where no
-  /// engine joins the ranks.
+  /// engine joins the ranks. From then on this process ends where another rank is lost or has failed, and
+  /// names it.
   explicit Ranks(Recipe& recipe);
+  ~Ranks();
 
-  bool are_several() const { return communicator_->ranks() > 1; }
-  bool is_first() const { return communicator_->rank() == 0; }
+  bool are_several() const { return !identity_.is_alone(); }
+  bool is_first() const { return identity_.rank == 0; }
+  int64_t local_rank() const { return identity_.local_rank; }
   Communicator& communicator() const { return *communicator_; }
   /// For recipes that leave device.threads open: this rank's part of its host's cores. The launcher may allow
   /// it fewer.
@@ -32,17 +40,34 @@ class Ranks {
   /// Among several ranks: prints what went wrong and ends the process with its exit code, which ends the
   /// others. Does not wait for them, as the end of MPI would. One rank returns.
   void leave_with(const std::exception& problem) const;
+  /// What an exception means, in the words of the rank that has failed, for which it waits a few seconds.
+  Failure failure_of(const std::exception& problem) const;
   /// "rank 3: "; "" on rank 0.
   std::string prefix() const;
 
-  /// Gives the tensors of rank 0 to all.
-  void share_tensors(Executable& executable) const;
+  /// Throws Error (exit 69) where these ranks cannot train on that kind of device, or rank 0, whose device is
+  /// of the kind `first`, trains on another.
+  void require_engine(const std::string& device, const std::string& first) const;
   /// Throws Error (exit 78) on a rank whose recipe, program or plan is not that of rank 0.
   void require_same(const Recipe& recipe, const Plan& plan) const;
+  /// The same of samples; `split` is for the message.
+  void require_same_samples(const DataSource& own, const std::string& split) const;
 
  private:
+  void join_by_mpi(std::chrono::seconds deadline);
+  void join_by_address(const Recipe& recipe, std::chrono::seconds deadline);
+  ControlRequest control_request(const Secret& secret, std::chrono::seconds deadline);
+  void told(ExitCode code, const std::string& text);
+  [[noreturn]] void leave(ExitCode code, const std::string& text) const;
+
   Identity identity_;
+  bool adds_up_on_cpus_ = false;
+  mutable std::atomic<bool> leaves_ = false;
+  std::promise<std::string> reason_;  ///< of another rank that has failed
+  std::shared_future<std::string> reason_of_other_ = reason_.get_future();
   std::unique_ptr<Communicator> communicator_;
+  std::atomic<Control*> watched_ = nullptr;
+  std::unique_ptr<Control> control_;
 };
 
 /// Where parallelism.data is a number: the recipe's share of a step for a rank of so many, without any other.
@@ -73,6 +98,8 @@ class SharedCheckpoints final : public Checkpointer {
   std::optional<LoopState> restore() override;
 
  private:
+  void gather();
+
   const Ranks& ranks_;
   Executable& executable_;
   Checkpointer* own_;

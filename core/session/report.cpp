@@ -24,13 +24,15 @@ int64_t parameter_count(const Program& program) {
 /// it.
 std::optional<std::string> statistics_note(const Recipe& recipe, const Program& program) {
   const TrainingSection& training = recipe.training;
-  if (training.share.ranks == 1 || training.micro_batch_size) return std::nullopt;
+  if (training.share.ranks == 1 || training.micro_batch_size || recipe.parallelism.sync_batch_norm)
+    return std::nullopt;
   if (std::ranges::none_of(program.entries.front().nodes,
                            [](const Node& node) { return node.op->name() == "batch_norm"; }))
     return std::nullopt;
   return fmt::format(
       "batch normalisation takes its statistics from the {0} samples that a rank computes at once; "
-      "training.micro_batch_size={0} gives the same on any number of ranks",
+      "training.micro_batch_size={0} gives the same on any number of ranks, and "
+      "parallelism.sync_batch_norm=true takes them from the samples of all ranks",
       training.micro_batch());
 }
 

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
 #include "core/host/slurm.h"
@@ -45,6 +46,7 @@ std::unique_ptr<Executable> open_executable(Recipe& recipe, const Backend& backe
 /// What the first step of this process finds; returns what to log of it.
 std::vector<std::string> fill(Executable& executable, const Recipe& recipe, const Job& job,
                               const Start& start) {
+  executable.hold_elsewhere();
   initialize(executable, static_cast<uint64_t>(recipe.run.seed));
   if (start.from) {
     load_checkpoint(executable, start.from->checkpoint, guards_of(recipe, start));
@@ -53,12 +55,6 @@ std::vector<std::string> fill(Executable& executable, const Recipe& recipe, cons
   std::vector<std::string> lines = load_initial_weights(recipe, executable);
   if (job.settings.averages) start_averages(executable);
   return lines;
-}
-
-/// What an earlier process has found counts against the budget as well.
-void count_unreadable(DataSource& source, const LoopState& earlier, const std::string& split) {
-  const auto found = earlier.unreadable.find(split);
-  if (found != earlier.unreadable.end()) source.count_unreadable(found->second);
 }
 
 /// What all parts of a run need.
@@ -134,7 +130,7 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
   return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
 } catch (const std::exception& problem) {
   run.directory.require_in_place();  // otherwise that is the reason, and no place for what follows
-  const Failure failure = failure_of(problem);
+  const Failure failure = run.ranks.failure_of(problem);
   status.end(RunStatus::State::failed, loop.state().step, failure.code, failure.text);
   unreadable.report();
   throw;
@@ -145,6 +141,21 @@ struct Machine {
   Feed train, validation;
   std::unique_ptr<Executable> executable;
 };
+
+/// What an earlier process has found counts against the budget as well.
+void count_unreadable(Machine& machine, const LoopState& earlier) {
+  for (const auto& [split, feed] :
+       {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
+    const auto found = earlier.unreadable.find(split);
+    if (feed->source && found != earlier.unreadable.end()) feed->source->count_unreadable(found->second);
+  }
+}
+
+/// Every rank reads its own copy of the samples.
+void require_same_samples(const Ranks& ranks, const Machine& machine) {
+  ranks.require_same_samples(*machine.train.source, "train");
+  if (machine.validation.source) ranks.require_same_samples(*machine.validation.source, "val");
+}
 
 /// `list`: where unreadable samples are listed; empty on ranks that list none.
 Machine open_machine(Recipe& recipe, const Backend& backend, const Job& job,
@@ -177,10 +188,12 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
     loaded = fill(*machine.executable, recipe, job, run.start);
     if (job.program.find(input_name::kSampleNumbers) != kNone)
       samples.emplace(*machine.executable, source, machine.validation.source.get());
+    if (run.start.from && !other_data) count_unreadable(machine, run.start.from->state.loop);
     run.directory.begin(recipe.to_yaml(false), run.start.step(), run.start.validated(), run.log);
   });
   Executable& executable = *machine.executable;
-  run.ranks.share_tensors(executable);
+  require_same_samples(run.ranks, machine);
+  share_state(run.ranks.communicator(), executable);
   if (recipe.runtime.autotune) save_tuning(run.tuning, directory.file(kTuningFile));
   announce_start(run, *machine.train.source, other_data, loaded);
   MetricsSinks metrics(directory.path(), recipe.logging.formats, validation_metrics(job.settings),
@@ -188,9 +201,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   UnreadableList unreadable(list, run.log, run.start.from.has_value());
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
-    if (!feed->source) continue;
-    unreadable.watch(*feed->source, split);
-    if (run.start.from && !other_data) count_unreadable(*feed->source, run.start.from->state.loop, split);
+    if (feed->source) unreadable.watch(*feed->source, split);
   }
   Trace trace(directory.file("trace.json"), profiled_steps);
   Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
@@ -234,7 +245,8 @@ ExitCode follow(Recipe& recipe, const Backend& backend, const Job& job, const St
     machine = open_machine(recipe, backend, job, {});
     machine.executable->on_failed_capture([&](const std::string& reason) { log.warn(uncaptured(reason)); });
   });
-  ranks.share_tensors(*machine.executable);
+  require_same_samples(ranks, machine);
+  share_state(ranks.communicator(), *machine.executable);
   UnreadableList unreadable({}, log);
   for (const auto& [split, feed] :
        {std::pair{"train", &machine.train}, std::pair{"val", &machine.validation}}) {
@@ -301,9 +313,13 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
   Tuning tuning = earlier_tuning(recipe, from);
   std::optional<Backend> backend;
   std::optional<Job> job;
+  std::string first_device;  // of rank 0
   const auto prepare = [&] {
     DeviceChoice choice = choose_device(recipe, from);
     if (ranks.are_several()) choice.threads = ranks.threads();
+    choice.local_rank = ranks.local_rank();
+    ranks.require_engine(choice.type, ranks.is_first() ? choice.type : first_device);
+    first_device = choice.type;
     log.info(fmt::format("device: {} ({})", choice.type, choice.reason));
     backend = open_device(recipe, tuning, choice, ranks.are_several() ? &all : nullptr);
     set_precision(recipe, *backend->planner);
@@ -313,16 +329,20 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
   // What rank 0 has timed and tried out, the others take.
   const std::string choices = from_first(all, [&] {
     prepare();
-    return to_json(RunState{.micro_batch_size = recipe.training.micro_batch(), .algorithms = tuning.fastest});
+    return to_json(RunState{.micro_batch_size = recipe.training.micro_batch(),
+                            .facts = {{fact_name::kDevice, first_device}},
+                            .algorithms = tuning.fastest});
   });
   together(all, [&] {
     if (ranks.is_first()) return;
     const RunState first = parse_run_state(choices, "what rank 0 has chosen");
     tuning.fastest = first.algorithms;
+    first_device = first.facts.at(fact_name::kDevice);
     recipe.training.micro_batch_size = AutoCount{first.micro_batch_size};
     prepare();
   });
   ranks.require_same(recipe, job->plan);
+  backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;
   const std::string finished = from_first(all, [&] {
     directory = open_directory(recipe, start, log);
@@ -344,6 +364,7 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
   try {
     return run_rank(recipe, open_device, signals, progress, options, ranks);
   } catch (const std::exception& problem) {
+    signals.ignore();  // a launcher ends the other ranks as soon as one has left
     ranks.leave_with(problem);
     throw;
   }

@@ -26,6 +26,8 @@ class Checkpointer {
   virtual void report() = 0;
   /// Saves unless that state is saved already, and waits for it. Throws Error (exit 74) where it cannot.
   virtual void save_now(const LoopState& state) = 0;
+  /// Waits until nothing is being written.
+  virtual void wait() {}
 
   /// Gives the tensors the values of the newest intact checkpoint and returns its state; nothing where there
   /// is none. What comes after it is saved anew.

@@ -72,6 +72,7 @@ std::map<std::string, double> Evaluation::values(const std::map<std::string, dou
 
 void Evaluation::enqueue(Agreement& agreement) {
   std::exception_ptr failure;
+  agreement.ranks().at(agreement.ranks().whereabouts().step, Doing::evaluating);
   feed_.next(&failure);
   if (failure != nullptr) agreement.fail(failure);
   agreement.vote();

@@ -9,6 +9,7 @@
 #include "core/graph/names.h"
 #include "core/host/process.h"
 #include "core/optim/guarded_step.h"
+#include "core/train/replicas.h"
 
 namespace trainer {
 namespace {
@@ -32,7 +33,7 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       out_(std::move(output)),
       agreement_(ranks, [this] { return wish(); }),
       runner_(executable, train, settings.micro_batches, agreement_),
-      recorder_(executable, settings, out_),
+      recorder_(executable, ranks, settings, out_),
       guard_(settings.guard),
       checkpoints_(checkpoints),
       stop_reason_(std::move(stop_reason)) {
@@ -46,8 +47,10 @@ std::string TrainingLoop::run(const LoopState& state) {
   guard_.restore(state.guard);
   runner_.start_at(state.step + 1);
   const bool done = train();
+  recorder_.share_unreadable(agreement_.ranks());  // what was found since the last vote
   if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
+  agreement_.ranks().at(recorder_.state().step, Doing::ending);
   if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
   if (done) out_.metrics.complete();
   follow(settings_.steps + 1);
@@ -73,9 +76,12 @@ bool TrainingLoop::train() {
     enqueue(step);
     const bool validates = is_validation_due(step);
     const bool saves = checkpoints_ != nullptr && checkpoints_->is_due(step);
-    collect(validates || saves || step == settings_.steps ? 0 : runner_.lag());
-    if (going_back_ || decided_.stop || decided_.save) collect(0);
+    const bool verifies = is_verification_due(step);
+    collect(validates || saves || verifies || step == settings_.steps ? 0 : runner_.lag());
+    if (going_back_ || decided_.stop || decided_.save || decided_.tell) collect(0);
     const Vote decided = std::exchange(decided_, {});
+    if (decided.tell) recorder_.share_unreadable(agreement_.ranks());
+    if (verifies) require_equal_replicas(executable_, agreement_.ranks(), step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
     if (decided.stop && (validates || rolls_back || step < settings_.steps)) return false;
@@ -83,6 +89,7 @@ bool TrainingLoop::train() {
     if (validates && !evaluate()) return false;
     if (checkpoints_ == nullptr) continue;
     if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
+      agreement_.ranks().at(step, Doing::saving);
       attempt([this] { checkpoints_->save(state()); });
       recorder_.resume_clock();
     }
@@ -94,13 +101,20 @@ bool TrainingLoop::train() {
 /// What this process alone would have the ranks do.
 Vote TrainingLoop::wish() {
   if (stopped_for_.empty()) stopped_for_ = stop_reason_();
-  return {.stop = !stopped_for_.empty(), .save = checkpoints_ != nullptr && checkpoints_->is_overdue()};
+  return {.stop = !stopped_for_.empty(),
+          .save = checkpoints_ != nullptr && checkpoints_->is_overdue(),
+          .tell = agreement_.ranks().ranks() > 1 && out_.unreadable.is_untold()};
 }
 
 bool TrainingLoop::is_validation_due(int64_t step) const {
   if (!validation_ || step == 0) return false;
   const int64_t interval = settings_.validation_interval;
   return step == settings_.steps || (interval > 0 && step % interval == 0);
+}
+
+bool TrainingLoop::is_verification_due(int64_t step) const {
+  return agreement_.ranks().ranks() > 1 && settings_.verify_interval > 0 &&
+         step % settings_.verify_interval == 0;
 }
 
 /// An asynchronous device is timed only on steps that are logged.
@@ -175,6 +189,7 @@ void TrainingLoop::roll_back() {
 
 /// False where the run is to stop before the end.
 bool TrainingLoop::evaluate() {
+  agreement_.ranks().at(state().step, Doing::evaluating);
   const auto values = validation_->run(agreement_);
   if (!values) return false;
   recorder_.add_evaluation(*values);

@@ -46,6 +46,7 @@ class TrainingLoop {
   void judge(const StepReport& step);
   void roll_back();
   bool is_validation_due(int64_t step) const;
+  bool is_verification_due(int64_t step) const;
   bool evaluate();
   Vote wish();
   bool leaves_now() const { return agreement_.leaves_now(); }

@@ -34,8 +34,9 @@ void keep_best(const std::vector<Metric>& metrics, const std::map<std::string, d
 
 }  // namespace
 
-Recorder::Recorder(const Executable& executable, LoopSettings settings, LoopOutput output)
-    : executable_(executable), settings_(std::move(settings)), out_(std::move(output)) {}
+Recorder::Recorder(const Executable& executable, Communicator& ranks, LoopSettings settings,
+                   LoopOutput output)
+    : executable_(executable), ranks_(ranks), settings_(std::move(settings)), out_(std::move(output)) {}
 
 void Recorder::start(const LoopState& state) {
   state_ = state;
@@ -54,6 +55,7 @@ std::optional<int64_t> Recorder::skipped(const StepReport& step) const {
 
 void Recorder::resume_clock() {
   since_ = steady_seconds();
+  waited_before_ = ranks_.waited();
 }
 
 void Recorder::add(const StepResult& result) {
@@ -74,6 +76,8 @@ void Recorder::add(const StepResult& result) {
   interval_.seconds += until - since_;
   result_.training_seconds += until - since_;
   since_ = until;
+  interval_.waited += ranks_.waited() - waited_before_;
+  waited_before_ = ranks_.waited();
   interval_.data_wait += result.data_wait;
   interval_.host += result.host;
   if (result.phases) {
@@ -87,6 +91,11 @@ void Recorder::add(const StepResult& result) {
 /// Before a save, so that whoever resumes from it counts on.
 void Recorder::note_unreadable() {
   if (out_.unreadable.report()) state_.unreadable = out_.unreadable.numbers();
+}
+
+void Recorder::share_unreadable(Communicator& ranks) {
+  out_.unreadable.share(ranks);
+  state_.unreadable = out_.unreadable.numbers();
 }
 
 void Recorder::show(double loss) {
@@ -125,6 +134,11 @@ void Recorder::write_interval(const StepReport& step) {
   record.memory_bytes = resident_bytes();
   if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
+  const double ms = 1e3 / steps;
+  for (const auto& number : numbers_of_ranks(ranks_, {.step = ms * interval_.seconds,
+                                                     .data_wait = ms * interval_.data_wait,
+                                                     .waited = ms * interval_.waited}))
+    record.metrics.push_back(number);
   record.loss_scale = step.loss_scale;
   record.skipped = skipped(step);
   out_.metrics.append(record);

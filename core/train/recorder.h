@@ -11,6 +11,7 @@
 #include "core/train/device_watch.h"
 #include "core/train/loop_settings.h"
 #include "core/train/loop_state.h"
+#include "core/train/rank_times.h"
 #include "core/train/step_runner.h"
 #include "core/train/unreadable_list.h"
 
@@ -38,7 +39,7 @@ struct LoopOutput {
 /// Accumulates the results of steps and reports them: metrics, progress, log.
 class Recorder {
  public:
-  Recorder(const Executable& executable, LoopSettings settings, LoopOutput output);
+  Recorder(const Executable& executable, Communicator& ranks, LoopSettings settings, LoopOutput output);
 
   /// Goes on from there.
   void start(const LoopState& state);
@@ -50,6 +51,8 @@ class Recorder {
   /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
+  /// See UnreadableList::share.
+  void share_unreadable(Communicator& ranks);
   LoopResult finish();
 
   const LoopState& state() const { return state_; }
@@ -58,7 +61,7 @@ class Recorder {
   /// Measured since the last line of metrics.
   struct Interval {
     int64_t steps = 0, timed_steps = 0;
-    double seconds = 0, data_wait = 0, host = 0;
+    double seconds = 0, data_wait = 0, host = 0, waited = 0;
     PhaseSeconds phases;
   };
 
@@ -70,6 +73,7 @@ class Recorder {
   double epoch() const;
 
   const Executable& executable_;
+  Communicator& ranks_;
   LoopSettings settings_;
   LoopOutput out_;
   LoopState state_;
@@ -80,6 +84,7 @@ class Recorder {
   int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has
   bool warned_ = false;          ///< that data comes too slowly
   double since_ = 0;             ///< when the time of the next step began
+  double waited_before_ = 0;     ///< for other ranks, until then
 };
 
 }  // namespace trainer

@@ -84,6 +84,7 @@ std::optional<std::string> StepRunner::search(int64_t step) {
 }
 
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
+  agreement_.ranks().at(last_enqueued_ + 1, Doing::awaiting_data);
   feed_.make_room();
   const double before = steady_seconds();
   const bool there = feed_.await(give_up);
@@ -131,7 +132,9 @@ size_t StepRunner::free_stopwatch() const {
 /// says so.
 void StepRunner::next_batch() {
   std::exception_ptr failure;
+  agreement_.ranks().at(last_enqueued_, Doing::awaiting_data);
   feed_.next(&failure);
+  agreement_.ranks().at(last_enqueued_, Doing::computing);
   if (failure != nullptr) agreement_.fail(failure);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/base/json.h"
+#include "core/graph/ops/all_reduce.h"
 #include "core/storage/atomic_file.h"
 
 // The format is Google's "Trace Event Format": complete events ("X") with begin and duration in microseconds,
@@ -38,6 +39,12 @@ void Trace::add_data_wait(double begin, double end) {
 void Trace::add_node(const PlannedNode& planned, double begin, double end) {
   events_.push_back({label_of(planned.node), std::string(to_string(planned.node.phase)), Row::operations,
                      begin, end, planned.choice.implementation, attributes_of(*planned.node.op)});
+  if (const auto* start = dynamic_cast<const AllReduceStart*>(planned.node.op.get()))
+    travelling_[start->bucket] = begin;
+  if (const auto* done = dynamic_cast<const AllReduceDone*>(planned.node.op.get())) {
+    events_.push_back({fmt::format("bucket {}", done->bucket), "communication", Row::communication,
+                       travelling_[done->bucket], end});
+  }
 }
 
 void Trace::write() const {
@@ -46,8 +53,11 @@ void Trace::write() const {
   double start = std::numeric_limits<double>::infinity();  // a step is noted after what is in it
   for (const Event& event : events_) start = std::min(start, event.begin);
   Json list = Json::array();
-  for (const auto& [row, name] :
-       {std::pair{Row::steps, "steps"}, {Row::data, "data"}, {Row::operations, "operations"}}) {
+  for (const auto& [row, name] : {std::pair{Row::steps, "steps"},
+                                  {Row::data, "data"},
+                                  {Row::operations, "operations"},
+                                  {Row::communication, "communication"}}) {
+    if (row == Row::communication && travelling_.empty()) continue;
     list.push_back({{"name", "thread_name"},
                     {"ph", "M"},
                     {"pid", 1},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,14 @@ class Trace {
   // Times in seconds of the steady clock.
   void add_step(int64_t step, double begin, double end);
   void add_data_wait(double begin, double end);
+  /// The sums of the ranks get a row of their own, from their start until they are waited for no more.
   void add_node(const PlannedNode& planned, double begin, double end);
 
   /// Throws Error (exit 74) where the file cannot be written.
   void write() const;
 
  private:
-  enum class Row { steps, data, operations };
+  enum class Row { steps, data, operations, communication };
   struct Event {
     std::string name, category;
     Row row;
@@ -41,6 +43,7 @@ class Trace {
   std::filesystem::path path_;
   int64_t steps_;
   std::vector<Event> events_;
+  std::map<int64_t, double> travelling_;  ///< when each bucket's sum was begun
 };
 
 }  // namespace trainer

@@ -3,12 +3,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/base/file.h"
+#include "core/engine/together.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
+namespace {
+
+constexpr const char* kRank = " (on rank ";
+constexpr const char* kLines = "lines";
+constexpr const char* kNumbers = "numbers";
+
+}  // namespace
 
 /// A list of an earlier run in the same directory is not this one's.
 UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_on)
@@ -16,15 +25,20 @@ UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_o
   std::error_code ignored;
   if (!goes_on && !file_.empty()) std::filesystem::remove(file_, ignored);
   std::istringstream lines(read_text(file_).value_or(""));
-  for (std::string line; std::getline(lines, line);) lines_.insert(line);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t end = std::min(line.rfind(kRank), line.size());
+    lines_.emplace(line.substr(0, end), line.substr(end));
+  }
 }
 
 bool UnreadableList::report() {
   bool is_any = false, is_longer = false;
   for (const auto& [split, source] : sources_) {
     for (const UnreadableSample& sample : source->take_unreadable()) {
-      const auto [line, is_new] = lines_.insert(sample.name + ": " + sample.reason);
-      if (is_new) log_.warn(*line + "; using the next readable sample instead");
+      const std::string line = sample.name + ": " + sample.reason;
+      const bool is_new = lines_.emplace(line, "").second;
+      untold_.push_back(line);
+      if (is_new) log_.warn(line + "; using the next readable sample instead");
       is_any = true;
       is_longer = is_longer || is_new;
     }
@@ -33,10 +47,42 @@ bool UnreadableList::report() {
   return is_any;
 }
 
+void UnreadableList::share(Communicator& ranks) {
+  report();
+  if (ranks.ranks() == 1) return;
+  const Json own = {{kLines, std::exchange(untold_, {})}, {kNumbers, numbers()}};
+  const std::vector<std::string> texts = texts_of_all(ranks, own.dump(-1, Json::NotUtf8::replace));
+  std::vector<Json> all;
+  for (const std::string& text : texts) all.push_back(Json::parse_or_null(text));
+  const size_t before = lines_.size();
+  for (int64_t rank = 0; rank < ranks.ranks(); ++rank) {
+    if (rank != ranks.rank()) add(all[static_cast<size_t>(rank)], rank);
+  }
+  if (lines_.size() > before) write();
+  together(ranks, [&] {
+    for (const Json& found : all) count(found);
+  });
+}
+
+void UnreadableList::add(const Json& found, int64_t rank) {
+  for (const Json& line : found[kLines].items())
+    lines_.emplace(line.text(), rank == 0 ? "" : fmt::format("{}{})", kRank, rank));
+}
+
+void UnreadableList::count(const Json& found) {
+  for (const auto& [split, source] : sources_) {
+    const Json* numbers = found[kNumbers].find(split);
+    if (numbers == nullptr) continue;
+    std::vector<int64_t> samples;
+    for (const Json& number : numbers->items()) samples.push_back(number.integer().value());
+    source->count_unreadable(samples);
+  }
+}
+
 void UnreadableList::write() {
   if (file_.empty()) return;
   std::string text;
-  for (const std::string& line : lines_) text += line + "\n";
+  for (const auto& [line, rank] : lines_) text += line + rank + "\n";
   try {
     write_atomically(file_, text);
     is_behind_ = false;

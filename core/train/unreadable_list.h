@@ -3,29 +3,36 @@
 
 #include <filesystem>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/data/source.h"
+#include "core/engine/communicator.h"
 #include "core/host/log.h"
 
 namespace trainer {
 
-/// Names each unreadable sample once, in the log and in a file of its own, sorted. Sources and log outlive
-/// it.
+/// Names each unreadable sample once, in the log and in a file of its own, sorted. Among several ranks each
+/// has a list, and that of rank 0 has the file. Sources and log outlive it.
 class UnreadableList {
  public:
   /// A resumed run keeps its earlier list. Without a file they are only logged.
   UnreadableList(std::filesystem::path file, Log& log, bool goes_on = false);
 
   /// Whose unreadable samples to list from now on; `split` names them in numbers().
-  void watch(const DataSource& source, const std::string& split) { sources_.emplace_back(split, &source); }
+  void watch(DataSource& source, const std::string& split) { sources_.emplace_back(split, &source); }
 
   /// Lists what was found since the last call, and whether that is anything. A file that cannot be written is
   /// tried again next time.
   bool report();
+
+  /// Whether this rank has listed something that the others have not heard of.
+  bool is_untold() const { return !untold_.empty(); }
+  /// Gives every rank what the others have found. It counts against their budgets too: where all together are
+  /// too many, throws Error (exit 65) on every rank.
+  void share(Communicator& ranks);
 
   /// The numbers of all unreadable samples, by split; those without any are left out.
   std::map<std::string, std::vector<int64_t>> numbers() const;
@@ -33,12 +40,15 @@ class UnreadableList {
   int64_t size() const { return static_cast<int64_t>(lines_.size()); }
 
  private:
+  void add(const Json& found, int64_t rank);
+  void count(const Json& found);
   void write();
 
   std::filesystem::path file_;
   Log& log_;
-  std::vector<std::pair<std::string, const DataSource*>> sources_;
-  std::set<std::string> lines_;
+  std::vector<std::pair<std::string, DataSource*>> sources_;
+  std::map<std::string, std::string> lines_;  ///< sample and reason; which rank has found it, unless 0
+  std::vector<std::string> untold_;
   bool is_behind_ = false;  ///< the file is incomplete, and a warning was printed
 };
 

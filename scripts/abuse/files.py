@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that are not what they should be: recipes, pictures, and what a run has left."""
-import os
-import shutil
 import struct
 import zlib
 
-from attack import Failure, simple
+from attack import simple
 
 LITTLE_MEMORY = ['sh', '-c', 'ulimit -v 2000000; exec "$@"', 'sh']
 DATA, RECIPE = 65, 78

@@ -10,17 +10,16 @@ import argparse
 import glob
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from windows import spread, timed, train_records, until_clean
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-MOST_FOREIGN_CPU = 0.05  # cores
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument("network", choices=["mlp", "lenet", "resnet18", "resnet50"])
@@ -67,33 +66,6 @@ def tuned_environment():
     return env
 
 
-def busy_seconds():
-    fields = [int(v) for v in open("/proc/stat").readline().split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def timed(command, env):
-    """Output of a command, and the cores that everything else used meanwhile."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy, began = busy_seconds(), time.perf_counter()
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    own = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return done.stdout, max(0.0, (busy_seconds() - busy - own) / wall)
-
-
-def until_clean(turn):
-    for _ in range(10):
-        result, foreign = turn()
-        if foreign <= MOST_FOREIGN_CPU:
-            return result
-        print(f"  thrown away: the rest of the machine used {foreign:.2f} cores", flush=True)
-    sys.exit("the machine is too busy for a comparison")
-
-
 def ours():
     directory = tempfile.mkdtemp()
     command = [options.trainer, "--config", recipe, "device.type=cpu", f"run.output_dir={directory}/run",
@@ -106,12 +78,11 @@ def ours():
     if options.network == "lenet":
         command += ["model.layers[5].dropout.p=0", "model.layers[9].dropout.p=0"]
     _, foreign = timed(command + options.set, os.environ)
-    lines = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
-    records = [r for r in lines if r["split"] == "train"]
+    records = train_records(directory + "/run")
     summary = json.load(open(directory + "/run/summary.json"))
     shutil.rmtree(directory)
-    windows = [batch / r["samples_per_s"] * 1e3 for r in records[2:]]
-    parts = {k: statistics.median(r[k] for r in records[2:])
+    windows = [batch / r["samples_per_s"] * 1e3 for r in records]
+    parts = {k: statistics.median(r[k] for r in records)
              for k in ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")}
     return {"ms_per_step": windows, "first_step_s": summary["training"]["first_step_seconds"],
             "peak_rss_mib": summary["memory"]["peak_bytes"] / 2**20, **parts}, foreign
@@ -125,10 +96,6 @@ def theirs(layout):
         command += ["--data", "synthetic"]
     output, foreign = timed(command, tuned_environment())
     return json.loads(output), foreign
-
-
-def spread(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def first_steps():

@@ -3,6 +3,7 @@
 """The rows of docs/gpu-evidence.tsv, by part. Run by scripts/gpu/check.sh; `rows.py --list` prints id, part and seconds."""
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -380,6 +381,33 @@ def kernels(check):
     own = [line.split() for line in text.splitlines() if "trainer::" in line]
     return {"bandwidth": f"{len(own)} own kernels are in kernels.log with their times",
             "dw_conversion": "; ".join(" ".join(words[:3]) for words in own if "cast" in " ".join(words)) or "failed: no cast was seen"}
+
+
+# ranks
+
+# One GPU for two ranks: NCCL 2.30 allows it when asked, earlier releases where both seem to be on different hosts.
+ON_ONE_GPU = ("for rank in 0 1; do env RANK=$rank LOCAL_RANK=$rank NCCL_HOSTID=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
+              "MASTER_PORT=29411 NCCL_MULTI_RANK_GPU_ENABLE=1 {} & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit $?; done")
+
+
+@row("ranks", 90, "nccl_two_ranks", "nccl_graph")
+def nccl(check):
+    words = ("resnet18_cifar10", *steps(20, 64), "training.micro_batch_size=32")
+    alone, runs = check.train("nccl_alone", *words), {}
+    for graph in ("true", "false"):
+        directory = check.results / "runs" / f"nccl_{graph}"
+        shutil.rmtree(directory, ignore_errors=True)
+        command = [check.bin / "trainer", "--config", ROOT / f"configs/{words[0]}.yaml", "device.type=cuda", f"run.output_dir={directory}",
+                   f"runtime.cuda_graph={graph}", *words[1:]]
+        check.run(f"nccl_{graph}", ["sh", "-c", ON_ONE_GPU.format(shlex.join(map(str, command)))])
+        runs[graph] = evidence.Run(directory)
+    same_files(runs["true"].weights(), runs["false"].weights())
+    apart = distance(runs["true"].losses(), alone.losses())
+    if apart > 1e-5:
+        raise Failed(f"losses of two ranks differ by {apart:.1e} from one process with two micro-batches")
+    return {"nccl_two_ranks": f"losses within {apart:.1e} of one process with two micro-batches; one after the other's work on one GPU: "
+                              f"{speed(runs['true']) / speed(alone):.2f} times as fast",
+            "nccl_graph": "equal bits with the step captured as a graph and launched kernel by kernel"}
 
 
 if __name__ == "__main__":

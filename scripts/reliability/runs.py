@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-TIMINGS = re.compile(r'.*_ms$|samples_per_s$|memory_bytes$|time$')
+TIMINGS = re.compile(r'.*_ms$|samples_per_s$|slowest_rank$|memory_bytes$|time$')
 SAVED, KILLED = 75, -signal.SIGKILL
 STOP_MASK = 1 << (signal.SIGTERM - 1)
 PATIENCE = 600  # seconds that one process may take on a busy machine

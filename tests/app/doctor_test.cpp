@@ -8,6 +8,7 @@ namespace trainer {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::Matches;
 
 }  // namespace
 
@@ -22,6 +23,49 @@ TEST_CASE("the doctor tells what the machine has, with a reason for what is miss
   REQUIRE(cuda != std::string::npos);
   const std::string rest = outcome.output.substr(cuda + 17);
   CHECK_THAT(rest, Contains("\n  GPU ") || Contains("  problem "));
+}
+
+TEST_CASE("the doctor names what several processes need, with a reason for what is missing") {
+  const Workspace workspace;
+  const auto doctor = [&](const std::string& environment) {
+    const Outcome outcome = run_shell("env " + environment + " \"$TRAINER\" doctor", workspace.path());
+    CHECK(outcome.code == 0);
+    CHECK(outcome.errors.empty());
+    return outcome.output;
+  };
+  CHECK_THAT(doctor(""), Contains("\nseveral processes\n  launched as      one process\n"));
+  CHECK_THAT(doctor("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"),
+             Contains("launched as      rank 1 of 4, number 0 on this host (OMPI_COMM_WORLD_RANK)\n"));
+  CHECK_THAT(doctor("RANK=0 WORLD_SIZE=2"),
+             Contains("launched as      the environment has only a part of RANK"));
+
+  workspace.write("bin/mpirun", "");
+  CHECK_THAT(doctor("PATH=bin"), Contains("mpirun           not found in PATH; install Open MPI"));
+  std::filesystem::permissions(workspace.path() / "bin/mpirun", std::filesystem::perms::owner_all);
+  CHECK_THAT(doctor("PATH=/nowhere:bin"), Contains("mpirun           bin/mpirun\n"));
+}
+
+TEST_CASE("the doctor tells which MPI the program was built for, and which NCCL there is") {
+  const Workspace workspace;
+  const auto doctor = [&](const std::string& environment, const char* program = "\"$TRAINER\"") {
+    return run_shell(environment + " " + program + " doctor", workspace.path()).output;
+  };
+  if (std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so"))
+    CHECK_THAT(doctor(""),
+               Matches("[^]*\n  MPI              built for Open MPI [0-9.]+, finds Open MPI v[0-9.]+\n[^]*"));
+  workspace.write("alone/libnccl.so.2",
+                  "no library, but long enough to be looked into for the mark of one, which is not here");
+  REQUIRE(run_shell("cp \"$TRAINER\" alone", workspace.path()).code == 0);
+  const std::string alone = doctor("LD_LIBRARY_PATH=alone", "alone/trainer");
+  CHECK_THAT(alone, Contains("\n  MPI              libtrainer_mpi.so is neither in "));
+  CHECK_THAT(alone, Contains("\n  NCCL             alone/libnccl.so.2: "));
+
+  std::filesystem::copy_file(TRAINER_FAKE_NCCL, workspace.path() / "alone/libnccl.so.2",
+                             std::filesystem::copy_options::overwrite_existing);
+  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=22809"), Contains("\n  NCCL             2.28.9\n"));
+  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=2804"), Contains("\n  NCCL             2.8.4\n"));
+  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone"),
+             Contains("libnccl.so.2 does not tell its version (ncclGetVersion)"));
 }
 
 TEST_CASE("a GPU's description is written where there is a GPU, else the reason, exit 69") {

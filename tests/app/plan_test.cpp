@@ -39,6 +39,46 @@ TEST_CASE("a plan needs no data, training does") {
         std::string::npos);
 }
 
+TEST_CASE("a plan of several ranks says what synchronised batch normalisation exchanges") {
+  const Workspace workspace;
+  std::vector<std::string> words{kConfigs + "resnet18_cifar10.yaml", "data.format=synthetic",
+                                 "device.type=cpu", "parallelism.data=2"};
+  const auto plain = plan_of(workspace, words);
+  CHECK_FALSE(plain.contains("statistics"));
+  words.emplace_back("parallelism.sync_batch_norm=true");
+  const auto synchronised = plan_of(workspace, words);
+  CHECK(synchronised["statistics"]["sums"] == 40);  // of 20 normalisations, forward and backward
+  CHECK(synchronised["statistics"]["bytes"] == 2 * 2 * 2 * 4800 * 4);
+  CHECK(synchronised["buckets"].size() == plain["buckets"].size());
+  words[3] = "parallelism.data=1";
+  CHECK_FALSE(plan_of(workspace, words).contains("statistics"));
+}
+
+TEST_CASE("ranks that share the optimizer's moments need their part of its memory") {
+  const Workspace workspace;
+  std::vector<std::string> words{kConfigs + "resnet50_imagenet.yaml",
+                                 "model.network=" + kConfigs + "models/resnet18.yaml",
+                                 "data.format=synthetic",
+                                 "parallelism.data=1",
+                                 "parallelism.shard_optimizer=true",
+                                 "device.type=cpu"};
+  const auto bytes = [](const nlohmann::json& plan) {
+    return plan["memory"]["optimizer_bytes"].get<double>();
+  };
+  const auto alone = plan_of(workspace, words);
+  CHECK_FALSE(alone.contains("shards"));
+  for (const int ranks : {2, 4}) {
+    words[3] = "parallelism.data=" + std::to_string(ranks);
+    const auto shared = plan_of(workspace, words);
+    INFO(ranks << " ranks");
+    CHECK(bytes(shared) <= 1.05 / ranks * bytes(alone));
+    CHECK(bytes(shared) >= bytes(alone) / ranks);
+    // Memory is counted with what lies between tensors.
+    CHECK(shared["shards"]["parameter_bytes"].get<double>() ==
+          Approx(shared["memory"]["parameters_bytes"].get<double>()).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("shipped networks: parameter counts, no reference code, an arena near its lower bound") {
   const Workspace workspace;
   const std::vector<std::pair<std::string, int64_t>> networks = {{"mlp", 886110}, {"cnn", 1199882}};

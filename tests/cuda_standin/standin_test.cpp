@@ -216,6 +216,59 @@ TEST_CASE("no call is taken in a process that was forked after CUDA began") {
   CHECK(status == 0);
 }
 
+TEST_CASE("a stream that waits for a captured event joins the capture, and must be waited for") {
+  const Surroundings s;
+  cudaStream_t other = nullptr;
+  cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+  auto* numbers = static_cast<std::byte*>(s.pinned);
+  numbers[0] = std::byte{1};
+  const auto fork = [&] {
+    cudaEventRecord(s.events[0], s.stream);
+    CHECK(cudaStreamWaitEvent(other, s.events[0], 0) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(s.device, s.pinned, 1, cudaMemcpyHostToDevice, other) == cudaSuccess);
+    cudaEventRecord(s.events[1], other);
+  };
+  SECTION("not at all") {
+    CHECK(s.captured(fork) == cudaErrorStreamCaptureUnjoined);
+    expect_refusal("is not waited for");
+  }
+  SECTION("not to its end") {
+    CHECK(s.captured([&] {
+      fork();
+      cudaMemcpyAsync(s.device, s.pinned, 1, cudaMemcpyHostToDevice, other);
+      cudaStreamWaitEvent(s.stream, s.events[1], 0);
+    }) == cudaErrorStreamCaptureUnjoined);
+  }
+  SECTION("for an event from before") {
+    cudaEventRecord(s.events[0], other);
+    cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal);
+    CHECK(cudaStreamWaitEvent(s.stream, s.events[0], 0) == cudaErrorStreamCaptureIsolation);
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(s.stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  }
+  SECTION("as it must be: each launch does it again, and the stream goes on after it") {
+    cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal);
+    fork();
+    CHECK(cudaStreamWaitEvent(s.stream, s.events[1], 0) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(numbers + 1, s.device, 1, cudaMemcpyDeviceToHost, s.stream) == cudaSuccess);
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(s.stream, &graph) == cudaSuccess);
+    cudaGraphExec_t instance = nullptr;
+    REQUIRE(cudaGraphInstantiate(&instance, graph, 0) == cudaSuccess);
+    for (const int value : {3, 5}) {
+      numbers[0] = static_cast<std::byte>(value);
+      CHECK(cudaGraphLaunch(instance, s.stream) == cudaSuccess);
+      cudaStreamSynchronize(s.stream);
+      CHECK(numbers[1] == static_cast<std::byte>(value));
+    }
+    cudaGraphExecDestroy(instance);
+    cudaGraphDestroy(graph);
+  }
+  cudaStreamSynchronize(other);
+  cudaStreamDestroy(other);
+}
+
 TEST_CASE("each order does what it may as early, or as late, as it says") {
   struct Expected {
     Order order;

@@ -47,6 +47,14 @@ bool Streams::is_capturing() const {
   });
 }
 
+std::shared_ptr<CUgraph_st> Streams::end_capture(CUstream_st* origin) {
+  std::shared_ptr<CUgraph_st> graph = origin->capture;
+  for (const auto& one : streams_) {
+    if (one->capture == graph) one->capture = nullptr;
+  }
+  return graph;
+}
+
 void Streams::invalidate_captures() {
   for (const auto& one : streams_) {
     if (one->capturer == std::this_thread::get_id()) one->is_capture_valid = false;
@@ -59,6 +67,8 @@ void Streams::enqueue(CUstream_st* stream, Item item) {
     return;
   }
   if (stream->capture != nullptr) {
+    item.branch = stream == stream->capture_origin ? nullptr : stream;
+    if (item.branch != nullptr && item.mark == 0) stream->capture->is_joined[stream] = false;
     stream->capture->items.push_back(std::move(item));
     return;
   }

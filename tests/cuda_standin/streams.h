@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -41,6 +42,9 @@ struct Item {
   std::shared_ptr<Record> record;   ///< it is done
   std::shared_ptr<Record> awaited;  ///< nothing behind this begins before that is done
   CUevent_st* event = nullptr;      ///< in a graph: recorded anew by each launch
+  CUstream_st* branch = nullptr;    ///< in a graph: the stream that joined the capture
+  uint64_t mark = 0;                ///< in a graph: what a branch has marked for others, not 0
+  uint64_t awaited_mark = 0;        ///< in a graph: nothing behind this begins before that is done
   std::vector<Range> ranges;        ///< that must stay allocated, where they are known
   double seconds = kShortest;       ///< that it takes
 };
@@ -50,10 +54,15 @@ struct Item {
 struct CUevent_st {
   std::shared_ptr<trainer::standin::Record> last;
   bool is_timed = false;
-  bool is_captured = false;  ///< recorded last in a stream that was captured
+  bool is_captured = false;            ///< recorded last in a stream that was captured
+  CUgraph_st* graph = nullptr;         ///< then: what was captured there
+  CUstream_st* captured_on = nullptr;  ///< and the stream
+  uint64_t mark = 0;                   ///< and the item that marks it
 };
 struct CUgraph_st {
   std::vector<trainer::standin::Item> items;
+  std::map<CUstream_st*, bool> is_joined;  ///< of each stream but the first: whether that waits for all of it
+  uint64_t marks = 0;
 };
 struct CUgraphExec_st {
   std::vector<trainer::standin::Item> items;
@@ -61,7 +70,8 @@ struct CUgraphExec_st {
 struct CUstream_st {
   int device = 0;  ///< whose it is
   std::deque<trainer::standin::Item> queue;
-  std::unique_ptr<CUgraph_st> capture;  ///< what is enqueued goes there instead
+  std::shared_ptr<CUgraph_st> capture;    ///< what is enqueued goes there instead
+  CUstream_st* capture_origin = nullptr;  ///< where the capture began
   std::thread::id capturer;
   bool is_capture_valid = true;
   bool has_unpinned_copy = false;  ///< the next call must wait for the stream
@@ -88,6 +98,9 @@ class Streams {
   bool is_capturing() const;
   /// What this thread captures can no longer become a graph.
   void invalidate_captures();
+
+  /// Ends the capture that began on that stream, on all streams that have joined it.
+  std::shared_ptr<CUgraph_st> end_capture(CUstream_st* origin);
 
   /// The null stream does it at once.
   void enqueue(CUstream_st* stream, Item item);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -15,16 +17,58 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream, bool external) {
   const bool captured = stream != nullptr && stream->capture != nullptr;
   if (captured && external) return enqueue(stream, {.name = "cudaEventRecordWithFlags", .event = event});
   event->is_captured = captured;
-  if (captured) return cudaSuccess;
+  if (captured) {
+    *event = {.last = event->last,
+              .is_timed = event->is_timed,
+              .is_captured = true,
+              .graph = stream->capture.get(),
+              .captured_on = stream,
+              .mark = ++stream->capture->marks};
+    return enqueue(stream, {.name = "cudaEventRecord", .mark = event->mark});
+  }
   event->last = std::make_shared<Record>(Record{.stream = stream, .number = ++number});
   return enqueue(stream, {.name = "cudaEventRecord", .record = event->last});
 }
 
-/// A graph's events are recorded when it is launched.
+/// Whether nothing was captured on the event's stream behind it.
+bool is_last(const CUevent_st& event) {
+  const std::vector<Item>& items = event.graph->items;
+  const auto mark = std::ranges::find(items, event.mark, &Item::mark);
+  return std::none_of(mark, items.end(), [&](const Item& item) {
+    return item.mark != event.mark && item.branch == event.captured_on;
+  });
+}
+
+/// A stream that waits for a captured event joins the capture. One that comes back waits for all of the
+/// other.
+cudaError_t join(cudaStream_t stream, const CUevent_st& event) {
+  CUstream_st* other = event.captured_on;
+  if (other == nullptr || other->capture == nullptr || other->capture.get() != event.graph)
+    return refused(cudaErrorStreamCaptureIsolation,
+                   "a stream waits for an event of a capture that has ended");
+  if (stream->capture == nullptr) {
+    stream->capture = other->capture;
+    stream->capture_origin = other->capture_origin;
+    stream->capturer = other->capturer;
+    stream->is_capture_valid = true;
+    event.graph->is_joined[stream] = false;
+  }
+  if (stream == stream->capture_origin && is_last(event)) event.graph->is_joined[other] = true;
+  return enqueue(stream, {.name = "cudaStreamWaitEvent", .awaited_mark = event.mark});
+}
+
+/// A graph's events are recorded when it is launched. Its branches run on the streams that they were captured
+/// on, so that they are as late or as early as other work there.
 cudaError_t launch(const CUgraphExec_st& graph, cudaStream_t stream) {
+  static uint64_t number = 0;
+  std::map<uint64_t, std::shared_ptr<Record>> marks;
   for (Item item : graph.items) {
+    CUstream_st* on = item.branch != nullptr ? item.branch : stream;
+    if (item.mark != 0)
+      item.record = marks[item.mark] = std::make_shared<Record>(Record{.stream = on, .number = ++number});
+    if (item.awaited_mark != 0) item.awaited = marks.at(item.awaited_mark);
     const cudaError_t status =
-        item.event != nullptr ? record(item.event, stream, false) : enqueue(stream, std::move(item));
+        item.event != nullptr ? record(item.event, on, false) : enqueue(on, std::move(item));
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;
@@ -65,8 +109,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return runtime_call("cudaStreamWaitEvent", [&] {
-    if (event->is_captured)
-      return refused(cudaErrorStreamCaptureIsolation, "a stream waits for a captured event");
+    if (event->is_captured) return join(stream, *event);
+    if (stream->capture != nullptr)
+      return refused(cudaErrorStreamCaptureIsolation,
+                     "a captured stream waits for an event outside of the capture");
     if (event->last == nullptr) return cudaSuccess;  // as CUDA has it
     return enqueue(stream, {.name = "cudaStreamWaitEvent", .awaited = event->last});
   });
@@ -84,7 +130,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return runtime_call("cudaStreamBeginCapture", [&] {
     if (stream == nullptr)
       return refused(cudaErrorStreamCaptureUnsupported, "a capture of the legacy stream");
-    stream->capture = std::make_unique<CUgraph_st>();
+    stream->capture = std::make_shared<CUgraph_st>();
+    stream->capture_origin = stream;
     stream->capturer = std::this_thread::get_id();
     stream->is_capture_valid = true;
     return cudaSuccess;
@@ -94,9 +141,14 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return runtime_call("cudaStreamEndCapture", [&] {
     *graph = nullptr;
     if (stream->capture == nullptr) return cudaErrorIllegalState;
-    const auto captured = std::move(stream->capture);
+    const auto captured = Streams::all().end_capture(stream);
     if (!stream->is_capture_valid) return cudaErrorStreamCaptureInvalidated;
-    *graph = new CUgraph_st{std::move(captured->items)};
+    for (const auto& [branch, is_joined] : captured->is_joined) {
+      if (!is_joined)
+        return refused(cudaErrorStreamCaptureUnjoined,
+                       "a capture ends, and a stream that joined it is not waited for");
+    }
+    *graph = new CUgraph_st{.items = std::move(captured->items), .is_joined = {}};
     return cudaSuccess;
   });
 }

@@ -128,6 +128,24 @@ TEST_CASE("training batches follow the order, with labels, weights and numbers")
   }
 }
 
+TEST_CASE("of a step's micro-batches ranks make a run each, or take turns") {
+  const CountingSource source(50, kShape);
+  const TransformList none;
+  const TrainingOrder order(50, 24, true);
+  for (const bool takes_turns : {false, true}) {
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      const TrainingBatches training{.seed = 3,
+                                     .order = order,
+                                     .micro_batch = 4,
+                                     .share = {.rank = rank, .ranks = 3},
+                                     .takes_turns = takes_turns};
+      DataPipeline pipeline(picture_batches(source, make_chain(none, kShape), training), {});
+      for (int64_t part = 0; part < 2; ++part)
+        CHECK(pipeline.next().first == 4 * (takes_turns ? 3 * part + rank : 2 * rank + part));
+    }
+  }
+}
+
 TEST_CASE("batches are the same bits for any number of workers and any prefetch") {
   const CountingSource source(50, kShape);
   const TransformList list = augmentation();

@@ -196,6 +196,45 @@ TEST_CASE("a checkpoint's files take a training on, on any device and in any lay
   }
 }
 
+TEST_CASE("what another rank holds has memory where it is saved, is in the files, and comes back from them") {
+  const test::ScratchDirectory scratch;
+  const auto cpu = make_cpu_backend(1);
+  Program shared = program();
+  for (Tensor& tensor : shared.tensors) {
+    if (tensor.name.ends_with(".exp_avg")) tensor.rank = 1;
+  }
+  const Plan plan = make_plan(shared, *cpu.planner, 0), other = make_plan(shared, *cpu.planner, 1);
+  CHECK(other.elsewhere_bytes == 0);
+  CHECK(plan.persistent_bytes + plan.elsewhere_bytes == other.persistent_bytes);
+  CHECK(plan.persistent_by_kind.at("optimizer") + plan.elsewhere_bytes ==
+        other.persistent_by_kind.at("optimizer"));
+  CHECK(to_text(plan) == to_text(other));
+  Executable executable(plan, *cpu.device);
+  initialize(executable, 3);
+  std::vector<std::pair<TensorId, std::vector<double>>> moments;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    if (!plan.tensors[i].rank) continue;
+    const auto id = static_cast<TensorId>(i);
+    CHECK(executable.address(id) == nullptr);
+    const auto count = static_cast<size_t>(numel(plan.tensors[i].spec.shape));
+    moments.emplace_back(id, std::vector<double>(count, static_cast<double>(i)));
+  }
+  REQUIRE(moments.size() == 8);
+  CHECK(executable.allocated_bytes() == plan.persistent_bytes + plan.scratch_bytes);
+  executable.hold_elsewhere();
+  CHECK(executable.allocated_bytes() == other.persistent_bytes + plan.scratch_bytes);
+  for (const auto& [id, values] : moments) executable.write(id, values);
+  const auto memory = GENERATE(StateImage::Memory::own, StateImage::Memory::shared);
+  StateImage image(executable, memory);
+  image.take();
+  CheckpointWriter writer(scratch.path(), 2);
+  add_tensors(writer, plan, image);
+  const auto path = writer.commit();
+  for (const auto& [id, values] : moments) executable.fill(id, 0);
+  load_checkpoint(executable, path);
+  for (const auto& [id, values] : moments) CHECK(executable.read<double>(id) == values);
+}
+
 TEST_CASE("files that do not fit a run are refused with every tensor that is wrong") {
   const test::ScratchDirectory scratch;
   const auto cpu = make_cpu_backend(1);

@@ -73,6 +73,45 @@ TEST_CASE("an assigned value is computed in the state's own memory") {
   });
 }
 
+TEST_CASE("all that an assigned value is computed from in place lies in the state's memory") {
+  Bench bench;
+  const auto relu = elementwise::Function(elementwise::Relu{});
+  const TensorId sum = bench.add(bench.s, bench.x);
+  const TensorId positive = bench.build.emit<Unary>({sum}, relu);
+  const TensorId last = bench.add(positive, bench.x);
+  bench.build.assign(bench.s, last);
+  bench.run([&](Session& session) {
+    for (const TensorId id : {sum, positive, last})
+      CHECK(session.executable().address(id) == session.executable().address(bench.s));
+    CHECK(session.executable().plan().scratch_bytes == 0);
+    session.run("run");
+    CHECK(session.persistent("s") == Numbers{21, 26, 31});
+  });
+}
+
+TEST_CASE("what is read again, the old value or what the new one is made of, keeps memory of its own") {
+  Bench old, made;
+  const TensorId sum = old.add(old.s, old.x);
+  const TensorId twice = old.add(sum, old.s);  // reads the old value after the sum is made
+  old.build.assign(old.s, twice);
+  old.run([&](Session& session) {
+    CHECK(session.executable().address(sum) != session.executable().address(old.s));
+    CHECK(session.persistent("s") == Numbers{7, 10, 13});
+  });
+  const TensorId base = made.add(made.s, made.x), next = made.add(base, made.x);
+  made.build.assign(made.s, next);
+  made.output("both", made.add(base, next));
+  made.run([&](Session& session) {
+    CHECK(session.executable().address(base) != session.executable().address(made.s));
+    CHECK(session.output("run", "both") == Numbers{17, 22, 27});
+    CHECK(session.persistent("s") == Numbers{11, 14, 17});
+  });
+  Bench square;
+  const TensorId factor = square.add(square.s, square.x);
+  square.build.assign(square.s, square.mul(factor, factor));
+  square.run([&](Session& session) { CHECK(session.persistent("s") == Numbers{36, 64, 100}); });
+}
+
 TEST_CASE("an assigned value is copied where the old one is still read") {
   Bench bench;
   const TensorId sum = bench.add(bench.s, bench.x);

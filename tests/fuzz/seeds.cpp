@@ -11,6 +11,7 @@
 #include "core/data/images/record.h"
 #include "core/data/images/synthetic.h"
 #include "core/metrics/metrics.h"
+#include "core/ranks/handshake.h"
 #include "core/recipe/recipe.h"
 #include "core/run/run_state.h"
 #include "core/storage/checkpoint.h"
@@ -170,6 +171,24 @@ void put_states(const std::filesystem::path& folder) {
       R"({"status":"failed","step":1,"steps":2,"pid":3,"host":"h","updated":4,"exit_code":70,"message":"m"})");
 }
 
+/// What two ranks say until they know each other, whole and in pieces of three bytes.
+void put_frames(const std::filesystem::path& folder) {
+  const Secret secret{};
+  const Doorman doorman(secret, 2);
+  Visitor visitor(secret, 1, 2, "host");
+  const auto read = [](const std::string& bytes) {
+    FrameReader reader;
+    reader.put(bytes);
+    return reader.next().value();
+  };
+  const std::string hello = doorman.hello(), join = visitor.join(read(hello));
+  const std::string welcome = doorman.welcome(doorman.admit(read(join)), "first");
+  const std::string refuse = encode(FrameKind::refuse, BodyWriter().text("no").take());
+  for (const char piece : {'\xff', '\x02'}) {
+    for (const std::string& frame : {hello, join, welcome, refuse, hello + join}) put(folder, piece + frame);
+  }
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -186,5 +205,6 @@ int main(int count, char** arguments) {
   trainer::put_safetensors(folder / "safetensors");
   trainer::put_manifests(folder / "manifest");
   trainer::put_states(folder / "state");
+  trainer::put_frames(folder / "frames");
   return 0;
 }

@@ -86,6 +86,18 @@ TEST_CASE("a signal ends start-up at once, and a loop when the grace period is o
   CHECK(twice.code == 130);
 }
 
+TEST_CASE("a signal does not change a result that is decided") {
+  const End end = end_of([](StopSignals& signals) {
+    signals.end_after(0.01);
+    signals.ignore();
+    ::raise(SIGTERM);
+    ::usleep(50'000);
+    ::_exit(65);
+  });
+  CHECK(end.code == 65);
+  CHECK(end.text.empty());
+}
+
 TEST_CASE("signals that ask for the end are noted in the loop, whatever else they would do") {
   for (const int number : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGPWR, SIGALRM}) {
     INFO(number);

@@ -87,6 +87,33 @@ TEST_CASE("several sums are under way, and are begun again under the same number
   }
 }
 
+TEST_CASE("each rank sends numbers of its own to all, several at once and beside a sum") {
+  for (int64_t round = 0; round < 20; ++round) {
+    std::vector<std::vector<float>> sent, more;
+    std::vector<float> added = numbers_of(ranks().rank(), 31, round);
+    const std::span<float> sum = added;
+    for (int64_t from = 0; from < ranks().ranks(); ++from) {
+      const auto count = static_cast<size_t>(1 + 1000 * from);
+      sent.push_back(numbers_of(ranks().rank(), count, round));
+      more.push_back(numbers_of(ranks().rank(), 7, round + 5));
+    }
+    for (int64_t from = 0; from < ranks().ranks(); ++from) {
+      const auto place = static_cast<size_t>(from);
+      const std::vector<std::span<float>> parts = {sent[place], std::span<float>(), more[place]};
+      ranks().start_broadcast(from, parts);
+      if (from == 0) ranks().start_sum(0, {&sum, 1});
+    }
+    for (int64_t from = 0; from < ranks().ranks(); ++from) {
+      ranks().finish_broadcast(from);
+      const auto place = static_cast<size_t>(from);
+      CHECK(sent[place] == numbers_of(from, sent[place].size(), round));
+      CHECK(more[place] == numbers_of(from, 7, round + 5));
+    }
+    ranks().finish_sum(0);
+    CHECK(as_on_rank_0(added));
+  }
+}
+
 TEST_CASE("a rank that is late is waited for, while others keep their core") {
   std::vector<double> numbers = {1.5, static_cast<double>(ranks().rank())};
   if (ranks().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));

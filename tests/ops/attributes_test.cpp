@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
@@ -18,6 +19,7 @@
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/step_guard.h"
 #include "core/graph/ops/stochastic_depth.h"
+#include "core/graph/ops/sync_batch_norm.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -38,6 +40,8 @@ const Conv2dGeometry kGrouped{.kernel = {3, 3}, .dilation = {2, 3}, .groups = 4}
 
 TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Binary(Binary::Kind::add)).empty());
+  CHECK(attributes_text(BroadcastStart(3)) == "from=3");
+  CHECK(attributes_text(BroadcastDone(0)) == "from=0");
   CHECK(attributes_text(Reshape({2, 3})).empty());
   CHECK(attributes_text(Conv2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Conv2d(kGrouped, true)) ==
@@ -51,6 +55,8 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Linear(true)) == "relu");
   CHECK(attributes_text(BatchNorm(1e-5)) == "eps=1e-05");
   CHECK(attributes_text(BatchNormBackward(1.0 / 3, true, true)) == "eps=0.333333 relu residual");
+  CHECK(attributes_text(BatchNormMoments(4)) == "ranks=4");
+  CHECK(attributes_text(BatchNormSums(1e-5, 4, true)) == "eps=1e-05 ranks=4 residual");
   CHECK(attributes_text(Blend(1 - 0.9999)) == "share=0.0001");
   CHECK(attributes_text(Blend(0.1, 128.0 / 127)) == "share=0.1 scale=1.00787");
   CHECK(attributes_text(Cast(DType::bf16)) == "to=bf16");

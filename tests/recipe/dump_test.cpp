@@ -80,4 +80,18 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
           Catch::EndsWith("1 error, nothing was started"));
 }
 
+TEST_CASE("of what ranks do, only what they share of batch normalisation is part of a run's identity") {
+  const std::string path = TRAINER_SOURCE_DIR "/configs/fashion_mnist_mlp.yaml";
+  const RunIdentity one = Recipe::load(path, {})->identity();
+  const RunIdentity ranks =
+      Recipe::load(path, {"parallelism.data=4", "parallelism.bucket=1MiB", "parallelism.deadline=5s",
+                          "parallelism.shard_optimizer=true"})
+          ->identity();
+  CHECK(differences(one, ranks).empty());
+  const RunIdentity synchronised = Recipe::load(path, {"parallelism.sync_batch_norm=true"})->identity();
+  const std::vector<Difference> different = differences(one, synchronised);
+  REQUIRE(different.size() == 1);
+  CHECK(different[0].path == "parallelism.sync_batch_norm");
+}
+
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include "core/graph/operation.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
@@ -64,6 +65,17 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
       CHECK(predicts.plan.persistent_bytes < evaluates.plan.persistent_bytes);
     }
   }
+}
+
+TEST_CASE("GPUs do not share the optimizer's moments, which is said where the recipe asks for it") {
+  auto recipe = Recipe::load(kConfigs + "fashion_mnist_mlp.yaml", {"parallelism.shard_optimizer=true"});
+  const PassSetting gpu{.lr_table = {0.1f}, .is_async = true};
+  CHECK_NOTHROW(passes_for(*recipe, gpu));  // one rank holds them all
+  recipe->training.share = {1, 2};
+  const std::string text = test::error_text(ExitCode::recipe, [&] { passes_for(*recipe, gpu); });
+  CHECK_THAT(text, Catch::StartsWith("command line:1:") && Catch::Contains("parallelism.shard_optimizer: ") &&
+                       Catch::Contains("device.type=cpu"));
+  CHECK_NOTHROW(passes_for(*recipe, {.lr_table = {0.1f}, .is_async = false}));
 }
 
 }  // namespace trainer

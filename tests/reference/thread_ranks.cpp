@@ -44,7 +44,7 @@ std::vector<std::vector<double>> RankTable::get(int64_t sum) {
   return all;
 }
 
-void ThreadRank::start_sum(int64_t sum, std::span<const std::span<float>> numbers) {
+void ThreadRank::start(Open& open, int64_t name, std::span<const std::span<float>> numbers) {
   std::vector<double> all;
   Begun begun{.number = 0, .memory = {numbers.begin(), numbers.end()}};
   for (const std::span<float>& span : numbers) {
@@ -52,21 +52,40 @@ void ThreadRank::start_sum(int64_t sum, std::span<const std::span<float>> number
     std::ranges::fill(span, std::numeric_limits<float>::quiet_NaN());
   }
   begun.number = table_.put(rank_, std::move(all));
-  if (!begun_.try_emplace(sum, std::move(begun)).second) throw std::logic_error("a sum is begun twice");
+  if (!open.try_emplace(name, std::move(begun)).second) throw std::logic_error("something is begun twice");
 }
 
-void ThreadRank::finish_sum(int64_t sum) {
-  const Begun begun = std::move(begun_.at(sum));
-  begun_.erase(sum);
+/// Each number becomes combine(all ranks' numbers, its position).
+template <class Combine>
+void ThreadRank::finish(Open& open, int64_t name, const Combine& combine) {
+  const Begun begun = std::move(open.at(name));
+  open.erase(name);
   const auto all = table_.get(begun.number);
   size_t i = 0;
   for (const std::span<float>& span : begun.memory) {
-    for (float& value : span) {
-      value = static_cast<float>(all[0][i]);
-      for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
-      ++i;
-    }
+    for (float& value : span) value = combine(all, i++);
   }
+}
+
+void ThreadRank::start_sum(int64_t sum, std::span<const std::span<float>> numbers) {
+  start(sums_, sum, numbers);
+}
+
+void ThreadRank::finish_sum(int64_t sum) {
+  finish(sums_, sum, [](const auto& all, size_t i) {
+    auto value = static_cast<float>(all[0][i]);
+    for (size_t rank = 1; rank < all.size(); ++rank) value += static_cast<float>(all[rank][i]);
+    return value;
+  });
+}
+
+void ThreadRank::start_broadcast(int64_t from, std::span<const std::span<float>> numbers) {
+  start(broadcasts_, from, numbers);
+}
+
+void ThreadRank::finish_broadcast(int64_t from) {
+  finish(broadcasts_, from,
+         [from](const auto& all, size_t i) { return static_cast<float>(all[static_cast<size_t>(from)][i]); });
 }
 
 void ThreadRank::add_up(std::span<double> numbers) {

@@ -35,7 +35,8 @@ class RankTable {
   std::condition_variable changed_;
 };
 
-/// One of them. Until a sum is finished its numbers are NaN, so that whoever reads them early is seen.
+/// One of them. Until a sum or a broadcast is finished its numbers are NaN, so that whoever reads them early
+/// is seen.
 class ThreadRank final : public Communicator {
  public:
   ThreadRank(RankTable& table, size_t rank) : table_(table), rank_(rank) {}
@@ -45,6 +46,8 @@ class ThreadRank final : public Communicator {
   Vote result(int64_t round) override { return table_.result(round); }
   void start_sum(int64_t sum, std::span<const std::span<float>> numbers) override;
   void finish_sum(int64_t sum) override;
+  void start_broadcast(int64_t from, std::span<const std::span<float>> numbers) override;
+  void finish_broadcast(int64_t from) override;
   void add_up(std::span<double> numbers) override;
   void broadcast(std::span<std::byte> bytes, int64_t from) override;
 
@@ -55,7 +58,12 @@ class ThreadRank final : public Communicator {
   };
   RankTable& table_;
   size_t rank_;
-  std::map<int64_t, Begun> begun_;
+  using Open = std::map<int64_t, Begun>;
+  void start(Open& open, int64_t name, std::span<const std::span<float>> numbers);
+  template <class Combine>
+  void finish(Open& open, int64_t name, const Combine& combine);
+
+  Open sums_, broadcasts_;
 };
 
 }  // namespace trainer::test

@@ -3,7 +3,7 @@
 
 import time
 
-from jobs import Job, run_uncut
+from jobs import Job, LeftOut, run_uncut
 
 # Until a limit of a minute ends a run of a second or two, which it may do half a minute late.
 LONG = {"PAUSE": "2"}
@@ -109,10 +109,39 @@ def sweep(site, uncut):
         task.expect_uncut_bits(expected[i], (1,) if i == 3 else (0,))
 
 
+def train_on_two_nodes(site, name, words, **variables):
+    """Two ranks, on nodes of their own: they would preempt other cases' jobs, or be preempted."""
+    if not site.trainer.with_name("libtrainer_mpi.so").exists():
+        raise LeftOut("the program was built without MPI")
+    return site.train(name, "--nodes=2", "--nodelist=node3,node4", "--ntasks-per-node=1",
+                      overrides=words, script="train_mpi.sbatch", paced=0, **variables)
+
+
+def killed_rank(site, uncut):
+    """The other one leaves, and the job comes back on both nodes."""
+    words = ("training.max_duration=20000ba", "checkpoint.interval=500ba", "parallelism.deadline=10s", "run.grace_period=4s")
+    expected = run_uncut(site.trainer, site.home / "uncut-ranks", "parallelism.data=2", *words)
+    jobs = [train_on_two_nodes(site, f"killed{rank}", words) for rank in (0, 1)]
+    for rank, job in enumerate(jobs):
+        job.await_checkpoint()
+        job.kill_rank(rank)
+    for job in jobs:
+        job.expect_uncut_bits(expected)
+        job.expect("(2 ranks x 4)", 2)
+        job.expect("restart 0 of at most 50: ended with 76$", 1)
+
+
+def failed_rank(site, uncut):
+    """An error of one rank is that of the job: another try would not mend it."""
+    job = train_on_two_nodes(site, "failed", (), RANK_1="device.memory=1MiB")
+    job.expect_end("FAILED", "71:0", (0,))
+
+
 # By what a site does with exit code 75.
 SITES = {
     "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
-         term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep),
+         term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank,
+         failed_rank),
     "RequeueExit=75": (signal_before_the_end, preemption, term_of_the_step, requeue_by_hand, cancelled,
                        restart_limit, sweep),
 }

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm of two emulated nodes on this machine, in a directory of its own, for as long as a `with` lasts."""
+"""A Slurm of emulated nodes on this machine, in a directory of its own, for as long as a `with` lasts."""
 
 import ctypes
 import getpass
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
 
+NODES = ("node1", "node2", "node3", "node4")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
 SETTINGS = """
 ClusterName=test
@@ -51,8 +53,10 @@ SlurmdTimeout=30
 JobRequeue=1
 MailProg={true}
 {extra}
-NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=16 RealMemory=4000 State=UNKNOWN
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=32 RealMemory=4000 State=UNKNOWN
 NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4 RealMemory=4000 State=UNKNOWN
+NodeName=node3 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[3]} CPUs=4 RealMemory=4000 State=UNKNOWN
+NodeName=node4 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[4]} CPUs=4 RealMemory=4000 State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES MaxTime=10 PriorityTier=1 PreemptMode=requeue GraceTime=20 State=UP
 PartitionName=high Nodes=ALL MaxTime=10 PriorityTier=10 PreemptMode=off State=UP
 PreemptType=preempt/partition_prio
@@ -75,10 +79,18 @@ def die_with_parent(number=signal.SIGKILL):
 
 
 def _free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Below those that the system gives to whoever asks for any, so that nobody else takes them before the daemons do."""
+    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = []
+    for port in random.sample(range(first // 2, first), 100):
+        with socket.socket() as attempt:
+            try:
+                attempt.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            break
     return ports
 
 
@@ -127,11 +139,11 @@ class Cluster:
 
     def __enter__(self):
         self.root.mkdir(parents=True)
-        for name in ("state", "spool.node1", "spool.node2", "tmp.node1", "tmp.node2"):
+        for name in ("state", *(f"{folder}.{node}" for folder in ("spool", "tmp") for node in NODES)):
             (self.root / name).mkdir()
         (self.root / "slurm.conf").write_text(
             SETTINGS.format(
-                root=self.root, user=getpass.getuser(), host=socket.gethostname(), ports=_free_ports(3),
+                root=self.root, user=getpass.getuser(), host=socket.gethostname(), ports=_free_ports(1 + len(NODES)),
                 true=shutil.which("true"), extra=self.extra,
             )
         )
@@ -143,9 +155,9 @@ class Cluster:
                     f"--seed-file={self.root}/munged.seed")
         self._await(lambda: (self.root / "munge.socket").exists())
         self._start("slurmctld", "-D")
-        for node in ("node1", "node2"):
+        for node in NODES:
             self._start("slurmd", "-D", "-N", node)
-        self._await(lambda: self.call("sinfo", "-h", "-N", "-o", "%T").split()[:4] == ["idle"] * 4)
+        self._await(lambda: self.call("sinfo", "-h", "-N", "-o", "%T").split() == ["idle"] * 2 * len(NODES))
         return self
 
     def __exit__(self, *_):

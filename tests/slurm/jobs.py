@@ -5,17 +5,21 @@ import hashlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = HERE.parents[1] / "scripts" / "slurm"
 RECIPE = HERE / "recipe.yaml"
-STEPS = 100000
 
 
 class Failure(Exception):
     """What was expected, and what happened."""
+
+
+class LeftOut(Exception):
+    """What a case needs that is not here."""
 
 
 def run_uncut(trainer, directory, *overrides):
@@ -28,7 +32,8 @@ def run_uncut(trainer, directory, *overrides):
 
 def bits(directory):
     """Of the weights, and of the optimiser's state in the last checkpoint."""
-    files = [directory / "model.safetensors", directory / f"checkpoints/step-{STEPS:08}/optimizer.safetensors"]
+    last = max((directory / "checkpoints").glob("step-*"))
+    files = [directory / "model.safetensors", last / "optimizer.safetensors"]
     return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
 
 
@@ -43,7 +48,10 @@ class Site:
 
     def submit(self, name, *options, script="train.sbatch", overrides=(), paced=1, **variables):
         variables |= {"TRAINER": str(HERE / "paced_trainer.sh"), "TRAINER_BINARY": str(self.trainer), "RECIPE": str(RECIPE),
-                      "TRAIN": str(SCRIPTS / "train.sbatch"), "PACED": str(paced)}
+                      "TRAIN": str(SCRIPTS / "train.sbatch"), "TRAIN_ONE": str(SCRIPTS / "train.sbatch"),
+                      "SWEEP": str(SCRIPTS.with_name("sweep.sh")), "PACED": str(paced),
+                      # By default Open MPI leaves this out, where both emulated nodes are.
+                      "OMPI_MCA_btl_tcp_if_include": "lo"}
         log = self.home / f"{name}.log"
         options = ("--parsable", f"--job-name={name}", "--cpus-per-task=1", "--time=5", "--nodelist=node1",
                    f"--output={log}", *options)
@@ -83,6 +91,22 @@ class Job:
 
     def await_training(self):
         self.await_log(r"step \d+/\d+")
+
+    def await_checkpoint(self):
+        self._await(lambda: any(self.run.glob("checkpoints/step-*")), "it saves nothing", 100, 0.05)
+
+    def kill_rank(self, rank):
+        """The process of the program itself."""
+        wanted = {f"SLURM_JOB_ID={self.number}", f"SLURM_PROCID={rank}", "SLURM_STEP_ID=0"}
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "environ").read_text(errors="replace").split("\0")
+                if wanted <= set(words) and (entry / "comm").read_text() == "trainer\n":
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    return
+            except OSError:
+                continue
+        self.fail(f"rank {rank} has no process")
 
     def await_end(self, seconds=160):
         """Of the job, whatever its number of starts."""

@@ -8,7 +8,7 @@ namespace {
 
 std::vector<TensorSpec> same(std::span<const TensorSpec> inputs) {
   expect(!inputs.empty(), "needs at least one tensor");
-  for (const TensorSpec& input : inputs) expect(input.dtype == DType::f32, "adds up f32 only");
+  for (const TensorSpec& input : inputs) expect(input.dtype == DType::f32, "takes f32 only");
   return {inputs.begin(), inputs.end()};
 }
 
@@ -19,6 +19,14 @@ std::vector<TensorSpec> AllReduceStart::infer(std::span<const TensorSpec> inputs
 }
 
 std::vector<TensorSpec> AllReduceDone::infer(std::span<const TensorSpec> inputs) const {
+  return same(inputs);
+}
+
+std::vector<TensorSpec> BroadcastStart::infer(std::span<const TensorSpec> inputs) const {
+  return same(inputs);
+}
+
+std::vector<TensorSpec> BroadcastDone::infer(std::span<const TensorSpec> inputs) const {
   return same(inputs);
 }
 

@@ -33,6 +33,33 @@ class AllReduceDone final : public Operation {
   const int64_t bucket;
 };
 
+/// Any number of tensors (f32) -> the same: begins to give each rank those of rank `from`. What the outputs
+/// hold is read by BroadcastDone alone. Every rank begins the same ones in the same order.
+class BroadcastStart final : public Operation {
+ public:
+  explicit BroadcastStart(int64_t rank) : from(rank) {}
+  std::string_view name() const override { return "broadcast_start"; }
+  void describe(AttributeVisitor& visit) const override { visit("from", from); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+
+  const int64_t from;
+};
+
+/// What BroadcastStart gave -> what rank `from` has sent.
+class BroadcastDone final : public Operation {
+ public:
+  explicit BroadcastDone(int64_t rank) : from(rank) {}
+  std::string_view name() const override { return "broadcast_done"; }
+  void describe(AttributeVisitor& visit) const override { visit("from", from); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool in_place(size_t input, size_t output) const override { return input == output; }
+
+  const int64_t from;
+};
+
 /// x -> x * decay^(ranks - 1 - rank). Ranks do the micro-batches of a step in their order: what an earlier
 /// one has found would have decayed once for each later one.
 class DecayByRank final : public Operation {

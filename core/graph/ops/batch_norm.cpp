@@ -15,8 +15,9 @@ constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
 
 constexpr AttributeStyle kEpsStyle{.digits = 6};
 
-double per_element(double flops, const TensorSpec& spec) {
-  return flops * static_cast<double>(numel(spec.shape));
+/// Half of it is done by other nodes where there is a table of several ranks.
+double per_element(double flops, const TensorSpec& spec, bool has_table = false) {
+  return (has_table ? flops / 2 : flops) * static_cast<double>(numel(spec.shape));
 }
 
 void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t last) {
@@ -26,6 +27,16 @@ void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t la
     expect(inputs[i].shape == Shape{x[1]}, fmt::format("expected one number for each of {} channels, got {}",
                                                        x[1], to_string(inputs[i].shape)));
   }
+}
+
+/// The table of several ranks, where there is one.
+void expect_table(std::span<const TensorSpec> inputs, size_t place, int64_t channels) {
+  if (inputs.size() <= place) return;
+  const Shape& table = inputs[place].shape;
+  expect(table.size() == 3 && table[1] == 2 && table[2] == channels,
+         fmt::format("expected two numbers of each of {} channels from each rank, got {}", channels,
+                     to_string(table)));
+  expect_type(inputs, {place}, DType::f32);
 }
 
 }  // namespace
@@ -42,6 +53,7 @@ std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) con
   const Shape& x = inputs[0].shape;
   expect(inputs[3].shape.empty() || inputs[3].shape == x,
          fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
+  expect_table(inputs, 4, x[1]);
   expect(x[0] * x[2] * x[3] > 1, "statistics need more than one value per channel; use a larger batch");
   const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
   std::vector<TensorSpec> outputs{inputs[0], statistic, statistic};
@@ -59,7 +71,7 @@ std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
 }
 
 double BatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_element(kForwardFlops, inputs[0]);
+  return per_element(kForwardFlops, inputs[0], inputs.size() > 4);
 }
 
 void BatchNormBackward::describe(AttributeVisitor& visit) const {
@@ -71,13 +83,14 @@ void BatchNormBackward::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> BatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1, 6});
   expect_type(inputs, {2, 3, 4}, DType::f32);
+  expect_table(inputs, 7, inputs[2].shape[0]);
   std::vector<TensorSpec> outputs{inputs[1], inputs[2], inputs[2]};
   if (residual) outputs.push_back(inputs[1]);
   return outputs;
 }
 
 double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_element(kBackwardFlops, inputs[1]);
+  return per_element(kBackwardFlops, inputs[1], inputs.size() > 7);
 }
 
 /// The masked dy, which is the residual's gradient, is written in the first walk; the second reads that

@@ -8,7 +8,8 @@ namespace trainer {
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
-/// add the residual and then clamp at zero in the same walk.
+/// add the residual and then clamp at zero in the same walk. A fifth input, where there is one, is the table
+/// of all ranks' moments (ops/sync_batch_norm.h); mean and variance are theirs then.
 class BatchNorm final : public Operation {
  public:
   explicit BatchNorm(double epsilon, bool with_relu = false) : eps(epsilon), relu(with_relu) {}
@@ -28,7 +29,8 @@ class BatchNorm final : public Operation {
 
 /// dy, x, gamma, mean, variance, mask where relu, another dy or absent -> dx, dgamma, dbeta and, where there
 /// was one, the residual's gradient. The two dy are added (fusion gives the second); the mask says where they
-/// count.
+/// count. An eighth input, where there is one, is the table of all ranks' sums (ops/sync_batch_norm.h); then
+/// dgamma and dbeta are not given.
 class BatchNormBackward final : public Operation {
  public:
   BatchNormBackward(double epsilon, bool with_relu, bool with_residual)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/communication_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/graph/ops/all_reduce.h"
+
+namespace trainer {
+namespace {
+
+/// Tensors that travel together.
+struct SumRow {
+  int64_t number = 0;
+  size_t tensors = 0;
+  int64_t bytes = 0;
+  double after = 0;  ///< the part of the backward part's operations that come before
+  bool is_of_statistics = false;
+};
+
+/// What a rank adds up with the others in an entry, in order.
+std::vector<SumRow> sum_rows(const Job& job, const PlannedEntry& entry) {
+  std::vector<SumRow> rows;
+  std::set<TensorId> tables;
+  double before = 0;
+  for (const PlannedNode& planned : entry.nodes) {
+    const Node& node = planned.node;
+    if (node.op->name() == "batch_norm_moments" || node.op->name() == "batch_norm_sums")
+      tables.insert(node.outputs[0]);
+    if (const auto* op = dynamic_cast<const AllReduceStart*>(node.op.get())) {
+      SumRow row{.number = op->bucket, .tensors = node.inputs.size(), .after = before};
+      row.is_of_statistics = tables.contains(node.inputs[0]);
+      for (const TensorId id : node.inputs) row.bytes += job.plan.placements[static_cast<size_t>(id)].bytes;
+      rows.push_back(row);
+    }
+    if (node.phase == Phase::backward && planned.runs) ++before;
+  }
+  for (SumRow& row : rows) row.after /= std::max(1.0, before);
+  return rows;
+}
+
+/// What is added up over the ranks in a step.
+struct Communication {
+  std::vector<SumRow> buckets;  ///< of gradients, once in a step
+  SumRow statistics;            ///< of batch normalisation, in each micro-batch; its number is that of sums
+};
+
+Communication communication_of(const Job& job) {
+  Communication found;
+  for (const PlannedEntry& entry : job.plan.entries) {
+    SumRow statistics;
+    for (const SumRow& row : sum_rows(job, entry)) {
+      if (!row.is_of_statistics) {
+        found.buckets.push_back(row);
+      } else {
+        ++statistics.number;
+        statistics.bytes += row.bytes;
+      }
+    }
+    if (statistics.number > 0) found.statistics = statistics;
+  }
+  return found;
+}
+
+/// What ranks do with parameters and moments that are shared out (parallelism.shard_optimizer).
+struct Shares {
+  size_t tensors = 0;
+  int64_t bytes = 0;                 ///< of the parameters, which are sent once in a step
+  int64_t largest = 0, moments = 0;  ///< bytes of moments: of the rank that has most, and of all
+};
+
+Shares shares_of(const Job& job) {
+  Shares found;
+  for (const PlannedEntry& entry : job.plan.entries) {
+    for (const PlannedNode& planned : entry.nodes) {
+      if (dynamic_cast<const BroadcastStart*>(planned.node.op.get()) == nullptr) continue;
+      found.tensors += planned.node.inputs.size();
+      for (const TensorId id : planned.node.inputs)
+        found.bytes += job.plan.placements[static_cast<size_t>(id)].bytes;
+    }
+  }
+  std::map<int64_t, int64_t> moments;
+  for (size_t i = 0; i < job.plan.tensors.size(); ++i) {
+    if (const auto& rank = job.plan.tensors[i].rank) moments[*rank] += job.plan.placements[i].bytes;
+  }
+  for (const auto& [rank, bytes] : moments) {
+    found.largest = std::max(found.largest, bytes);
+    found.moments += bytes;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string communication_text(const Recipe& recipe, const Job& job) {
+  const Communication all = communication_of(job);
+  if (all.buckets.empty()) return "";
+  const Shares shares = shares_of(job);
+  int64_t bytes = all.statistics.bytes * job.settings.micro_batches;
+  for (const SumRow& row : all.buckets) bytes += row.bytes;
+  std::string text = fmt::format("\ncommunication of {} ranks: {} from each in a step\n",
+                                 recipe.training.share.ranks, human_bytes(bytes));
+  for (const SumRow& row : all.buckets) {
+    text += fmt::format("  bucket {:<3} {:>10} in {:>3} tensors, after {:.0f} % of the backward part\n",
+                        row.number, human_bytes(row.bytes), row.tensors, 100 * row.after);
+  }
+  if (all.statistics.number > 0) {
+    text +=
+        fmt::format("  statistics {:>10} in {:>3} sums of each micro-batch (parallelism.sync_batch_norm)\n",
+                    human_bytes(all.statistics.bytes), all.statistics.number);
+  }
+  if (shares.moments > 0) {
+    text += fmt::format(
+        "  parameters {:>10} in {:>3} tensors to each, after the update (parallelism.shard_optimizer)\n",
+        human_bytes(shares.bytes), shares.tensors);
+    text +=
+        fmt::format("moments of the optimizer: {} on the rank that has most, {} if shared evenly\n",
+                    human_bytes(shares.largest), human_bytes(shares.moments / recipe.training.share.ranks));
+  }
+  return text;
+}
+
+void add_communication(const Job& job, Json& report) {
+  const Communication all = communication_of(job);
+  for (const SumRow& row : all.buckets)
+    report["buckets"].push_back({{"tensors", row.tensors}, {"bytes", row.bytes}, {"after", row.after}});
+  if (all.statistics.number > 0)
+    report["statistics"] = {{"sums", all.statistics.number}, {"bytes", all.statistics.bytes}};
+  if (const Shares shares = shares_of(job); shares.moments > 0) {
+    report["shards"] = {{"parameter_bytes", shares.bytes},
+                        {"largest_moment_bytes", shares.largest},
+                        {"moment_bytes", shares.moments}};
+  }
+}
+
+}  // namespace trainer

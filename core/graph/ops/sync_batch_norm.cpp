@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/sync_batch_norm.h"
+
+namespace trainer {
+namespace {
+
+/// Operations on each element of x: subtract, square or multiply, add; mask and second gradient.
+constexpr double kMomentsFlops = 4, kSumsFlops = 6;
+
+TensorSpec table_of(int64_t ranks, int64_t channels) {
+  return {.shape = {ranks, 2, channels}, .dtype = DType::f32};
+}
+
+}  // namespace
+
+std::vector<TensorSpec> BatchNormMoments::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs[0].shape.size() == 4, "expected images (N, C, H, W), got " + to_string(inputs[0].shape));
+  return {table_of(ranks, inputs[0].shape[1])};
+}
+
+double BatchNormMoments::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kMomentsFlops * static_cast<double>(numel(inputs[0].shape));
+}
+
+void BatchNormSums::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, {.digits = 6});
+  visit("ranks", ranks);
+  visit("residual", residual);
+}
+
+std::vector<TensorSpec> BatchNormSums::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1, 5});
+  expect_type(inputs, {2, 3}, DType::f32);
+  std::vector<TensorSpec> outputs{table_of(ranks, inputs[1].shape[1]), inputs[2], inputs[2]};
+  if (residual) outputs.push_back(inputs[1]);
+  return outputs;
+}
+
+double BatchNormSums::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kSumsFlops * static_cast<double>(numel(inputs[1].shape));
+}
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+// Batch normalisation over the micro-batches of all ranks, as PyTorch's SyncBatchNorm. What ranks exchange is
+// a table f32 (R, 2, C): two numbers of each channel from each of R ranks, which have as many values each. A
+// rank fills its own row with zeros in all others, so that the sum over the ranks is the whole table. In f32
+// a sum of squares would not do: the difference of two such sums has no digits left where a mean is large.
+
+/// x (N, C, H, W) -> table of mean and biased variance, with this rank's row.
+class BatchNormMoments final : public Operation {
+ public:
+  explicit BatchNormMoments(int64_t count) : ranks(count) {}
+  std::string_view name() const override { return "batch_norm_moments"; }
+  void describe(AttributeVisitor& visit) const override { visit("ranks", ranks); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const int64_t ranks;
+};
+
+/// dy, x, mean, variance, mask or absent, another dy or absent (as BatchNormBackward's) -> table of the sums
+/// of dy and of dy * (x - mean) / sqrt(variance + eps), with this rank's row; the second sums (dgamma) and
+/// the first (dbeta) of this rank alone, which are added up with all other gradients; where there was a
+/// residual its gradient, the masked dy.
+class BatchNormSums final : public Operation {
+ public:
+  BatchNormSums(double epsilon, int64_t count, bool with_residual)
+      : eps(epsilon), ranks(count), residual(with_residual) {}
+  std::string_view name() const override { return "batch_norm_sums"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override { return input == 0 && output == 3; }
+
+  const double eps;
+  const int64_t ranks;
+  const bool residual;
+};
+
+}  // namespace trainer

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/all_reduce.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/optimizer_steps.h"
+#include "core/passes/table.h"
+
+namespace trainer {
+namespace {
+
+/// The parameters of each rank, by their position in the step: the largest ones first, each to the rank that
+/// has least so far. The largest share is rank 0's, so its plan is a bound for all.
+std::vector<std::vector<size_t>> shares_of(const std::vector<int64_t>& sizes, int64_t ranks) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t p) { return sizes[p]; });
+  struct Share {
+    int64_t size = 0;
+    std::vector<size_t> parameters;
+  };
+  std::vector<Share> shares(static_cast<size_t>(ranks));
+  for (const size_t p : order) {
+    Share& least = *std::ranges::min_element(shares, {}, &Share::size);
+    least.size += sizes[p];
+    least.parameters.push_back(p);
+  }
+  std::ranges::stable_sort(shares, std::greater<>(), &Share::size);
+  std::vector<std::vector<size_t>> found;
+  for (Share& share : shares) {
+    std::ranges::sort(share.parameters);
+    found.push_back(std::move(share.parameters));
+  }
+  return found;
+}
+
+/// Rewrites the optimiser's walk over all parameters: each rank walks over its own, holds their moments, and
+/// sends the new weights to all.
+class Sharding {
+ public:
+  Sharding(Program& program, Entry& entry, const Node& walk)
+      : program_(program),
+        walk_(walk),
+        op_(static_cast<const OptimizerStep&>(*walk.op)),
+        build_(program, entry) {
+    build_.set_phase(Phase::update);
+  }
+
+  /// The nodes in the walk's place; `walk_` is no longer in the entry then.
+  void append(int64_t ranks) {
+    std::vector<int64_t> sizes;
+    for (size_t p = 0; p < op_.parameters(); ++p) sizes.push_back(numel(program_.spec(weights(p)).shape));
+    const std::vector<std::vector<size_t>> shares = shares_of(sizes, ranks);
+    std::vector<std::vector<TensorId>> started;
+    for (size_t rank = 0; rank < shares.size(); ++rank) {
+      const auto from = static_cast<int64_t>(rank);
+      if (shares[rank].empty()) continue;
+      build_.set_origin({walk_.origin.where, "rank " + std::to_string(rank)});
+      append_walk(shares[rank], from);
+      senders_.push_back(from);
+      started.push_back(build_.emit_all(std::make_shared<BroadcastStart>(from), new_weights(shares[rank])));
+    }
+    for (size_t i = 0; i < senders_.size(); ++i) {
+      const auto from = senders_[i];
+      build_.set_origin({walk_.origin.where, "rank " + std::to_string(from)});
+      const auto done = build_.emit_all(std::make_shared<BroadcastDone>(from), started[i]);
+      const std::vector<size_t>& share = shares[static_cast<size_t>(from)];
+      for (size_t j = 0; j < share.size(); ++j) received_[walk_.outputs[op_.output_of(share[j])]] = done[j];
+    }
+  }
+
+  /// What every rank has in the place of what the walk has computed.
+  TensorId received(TensorId value) const {
+    const auto found = received_.find(value);
+    return found == received_.end() ? value : found->second;
+  }
+
+ private:
+  TensorId weights(size_t p) const { return walk_.inputs[op_.input_of(p)]; }
+
+  std::vector<TensorId> new_weights(const std::vector<size_t>& share) const {
+    std::vector<TensorId> found;
+    for (const size_t p : share) found.push_back(walk_.outputs[op_.output_of(p)]);
+    return found;
+  }
+
+  /// The walk over one rank's parameters, whose moments it alone holds.
+  void append_walk(const std::vector<size_t>& share, int64_t rank) {
+    Node part = walk_;
+    part.inputs.resize(OptimizerStep::kFirstParameter);
+    part.outputs.clear();
+    part.origin = build_.origin();
+    std::vector<double> decays;
+    std::vector<bool> adapting;
+    for (const size_t p : share) {
+      decays.push_back(op_.weight_decay[p]);
+      adapting.push_back(op_.adapts(p));
+      const auto in = walk_.inputs.begin() + static_cast<ptrdiff_t>(op_.input_of(p));
+      const auto out = walk_.outputs.begin() + static_cast<ptrdiff_t>(op_.output_of(p));
+      part.inputs.insert(part.inputs.end(), in, in + 2 + static_cast<ptrdiff_t>(op_.moments));
+      part.outputs.insert(part.outputs.end(), out, out + 1 + static_cast<ptrdiff_t>(op_.moments));
+      for (size_t m = 0; m < op_.moments; ++m)
+        program_.tensors[static_cast<size_t>(walk_.inputs[op_.input_of(p) + 2 + m])].rank = rank;
+    }
+    part.op = std::make_shared<OptimizerStep>(op_.rule, std::move(decays), std::move(adapting));
+    build_.entry().nodes.push_back(std::move(part));
+  }
+
+  Program& program_;
+  Node walk_;
+  const OptimizerStep& op_;
+  Builder build_;
+  std::vector<int64_t> senders_;
+  std::map<TensorId, TensorId> received_;
+};
+
+void shard(Program& program, Entry& entry, int64_t ranks) {
+  const std::vector<Node> nodes = std::exchange(entry.nodes, {});
+  std::optional<Sharding> sharding;
+  for (const Node& node : nodes) {
+    const auto* op = dynamic_cast<const OptimizerStep*>(node.op.get());
+    if (op != nullptr && op->moments > 0) {
+      sharding.emplace(program, entry, node);
+      sharding->append(ranks);
+      continue;
+    }
+    entry.nodes.push_back(node);
+    if (sharding && dynamic_cast<const Assign*>(node.op.get()) != nullptr)
+      entry.nodes.back().inputs[1] = sharding->received(node.inputs[1]);
+  }
+}
+
+}  // namespace
+
+Pass shard_optimizer(int64_t ranks) {
+  return {
+      .name = "shard_optimizer",
+      .help = "give each rank a share of the optimizer's moments (parallelism.shard_optimizer)",
+      .optional = false,
+      .run = [ranks](Program& program) { shard(program, program.entry(updating_entry(program)), ranks); }};
+}
+
+std::optional<Pass> shard_optimizer_pass(const PassOptions& options) {
+  const bool is_wanted = options.trains && options.shard_optimizer && options.ranks > 1;
+  return is_wanted ? std::optional(shard_optimizer(options.ranks)) : std::nullopt;
+}
+
+}  // namespace trainer

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/sync_batch_norm.h"
+
+#include <map>
+#include <utility>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/all_reduce.h"
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/blend.h"
+#include "core/passes/table.h"
+
+namespace trainer {
+namespace {
+
+/// Rewrites a step's nodes one by one.
+class Synchronised {
+ public:
+  Synchronised(Program& program, int64_t ranks) : program_(program), ranks_(ranks) {}
+
+  /// The node, after what it needs from the other ranks.
+  std::vector<Node> with_all_ranks(Node node) {
+    Entry before("");
+    Builder build(program_, before);
+    build.set_phase(node.phase);
+    build.set_origin(node.origin);
+    if (dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr) share_moments(build, node);
+    if (const auto* op = dynamic_cast<const BatchNormBackward*>(node.op.get())) share_sums(build, *op, node);
+    if (const auto* op = dynamic_cast<const Blend*>(node.op.get())) make_unbiased(*op, node);
+    before.nodes.push_back(std::move(node));
+    return std::move(before.nodes);
+  }
+
+ private:
+  void share_moments(Builder& build, Node& norm) {
+    const Shape x = build.shape(norm.inputs[0]);
+    const int64_t values = ranks_ * numel(x) / x[1];  // of a channel
+    values_[norm.outputs[2]] = static_cast<double>(values);
+    norm.inputs.push_back(summed(build, build.emit<BatchNormMoments>({norm.inputs[0]}, ranks_)));
+  }
+
+  /// dgamma and dbeta stay this rank's own. The residual's gradient is made before the sums are there, and
+  /// read in the place of what it was made of.
+  void share_sums(Builder& build, const BatchNormBackward& op, Node& norm) {
+    std::vector<TensorId>& in = norm.inputs;
+    build.set_role(Role::gradient);
+    const TensorId table =
+        build.emit<BatchNormSums>({in[0], in[1], in[3], in[4], in[5], in[6]}, op.eps, ranks_, op.residual);
+    for (size_t o = 1; o < norm.outputs.size(); ++o)
+      build.entry().nodes.back().outputs[o] = std::exchange(norm.outputs[o], kNone);
+    if (op.residual) {
+      in[0] = build.entry().nodes.back().outputs[3];
+      in[5] = in[6] = kNone;
+      norm.outputs.pop_back();
+      norm.op = std::make_shared<BatchNormBackward>(op.eps, false, false);
+    }
+    in.push_back(summed(build, table));
+  }
+
+  /// The running variance is the unbiased one of the values of all ranks.
+  void make_unbiased(const Blend& op, Node& blend) const {
+    const auto values = values_.find(blend.inputs[1]);
+    if (values != values_.end())
+      blend.op = std::make_shared<Blend>(op.share, values->second / (values->second - 1));
+  }
+
+  TensorId summed(Builder& build, TensorId table) {
+    const TensorId started = build.emit<AllReduceStart>({table}, next_);
+    return build.emit<AllReduceDone>({started}, next_++);
+  }
+
+  Program& program_;
+  int64_t ranks_, next_ = 0;
+  std::map<TensorId, double> values_;  ///< that a variance is of, over all ranks
+};
+
+void synchronise(Program& program, Entry& entry, int64_t ranks) {
+  Synchronised step(program, ranks);
+  std::vector<Node> nodes;
+  for (Node& node : entry.nodes) {
+    for (Node& each : step.with_all_ranks(std::move(node))) nodes.push_back(std::move(each));
+  }
+  entry.nodes = std::move(nodes);
+}
+
+}  // namespace
+
+Pass sync_batch_norm(int64_t ranks) {
+  return {.name = "sync_batch_norm",
+          .help = "take batch normalisation's statistics over all ranks (parallelism.sync_batch_norm)",
+          .optional = false,
+          .run = [ranks](Program& program) {
+            synchronise(program, program.entry(entry_name::kTrainStep), ranks);
+          }};
+}
+
+std::optional<Pass> sync_batch_norm_pass(const PassOptions& options) {
+  const bool is_wanted = options.trains && options.sync_batch_norm && options.ranks > 1;
+  return is_wanted ? std::optional(sync_batch_norm(options.ranks)) : std::nullopt;
+}
+
+}  // namespace trainer

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/engines.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+
+#include "core/ranks/launch.h"
+
+namespace trainer {
+namespace {
+
+constexpr const char* kNccl = "libnccl.so.2";
+
+struct Close {
+  void operator()(void* library) const { ::dlclose(library); }
+};
+
+/// Since 2.9, 22809 means 2.28.9; before, 2804 meant 2.8.4 (nccl.h, NCCL_VERSION).
+std::string version_text(int code) {
+  const int major_unit = code >= 10000 ? 10000 : 1000;
+  return fmt::format("{}.{}.{}", code / major_unit, code % major_unit / 100, code % 100);
+}
+
+}  // namespace
+
+std::string launcher_path() {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path file = std::filesystem::path(folder) / kLauncher;
+    std::error_code unreadable;
+    if (std::filesystem::is_regular_file(file, unreadable) && ::access(file.c_str(), X_OK) == 0)
+      return file.string();
+  }
+  return "";
+}
+
+NcclLibrary find_nccl() {
+  const std::unique_ptr<void, Close> library(::dlopen(kNccl, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
+  if (library == nullptr) return {.problem = ::dlerror()};
+  // As nccl.h declares it; 0 is ncclSuccess.
+  auto* get_version = reinterpret_cast<int (*)(int*)>(::dlsym(library.get(), "ncclGetVersion"));
+  int code = 0;
+  if (get_version == nullptr || get_version(&code) != 0)
+    return {.problem = fmt::format("{} does not tell its version (ncclGetVersion)", kNccl)};
+  return {.version = version_text(code)};
+}
+
+}  // namespace trainer

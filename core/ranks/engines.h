@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace trainer {
+
+/// Where launch_ranks would find mpirun in PATH; "" where it would not.
+std::string launcher_path();
+
+/// What this machine has of NCCL. Needs neither GPU nor driver.
+struct NcclLibrary {
+  std::string version;  ///< "2.28.9"; "" with a problem
+  std::string problem;  ///< why libnccl.so.2 cannot be used
+};
+NcclLibrary find_nccl();
+
+}  // namespace trainer

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/line.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+constexpr int kConnectMilliseconds = 2000;
+constexpr size_t kReadAtOnce = 16384;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Addresses addresses_of(const std::string& host, uint16_t port) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  const int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
+  if (status != 0) {
+    throw Error(ExitCode::no_device,
+                fmt::format("the address of rank 0, \"{}\", cannot be found: {}; set MASTER_ADDR", host,
+                            ::gai_strerror(status)));
+  }
+  return {found, &::freeaddrinfo};
+}
+
+Descriptor socket_for(const addrinfo& address) {
+  return Descriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+void set(int number, int level, int option) {
+  const int on = 1;
+  ::setsockopt(number, level, option, &on, sizeof on);
+}
+
+Endpoint endpoint_of(int number) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getsockname(number, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), port.data(),
+                    port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    throw Error(ExitCode::no_device, "the address on which rank 0 listens cannot be told");
+  return {host.data(), static_cast<uint16_t>(std::stoi(port.data()))};
+}
+
+bool is_connected(int number) {
+  pollfd asked{number, POLLOUT, 0};
+  int problem = 0;
+  socklen_t size = sizeof problem;
+  return ::poll(&asked, 1, kConnectMilliseconds) == 1 &&
+         ::getsockopt(number, SOL_SOCKET, SO_ERROR, &problem, &size) == 0 && problem == 0;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+Listener::Listener(const std::string& host, uint16_t port) {
+  const Addresses addresses = addresses_of(host, port);
+  descriptor_ = socket_for(*addresses);
+  // A rank 0 that starts again must not wait until the system has forgotten the old connections.
+  set(number(), SOL_SOCKET, SO_REUSEADDR);
+  if (::bind(number(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
+      ::listen(number(), SOMAXCONN) != 0) {
+    throw Error(
+        ExitCode::no_device,
+        fmt::format("rank 0 cannot listen on {} port {}: {}; set MASTER_ADDR to an address of this host and "
+                    "MASTER_PORT to a port that is free",
+                    host, port, std::strerror(errno)));
+  }
+  endpoint_ = endpoint_of(number());
+}
+
+Descriptor Listener::accept() const {
+  Descriptor guest(::accept4(number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (guest.number() >= 0) set(guest.number(), IPPROTO_TCP, TCP_NODELAY);
+  return guest;
+}
+
+Descriptor connect_to(const Endpoint& endpoint) {
+  const Addresses addresses = addresses_of(endpoint.host, endpoint.port);
+  for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
+    Descriptor line = socket_for(*each);
+    if (line.number() < 0) continue;
+    const int status = ::connect(line.number(), each->ai_addr, each->ai_addrlen);
+    if (status != 0 && (errno != EINPROGRESS || !is_connected(line.number()))) continue;
+    set(line.number(), IPPROTO_TCP, TCP_NODELAY);
+    return line;
+  }
+  return Descriptor();
+}
+
+bool Line::receive() {
+  std::array<char, kReadAtOnce> bytes{};
+  const ssize_t count = ::recv(number(), bytes.data(), bytes.size(), 0);
+  if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  if (count == 0) return false;
+  heard_ = Clock::now();
+  reader_.put({bytes.data(), static_cast<size_t>(count)});
+  return true;
+}
+
+void Line::send(const std::string& frame) {
+  waiting_ += frame;
+  flush();
+}
+
+/// What cannot be sent because the connection is gone is left: receive() says so.
+void Line::flush() {
+  while (has_more()) {
+    const ssize_t count = ::send(number(), waiting_.data() + sent_, waiting_.size() - sent_, MSG_NOSIGNAL);
+    if (count <= 0) return;
+    sent_ += static_cast<size_t>(count);
+  }
+  waiting_ = {};  // a large piece is not held until the end
+  sent_ = 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// What the ranks of one run know, and nobody else: 128 bits.
+using Secret = std::array<uint8_t, 16>;
+
+/// Sixteen bytes that nobody can guess. Throws Error (exit 69) where the system has none.
+Secret random_bytes();
+
+/// As 32 hexadecimal digits; nothing where a text is not that.
+std::string to_hex(const Secret& secret);
+std::optional<Secret> from_hex(std::string_view text);
+
+/// TRAINER_SECRET, where it is set. Throws Error (exit 64) where it is not 32 hexadecimal digits.
+std::optional<Secret> secret_of_environment();
+
+/// The file that only its owner can read. Rank 0 makes it where it is missing, the others await it. Throws
+/// Error: exit 74 where it cannot be read or made or does not come in time, 64 where others can read it or it
+/// holds something else.
+Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chrono::seconds patience);
+
+/// 64 bits that prove the knowledge of the secret to who has drawn a part of the text: SipHash-2-4
+/// (Aumasson and Bernstein, 2012).
+uint64_t proof(const Secret& secret, std::string_view text);
+
+}  // namespace trainer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/engine/communicator.h"
+#include "core/engine/executable.h"
+
+namespace trainer {
+
+/// Compares the parameters and states of all ranks, which must have the same bits. Every rank calls it at
+/// once, with nothing in flight. Throws Error (exit 70) on all of them where they differ: with the ranks,
+/// their hosts and the first tensor. What more than half of the ranks have is right; otherwise all are named.
+void require_equal_replicas(const Executable& executable, Communicator& ranks, int64_t step);
+
+}  // namespace trainer

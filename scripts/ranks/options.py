@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts/ranks was asked for, and where it finds what it shares with scripts/reliability."""
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'scripts/reliability'))
+
+
+def parse(text):
+    arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument('parts', nargs='*', choices=['equal', 'faults', []], help='default: both')
+    arguments.add_argument('--trainer', type=Path, default=ROOT / 'build/release/bin/trainer')
+    arguments.add_argument('--keep', type=Path, help='directory for the runs, which are kept')
+    arguments.add_argument('--short', action='store_true', help='fewer of them, without the deep network')
+    arguments.add_argument('--seed', type=int, default=1, help='of the moments at which ranks are killed')
+    chosen = arguments.parse_args()
+    chosen.trainer = chosen.trainer.resolve()
+    return chosen

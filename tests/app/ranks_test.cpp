@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/pictures.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+bool has_mpi() {
+  return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
+}
+
+}  // namespace
+
+TEST_CASE("two ranks: unreadable samples of both count against one budget, and are in one list") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kPictureRecipe);
+  fill_with_pictures(workspace, "train", 20);
+  fill_with_pictures(workspace, "val", 5);
+  for (const char* name :
+       {"train/bright/103.png", "train/dark/111.png", "train/dark/115.png", "val/dark/104.png"})
+    workspace.write(name, "");
+  const auto train = [&](const std::string& more) {
+    return run_shell(
+        "\"$TRAINER\" --config r.yaml parallelism.data=2 device.threads=1 parallelism.deadline=20s " + more,
+        workspace.path());
+  };
+  const Outcome well = train("data.error_budget=10");
+  INFO(well.errors);
+  REQUIRE(well.code == 0);
+  const std::vector<std::string> list = lines_of(workspace.read("run/bad_samples.txt"));
+  CHECK(list.size() == 4);
+  CHECK_THAT(workspace.read("run/bad_samples.txt"),
+             Contains("train/bright/103.png") && Contains("train/dark/111.png") &&
+                 Contains("train/dark/115.png") && Contains("val/dark/104.png") &&
+                 Contains(" (on rank 1)\n"));
+  CHECK(nlohmann::json::parse(workspace.read("run/summary.json"))["data"]["unreadable_samples"] == 4);
+  const auto state = nlohmann::json::parse(workspace.read("run/checkpoints/step-00000016/state.json"));
+  CHECK(state["progress"]["unreadable"]["train"] == nlohmann::json::parse("[3, 31, 35]"));
+
+  // Three of 40 are more than 5 %, whoever has found them.
+  const Outcome ends = train("data.error_budget=5 validation.interval=0ep run.output_dir=strict");
+  INFO(ends.errors);
+  CHECK(ends.code == 65);
+  CHECK_THAT(ends.errors,
+             Contains("data.train: 3 of 40 samples cannot be read, more than data.error_budget, 5 %; they "
+                      "are listed in strict/bad_samples.txt"));
+  CHECK_THAT(workspace.read("strict/bad_samples.txt"), Contains("train/bright/103.png") &&
+                                                           Contains("train/dark/111.png") &&
+                                                           Contains("train/dark/115.png"));
+}
+
+TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whichever split has them") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kPictureRecipe);
+  for (const char* host : {"one", "two"}) {
+    for (const auto& [split, count] : {std::pair{"/train", 20}, std::pair{"/val", 5}})
+      fill_with_pictures(workspace, host + std::string(split), count);
+  }
+  const std::string changed = GENERATE("train", "val");
+  const std::string pictures = "two/" + changed;
+  fs::copy_file(workspace.path() / pictures / "dark/101.png", workspace.path() / pictures / "bright/101.png",
+                fs::copy_options::overwrite_existing);
+  workspace.write("rank.sh", "[ $OMPI_COMM_WORLD_RANK = 0 ] && cd one || cd two\nexec \"$TRAINER\" \"$@\"\n");
+  const Outcome ends = run_shell(
+      "mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh --config ../r.yaml data.train=train data.val=val "
+      "device.threads=1 parallelism.deadline=20s run.output_dir=run",
+      workspace.path());
+  INFO(ends.errors);
+  CHECK(ends.code == 78);
+  CHECK_THAT(ends.errors, Contains("rank 1 on ") && Contains("has other samples than rank 0: data." + changed + ": "));
+  CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
+}
+
+TEST_CASE("a rank that cannot join the others ends with the reason") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const auto start = [&](const std::string& how) { return run_shell(how + " --config r.yaml device.type=cpu", workspace.path()); };
+  const Outcome without_mpi = start("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \"$TRAINER\"");
+  CHECK(without_mpi.code == 69);
+  CHECK_THAT(without_mpi.errors, Contains("rank 0 on ") && Contains("but MPI sees rank 0 of 1"));
+  fs::copy_file(TRAINER_BINARY, workspace.path() / "alone");
+  const Outcome without_library = start("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 ./alone");
+  CHECK(without_library.code == 69);
+  CHECK_THAT(without_library.errors, Contains("rank 1 on ") && Contains("libtrainer_mpi.so") && Contains("scripts/build.sh"));
+  // One rank alone knows a secret that the others do not.
+  workspace.write("rank.sh", "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
+                             "exec \"$TRAINER\" \"$@\"\n");
+  const Outcome stranger = start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.deadline=10s");
+  CHECK(stranger.code == 69);
+  CHECK_THAT(stranger.errors, Contains("rank 1 on ") && Contains("cannot join rank 0 at 127.0.0.1 port ") &&
+                                  Contains("set the same TRAINER_SECRET for all ranks, or for none"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/nccl.h"
+
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <span>
+#include <type_traits>
+
+#include "tests/cuda_emulation/memory.h"
+#include "tests/cuda_standin/runtime.h"
+
+// NCCL between processes of this machine that stand-ins are linked into: sums through shared memory, in the
+// order of the streams, added in the order of the ranks.
+
+using trainer::cuda::Nccl;
+
+#ifdef NCCL_MAJOR
+// What cuda/nccl.h declares is what NCCL's own header does.
+static_assert(sizeof(Nccl::UniqueId) == sizeof(ncclUniqueId));
+static_assert(Nccl::kFloat32 == ncclFloat32 && Nccl::kSum == ncclSum && ncclSuccess == 0);
+static_assert(
+    std::is_same_v<decltype(&ncclAllReduce), ncclResult_t (*)(const void*, void*, size_t, ncclDataType_t,
+                                                              ncclRedOp_t, ncclComm_t, cudaStream_t)>);
+static_assert(
+    std::is_same_v<decltype(&ncclCommInitRank), ncclResult_t (*)(ncclComm_t*, int, ncclUniqueId, int)>);
+#endif
+
+namespace trainer::cuda {
+
+/// What all processes see. New memory of this kind is zero.
+struct SharedByRanks {
+  static constexpr size_t kPiece = 65536;  ///< numbers of a rank that travel at once
+  std::atomic<int> arrived, round;
+};
+
+struct Nccl::Comm {
+  int rank = 0, ranks = 0;
+  static constexpr size_t kPiece = SharedByRanks::kPiece;
+  SharedByRanks* shared = nullptr;
+  size_t bytes = 0;
+
+  std::span<float> slot(int of) const {
+    auto* first = reinterpret_cast<float*>(shared + 1);
+    return {first + static_cast<size_t>(of) * kPiece, kPiece};
+  }
+
+  /// Returns when all have come here.
+  void meet() const {
+    const int round = shared->round;
+    if (shared->arrived.fetch_add(1) + 1 == ranks) {
+      shared->arrived = 0;
+      shared->round = round + 1;
+      return;
+    }
+    while (shared->round == round) ::sched_yield();
+  }
+
+  void add_up(const float* from, float* to, size_t count) const {
+    for (size_t done = 0; done < count; done += kPiece) {
+      const size_t piece = std::min(kPiece, count - done);
+      std::copy_n(from + done, piece, slot(rank).begin());
+      meet();
+      for (size_t i = 0; i < piece; ++i) {
+        float sum = slot(0)[i];
+        for (int other = 1; other < ranks; ++other) sum += slot(other)[i];
+        to[done + i] = sum;
+      }
+      meet();
+    }
+  }
+};
+
+namespace {
+
+const char* name_of(const Nccl::UniqueId& id) {
+  return reinterpret_cast<const char*>(id.bytes.data());
+}
+
+Nccl::Result make_id(Nccl::UniqueId* id) {
+  static int number = 0;
+  const std::string name = fmt::format("/trainer-standin-{}-{}", ::getpid(), ++number);
+  std::memcpy(id->bytes.data(), name.c_str(), name.size() + 1);
+  return 0;
+}
+
+Nccl::Result join(Nccl::Comm** comm, int ranks, Nccl::UniqueId id, int rank) {
+  const size_t bytes =
+      sizeof(SharedByRanks) + static_cast<size_t>(ranks) * SharedByRanks::kPiece * sizeof(float);
+  const int file = ::shm_open(name_of(id), O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return 2;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (memory == MAP_FAILED) return 2;
+  *comm = new Nccl::Comm{
+      .rank = rank, .ranks = ranks, .shared = static_cast<SharedByRanks*>(memory), .bytes = bytes};
+  (*comm)->meet();
+  if (rank == 0) ::shm_unlink(name_of(id));
+  return 0;
+}
+
+Nccl::Result leave(Nccl::Comm* comm) {
+  ::munmap(comm->shared, comm->bytes);
+  delete comm;
+  return 0;
+}
+
+Nccl::Result all_reduce(const void* from, void* to, size_t count, int type, int operation, Nccl::Comm* comm,
+                        cudaStream_t stream) {
+  if (type != Nccl::kFloat32 || operation != Nccl::kSum || comm == nullptr) return 4;
+  const std::lock_guard lock(standin::library_mutex());
+  const size_t bytes = count * sizeof(float);
+  const auto work = [=] {
+    comm->add_up(static_cast<const float*>(from), static_cast<float*>(to), count);
+    emulation::mark_written(to, bytes);
+  };
+  const cudaError_t status = standin::enqueue_on_device(
+      stream, {.name = "ncclAllReduce", .work = work, .ranges = {{from, bytes}, {to, bytes}}});
+  return status == cudaSuccess ? 0 : 1;
+}
+
+}  // namespace
+
+const Nccl& nccl() {
+  static const Nccl standin{.get_version =
+                                [](int* version) {
+                                  *version = 21800;
+                                  return 0;
+                                },
+                            .get_unique_id = make_id,
+                            .init_rank = join,
+                            .abort = leave,
+                            .all_reduce = all_reduce,
+                            .group_start = [] { return 0; },
+                            .group_end = [] { return 0; },
+                            .error_string = [](Nccl::Result) { return "refused by the stand-in"; },
+                            .last_error = [](Nccl::Comm*) -> const char* { return ""; }};
+  return standin;
+}
+
+}  // namespace trainer::cuda

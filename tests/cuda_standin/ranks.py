@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several ranks of the CUDA backend on stand-ins for NVIDIA's libraries: what they compute must not depend on their number.
+
+Two ranks must have the parameter bits of one process with two micro-batches. All orders in which streams may work, captured as a
+graph or not, must give the same bits. Three ranks add up in another order: their losses may differ by 1e-5 in fp32. A rank that is killed
+ends the others with 76, and the run resumes to an undisturbed run's bits. So does a link between two hosts that is cut.
+"""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(sys.argv[1]).resolve()
+PEER_LOST = 76
+COMMON = ['device.type=cuda', 'data.format=synthetic', 'data.synthetic.val_samples=24', 'data.augment=[]', 'data.eval_transform=[]',
+          'training.global_batch_size=12', 'logging.interval=1ba', 'device.threads=1', 'lr_scheduler={name: constant}', 'optimizer.lr=0.001']
+MLP = ['fashion_mnist_mlp', 'training.max_duration=20ba', 'data.synthetic.train_samples=240', 'validation.interval=10ba',
+       'parallelism.bucket=100KiB']
+RESNET = ['resnet18_cifar10', 'model.input=[3, 16, 16]', 'training.max_duration=3ba', 'data.synthetic.train_samples=36',
+          'validation.interval=3ba', 'parallelism.bucket=2MiB']
+
+
+class Run:
+    """A run of the program in a directory of its own."""
+
+    def __init__(self, scratch, name, recipe, *words):
+        self.directory = scratch / name
+        self.directory.mkdir(exist_ok=True)
+        self.command = [PROGRAMS / 'trainer', '--config', SOURCES / f'configs/{recipe[0]}.yaml', *COMMON, *recipe[1:], *words,
+                        'run.output_dir=run']
+
+    def start(self, ranks, order='late'):
+        environment = {**os.environ, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'LD_LIBRARY_PATH': str(PROGRAMS),
+                       'XDG_CACHE_HOME': str(self.directory / 'cache')}
+        words = [f'parallelism.data={ranks}'] if ranks > 1 else []
+        return subprocess.Popen([*self.command, *words], cwd=self.directory, env=environment, stdout=subprocess.DEVNULL,
+                                stderr=open(self.directory / 'stderr.txt', 'w'))
+
+    def train(self, ranks, order='late', code=0):
+        found = self.start(ranks, order).wait(300)
+        if found != code:
+            sys.exit(f'{self.directory.name}: exit code {found}, not {code}:\n{self.errors()}')
+        return self
+
+    def errors(self):
+        return (self.directory / 'stderr.txt').read_text(errors='replace')
+
+    def losses(self):
+        lines = map(json.loads, (self.directory / 'run/metrics.jsonl').read_text().splitlines())
+        return [line['loss'] for line in lines]
+
+    def parameters(self):
+        """The bytes of each tensor that is trained, by name."""
+        data = (self.directory / 'run/model.safetensors').read_bytes()
+        size, = struct.unpack_from('<Q', data)
+        header = json.loads(data[8:8 + size])
+        return {name: data[8 + size + about['data_offsets'][0]:8 + size + about['data_offsets'][1]] for name, about in header.items()
+                if name != '__metadata__' and 'running' not in name}
+
+
+def require(fits, text, why=''):
+    print(('' if fits else 'FAILED: ') + text, flush=True)
+    if not fits:
+        sys.exit(why or 1)
+
+
+def compare(scratch, name, recipe, *words):
+    alone = Run(scratch, f'{name}_1', recipe, 'training.micro_batch_size=6', *words).train(1)
+    pair = Run(scratch, f'{name}_2', recipe, 'training.micro_batch_size=6', *words).train(2)
+    require(alone.parameters() == pair.parameters(),
+            f'{name}: two ranks have the parameter bits of one process with two micro-batches')
+    ways = [(order, graph) for order in ('late', 'copies_first', 'copies_last') for graph in ('true', 'false')]
+    for order, graph in ways if name == 'mlp' else ways[3:4]:
+        other = Run(scratch, f'{name}_{order}_{graph}', recipe, 'training.micro_batch_size=6', f'runtime.cuda_graph={graph}', *words)
+        other.train(2, order)
+        require(other.parameters() == pair.parameters() and other.losses() == pair.losses(),
+                f'{name}: two ranks have these bits in the order {order}, graph {graph}')
+
+
+def counts(scratch):
+    """Three ranks with two micro-batches each, and guards. In fp16 a weight may round to its neighbour, a part in 2048 away."""
+    words = ['training.micro_batch_size=2', 'guards.nonfinite=skip', 'optimizer={name: adamw, lr: 0.001, clip_norm: 0.5}']
+    for precision, allowed in ('fp32', 1e-5), ('amp_fp16', 1 / 2048):
+        alone, three = (Run(scratch, f'{precision}_{ranks}', MLP, *words, f'training.precision={precision}').train(ranks).losses()
+                        for ranks in (1, 3))
+        apart = max(abs(a / b - 1) for a, b in zip(alone, three))
+        require(len(alone) == len(three) and apart < allowed,
+                f'three ranks with two micro-batches each in {precision}: losses differ by {apart:.1e}, allowed are {allowed:.1e}')
+
+
+def ranks_of(directory):
+    found = {}
+    for place in Path('/proc').glob('[0-9]*'):
+        try:
+            if Path(os.readlink(place / 'cwd')) == directory:
+                for variable in (place / 'environ').read_bytes().split(b'\0'):
+                    if variable.startswith(b'RANK='):
+                        found[int(variable[5:])] = int(place.name)
+        except OSError:
+            continue
+    return found
+
+
+def killed(scratch):
+    long = [*MLP, 'training.max_duration=400ba', 'checkpoint.interval=20ba']
+    expected = Run(scratch, 'undisturbed', long).train(2)
+    run = Run(scratch, 'killed', long)
+    process = run.start(2)
+    while not list(run.directory.glob('run/checkpoints/step-*')):
+        time.sleep(0.01)
+        if process.poll() is not None:
+            sys.exit(f'killed: ended before it was killed:\n{run.errors()}')
+    os.kill(ranks_of(run.directory)[1], signal.SIGKILL)
+    began = time.monotonic()
+    code = process.wait(60)
+    require(code == PEER_LOST and 'rank 1 on ' in run.errors() and not ranks_of(run.directory),
+            f'a killed rank: exit code {code} after {time.monotonic() - began:.1f} s, it is named, nothing is left')
+    require(run.train(2).parameters() == expected.parameters(), 'resumed, the run has an undisturbed one\'s bits')
+
+
+class Hosts:
+    """Two hosts of this machine: network namespaces with host names of their own and a link between them."""
+    names = [f'trainer{os.getpid()}{letter}' for letter in 'ab']
+
+    def __init__(self):
+        a, b = self.names
+        for words in (f'netns add {a}', f'netns add {b}', f'link add v0 netns {a} type veth peer name v0 netns {b}',
+                      f'-n {a} addr add 10.77.0.1/24 dev v0', f'-n {b} addr add 10.77.0.2/24 dev v0',
+                      *(f'-n {name} link set {device} up' for name in self.names for device in ('lo', 'v0'))):
+            subprocess.run(['ip', *words.split()], check=True)
+
+    def inside(self, host, command):
+        """The command line for it, on the host of that number."""
+        return ['ip', 'netns', 'exec', self.names[host], 'unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"',
+                f'node{host}', *command]
+
+    def cut(self):
+        subprocess.run(['ip', '-n', self.names[1], 'link', 'set', 'v0', 'down'], check=True)
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run(['ip', 'netns', 'del', name], check=False)
+
+
+def cut_off(scratch):
+    """A rank on each of two hosts, which meet over the link. When it is cut, both leave and name the other."""
+    if os.geteuid() != 0 or not shutil.which('ip'):
+        print('left out: a link that is cut, which needs root and iproute2')
+        return
+    deadline = 3
+    run = Run(scratch, 'cut_off', [*MLP, 'training.max_duration=100000ba', f'parallelism.deadline={deadline}s'])
+    hosts = Hosts()
+    try:
+        ranks = []
+        for rank in range(2):
+            variables = {'RANK': rank, 'WORLD_SIZE': 2, 'LOCAL_RANK': 0, 'MASTER_ADDR': '10.77.0.1', 'MASTER_PORT': 29400,
+                         'LD_LIBRARY_PATH': PROGRAMS, 'OMP_WAIT_POLICY': 'passive', 'XDG_CACHE_HOME': run.directory / 'cache'}
+            ranks.append(subprocess.Popen(hosts.inside(rank, run.command), cwd=run.directory, stdout=subprocess.DEVNULL,
+                                          stderr=open(run.directory / f'stderr{rank}.txt', 'w'),
+                                          env={**os.environ, **{name: str(value) for name, value in variables.items()}}))
+        while not (run.directory / 'run/metrics.jsonl').exists() or not run.losses():
+            time.sleep(0.05)
+            if any(rank.poll() is not None for rank in ranks):
+                sys.exit('cut_off: a rank ended too early:\n' + ''.join((run.directory / f'stderr{rank}.txt').read_text() for rank in range(2)))
+        secret = (run.directory / 'run/ranks.secret').stat()
+        require(secret.st_mode & 0o777 == 0o600, 'the ranks share a secret that only its owner can read')
+        hosts.cut()
+        began = time.monotonic()
+        codes = [rank.wait(60) for rank in ranks]
+        took = time.monotonic() - began
+        texts = [(run.directory / f'stderr{rank}.txt').read_text() for rank in range(2)]
+        named = all(f'rank {1 - rank} on node{1 - rank} ' in texts[rank] for rank in range(2))
+        require(codes == [PEER_LOST] * 2 and named and took < deadline + 10,
+                f'a link that is cut: exit codes {codes} after {took:.1f} s, deadline {deadline} s; each names the other', ''.join(texts))
+    finally:
+        for rank in ranks:
+            rank.kill()
+        hosts.remove()
+
+
+with tempfile.TemporaryDirectory() as folder:
+    scratch = Path(folder).resolve()
+    compare(scratch, 'mlp', MLP)
+    compare(scratch, 'resnet', RESNET)
+    counts(scratch)
+    killed(scratch)
+    cut_off(scratch)

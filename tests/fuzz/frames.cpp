@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/frames.h"
+
+#include <cstdlib>
+
+#include "core/ranks/handshake.h"
+
+namespace {
+
+constexpr trainer::Secret kSecret = {1, 2, 3};
+
+/// What both sides of a connection make of a frame of a stranger: they refuse it, since no proof can be
+/// right.
+void try_frame(const trainer::Frame& frame) {
+  static const trainer::Doorman doorman(kSecret, 4);
+  trainer::Visitor visitor(kSecret, 1, 4, "host");
+  const auto attempt = [](const auto& read, bool may_succeed) {
+    try {
+      read();
+      if (!may_succeed) std::abort();
+    } catch (const trainer::BadFrame&) {
+    } catch (const trainer::Refused&) {
+    }
+  };
+  attempt([&] { doorman.admit(frame); }, false);
+  attempt([&] { visitor.join(frame); }, true);
+  attempt([&] { visitor.enter(frame); }, false);
+}
+
+}  // namespace
+
+/// The bytes come in pieces; the first byte says how long each of them is.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  trainer::FrameReader reader;
+  try {
+    for (size_t at = 0; at < bytes.size(); at += data[0] + size_t{1}) {
+      reader.put(bytes.substr(at, data[0] + size_t{1}));
+      while (const auto frame = reader.next()) try_frame(*frame);
+    }
+  } catch (const trainer::BadFrame&) {
+  }
+  return 0;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/train/rank_runs.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "core/data/images/rows.h"
+#include "core/data/images/synthetic.h"
+#include "core/engine/agreement.h"
+#include "core/engine/shared_state.h"
+#include "core/passes/table.h"
+#include "core/run/weights.h"
+#include "core/train/evaluation.h"
+#include "core/train/step_runner.h"
+#include "cpu/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/reference/thread_ranks.h"
+
+namespace trainer::test {
+namespace {
+
+constexpr int64_t kPictures = 96, kHeldOut = 23;
+const Shape kPicture = {3, 9, 9};
+
+Program shared_program(const char* network, const char* optimizer, const Division& division, bool guards) {
+  Program program = forward_program(network_from(network), division.rows);
+  const auto rule = optimizer_from(optimizer);
+  const std::vector<float> rates(kTrainedSteps, 0.05f);
+  const StepGuards counted{.loss = true, .counts = true, .skip_steps = division.skip_steps};
+  const PassOptions options{.precision = division.precision,
+                            .recompute = division.recompute,
+                            .micro_batches = division.micro_batches,
+                            .ranks = division.ranks,
+                            .sync_batch_norm = division.sync_batch_norm,
+                            .shard_optimizer = division.shard_optimizer,
+                            .bucket_bytes = division.bucket_bytes,
+                            .watches_loss = guards,
+                            .may_skip = guards,
+                            .update =
+                                [&](Program& whole) {
+                                  rule->append_update(whole, whole.entry(updating_entry(whole)), rates,
+                                                      guards ? counted : StepGuards{});
+                                },
+                            .ema_decay = division.ema_decay};
+  run_passes(program, passes_of(options));
+  return program;
+}
+
+Trained train_on(const Backend& backend, Communicator& ranks, const Program& program,
+                 const Division& division) {
+  const auto source = make_synthetic(5, Split::train, kPictures, kPicture, 10),
+             held_out = make_synthetic(5, Split::val, kHeldOut, kPicture, 10);
+  Diagnostics diagnostics;
+  const TransformList none;
+  const TransformChain chain(none, kPicture, diagnostics);
+  if (const auto reason = backend.planner->set_precision(division.precision))
+    throw std::runtime_error(*reason);
+  const Plan plan = make_plan(program, *backend.planner, ranks.rank());
+  const Loading loading{.workers = 1, .prefetch = 2, .kept = InputFeed::kept(plan)};
+  const BatchInputs inputs = batch_inputs(program);
+  const RankShare share{ranks.rank(), ranks.ranks()};
+  const TrainingBatches training{.seed = division.seed,
+                                 .order = TrainingOrder(kPictures, division.global_batch(), true),
+                                 .micro_batch = division.rows,
+                                 .share = share,
+                                 .takes_turns = division.sync_batch_norm};
+  DataPipeline batches(BatchMaker(make_image_rows(*source, chain, inputs, &training), inputs, training),
+                       loading);
+  const EvaluationBatches pass{.samples = kHeldOut, .batch = division.rows, .share = share};
+  DataPipeline validation(BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, pass), loading);
+  Executable executable(plan, *backend.device, true);
+  initialize(executable, division.seed);
+  if (division.ema_decay) start_averages(executable);
+  Agreement agreement(ranks);
+  StepRunner runner(executable, batches, division.micro_batches, agreement);
+  Trained trained;
+  for (int64_t step = 1; step <= kTrainedSteps; ++step) {
+    runner.enqueue(step, false);
+    while (runner.in_flight() > 0) {
+      const StepReport report = runner.take().report;
+      trained.losses.push_back(report.loss);
+      if (report.grad_norm) trained.norms.push_back(*report.grad_norm);
+    }
+  }
+  trained.evaluation = *Evaluation(executable, validation, kHeldOut, {loss_metric()}, false).run(agreement);
+  trained.persistent_bytes = static_cast<int64_t>(executable.persistent().size());
+  if (ranks.rank() == 0) executable.hold_elsewhere();
+  gather_state(ranks, executable);
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Tensor& tensor = plan.tensors[i];
+    const auto id = static_cast<TensorId>(i);
+    if (!is_persistent(tensor.role) || tensor.role == Role::constant || tensor.role == Role::gradient_sum)
+      continue;
+    if (executable.address(id) != nullptr) trained.tensors[tensor.name] = executable.read<double>(id);
+  }
+  return trained;
+}
+
+}  // namespace
+
+std::vector<Trained> train_all(const char* network, const Division& division, const char* optimizer,
+                               bool guards) {
+  const Program program = shared_program(network, optimizer, division, guards);
+  std::vector<Trained> all(static_cast<size_t>(division.ranks));
+  if (division.ranks == 1) {
+    OneRank alone;
+    all[0] = train_on(make_cpu_backend(1, nullptr, true), alone, program, division);
+    return all;
+  }
+  RankTable table(all.size());
+  std::vector<std::jthread> threads;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadRank seat(table, rank);
+      all[rank] = train_on(make_cpu_backend(1, nullptr, true, &seat), seat, program, division);
+    });
+  }
+  threads.clear();
+  return all;
+}
+
+double distance(const Trained& a, const Trained& b) {
+  double worst = 0;
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  for (const auto& [name, values] : a.tensors) {
+    const std::vector<double>& others = b.tensors.at(name);
+    double difference = 0, largest = 1e-3;
+    for (size_t i = 0; i < values.size(); ++i) {
+      difference = std::max(difference, std::abs(values[i] - others[i]));
+      largest = std::max(largest, std::abs(values[i]));
+    }
+    worst = std::max(worst, difference / largest);
+  }
+  return worst;
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/precision.h"
+#include "core/passes/pass.h"
+
+namespace trainer::test {
+
+constexpr int64_t kTrainedSteps = 6;
+
+/// How a step's samples are divided, and what the passes are told.
+struct Division {
+  int64_t ranks = 1, micro_batches = 1, rows = 4;  ///< micro-batches of each rank
+  int64_t bucket_bytes = 1 << 10;
+  bool sync_batch_norm = false, shard_optimizer = false;
+  uint64_t seed = 1;
+  Precision precision = Precision::fp32;
+  Recompute recompute = {};
+  std::optional<double> ema_decay = {};
+  std::vector<int32_t> skip_steps = {};  ///< pairs (first, last); only with guards
+  int64_t global_batch() const { return ranks * micro_batches * rows; }
+};
+
+/// What a rank has come to after kTrainedSteps.
+struct Trained {
+  std::map<std::string, std::vector<double>> tensors;  ///< all that persists and has one value on all ranks;
+                                                       ///< on rank 0 with what others hold
+  std::vector<double> losses, norms;
+  std::map<std::string, double> evaluation;
+  int64_t persistent_bytes = 0;  ///< that it has had memory for
+  bool operator==(const Trained& other) const {
+    return tensors == other.tensors && losses == other.losses && norms == other.norms &&
+           evaluation == other.evaluation;
+  }
+};
+
+/// Trains a network for pictures of (3, 9, 9) on the CPU, each rank in a thread of its own with one thread.
+std::vector<Trained> train_all(const char* network, const Division& division, const char* optimizer,
+                               bool guards = false);
+
+/// Largest difference between two runs' tensors, relative to the tensor's largest value. REQUIREs that both
+/// have the same tensors.
+double distance(const Trained& a, const Trained& b);
+
+}  // namespace trainer::test

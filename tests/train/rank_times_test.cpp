@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/rank_times.h"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/reference/thread_ranks.h"
+
+using namespace trainer;
+
+TEST_CASE("a line of metrics tells what each rank computes, and which one longest") {
+  test::RankTable table(3);
+  std::vector<std::vector<std::pair<std::string, double>>> numbers(3);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      test::ThreadRank own(table, rank);
+      // All take as long, but the second waits least for the others.
+      const RankTimes times{
+          .step = 10, .data_wait = 0.5 * static_cast<double>(rank), .waited = rank == 1 ? 1.0 : 4.0};
+      numbers[rank] = numbers_of_ranks(own, times);
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  const std::vector<std::pair<std::string, double>> expected = {
+      {"world_size", 3},           {"communication_ms", 3},   {"slowest_rank", 1},
+      {"rank0_compute_ms", 6},     {"rank0_data_wait_ms", 0}, {"rank1_compute_ms", 9},
+      {"rank1_data_wait_ms", 0.5}, {"rank2_compute_ms", 6},   {"rank2_data_wait_ms", 1}};
+  for (const auto& found : numbers) {
+    REQUIRE(found.size() == expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      CHECK(found[i].first == expected[i].first);
+      CHECK(found[i].second == Approx(expected[i].second));
+    }
+  }
+}
+
+TEST_CASE("one rank alone has no such numbers") {
+  OneRank alone;
+  CHECK(numbers_of_ranks(alone, {.step = 1}).empty());
+}

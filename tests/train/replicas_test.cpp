@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/train/replicas.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "cpu/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/reference/thread_ranks.h"
+
+namespace trainer {
+namespace {
+
+/// What each of some ranks with the same weights is told, after `change` has been at those of rank 1.
+std::vector<std::string> told(size_t count, const std::function<void(Executable&)>& change) {
+  const Program program = forward_program(network_from("{input: [1, 8, 8], layers: [{conv2d: {out_channels: "
+                                                       "5, kernel_size: 3}}, {batch_norm: {name: norm}}, "
+                                                       "flatten, {linear: {out_features: 10, name: head}}]}"),
+                                          4);
+  const auto backend = make_cpu_backend(1);
+  test::RankTable table(count);
+  std::vector<std::string> texts(count);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&, rank] {
+      test::ThreadRank own(table, rank);
+      Executable executable(make_plan(program, *backend.planner), *backend.device, false);
+      initialize(executable, 1);
+      if (rank == 1) change(executable);
+      try {
+        require_equal_replicas(executable, own, 9);
+      } catch (const Error& problem) {
+        texts[rank] = problem.code() == ExitCode::internal ? problem.what() : "another code";
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  return texts;
+}
+
+/// Flips the lowest bit of a tensor's last number.
+std::function<void(Executable&)> flip(const std::string& name) {
+  return [name](Executable& executable) {
+    const TensorId id = executable.tensor(name);
+    REQUIRE(id != kNone);
+    const Placement& place = executable.plan().placements[static_cast<size_t>(id)];
+    auto* bytes = static_cast<std::byte*>(executable.address(id));
+    bytes[place.bytes - 4] ^= std::byte{1};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("equal replicas pass") {
+  for (const std::string& text : told(3, [](Executable&) {})) CHECK(text.empty());
+}
+
+TEST_CASE("a flipped bit is found on every rank, with the rank and the tensor") {
+  const std::string name = GENERATE("head.bias", "norm.running_var");
+  INFO(name);
+  for (const std::string& text : told(3, flip(name))) {
+    CHECK_THAT(text, Catch::StartsWith("after step 9 the ranks' weights are not the same: rank 1 on ") &&
+                         Catch::Contains(" has other bits in " + name + ";") && !Catch::Contains("rank 0"));
+  }
+}
+
+TEST_CASE("of two ranks nobody can tell which one is wrong") {
+  for (const std::string& text : told(2, flip("head.bias")))
+    CHECK_THAT(text, Catch::Contains("rank 0 on ") && Catch::Contains("and rank 1 on ") &&
+                         Catch::Contains("have other bits"));
+}
+
+}  // namespace trainer

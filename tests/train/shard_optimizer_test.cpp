@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "tests/train/rank_runs.h"
+
+namespace trainer::test {
+namespace {
+
+/// Parameters of odd sizes, in blocked layouts and in plain ones.
+const char* const kOddSizes =
+    "{input: [3, 9, 9], layers: [{conv2d: {out_channels: 8, kernel_size: 3, bias: false}}, batch_norm, relu, "
+    "{conv2d: {out_channels: 5, kernel_size: 3}}, relu, flatten, {linear: 7}, tanh, {linear: 10}]}";
+
+constexpr const char* kWithMomentum = "{name: sgd, momentum: 0.9, weight_decay: 0.01}";
+constexpr const char* kAdamW = "{name: adamw, lr: 0.01, clip_norm: 0.5}";
+constexpr const char* kLars = "{name: lars, lr: 0.5, momentum: 0.9, clip_value: 0.01}";
+
+void check_same(const Trained& expected, const std::vector<Trained>& found) {
+  for (size_t rank = 0; rank < found.size(); ++rank) {
+    INFO("rank " << rank);
+    CHECK(found[rank].losses == expected.losses);
+    CHECK(found[rank].norms == expected.norms);
+    CHECK(found[rank].evaluation == expected.evaluation);
+    for (const auto& [name, values] : found[rank].tensors) {
+      INFO(name);
+      CHECK(values == expected.tensors.at(name));
+    }
+  }
+  CHECK(found[0].tensors.size() == expected.tensors.size());
+}
+
+}  // namespace
+
+TEST_CASE("ranks that share the optimizer's moments come to the bits of ranks that all have them") {
+  const char* optimizer = GENERATE(kWithMomentum, kAdamW, kLars);
+  const auto [ranks, micro_batches] =
+      GENERATE(std::pair{2, 1}, std::pair{2, 2}, std::pair{3, 1}, std::pair{3, 2}, std::pair{7, 1});
+  const auto seed = GENERATE(uint64_t{1}, uint64_t{2});
+  const bool guards = GENERATE(false, true);
+  INFO(optimizer << ", " << ranks << " ranks x " << micro_batches << " seed " << seed << " guards "
+                 << guards);
+  Division division{.ranks = ranks, .micro_batches = micro_batches, .rows = 3, .seed = seed};
+  division.ema_decay = 0.7;
+  if (guards) division.skip_steps = {2, 2, 4, 5};
+  const std::vector<Trained> whole = train_all(kOddSizes, division, optimizer, guards);
+  division.shard_optimizer = true;
+  const std::vector<Trained> found = train_all(kOddSizes, division, optimizer, guards);
+  check_same(whole[0], found);
+  for (const Trained& one : found) CHECK(one.persistent_bytes < whole[0].persistent_bytes);
+}
+
+TEST_CASE(
+    "moments in bf16's training are shared as well, and an optimizer without any has nothing to share") {
+  Division division{.ranks = 2, .precision = Precision::amp_bf16};
+  const Trained low = train_all(kOddSizes, division, kWithMomentum)[0];
+  division.shard_optimizer = true;
+  check_same(low, train_all(kOddSizes, division, kWithMomentum));
+  division.precision = Precision::fp32;
+  const std::vector<Trained> plain = train_all(kOddSizes, division, "{name: sgd}");
+  division.shard_optimizer = false;
+  const Trained expected = train_all(kOddSizes, division, "{name: sgd}")[0];
+  check_same(expected, plain);
+  CHECK(plain[1].persistent_bytes == expected.persistent_bytes);
+}
+
+}  // namespace trainer::test
