@@ -139,7 +139,8 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
   });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.weights_desc(), p.w), Layout{}};
   choice.outputs = {to_layout(found.dst_desc(), p.y)};
-  describe(choice, found);
+  const Descriptors d(p, choice.inputs[0], choice.inputs[1], choice.outputs[0]);
+  describe(choice, forward(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
 }
 
@@ -151,7 +152,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
                                   {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
                                   {DNNL_ARG_DST, d.y, slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, d.bias, slots.inputs[2]});
   return primitive_kernel(onednn, Forward(found), arguments);
 }
@@ -171,7 +172,8 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
       });
   choice.inputs = {to_layout(found.diff_dst_desc(), p.y), to_layout(found.weights_desc(), p.w)};
   choice.outputs = {to_layout(found.diff_src_desc(), p.x)};
-  describe(choice, found);
+  const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
+  describe(choice, backward_data(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
 }
 
@@ -184,7 +186,7 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                           {{DNNL_ARG_DIFF_DST, d.y, slots.inputs[0]},
                            {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
                            {DNNL_ARG_DIFF_SRC, d.x, slots.outputs[0]},
-                           {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+                           workspace_argument(found, choice, slots)});
 }
 
 Problem backward_weights_problem(const OpContext& c) {
@@ -204,7 +206,8 @@ Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContex
       });
   choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.diff_dst_desc(), p.y)};
   choice.outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}};
-  describe(choice, found);
+  const Descriptors d(p, choice.inputs[0], choice.outputs[0], choice.inputs[1]);
+  describe(choice, backward_weights(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
 }
 
@@ -216,7 +219,7 @@ std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& 
   std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
                                   {DNNL_ARG_DIFF_DST, d.y, slots.inputs[1]},
                                   {DNNL_ARG_DIFF_WEIGHTS, d.w, slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, d.bias, slots.outputs[1]});
   return primitive_kernel(onednn, BackwardWeights(found), arguments);
 }

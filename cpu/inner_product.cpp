@@ -72,7 +72,7 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
   const auto found = forward(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.inputs[1] = to_layout(found.weights_desc(), p.w);
-  describe(choice, found);
+  describe(choice, forward(onednn, p, p.w_in(choice.inputs[1])));
   return choice;
 }
 
@@ -84,7 +84,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
                                   {DNNL_ARG_DST, p.plain_y(), slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, p.plain_bias(), slots.inputs[2]});
   return primitive_kernel(onednn, Forward(found), arguments);
 }
@@ -98,7 +98,7 @@ Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const Open
   const auto found = backward_data(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.inputs[1] = to_layout(found.weights_desc(), p.w);
-  describe(choice, found);
+  describe(choice, backward_data(onednn, p, p.w_in(choice.inputs[1])));
   return choice;
 }
 
@@ -111,7 +111,7 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                           {{DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[0]},
                            {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
                            {DNNL_ARG_DIFF_SRC, p.plain_x(), slots.outputs[0]},
-                           {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+                           workspace_argument(found, choice, slots)});
 }
 
 Problem backward_weights_problem(const OpContext& c) {
@@ -126,7 +126,7 @@ Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const O
   const auto found = backward_weights(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
   choice.outputs[0] = to_layout(found.diff_weights_desc(), p.w);
-  describe(choice, found);
+  describe(choice, backward_weights(onednn, p, p.w_in(choice.outputs[0])));
   return choice;
 }
 
@@ -138,7 +138,7 @@ std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& 
   std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
                                   {DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[1]},
                                   {DNNL_ARG_DIFF_WEIGHTS, w, slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.plain_bias(), slots.outputs[1]});
   return primitive_kernel(onednn, BackwardWeights(found), arguments);
 }

@@ -117,7 +117,7 @@ std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, c
   return primitive_kernel(onednn, dnnl::reorder(found),
                           {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[0]},
                            {DNNL_ARG_TO, found.dst_desc(), slots.outputs[0]},
-                           {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}});
+                           workspace_argument(found, choice, slots)});
 }
 
 /// Channels in a block of the layout, where `shape` holds whole blocks only; else 1, row-major.

@@ -37,7 +37,9 @@ dnnl::memory::desc any_layout(const Shape& shape, DType dtype = DType::f32);
 /// The layout of a descriptor; row-major where it is just that for a tensor of `shape`.
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape);
 
-/// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs.
+/// Notes in a choice how a primitive runs ("jit:avx512_core") and the scratch memory that it needs. `found`
+/// has to come of the choice's layouts, as the primitive that runs does: asked with open ones, oneDNN may
+/// name another, since a tensor with extents of 1 fits several layouts.
 template <class PrimitiveDesc>
 void describe(Choice& choice, const PrimitiveDesc& found) {
   choice.implementation = found.impl_info_str();
@@ -95,6 +97,15 @@ struct Argument {
   dnnl::memory::desc descriptor;
   void* const* slot;
 };
+
+/// The scratch memory of a primitive. Throws std::logic_error where it needs more than was planned.
+template <class PrimitiveDesc>
+Argument workspace_argument(const PrimitiveDesc& found, const Choice& choice, const Slots& slots) {
+  const dnnl::memory::desc scratch = found.scratchpad_desc();
+  if (static_cast<int64_t>(scratch.get_size()) > choice.workspace_bytes)
+    throw std::logic_error("oneDNN's " + std::string(found.impl_info_str()) + " needs more than was planned");
+  return {DNNL_ARG_SCRATCHPAD, scratch, slots.workspace};
+}
 
 /// A primitive with its arguments; a run costs no look-up, and a new address only where a slot has changed.
 std::unique_ptr<Kernel> primitive_kernel(std::shared_ptr<OneDnn> onednn, const dnnl::primitive& primitive,

@@ -70,7 +70,7 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
       .inputs = {x}, .outputs = {to_layout(found.dst_desc(), p.y)}, .implementation = "", .algorithm = ""};
   if (p.is_max())
     choice.outputs.push_back(wants_places(c) ? to_layout(found.workspace_desc(), p.y) : Layout{});
-  describe(choice, found);
+  describe(choice, forward(onednn, p, p.x_in(x), p.y_in(choice.outputs[0]), trains));
   return choice;
 }
 
@@ -83,7 +83,7 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   const auto found = forward(*onednn, p, x, y, trains);
   std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
                                   {DNNL_ARG_DST, y, slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (wants_places(c)) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.outputs[1]});
   return primitive_kernel(onednn, Forward(found), arguments);
 }
@@ -125,7 +125,7 @@ std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, 
   const auto found = backward(*onednn, p, x, y);
   std::vector<Argument> arguments{{DNNL_ARG_DIFF_DST, y, slots.inputs[0]},
                                   {DNNL_ARG_DIFF_SRC, x, slots.outputs[0]},
-                                  {DNNL_ARG_SCRATCHPAD, found.scratchpad_desc(), slots.workspace}};
+                                  workspace_argument(found, choice, slots)};
   if (p.is_max()) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.inputs[1]});
   return primitive_kernel(onednn, BackwardOp(found), arguments);
 }

@@ -69,12 +69,14 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
                 fs::copy_options::overwrite_existing);
   workspace.write("rank.sh", "[ $OMPI_COMM_WORLD_RANK = 0 ] && cd one || cd two\nexec \"$TRAINER\" \"$@\"\n");
   const Outcome ends = run_shell(
-      "mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh --config ../r.yaml data.train=train data.val=val "
+      "mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh --config ../r.yaml data.train=train "
+      "data.val=val "
       "device.threads=1 parallelism.deadline=20s run.output_dir=run",
       workspace.path());
   INFO(ends.errors);
   CHECK(ends.code == 78);
-  CHECK_THAT(ends.errors, Contains("rank 1 on ") && Contains("has other samples than rank 0: data." + changed + ": "));
+  CHECK_THAT(ends.errors,
+             Contains("rank 1 on ") && Contains("has other samples than rank 0: data." + changed + ": "));
   CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
 }
 
@@ -82,18 +84,25 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
   if (!has_mpi()) return;
   const Workspace workspace;
   workspace.write("r.yaml", kSmallRecipe);
-  const auto start = [&](const std::string& how) { return run_shell(how + " --config r.yaml device.type=cpu", workspace.path()); };
-  const Outcome without_mpi = start("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \"$TRAINER\"");
+  const auto start = [&](const std::string& how) {
+    return run_shell(how + " --config r.yaml device.type=cpu", workspace.path());
+  };
+  const Outcome without_mpi =
+      start("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \"$TRAINER\"");
   CHECK(without_mpi.code == 69);
   CHECK_THAT(without_mpi.errors, Contains("rank 0 on ") && Contains("but MPI sees rank 0 of 1"));
   fs::copy_file(TRAINER_BINARY, workspace.path() / "alone");
-  const Outcome without_library = start("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 ./alone");
+  const Outcome without_library =
+      start("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 ./alone");
   CHECK(without_library.code == 69);
-  CHECK_THAT(without_library.errors, Contains("rank 1 on ") && Contains("libtrainer_mpi.so") && Contains("scripts/build.sh"));
+  CHECK_THAT(without_library.errors,
+             Contains("rank 1 on ") && Contains("libtrainer_mpi.so") && Contains("scripts/build.sh"));
   // One rank alone knows a secret that the others do not.
-  workspace.write("rank.sh", "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
-                             "exec \"$TRAINER\" \"$@\"\n");
-  const Outcome stranger = start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.deadline=10s");
+  workspace.write("rank.sh",
+                  "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
+                  "exec \"$TRAINER\" \"$@\"\n");
+  const Outcome stranger =
+      start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.deadline=10s");
   CHECK(stranger.code == 69);
   CHECK_THAT(stranger.errors, Contains("rank 1 on ") && Contains("cannot join rank 0 at 127.0.0.1 port ") &&
                                   Contains("set the same TRAINER_SECRET for all ranks, or for none"));
