@@ -42,8 +42,7 @@ struct Problem {
 
 /// (N, C, H, W) with the channels densest.
 Descriptor channels_last(const Shape& shape, DType dtype) {
-  Descriptor any = any_layout(shape, dtype);
-  return {shape, any.data_type(), dnnl::memory::format_tag::nhwc};
+  return {shape, to_onednn(dtype), dnnl::memory::format_tag::nhwc};
 }
 
 /// Layouts left open but for those of an algorithm, or those of a choice already made.
@@ -77,19 +76,12 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptors& d, algorithm how) {
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (p.relu) {
-    dnnl::post_ops post;
-    post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(post);
-  }
-  const auto kind = dnnl::prop_kind::forward_training;
-  if (p.bias) {
-    return {{kind, how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
-            attributes,
-            onednn.engine};
-  }
-  return {
-      {kind, how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding}, attributes, onednn.engine};
+  if (p.relu) attributes.set_post_ops(relu_after());
+  const auto describe_with = [&](const auto&... tensors) {
+    return describe_primitive<Forward>(onednn.engine, attributes, dnnl::prop_kind::forward_training, how,
+                                       tensors..., p.strides, p.dilations, p.padding, p.padding);
+  };
+  return p.bias ? describe_with(d.x, d.w, d.bias, d.y) : describe_with(d.x, d.w, d.y);
 }
 
 /// The gradients' descriptors ask for the forward one as a hint; any that exists will do.
@@ -101,25 +93,18 @@ Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
 
 BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptors& d,
                                            algorithm how) {
-  return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
-          with_user_scratchpad(),
-          onednn.engine,
-          forward_hint(onednn, p)};
+  return describe_backward<BackwardData>(onednn.engine, with_user_scratchpad(), forward_hint(onednn, p), how,
+                                         d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding);
 }
 
 BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p, const Descriptors& d,
                                                  algorithm how) {
   const auto hint = forward_hint(onednn, p);
-  if (p.bias) {
-    return {{how, d.x, d.w, d.bias, d.y, p.strides, p.dilations, p.padding, p.padding},
-            with_user_scratchpad(),
-            onednn.engine,
-            hint};
-  }
-  return {{how, d.x, d.w, d.y, p.strides, p.dilations, p.padding, p.padding},
-          with_user_scratchpad(),
-          onednn.engine,
-          hint};
+  const auto describe_with = [&](const auto&... tensors) {
+    return describe_backward<BackwardWeights>(onednn.engine, with_user_scratchpad(), hint, how, tensors...,
+                                              p.strides, p.dilations, p.padding, p.padding);
+  };
+  return p.bias ? describe_with(d.x, d.w, d.bias, d.y) : describe_with(d.x, d.w, d.y);
 }
 
 Problem forward_problem(const OpContext& c) {

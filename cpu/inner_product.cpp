@@ -32,14 +32,12 @@ struct Problem {
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
   dnnl::primitive_attr attributes = with_user_scratchpad();
-  if (p.relu) {
-    dnnl::post_ops post;
-    post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(post);
-  }
+  if (p.relu) attributes.set_post_ops(relu_after());
   const auto kind = dnnl::prop_kind::forward_training;
-  if (p.bias) return {{kind, p.plain_x(), w, p.plain_bias(), p.plain_y()}, attributes, onednn.engine};
-  return {{kind, p.plain_x(), w, p.plain_y()}, attributes, onednn.engine};
+  if (p.bias)
+    return describe_primitive<Forward>(onednn.engine, attributes, kind, p.plain_x(), w, p.plain_bias(),
+                                       p.plain_y());
+  return describe_primitive<Forward>(onednn.engine, attributes, kind, p.plain_x(), w, p.plain_y());
 }
 
 Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
@@ -49,15 +47,18 @@ Forward::primitive_desc forward_hint(const OneDnn& onednn, Problem p) {
 }
 
 BackwardData::primitive_desc backward_data(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
-  return {{p.plain_x(), w, p.plain_y()}, with_user_scratchpad(), onednn.engine, forward_hint(onednn, p)};
+  return describe_backward<BackwardData>(onednn.engine, with_user_scratchpad(), forward_hint(onednn, p),
+                                         p.plain_x(), w, p.plain_y());
 }
 
 BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Problem& p,
                                                  const Descriptor& w) {
   const auto hint = forward_hint(onednn, p);
-  if (p.bias)
-    return {{p.plain_x(), w, p.plain_bias(), p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
-  return {{p.plain_x(), w, p.plain_y()}, with_user_scratchpad(), onednn.engine, hint};
+  const auto describe_with = [&](const auto&... arguments) {
+    return describe_backward<BackwardWeights>(onednn.engine, with_user_scratchpad(), hint, p.plain_x(), w,
+                                              arguments...);
+  };
+  return p.bias ? describe_with(p.plain_bias(), p.plain_y()) : describe_with(p.plain_y());
 }
 
 Problem forward_problem(const OpContext& c) {

@@ -11,22 +11,6 @@
 namespace trainer::cpu {
 namespace {
 
-dnnl::memory::data_type to_onednn(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return dnnl::memory::data_type::f32;
-    case DType::u8:
-      return dnnl::memory::data_type::u8;
-    case DType::i32:
-      return dnnl::memory::data_type::s32;
-    case DType::bf16:
-      return dnnl::memory::data_type::bf16;
-    case DType::f16:
-      return dnnl::memory::data_type::f16;
-  }
-  return dnnl::memory::data_type::undef;
-}
-
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);
   for (size_t d = shape.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
@@ -81,6 +65,22 @@ class PrimitiveKernel final : public Kernel {
 
 }  // namespace
 
+dnnl::memory::data_type to_onednn(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return dnnl::memory::data_type::f32;
+    case DType::u8:
+      return dnnl::memory::data_type::u8;
+    case DType::i32:
+      return dnnl::memory::data_type::s32;
+    case DType::bf16:
+      return dnnl::memory::data_type::bf16;
+    case DType::f16:
+      return dnnl::memory::data_type::f16;
+  }
+  return dnnl::memory::data_type::undef;
+}
+
 void avoid_amx() {
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return;
   static const dnnl::status set = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
@@ -90,22 +90,7 @@ void avoid_amx() {
 
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype) {
   if (layout.row_major()) return {shape, to_onednn(dtype), row_major_strides(shape)};
-  dnnl_memory_desc_t raw{};
-  raw.ndims = static_cast<int>(layout.dims.size());
-  raw.data_type = dnnl::memory::convert_to_c(to_onednn(dtype));
-  raw.format_kind = dnnl_blocked;
-  dnnl_blocking_desc_t& blocking = raw.format_desc.blocking;
-  for (size_t d = 0; d < layout.dims.size(); ++d) {
-    raw.dims[d] = layout.dims[d];
-    raw.padded_dims[d] = layout.padded[d];
-    blocking.strides[d] = layout.strides[d];
-  }
-  blocking.inner_nblks = static_cast<int>(layout.block_sizes.size());
-  for (size_t b = 0; b < layout.block_sizes.size(); ++b) {
-    blocking.inner_blks[b] = layout.block_sizes[b];
-    blocking.inner_idxs[b] = layout.block_dims[b];
-  }
-  return dnnl::memory::desc(raw);
+  return blocked_descriptor(layout, to_onednn(dtype));
 }
 
 dnnl::memory::desc any_layout(const Shape& shape, DType dtype) {
@@ -113,19 +98,12 @@ dnnl::memory::desc any_layout(const Shape& shape, DType dtype) {
 }
 
 Layout to_layout(const dnnl::memory::desc& descriptor, const Shape& shape) {
-  const dnnl_memory_desc_t& raw = descriptor.data;
-  if (raw.format_kind != dnnl_blocked || raw.offset0 != 0) {
+  const std::optional<Layout> layout = layout_of(descriptor);
+  if (!layout) {
     throw std::logic_error("oneDNN chose a layout for a tensor of shape " + to_string(shape) +
                            " that is not made of blocks");
   }
-  const dnnl_blocking_desc_t& blocking = raw.format_desc.blocking;
-  Layout layout;
-  layout.dims.assign(raw.dims, raw.dims + raw.ndims);
-  layout.padded.assign(raw.padded_dims, raw.padded_dims + raw.ndims);
-  layout.strides.assign(blocking.strides, blocking.strides + raw.ndims);
-  layout.block_sizes.assign(blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks);
-  layout.block_dims.assign(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks);
-  return is_row_major(layout) ? Layout{} : layout;
+  return is_row_major(*layout) ? Layout{} : *layout;
 }
 
 dnnl::primitive_attr with_user_scratchpad() {

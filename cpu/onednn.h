@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cpu/handler.h"
+#include "cpu/onednn_release.h"
 
 namespace trainer::cpu {
 
@@ -27,6 +28,8 @@ struct OneDnn {
 /// columns some come out as about 1e36 or NaN. Works before the first use of oneDNN only; does nothing where
 /// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
 void avoid_amx();
+
+dnnl::memory::data_type to_onednn(DType dtype);
 
 /// The descriptor of a tensor of `shape` (or of the layout's own view of it) in this layout.
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype = DType::f32);

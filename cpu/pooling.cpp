@@ -16,13 +16,13 @@ struct Problem {
   algorithm how;
   Shape x, y;
   DType dtype;
-  dnnl::memory::dims strides, kernel, padding;
+  Windows windows;
 
   Problem(algorithm a, const Conv2dGeometry& g, const TensorSpec& x_spec, const TensorSpec& y_spec)
       : how(a), x(x_spec.shape), y(y_spec.shape), dtype(x_spec.dtype) {
-    strides.assign(g.stride.begin(), g.stride.end());
-    kernel.assign(g.kernel.begin(), g.kernel.end());
-    padding.assign(g.padding.begin(), g.padding.end());
+    windows.strides.assign(g.stride.begin(), g.stride.end());
+    windows.kernel.assign(g.kernel.begin(), g.kernel.end());
+    windows.padding.assign(g.padding.begin(), g.padding.end());
   }
   bool is_max() const { return how == algorithm::pooling_max; }
   Descriptor x_in(const Layout& layout) const { return to_descriptor(layout, x, dtype); }
@@ -33,16 +33,13 @@ struct Problem {
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
                                 const Descriptor& y, bool trains) {
   const auto kind = trains ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-  return {
-      {kind, p.how, x, y, p.strides, p.kernel, p.padding, p.padding}, with_user_scratchpad(), onednn.engine};
+  return describe_pooling(onednn.engine, with_user_scratchpad(), kind, p.how, x, y, p.windows);
 }
 
 BackwardOp::primitive_desc backward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
                                     const Descriptor& y) {
-  return {{p.how, x, y, p.strides, p.kernel, p.padding, p.padding},
-          with_user_scratchpad(),
-          onednn.engine,
-          forward(onednn, p, x, y, true)};
+  return describe_pooling_backward(onednn.engine, with_user_scratchpad(), forward(onednn, p, x, y, true),
+                                   p.how, x, y, p.windows);
 }
 
 template <class Op>
@@ -98,7 +95,7 @@ Problem backward_problem(const OpContext& c) {
 Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
   using Tag = dnnl::memory::format_tag;
   for (const Tag candidate : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc, Tag::nchw}) {
-    const Descriptor like_x = any_layout(p.x, p.dtype), x(p.x, like_x.data_type(), candidate);
+    const Descriptor x(p.x, to_onednn(p.dtype), candidate);
     const auto found = forward(onednn, p, x, any_layout(p.y, p.dtype), true);
     if (to_layout(found.dst_desc(), p.y) == y) return to_layout(x, p.x);
   }

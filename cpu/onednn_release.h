@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+
+#include "core/engine/layout.h"
+
+namespace trainer::cpu {
+
+// All that oneDNN 2 and 3 write differently. Its documentation is at uxlfoundation.github.io/oneDNN; what
+// changed from 2 to 3 is under "Transition from v2.x to v3.x".
+
+/// The descriptor of a forward primitive, or of another without a hint; `arguments` in oneDNN's order.
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc describe_primitive(const dnnl::engine& engine,
+                                                      const dnnl::primitive_attr& attributes,
+                                                      const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, arguments..., attributes};
+#else
+  return {typename Primitive::desc(arguments...), attributes, engine};
+#endif
+}
+
+/// That of a backward primitive, whose hint is the descriptor of the forward one.
+template <class Primitive, class Hint, class... Arguments>
+typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
+                                                     const dnnl::primitive_attr& attributes, const Hint& hint,
+                                                     const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, arguments..., hint, attributes};
+#else
+  return {typename Primitive::desc(arguments...), attributes, engine, hint};
+#endif
+}
+
+/// y = max(y, 0) after a product.
+dnnl::post_ops relu_after();
+
+/// A descriptor of the layout's own dimensions. Throws std::logic_error where oneDNN has no such layout.
+dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);
+
+/// Nothing where the descriptor is not made of blocks.
+std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor);
+
+/// The windows of a pooling, in oneDNN's terms.
+struct Windows {
+  dnnl::memory::dims strides, kernel, padding;
+};
+
+dnnl::pooling_forward::primitive_desc describe_pooling(const dnnl::engine& engine,
+                                                       const dnnl::primitive_attr& attributes,
+                                                       dnnl::prop_kind kind, dnnl::algorithm how,
+                                                       const dnnl::memory::desc& x,
+                                                       const dnnl::memory::desc& y, const Windows& windows);
+dnnl::pooling_backward::primitive_desc describe_pooling_backward(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::pooling_forward::primitive_desc& hint, dnnl::algorithm how, const dnnl::memory::desc& dx,
+    const dnnl::memory::desc& dy, const Windows& windows);
+
+}  // namespace trainer::cpu
