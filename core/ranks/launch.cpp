@@ -2,27 +2,20 @@
 #include "core/ranks/launch.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <optional>
-#include <utility>
 
 #include "core/base/error.h"
+#include "core/ranks/children.h"
 #include "core/ranks/line.h"
 #include "core/ranks/secret.h"
 
 namespace trainer {
 namespace {
-
-constexpr int kNotFound = 127;
 
 std::vector<std::string> command_line(int64_t ranks, const std::vector<std::string>& command) {
   // More ranks than cores are allowed, and the program itself divides the cores.
@@ -33,121 +26,6 @@ std::vector<std::string> command_line(int64_t ranks, const std::vector<std::stri
   return line;
 }
 
-sigset_t watched_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR, SIGALRM, SIGCHLD}) {
-    struct sigaction now {};
-    const bool is_ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-    if (!is_ignored) sigaddset(&set, signal);  // under nohup
-  }
-  return set;
-}
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-/// In the child: does not return. The terminal's signals do not reach it, since it leads a session of its
-/// own.
-[[noreturn]] void become(const std::vector<std::string>& line, const Variables& variables, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(0);  // it was killed before
-  ::setsid();
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // What says that this process is alone must not reach the ranks.
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) ::unsetenv(name);
-  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> argv;
-  for (const std::string& word : line) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  ::_exit(kNotFound);
-}
-
-/// Processes that this one has started, whose end it awaits. Signals reach them and nobody else meanwhile.
-class Children {
- public:
-  /// `at_once`: what ends a child without asking.
-  explicit Children(int at_once) : watched_(watched_signals()), at_once_(at_once) {
-    ::sigprocmask(SIG_BLOCK, &watched_, &before_);
-  }
-  ~Children() {
-    for (const Child& child : children_) {
-      if (!child.status) ::kill(child.process, SIGKILL);
-    }
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Children(const Children&) = delete;
-  Children& operator=(const Children&) = delete;
-
-  void start(const std::vector<std::string>& line, const Variables& variables) {
-    const pid_t self = ::getpid(), child = ::fork();
-    if (child == 0) become(line, variables, self);
-    if (child < 0) {
-      throw Error(ExitCode::out_of_memory,
-                  fmt::format("no process can be started: {}", std::strerror(errno)));
-    }
-    children_.push_back({child, std::nullopt});
-  }
-
-  /// What each of them ended with. After one has failed, the others have `patience` to end by themselves.
-  std::vector<int> await(std::optional<std::chrono::seconds> patience) {
-    std::optional<Clock::time_point> end;
-    while (!reap()) {
-      if (patience && !end && has_failed()) end = Clock::now() + *patience;
-      if (end && Clock::now() > *end) tell(SIGKILL);
-      const timespec wait{.tv_sec = 1, .tv_nsec = 0};
-      if (const int signal = ::sigtimedwait(&watched_, nullptr, &wait); signal > 0 && signal != SIGCHLD)
-        pass_on(signal);
-    }
-    std::vector<int> statuses;
-    for (const Child& child : children_) statuses.push_back(*child.status);
-    return statuses;
-  }
-
-  bool were_asked() const { return were_asked_; }
-  bool were_interrupted_twice() const { return interrupts_ > 1; }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Child {
-    pid_t process;
-    std::optional<int> status;
-  };
-
-  /// Whether all have ended.
-  bool reap() {
-    bool all = true;
-    for (Child& child : children_) {
-      int status = 0;
-      if (!child.status && ::waitpid(child.process, &status, WNOHANG) == child.process) child.status = status;
-      all = all && child.status;
-    }
-    return all;
-  }
-  bool has_failed() const {
-    return std::ranges::any_of(children_,
-                               [](const Child& child) { return child.status && *child.status != 0; });
-  }
-  void pass_on(int signal) {
-    were_asked_ = true;
-    if (signal == SIGINT) ++interrupts_;
-    tell(interrupts_ > 1 ? at_once_ : SIGUSR1);
-  }
-  void tell(int signal) const {
-    for (const Child& child : children_) {
-      if (!child.status) ::kill(child.process, signal);
-    }
-  }
-
-  sigset_t watched_, before_;
-  int at_once_;
-  std::vector<Child> children_;
-  int interrupts_ = 0;
-  bool were_asked_ = false;
-};
-
 /// The exit code of ranks that came to their end by themselves, and agreed on it.
 bool is_own_code(int code) {
   return code == 0 ||
@@ -156,7 +34,7 @@ bool is_own_code(int code) {
 
 /// `asked`: whether the ranks were asked to stop; the request may have come before they could heed it.
 int code_of(int status, int64_t ranks, bool asked) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotFound) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kProgramNotFound) {
     throw Error(ExitCode::no_device,
                 fmt::format("{} ranks on CPUs want {}, which was not found; install Open MPI (openmpi-bin)",
                             ranks, kLauncher));
@@ -181,13 +59,24 @@ int code_of_all(const std::vector<int>& statuses, int64_t ranks, bool asked) {
 /// A rank that leaves tells the others, so this is for those that hear nothing any more.
 constexpr std::chrono::seconds kPatienceWithRanks(10);
 
+/// mpirun ends within milliseconds of its ranks. Where one is killed at its start, mpirun 4.1 sometimes waits
+/// for a lock of its own for ever.
+constexpr std::chrono::seconds kPatienceWithLauncher(5);
+
 }  // namespace
 
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   Children children(SIGTERM);  // of which mpirun makes KILL
   children.start(command_line(ranks, command), {});
-  const int status = children.await({}).front();
-  return children.were_interrupted_twice() ? 128 + SIGINT : code_of(status, ranks, children.were_asked());
+  const std::optional<int> status = children.await_launcher(kPatienceWithLauncher);
+  if (children.were_interrupted_twice()) return 128 + SIGINT;
+  if (!status) {
+    throw Error(
+        children.were_asked() ? ExitCode::requeue : ExitCode::peer_lost,
+        fmt::format("the {} ranks have ended, but {} has not, and is killed; start the same command again",
+                    ranks, kLauncher));
+  }
+  return code_of(*status, ranks, children.were_asked());
 }
 
 int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {

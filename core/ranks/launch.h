@@ -9,12 +9,15 @@ namespace trainer {
 
 /// The program that starts ranks.
 constexpr const char* kLauncher = "mpirun";
+/// The exit code of a process that found no program to become, as a shell's.
+constexpr int kProgramNotFound = 127;
 
 /// Starts so many ranks of `command` on this host by `mpirun`, and waits for them. Signals that ask to stop
 /// (TERM, INT, HUP, USR1, USR2, XCPU, PWR, ALRM) reach the ranks as USR1: mpirun passes that on, where on
 /// TERM it would kill them within two seconds. A second INT ends them at once, with 130. Should this process
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
-/// killed. Throws Error (exit 69) where there is no mpirun.
+/// killed. Throws Error: exit 69 where there is no mpirun, 76 (or 75 after such a signal) where it outlives
+/// its ranks.
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command);
 
 /// The same for ranks that train on this host's GPUs: without MPI, which they do not need. After one has

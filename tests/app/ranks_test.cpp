@@ -113,4 +113,16 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
                                   Contains("set the same TRAINER_SECRET for all ranks, or for none"));
 }
 
+TEST_CASE("an mpirun that does not end after its ranks is killed") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  workspace.write("bin/mpirun", "#!/bin/sh\nsleep 0.3 &\nwait\nexec sleep 100\n");
+  fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
+  const Outcome ends = run_shell(
+      "PATH=\"$PWD/bin:$PATH\" timeout 30 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
+      workspace.path());
+  CHECK(ends.code == 76);
+  CHECK_THAT(ends.errors, Contains("the 2 ranks have ended, but mpirun has not, and is killed"));
+}
+
 }  // namespace trainer

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/children.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/ranks/launch.h"
+
+namespace trainer {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR, SIGALRM, SIGCHLD}) {
+    struct sigaction now {};
+    const bool is_ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (!is_ignored) sigaddset(&set, signal);  // under nohup
+  }
+  return set;
+}
+
+/// In the child: does not return. The terminal's signals do not reach it, since it leads a session of its
+/// own.
+[[noreturn]] void become(const std::vector<std::string>& line, const Children::Variables& variables,
+                         pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(0);  // it was killed before
+  ::setsid();
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // What says that this process is alone must not reach the ranks.
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) ::unsetenv(name);
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : line) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(kProgramNotFound);
+}
+
+/// Whether a process is there and has not ended: a zombie has.
+bool lives(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
+}
+
+/// What a process has started and not waited for. Empty where the system does not tell.
+std::vector<pid_t> children_of(pid_t process) {
+  std::vector<pid_t> children;
+  std::error_code gone;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone)) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+}  // namespace
+
+Children::Children(int at_once) : watched_(watched_signals()), at_once_(at_once) {
+  ::sigprocmask(SIG_BLOCK, &watched_, &before_);
+}
+
+Children::~Children() {
+  for (const Child& child : children_) {
+    if (!child.status) ::kill(child.process, SIGKILL);
+  }
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void Children::start(const std::vector<std::string>& line, const Variables& variables) {
+  const pid_t self = ::getpid(), child = ::fork();
+  if (child == 0) become(line, variables, self);
+  if (child < 0)
+    throw Error(ExitCode::out_of_memory, fmt::format("no process can be started: {}", std::strerror(errno)));
+  children_.push_back({child, std::nullopt});
+}
+
+std::vector<int> Children::await(std::chrono::seconds patience) {
+  std::optional<Clock::time_point> end;
+  while (!reap()) {
+    if (!end && has_failed()) end = Clock::now() + patience;
+    if (end && Clock::now() > *end) tell(SIGKILL);
+    heed_signals(std::chrono::seconds(1));
+  }
+  std::vector<int> statuses;
+  for (const Child& child : children_) statuses.push_back(*child.status);
+  return statuses;
+}
+
+std::optional<int> Children::await_launcher(std::chrono::seconds patience) {
+  bool has_started = false;
+  Clock::time_point busy = Clock::now();
+  while (!reap()) {
+    const std::vector<pid_t> processes = children_of(children_.front().process);
+    has_started = has_started || !processes.empty();
+    if (!has_started || std::ranges::any_of(processes, lives)) busy = Clock::now();
+    if (Clock::now() - busy > patience) return std::nullopt;
+    heed_signals(has_started ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(50));
+  }
+  return children_.front().status;
+}
+
+/// Whether all have ended.
+bool Children::reap() {
+  bool all = true;
+  for (Child& child : children_) {
+    int status = 0;
+    if (!child.status && ::waitpid(child.process, &status, WNOHANG) == child.process) child.status = status;
+    all = all && child.status;
+  }
+  return all;
+}
+
+bool Children::has_failed() const {
+  return std::ranges::any_of(children_,
+                             [](const Child& child) { return child.status && *child.status != 0; });
+}
+
+/// Waits for the next one, or the end of a child.
+void Children::heed_signals(std::chrono::milliseconds most) {
+  const timespec wait{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
+  if (const int signal = ::sigtimedwait(&watched_, nullptr, &wait); signal > 0 && signal != SIGCHLD)
+    pass_on(signal);
+}
+
+void Children::pass_on(int signal) {
+  were_asked_ = true;
+  if (signal == SIGINT) ++interrupts_;
+  tell(interrupts_ > 1 ? at_once_ : SIGUSR1);
+}
+
+void Children::tell(int signal) const {
+  for (const Child& child : children_) {
+    if (!child.status) ::kill(child.process, signal);
+  }
+}
+
+}  // namespace trainer

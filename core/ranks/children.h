@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainer {
+
+/// Processes that this one has started, whose end it awaits. Signals reach them and nobody else meanwhile.
+class Children {
+ public:
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+
+  /// `at_once`: what ends a child without asking.
+  explicit Children(int at_once);
+  /// Kills those that have not ended.
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  /// Throws Error (exit 71) where the system has no room for it.
+  void start(const std::vector<std::string>& line, const Variables& variables);
+
+  /// What each of them ended with. After one has failed, the others have `patience` to end by themselves.
+  std::vector<int> await(std::chrono::seconds patience);
+
+  /// What the only child ended with: a program that starts processes and awaits them. Nothing where it does
+  /// not end within `patience` after all of these have.
+  std::optional<int> await_launcher(std::chrono::seconds patience);
+
+  bool were_asked() const { return were_asked_; }
+  bool were_interrupted_twice() const { return interrupts_ > 1; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Child {
+    pid_t process;
+    std::optional<int> status;
+  };
+
+  bool reap();
+  bool has_failed() const;
+  void heed_signals(std::chrono::milliseconds most);
+  void pass_on(int signal);
+  void tell(int signal) const;
+
+  sigset_t watched_, before_;
+  int at_once_;
+  std::vector<Child> children_;
+  int interrupts_ = 0;
+  bool were_asked_ = false;
+};
+
+}  // namespace trainer
