@@ -126,11 +126,16 @@ std::string text_of(const Json& json, int indent) {
 
 }  // namespace
 
+double to_double(const Number& number) {
+  return std::visit([](auto value) { return static_cast<double>(value); }, number);
+}
+
 std::string to_json(const MetricsRecord& record) {
   ObjectBuilder line;
   visit(record, [&](const char* key, const auto& value) {
     if constexpr (kIsMetrics<decltype(value)>) {
-      for (const auto& [name, number] : value) line.add(name, Json(number));
+      for (const auto& [name, number] : value)
+        line.add(name, std::visit([](auto each) { return Json(each); }, number));
     } else {
       line.add(key, value);
     }
@@ -153,8 +158,8 @@ std::optional<MetricsRecord> parse_record(std::string_view line) {
   });
   for (const auto& [key, value] : object.members()) {
     if (known.contains(key)) continue;
-    double number = 0;
-    valid = valid && take(value, number);
+    Number number;
+    valid = valid && (take(value, number.emplace<int64_t>()) || take(value, number.emplace<double>()));
     record.metrics.emplace_back(key, number);
   }
   return valid ? std::optional(record) : std::nullopt;
@@ -189,7 +194,8 @@ NamedNumbers numbers_of(const MetricsRecord& record) {
   visit(record, [&](const char* key, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
     if constexpr (kIsMetrics<Value>) {
-      for (const auto& [name, number] : value) add(name, number);
+      for (const auto& [name, number] : value)
+        std::visit([&, &key = name](auto each) { add(key, each); }, number);
     } else if constexpr (std::is_arithmetic_v<Value>) {
       add(key, value);
     } else if constexpr (requires { std::isfinite(static_cast<double>(*value)); }) {

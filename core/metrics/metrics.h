@@ -16,13 +16,17 @@
 
 namespace trainer {
 
+using Number = std::variant<int64_t, double>;
+using NamedNumbers = std::vector<std::pair<std::string, Number>>;
+double to_double(const Number& number);
+
 /// One line of metrics.jsonl. Times are milliseconds per step; what is absent is not written.
 struct MetricsRecord {
   int64_t step = 0, updates = 0;
   double epoch = 0;
   std::string split;
   double loss = 0;
-  std::vector<std::pair<std::string, double>> metrics;
+  NamedNumbers metrics;
   std::optional<double> lr, grad_norm, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
   std::optional<int64_t> memory_bytes;
   std::optional<double> loss_scale;
@@ -45,7 +49,6 @@ std::optional<MetricsRecord> parse_record(std::string_view line);
 /// that holds no record, 74 where the file cannot be read.
 void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take);
 
-using NamedNumbers = std::vector<std::pair<std::string, std::variant<int64_t, double>>>;
 /// The numbers of a record under their keys, in the order of the line. What is not finite is NaN, as it is
 /// when it comes back from a line.
 NamedNumbers numbers_of(const MetricsRecord& record);

@@ -72,8 +72,9 @@ class MetricsReader {
     const std::optional<MetricsRecord> record = parse_record(line);
     if (!record || record->split != "validation") return;
     run_.step = std::max(run_.step, record->step);
-    const auto [name, value] =
-        record->metrics.empty() ? std::pair<std::string, double>("loss", record->loss) : record->metrics[0];
+    const auto [name, number] =
+        record->metrics.empty() ? std::pair<std::string, Number>("loss", record->loss) : record->metrics[0];
+    const double value = to_double(number);
     run_.metric = name;
     const std::optional<Direction> direction = direction_of(name);
     if (!direction || !std::isfinite(value)) return;

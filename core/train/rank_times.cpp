@@ -9,14 +9,14 @@
 
 namespace trainer {
 
-std::vector<std::pair<std::string, double>> numbers_of_ranks(Communicator& ranks, const RankTimes& own) {
+NamedNumbers numbers_of_ranks(Communicator& ranks, const RankTimes& own) {
   const auto count = static_cast<size_t>(ranks.ranks()), self = static_cast<size_t>(ranks.rank());
   if (count == 1) return {};
   constexpr size_t kNumbers = 3;
   std::vector<double> all(count * kNumbers, 0);
   std::ranges::copy(std::array{own.step, own.data_wait, own.waited}, &all[self * kNumbers]);
   ranks.add_up(all);
-  std::vector<std::pair<std::string, double>> numbers = {{"world_size", static_cast<double>(count)}};
+  NamedNumbers numbers = {{"world_size", static_cast<int64_t>(count)}};
   double waited = 0, longest = -1;
   size_t slowest = 0;
   for (size_t rank = 0; rank < count; ++rank) {
@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, double>> numbers_of_ranks(Communicator& ranks
     slowest = rank;
   }
   numbers.emplace_back("communication_ms", waited);
-  numbers.emplace_back("slowest_rank", static_cast<double>(slowest));
+  numbers.emplace_back("slowest_rank", static_cast<int64_t>(slowest));
   for (size_t rank = 0; rank < count; ++rank) {
     const double* of = &all[rank * kNumbers];
     numbers.emplace_back(fmt::format("rank{}_compute_ms", rank), of[0] - of[2]);

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "core/engine/communicator.h"
+#include "core/metrics/metrics.h"
 
 namespace trainer {
 
@@ -19,6 +16,6 @@ struct RankTimes {
 /// Numbers for a line of metrics about all ranks: how many they are, what they wait for each other on
 /// average, which of them computes longest, and the times of each. Every rank calls it at once. Nothing for
 /// one rank.
-std::vector<std::pair<std::string, double>> numbers_of_ranks(Communicator& ranks, const RankTimes& own);
+NamedNumbers numbers_of_ranks(Communicator& ranks, const RankTimes& own);
 
 }  // namespace trainer

@@ -183,7 +183,7 @@ void Recorder::go_back(const LoopState& state, const GuardDecision& decision, co
   out_.metrics.cut(state.step, state.validated);
   MetricsRecord record{.step = state.step + 1, .updates = state.updates, .epoch = epoch(), .split = "guard"};
   record.loss = state.train_loss;
-  record.metrics = {{"failed_step", static_cast<double>(failed)}};
+  record.metrics = {{"failed_step", failed}};
   record.event = decision.event;
   record.reason = decision.reason;
   out_.metrics.append(record);

@@ -22,7 +22,7 @@ MetricsRecord full_record() {
   record.epoch = 0.1;
   record.split = "train";
   record.loss = 0.1 + 0.2;
-  record.metrics = {{"top5", 0.5}, {"top1", 0.25}};
+  record.metrics = {{"top5", 0.5}, {"top1", 0.25}, {"world_size", int64_t{3}}, {"whole", 3.0}};
   record.lr = 0.125;
   record.grad_norm = 1.5;
   record.samples_per_s = 1000;
@@ -41,12 +41,13 @@ MetricsRecord full_record() {
 }
 
 TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
-  CHECK(to_json(full_record()) ==
-        R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
-        R"("top1":0.25,"lr":0.125,"grad_norm":1.5,"samples_per_s":1000.0,"data_wait_ms":1.0,)"
-        R"("forward_ms":2.0,"backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
-        R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
-        R"("time":1700000000.125})");
+  CHECK(
+      to_json(full_record()) ==
+      R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
+      R"("top1":0.25,"world_size":3,"whole":3.0,"lr":0.125,"grad_norm":1.5,"samples_per_s":1000.0,"data_wait_ms":1.0,)"
+      R"("forward_ms":2.0,"backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
+      R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
+      R"("time":1700000000.125})");
 }
 
 TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
@@ -75,7 +76,7 @@ TEST_CASE("metrics: a line gives its record back") {
   CHECK(std::isnan(record->loss));
   REQUIRE(record->metrics.size() == 1);
   CHECK(record->metrics[0].first == "norm");
-  CHECK(std::isnan(record->metrics[0].second));
+  CHECK(std::isnan(std::get<double>(record->metrics[0].second)));
   CHECK_FALSE(record->lr);
 }
 

@@ -114,7 +114,7 @@ Found train(const std::string& metric) {
     found.checkpoints.push_back(checkpoint_step(path));
   read_records(scratch / "metrics.jsonl", [&](const MetricsRecord& record) {
     for (const auto& [name, value] : record.metrics) {
-      if (name == metric && record.split == "validation") found.values[record.step] = value;
+      if (name == metric && record.split == "validation") found.values[record.step] = std::get<double>(value);
     }
   });
   return found;

@@ -10,7 +10,7 @@ using namespace trainer;
 
 TEST_CASE("a line of metrics tells what each rank computes, and which one longest") {
   test::RankTable table(3);
-  std::vector<std::vector<std::pair<std::string, double>>> numbers(3);
+  std::vector<NamedNumbers> numbers(3);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
@@ -22,17 +22,11 @@ TEST_CASE("a line of metrics tells what each rank computes, and which one longes
     });
   }
   for (std::thread& each : threads) each.join();
-  const std::vector<std::pair<std::string, double>> expected = {
-      {"world_size", 3},           {"communication_ms", 3},   {"slowest_rank", 1},
-      {"rank0_compute_ms", 6},     {"rank0_data_wait_ms", 0}, {"rank1_compute_ms", 9},
-      {"rank1_data_wait_ms", 0.5}, {"rank2_compute_ms", 6},   {"rank2_data_wait_ms", 1}};
-  for (const auto& found : numbers) {
-    REQUIRE(found.size() == expected.size());
-    for (size_t i = 0; i < expected.size(); ++i) {
-      CHECK(found[i].first == expected[i].first);
-      CHECK(found[i].second == Approx(expected[i].second));
-    }
-  }
+  const NamedNumbers expected = {
+      {"world_size", int64_t{3}},  {"communication_ms", 3.0},   {"slowest_rank", int64_t{1}},
+      {"rank0_compute_ms", 6.0},   {"rank0_data_wait_ms", 0.0}, {"rank1_compute_ms", 9.0},
+      {"rank1_data_wait_ms", 0.5}, {"rank2_compute_ms", 6.0},   {"rank2_data_wait_ms", 1.0}};
+  for (const NamedNumbers& found : numbers) CHECK(found == expected);
 }
 
 TEST_CASE("one rank alone has no such numbers") {
