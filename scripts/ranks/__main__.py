@@ -5,7 +5,8 @@
   python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults]...
 
 equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised; runs that go on with another number of ranks.
-faults: each rank killed or stopped at several moments; the others leave, and the run resumes to an undisturbed run's bits.
+faults: each rank killed, stopped or ended at several moments and in each phase; the others leave and name it, and the run resumes to an
+undisturbed run's bits. --short takes a sample of the phases that --seed draws.
 Each process computes with one thread. Needs mpirun. Exit code 1 where a promise was not kept.
 """
 import shutil

@@ -5,8 +5,10 @@ import random
 import re
 import signal
 import time
+from functools import partial
 
-from processes import PATIENCE, PEER_LOST, SAVED, Ranks, processes_of
+from phases import phases
+from processes import PATIENCE, PEER_LOST, SAVED, Ranks, processes_of, side_by_side
 from runs import require
 
 
@@ -32,21 +34,24 @@ def faults(scratch, recipes, options):
     blows = ((2, 0, signal.SIGKILL, PEER_LOST), (2, 1, signal.SIGKILL, PEER_LOST), (3, 1, signal.SIGSEGV, PEER_LOST),
              (2, 1, signal.SIGSTOP, PEER_LOST), (2, 0, signal.SIGSTOP, PEER_LOST), (2, 1, signal.SIGTERM, SAVED),
              (2, 0, signal.SIGUSR1, SAVED))
-    for ranks, victim, blow, code in blows[1::2] if options.short else blows:
-        for moment in moments.uniform(0, 0.3), moments.uniform(0.5, 2):
-            name = f'{signal.Signals(blow).name} to rank {victim} of {ranks} after {moment:.2f} s'
-            run = Ranks(scratch, name.replace(' ', '_'), recipes['mlp'], *words, 'training.global_batch_size=48')
-            found, seconds = strike(run, ranks, victim, blow, moment, 'parallelism.deadline=4s')
-            require(found == code, f'{name}: exit code {found}, not {code}:\n{run.errors}')
-            require(seconds < 25, f'{name}: the end took {seconds:.0f} s')
-            require(not processes_of(run.directory), f'{name}: processes are left')
-            named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*', run.errors)
-            # Before the ranks have met, nobody knows where the other one is.
-            require(code != PEER_LOST or named or moment < 0.5, f'{name}: nobody names it:\n{run.errors}')
-            print(f'{name}: exit code {found} after {seconds:.1f} s, nothing is left; {named[0] if named else "nobody is named"}')
-    undisturbed(scratch, recipes['mlp'], words)
-    for shards in 'false', 'true':
-        resume_to_same_bits(scratch, recipes['cnn'], f'parallelism.shard_optimizer={shards}', moments)
+    cases = [(*blow, moment) for blow in (blows[1::2] if options.short else blows)
+             for moment in (moments.uniform(0, 0.3), moments.uniform(0.5, 2))]
+
+    def check(ranks, victim, blow, code, moment):
+        name = f'{signal.Signals(blow).name} to rank {victim} of {ranks} after {moment:.2f} s'
+        run = Ranks(scratch, name.replace(' ', '_'), recipes['mlp'], *words, 'training.global_batch_size=48')
+        found, seconds = strike(run, ranks, victim, blow, moment, 'parallelism.deadline=4s')
+        require(found == code, f'{name}: exit code {found}, not {code}:\n{run.errors}')
+        require(seconds < 25, f'{name}: the end took {seconds:.0f} s')
+        require(not processes_of(run.directory), f'{name}: processes are left')
+        named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*', run.errors)
+        # Before the ranks have met, nobody knows where the other one is.
+        require(code != PEER_LOST or named or moment < 0.5, f'{name}: nobody names it:\n{run.errors}')
+        return f'{name}: exit code {found} after {seconds:.1f} s, nothing is left; {named[0] if named else "nobody is named"}'
+
+    side_by_side([partial(undisturbed, scratch, recipes['mlp'], words), *(partial(check, *case) for case in cases), *phases(scratch, options),
+                  *(partial(resume_to_same_bits, scratch, recipes['cnn'], f'parallelism.shard_optimizer={shards}', random.Random(seed))
+                    for seed, shards in enumerate(('false', 'true'), options.seed))])
 
 
 def undisturbed(scratch, recipe, words):
@@ -66,7 +71,7 @@ def undisturbed(scratch, recipe, words):
     require(process.poll() is None and run.saved() > before, f'a run that was hung up and suspended does not go on:\n{run.errors}')
     process.send_signal(signal.SIGTERM)
     require(process.wait(PATIENCE) == SAVED, f'undisturbed:\n{run.errors}')
-    print('a hang-up under nohup and 4 s of suspension, with a deadline of 2 s: the run goes on')
+    return 'a hang-up under nohup and 4 s of suspension, with a deadline of 2 s: the run goes on'
 
 
 def resume_to_same_bits(scratch, recipe, word, moments):
@@ -83,4 +88,4 @@ def resume_to_same_bits(scratch, recipe, word, moments):
         run.train(2)
     require(run.weights() == expected.weights(), 'a run whose ranks were killed has other bits')
     require(run.numbers() == expected.numbers(), 'a run whose ranks were killed has other metrics')
-    print(f'{word}: {kills} times a rank was killed; resumed, the run has an undisturbed one\'s bits and metrics')
+    return f'{word}: {kills} times a rank was killed; resumed, the run has an undisturbed one\'s bits and metrics'

@@ -12,9 +12,11 @@ def parse(text):
     arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument('parts', nargs='*', choices=['equal', 'faults', []], help='default: both')
     arguments.add_argument('--trainer', type=Path, default=ROOT / 'build/release/bin/trainer')
+    arguments.add_argument('--faults', type=Path, help='libfaults.so of the tests; default: beside the program')
     arguments.add_argument('--keep', type=Path, help='directory for the runs, which are kept')
     arguments.add_argument('--short', action='store_true', help='fewer of them, without the deep network')
-    arguments.add_argument('--seed', type=int, default=1, help='of the moments at which ranks are killed')
+    arguments.add_argument('--seed', type=int, default=1, help='of the moments and phases in which ranks are killed')
     chosen = arguments.parse_args()
     chosen.trainer = chosen.trainer.resolve()
+    chosen.faults = (chosen.faults or chosen.trainer.parent / 'libfaults.so').resolve()
     return chosen

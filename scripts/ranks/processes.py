@@ -5,6 +5,7 @@ import os
 import signal
 import struct
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from runs import require, step_of
@@ -70,6 +71,13 @@ class Ranks:
         """All that metrics say, without what depends on the machine."""
         lines = map(json.loads, (self.directory / 'run/metrics.jsonl').read_text().splitlines())
         return [(line['step'], line['split'], line['loss'], line.get('top1')) for line in lines]
+
+
+def side_by_side(checks):
+    """Calls them, four at a time, since a run that is struck mostly waits, and prints what each returns."""
+    with ThreadPoolExecutor(4) as pool:
+        for line in pool.map(lambda check: check(), checks):
+            print(line, flush=True)
 
 
 def processes_of(directory):

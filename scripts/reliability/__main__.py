@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves on the program itself that a run cannot be lost: kills, disturbs and stops it, and compares bits."""
+"""Proves on the program itself that a run cannot be lost: kills, disturbs and stops it, and compares bits.
+
+The parts are stops, saves, asked, damage, power, soak and ranks. The last one is left out unless it is asked for by --only ranks or
+--thorough: it is what `scripts/ranks faults` does, with several processes that share a run, one of which is killed. It needs mpirun.
+"""
 import argparse
 import os
 import random
@@ -15,13 +19,14 @@ import asked
 import damage
 import networks
 import power
+import ranks
 import saves
 import soak
 import stops
 from runs import Failure
 
 PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'damage': damage.all_of,
-         'power': power.all_of, 'soak': soak.soak}
+         'power': power.all_of, 'soak': soak.soak, 'ranks': ranks.faults}
 
 
 SUMMARY = '''# What runs have survived
@@ -80,7 +85,7 @@ class Context:
     def __init__(self, options, work):
         self.trainer, self.faults, self.work = options.trainer.resolve(), options.faults.resolve(), work
         self.thorough, self.kills, self.signals = options.thorough, options.kills, options.signals
-        self.random = random.Random(options.seed)
+        self.seed, self.random = options.seed, random.Random(options.seed)
         self.recipes = networks.write_recipes(work)
         self.references, self.lines = {}, []
 
@@ -101,7 +106,7 @@ class Context:
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--trainer', type=Path, required=True)
     parser.add_argument('--faults', type=Path, required=True, help='libfaults.so of the tests')
     parser.add_argument('--thorough', action='store_true', help='200 kills, 100 signals, every error number')
@@ -130,7 +135,7 @@ def main():
     work = Path(tempfile.mkdtemp(prefix='reliability-', dir=options.work))
     try:
         context = Context(options, work)
-        for name in options.only or PARTS:
+        for name in options.only or [part for part in PARTS if part != 'ranks' or options.thorough]:
             began = time.monotonic()
             PARTS[name](context)
             print(f'-- {name}: {time.monotonic() - began:.0f} s', flush=True)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that are killed, stopped or end in a named phase, by a library in their own process (tests/faults)."""
+import itertools
+import random
+import re
+import socket
+import time
+from functools import partial
+
+from asked import png
+from processes import PATIENCE, PEER_LOST, Ranks, processes_of
+from runs import require
+
+DEADLINE = 4
+STILL = 1.6  # seconds for which no step was saved before the blow: a rank says twice a second where it is
+RECIPE = '''version: 1
+run: {{name: phases, seed: 1, output_dir: run}}
+model: {{input: [3, 4, 4], layers: [flatten, linear: 8, relu, linear: 2]}}
+data: {{format: image_folder, train: {0}/samples-train, val: {0}/samples-val, workers: 1,
+  augment: [random_resized_crop: 4], eval_transform: [resize: 6, center_crop: 4]}}
+training: {{max_duration: 4ep, global_batch_size: 12}}
+optimizer: {{name: adamw, lr: 0.01}}
+validation: {{interval: 4ba}}
+checkpoint: {{interval: 1ba}}
+parallelism: {{shard_optimizer: true}}
+logging: {{interval: 1ba}}
+device: {{type: cpu}}
+'''
+# What the others say of a rank in that phase; None: it has not joined them yet.
+PHASES = {'before it joins': None, 'start-up': 'starting', 'waiting for data': 'awaiting data', 'computing': 'computing',
+          'reduction': 'computing, waiting for other ranks', 'save': 'saving', 'evaluation': 'evaluating'}
+BLOWS = {'SIGKILL': 'kill', 'SIGSTOP': 'stop', 'SIGSEGV': 'segv', 'exit(0)': 'exit'}
+HANG = 'a hang'
+HANGS = 'waiting for data', 'computing', 'evaluation'  # of the thread that computes or reads: the rank still says where it is
+STEP = 5  # in which a rank is struck, or soon after it
+
+
+class Phases:
+    """A recipe, what a rank does in it call by call, and what it comes to."""
+
+    def __init__(self, scratch, library):
+        self.scratch, self.library = scratch, library
+        for split, count in ('train', 18), ('val', 6):
+            for name, grey in ('bright', 200), ('dark', 20):
+                folder = scratch / f'samples-{split}' / name
+                folder.mkdir(parents=True)
+                for i in range(count):
+                    (folder / f'{100 + i}.png').write_bytes(png(grey + i))
+        self.recipe = scratch / 'phases.yaml'
+        self.recipe.write_text(RECIPE.format(scratch))
+        self.calls, self.expected = {}, {}
+
+    def environment(self, rank, **more):
+        return {'LD_PRELOAD': str(self.library), 'FAULT_RANK': str(rank),
+                **{f'FAULT_{name.upper()}': str(value) for name, value in more.items()}}
+
+    def watch(self, ranks, rank):
+        """The calls of this rank in a run that nobody disturbs."""
+        run = Ranks(self.scratch, f'phases_of_{rank}_of_{ranks}', self.recipe)
+        log = run.directory / 'calls.txt'
+        run.train(ranks, environment=self.environment(rank, path='/', log=log, calls='init,sum,broadcast,execute,open,fsync'))
+        self.calls[ranks, rank] = [tuple(line.split('\t')[1:3]) for line in log.read_text().splitlines()]
+        self.expected.setdefault(ranks, run)
+
+    def place(self, ranks, rank, phase):
+        """A call that the rank makes in this phase: its name, what it is about, and its number among these."""
+        calls = self.calls[ranks, rank]
+        collectives = [i for i, (call, _) in enumerate(calls) if call in ('sum', 'broadcast')]
+        # Where the gradients of each step begin to be added up.
+        steps = [i for before, i in zip(collectives, collectives[1:]) if calls[i] == ('sum', 'mpi/4') != calls[before]]
+        step = steps[STEP - 1]
+        save = ('fsync', '.saving-step-') if rank == 0 else ('broadcast', 'mpi/1')
+        name, about, end = {'before it joins': ('init', 'mpi/', steps[0]), 'start-up': ('broadcast', 'mpi/1', steps[0]),
+                            'computing': ('execute', 'dnnl/', step), 'reduction': ('sum', 'mpi/4', None), 'save': (*save, None),
+                            'waiting for data': ('open', 'samples-train/', None),
+                            'evaluation': ('open', 'samples-val/', None)}[phase]
+        same = [i for i, call in enumerate(calls) if call[0] == name and about in call[1]]
+        # The last one before the end, or the first one of that step or later.
+        chosen = [i for i in same if i < end][-1:] if end else [i for i in same if i >= step][:1]
+        require(chosen, f'rank {rank} of {ranks} makes no call in this phase: {phase}')
+        return name, about, same.index(chosen[0]) + 1
+
+    def strike(self, ranks, rank, phase, blow):
+        name = f'{blow} of rank {rank} of {ranks}, {phase}'
+        run = Ranks(self.scratch, re.sub(r'\W+', '_', name), self.recipe)
+        call, about, number = self.place(ranks, rank, phase)
+        log, begins = run.directory / 'calls.txt', run.directory / 'begins'
+        process = run.start(ranks, f'parallelism.deadline={DEADLINE}s', environment=self.environment(
+            rank, calls=call, path=about, at=number, action=BLOWS.get(blow, 'stall'), until=begins, log=log))
+        self.await_phase(run, process, log, name)
+        begins.touch()
+        struck = time.monotonic()
+        code = process.wait(PATIENCE)
+        seconds = time.monotonic() - struck
+        require(code == PEER_LOST, f'{name}: exit code {code}, not {PEER_LOST}:\n{run.errors}')
+        require(seconds < DEADLINE + 10, f'{name}: the end took {seconds:.0f} s:\n{run.errors}')
+        require(not processes_of(run.directory), f'{name}: processes are left')
+        words = self.words_about(run, rank, phase)
+        require(words, f'{name}: the others do not say so:\n{run.errors}')
+        run.train(ranks)
+        for what in Ranks.weights, Ranks.moments, Ranks.numbers:
+            require(what(run) == what(self.expected[ranks]), f'{name}: resumed, the run has other {what.__name__}')
+        return f'{name}: {code} after {seconds:.1f} s, and the bits of an undisturbed run; {words}'
+
+    @staticmethod
+    def await_phase(run, process, log, name):
+        """Until the rank makes that call, and all others have come to wait for it."""
+        seen, since, end = None, time.monotonic(), time.monotonic() + PATIENCE
+        while time.monotonic() < since + STILL:
+            require(process.poll() is None and time.monotonic() < end, f'{name}: that call was not made:\n{run.errors}')
+            is_there = log.exists() and any(line.split('\t')[4:5] not in ([], ['']) for line in log.read_text().splitlines())
+            if (is_there, run.saved()) != seen or not is_there:
+                seen, since = (is_there, run.saved()), time.monotonic()
+            time.sleep(0.02)
+
+    @staticmethod
+    def words_about(run, rank, phase):
+        """What the others say of the rank."""
+        if PHASES[phase] is None:
+            return run.errors.strip().partition('\n')[0] or 'nobody says why'
+        step = '0' if phase == 'start-up' else '[1-9][0-9]*'
+        where = f'at step {step}: {PHASES[phase]}'
+        told = re.search(rf'rank {rank} on {re.escape(socket.gethostname())}( is gone, {where}| has not been heard of for \d+ s, {where}|'
+                         rf', {where}; others have waited for it for \d+ s)', run.errors)
+        return told and told[0]
+
+
+def sample(seed):
+    """Each phase and each blow at least once, over both ranks."""
+    chosen = random.Random(seed)
+    blows = random.Random(seed).sample(sorted(BLOWS), len(BLOWS))
+    victims = itertools.cycle(chosen.sample([0, 1], 2))
+    return [(2, next(victims), phase, blow) for phase, blow in zip(chosen.sample(list(PHASES), len(PHASES)), itertools.cycle(blows))]
+
+
+def phases(scratch, options):
+    """A check for each case."""
+    every = [(ranks, rank, phase, blow) for ranks, rank in ((2, 0), (2, 1), (3, 1)) for phase in PHASES
+             for blow in [*BLOWS, *([HANG] if phase in HANGS else [])]]
+    cases = sample(options.seed) if options.short else every
+    all_of = Phases(scratch, options.faults)
+    for ranks, rank in sorted({case[:2] for case in cases}):
+        all_of.watch(ranks, rank)
+    return [partial(all_of.strike, *case) for case in cases]

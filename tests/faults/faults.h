@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+// A library that is loaded before a program (LD_PRELOAD). It counts the program's calls whose subject holds
+// FAULT_PATH, and at call FAULT_AT does as FAULT_ACTION says. A subject is the path of a file, or what
+// ranks.cpp says.
+//   FAULT_ACTION: before the call: kill, segv, stop (each by that signal) or exit (with 0); stall (for ever);
+//                 short (half of a write); or the number of the errno with which it fails
+//   FAULT_CALLS:  names of the calls to count, with commas; default: all
+//   FAULT_ALWAYS: the later calls too
+//   FAULT_UNTIL:  a file for which the call waits before that
+//   FAULT_RANK:   only in the process of this rank
+//   FAULT_LOG:    a file for a line for each call; FAULT_LOG.data is for what was written
+
+namespace faults {
+
+/// What the loader would have called.
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+/// What the calls so far have come to. Never destroyed: threads may write until the very end.
+class Faults {
+ public:
+  static Faults& instance();
+
+  /// Descriptors are known by the path that they were opened with.
+  void opened(int fd, const std::string& path);
+  std::string path_of(int fd);
+
+  /// 0: go on; > 0: fail with this errno; -1: write half.
+  int before(const char* call, const std::string& path, const std::string& detail, const void* data = nullptr,
+             size_t bytes = 0);
+
+ private:
+  Faults();
+  void log(const std::string& line) const;
+  int act() const;
+
+  static constexpr size_t kMostFiles = 4096;
+
+  ssize_t (*write_)(int, const void*, size_t) = next<ssize_t(int, const void*, size_t)>("write");
+  std::mutex mutex_;
+  std::array<std::string, kMostFiles> paths_;
+  std::string path_, calls_, action_, until_;
+  bool always_, is_of_this_rank_;
+  long at_, count_ = 0;
+  int log_ = -1, data_ = -1;
+};
+
+}  // namespace faults
