@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several ranks on CPUs, by MPI: what they compute, and what becomes of them when one stops or dies.
 
-  python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults]...
+  python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults | port]...
 
 equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised; runs that go on with another number of ranks.
 faults: each rank killed, stopped or ended at several moments and in each phase; the others leave and name it, and the run resumes to an
 undisturbed run's bits. --short takes a sample of the phases that --seed draws.
+port: strangers send garbage to rank 0's port for --seconds, hold connections half open, dribble, and replay a recorded request to join;
+the run ends with exit code 0 and an undisturbed run's bits.
 Each process computes with one thread. Needs mpirun. Exit code 1 where a promise was not kept.
 """
 import shutil
@@ -19,8 +21,11 @@ from options import parse  # first: it says where the others are
 from equal import equal
 from faults import faults
 from networks import write_recipes
+from port import port
 from processes import Ranks
 from runs import Failure
+
+PARTS = {'equal': equal, 'faults': faults, 'port': port}
 
 
 def main(options):
@@ -32,8 +37,8 @@ def main(options):
         scratch.mkdir(parents=True, exist_ok=True)
         scratch = scratch.resolve()
         recipes = write_recipes(scratch)
-        for part in options.parts or ['equal', 'faults']:
-            {'equal': equal, 'faults': faults}[part](scratch, recipes, options)
+        for part in options.parts or PARTS:
+            PARTS[part](scratch, recipes, options)
 
 
 try:

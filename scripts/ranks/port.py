@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What strangers can do at the port on which the ranks watch each other: nothing."""
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+from processes import PATIENCE, SAVED, Ranks, processes_of
+from runs import require
+
+GREETING = b'trainer ranks 1'
+HELLO, JOIN = 0, 1
+MOST_OPEN = 100  # more than rank 0 keeps
+
+
+def listening(process):
+    """The ports on which it listens, with their addresses."""
+    sockets = set()
+    for place in Path(f'/proc/{process}/fd').iterdir():
+        try:
+            found = re.fullmatch(r'socket:\[(\d+)\]', os.readlink(place))
+        except OSError:
+            continue
+        if found:
+            sockets.add(found[1])
+    found = []
+    for line in Path(f'/proc/{process}/net/tcp').read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == '0A' and words[9] in sockets:
+            address, port = words[1].split(':')
+            found.append((socket.inet_ntoa(struct.pack('<I', int(address, 16))), int(port, 16)))
+    return found
+
+
+def connect(place):
+    line = socket.socket()
+    line.settimeout(3)
+    line.connect(place)
+    return line
+
+
+def frame(kind, body):
+    return struct.pack('<IB', len(body) + 1, kind) + body
+
+
+def text(value):
+    return struct.pack('<Q', len(value)) + value
+
+
+def control_port(process):
+    """That of rank 0 which greets as a rank 0 does; MPI has ports too."""
+    for address, port in listening(process):
+        try:
+            with connect(('127.0.0.1' if address == '0.0.0.0' else address, port)) as line:
+                if GREETING in line.recv(100):
+                    return address, port
+        except OSError:
+            continue
+    return None
+
+
+def recorded_join(log):
+    """The request to join that rank 1 has sent, out of all that it has sent."""
+    sent = log.read_bytes()
+    begin = sent.find(bytes([JOIN]) + struct.pack('<QQ', 1, 2)) - 4
+    require(begin >= 0, 'rank 1 has not asked to join')
+    size, = struct.unpack_from('<I', sent, begin)
+    return sent[begin:begin + 4 + size]
+
+
+class Strangers:
+    """They connect, and do what no rank does."""
+
+    def __init__(self, place, join, chosen):
+        self.place, self.join, self.random = place, join, chosen
+        self.open, self.dribbles, self.dribbled, self.refused = [], [], 0, 0
+        self.kinds = [self.random_bytes, self.random_frame, self.enormous_frame, self.silent, self.half_open, self.reset, self.other_version,
+                      self.replayed_join]
+        self.counts = {kind.__name__: 0 for kind in [*self.kinds, self.dribble]}
+
+    def come(self):
+        """One of them, or the next byte of those that dribble."""
+        kind = self.random.choice(self.kinds)
+        if time.monotonic() > self.dribbled + 1:
+            kind, self.dribbled = self.dribble, time.monotonic()
+        try:
+            kind()
+            self.counts[kind.__name__] += 1
+        except OSError:
+            time.sleep(0.01)  # rank 0 has closed the connection, or the run has ended
+
+    def hold(self, line):
+        self.open.append(line)
+        if len(self.open) > MOST_OPEN:
+            self.open.pop(0).close()
+
+    def random_bytes(self):
+        with connect(self.place) as line:
+            line.sendall(self.random.randbytes(self.random.randint(1, 100_000)))
+
+    def random_frame(self):
+        with connect(self.place) as line:
+            line.sendall(frame(self.random.randint(0, 12), self.random.randbytes(self.random.randint(0, 400))))
+
+    def enormous_frame(self):
+        with connect(self.place) as line:
+            line.sendall(struct.pack('<IB', self.random.choice([513, 2**26, 2**31, 2**32 - 1]), JOIN) + b'x' * 1000)
+
+    def silent(self):
+        self.hold(connect(self.place))
+
+    def half_open(self):
+        """Sends no more, but reads."""
+        line = connect(self.place)
+        line.shutdown(socket.SHUT_WR)
+        self.hold(line)
+
+    def reset(self):
+        line = connect(self.place)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        line.sendall(b'\0')
+        line.close()
+
+    def other_version(self):
+        """As a later release may ask to join."""
+        with connect(self.place) as line:
+            line.sendall(frame(HELLO, text(b'trainer ranks 2') + text(self.random.randbytes(16))))
+        with connect(self.place) as line:
+            line.sendall(frame(JOIN, self.join[5:] + b'more'))
+
+    def replayed_join(self):
+        """The recorded request: rank 0 has drawn other random bytes since."""
+        with connect(self.place) as line:
+            line.recv(200)
+            line.sendall(self.join)
+            answer = line.recv(500)
+        require(not answer or b'another secret' in answer, f'a replayed request to join is answered by {answer}')
+        self.refused += bool(answer)
+
+    def dribble(self):
+        """A further connection that sends a byte of the request each second, as all before it that are still open."""
+        going_on = []
+        for line, sent in [*self.dribbles, (connect(self.place), 0)]:
+            try:
+                line.sendall(self.join[sent:sent + 1])
+                going_on.append((line, sent + 1))
+            except OSError:
+                line.close()  # rank 0 does not wait for so long
+        self.dribbles = going_on
+
+
+def undisturbed(scratch, recipe, words, seconds):
+    """A run that takes about so long, and its number of steps."""
+    run = Ranks(scratch, 'not_attacked', recipe, *words)
+    process = run.start(2, 'training.max_duration=1000000ba')
+    time.sleep(seconds + 1)
+    process.send_signal(signal.SIGTERM)
+    require(process.wait(PATIENCE) == SAVED, f'not_attacked:\n{run.errors}')
+    steps = run.saved() + 100
+    return run.train(2, f'training.max_duration={steps}ba'), steps
+
+
+def begin(run, steps, library):
+    """Starts it; returns its process, the place where rank 0 listens, and rank 1's request to join."""
+    sent = run.directory / 'sent'
+    process = run.start(2, f'training.max_duration={steps}ba', environment={
+        'LD_PRELOAD': str(library), 'FAULT_RANK': '1', 'FAULT_PATH': 'socket', 'FAULT_CALLS': 'send', 'FAULT_LOG': str(sent)})
+    end = time.monotonic() + PATIENCE
+    while not run.saved():
+        require(process.poll() is None and time.monotonic() < end, f'attacked: the run does not begin:\n{run.errors}')
+        time.sleep(0.02)
+    place = control_port(processes_of(run.directory)[0])
+    require(place, 'rank 0 does not listen')
+    return process, place, recorded_join(sent.with_name('sent.data'))
+
+
+def port(scratch, recipes, options):
+    seconds = options.seconds or (3 if options.short else 60)
+    words = ['validation.interval=100ba', 'training.global_batch_size=48', 'parallelism.deadline=10s', 'logging.interval=10ba',
+             'checkpoint.interval=50ba', 'run.allow_changes=[training.max_duration]']
+    expected, steps = undisturbed(scratch, recipes['mlp'], words, seconds)
+    run = Ranks(scratch, 'attacked', recipes['mlp'], *words)
+    process, place, join = begin(run, steps, options.faults)
+    strangers = Strangers(place, join, random.Random(options.seed))
+    began = time.monotonic()
+    while process.poll() is None:
+        strangers.come()
+        require(time.monotonic() < began + 3 * seconds + PATIENCE, f'attacked: the run does not end:\n{run.errors}')
+    attacked = time.monotonic() - began
+    require(process.poll() == 0, f'attacked: exit code {process.poll()}:\n{run.errors}')
+    require(attacked > seconds / 2 and min(*strangers.counts.values(), strangers.refused) > 0, f'{attacked:.0f} s were too short: {strangers.counts}')
+    for what in Ranks.weights, Ranks.moments, Ranks.numbers:
+        require(what(run) == what(expected), f'attacked: the run has other {what.__name__}')
+    print(f'port {place[1]} of {place[0]}, {attacked:.0f} s: ' + ', '.join(f'{count} {name}' for name, count in strangers.counts.items()) +
+          f'; exit code 0 after {steps} steps, and the bits of an undisturbed run', flush=True)
