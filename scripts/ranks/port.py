@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -52,15 +53,23 @@ def text(value):
 
 
 def control_port(process):
-    """That of rank 0 which greets as a rank 0 does; MPI has ports too."""
-    for address, port in listening(process):
+    """That of rank 0 which greets as a rank 0 does; MPI has ports too, which say nothing."""
+    lines = {}
+    for address, number in listening(process):
+        place = ('127.0.0.1' if address == '0.0.0.0' else address, number)
         try:
-            with connect(('127.0.0.1' if address == '0.0.0.0' else address, port)) as line:
-                if GREETING in line.recv(100):
-                    return address, port
+            lines[connect(place)] = place
         except OSError:
             continue
-    return None
+    end, found = time.monotonic() + 5, None
+    while lines and not found and time.monotonic() < end:
+        for line in select.select(lines, [], [], 0.1)[0]:
+            place = lines.pop(line)
+            with line:
+                found = place if GREETING in line.recv(100) else found
+    for line in lines:
+        line.close()
+    return found
 
 
 def recorded_join(log):
