@@ -4,7 +4,8 @@
 
   python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults | port]...
 
-equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised; runs that go on with another number of ranks.
+equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised, in bf16 too, and where one rank alone finds a NaN; runs that
+go on with another number of ranks.
 faults: each rank killed, stopped or ended at several moments and in each phase; the others leave and name it, and the run resumes to an
 undisturbed run's bits. --short takes a sample of the phases that --seed draws.
 port: strangers send garbage to rank 0's port for --seconds, hold connections half open, dribble, and replay a recorded request to join;

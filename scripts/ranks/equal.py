@@ -4,7 +4,8 @@ import shutil
 import signal
 import time
 
-from processes import PATIENCE, SAVED, Ranks
+from guarded import nan_of_one_rank
+from processes import PATIENCE, REFUSED, SAVED, Ranks
 from runs import require
 
 
@@ -97,6 +98,19 @@ def same_bits(scratch, name, recipe, *words):
     print(f'{name}: two ranks have the parameter bits of one process with two micro-batches')
 
 
+def low_precision(scratch, recipes):
+    """The same in bf16, where the processor has products of it."""
+    bf16 = 'training.precision=amp_bf16'
+    probe = Ranks(scratch, 'bf16', recipes['mlp'], bf16, 'training.max_duration=1ba')
+    process = probe.start(1)
+    if process.wait(PATIENCE) == REFUSED and 'cannot be computed here' in probe.errors:
+        print('left out: bf16, which this processor does not compute')
+        return
+    require(process.wait() == 0, f'bf16:\n{probe.errors}')
+    same_bits(scratch, 'mlp_bf16', recipes['mlp'], 'training.micro_batch_size=32', bf16)
+    same_bits(scratch, 'cnn_bf16', recipes['cnn'], 'training.micro_batch_size=24', bf16)
+
+
 def equal(scratch, recipes, options):
     compare(scratch, 'mlp', recipes['mlp'], 16)
     compare(scratch, 'cnn', recipes['cnn'], 12)
@@ -113,6 +127,8 @@ def equal(scratch, recipes, options):
         same_bits(scratch, 'resnet', recipes['resnet'], 'training.micro_batch_size=2', 'training.max_duration=6ba')
     same_bits(scratch, 'guards', recipes['mlp'], 'training.micro_batch_size=32', 'guards.nonfinite=skip', 'guards.skip_steps=[3, 3, 9, 11]',
               'training.ema={decay: 0.9}', 'optimizer={name: adamw, lr: 0.01, clip_norm: 0.5}')
+    nan_of_one_rank(scratch)
+    low_precision(scratch, recipes)
     # Later on, a few samples decide, and rounding grows to what can be seen.
     words = ['training.micro_batch_size=12', 'validation.interval=100ba', 'training.max_duration=8ep']
     growing = Ranks(scratch, 'growing', recipes['cnn'], *words)

@@ -7,7 +7,7 @@ import socket
 import time
 from functools import partial
 
-from asked import png
+from pictures import write_pictures
 from processes import PATIENCE, PEER_LOST, Ranks, processes_of
 from runs import require
 
@@ -16,7 +16,7 @@ STILL = 1.6  # seconds for which no step was saved before the blow: a rank says 
 RECIPE = '''version: 1
 run: {{name: phases, seed: 1, output_dir: run}}
 model: {{input: [3, 4, 4], layers: [flatten, linear: 8, relu, linear: 2]}}
-data: {{format: image_folder, train: {0}/samples-train, val: {0}/samples-val, workers: 1,
+data: {{format: image_folder, train: {0}/train, val: {0}/val, workers: 1,
   augment: [random_resized_crop: 4], eval_transform: [resize: 6, center_crop: 4]}}
 training: {{max_duration: 4ep, global_batch_size: 12}}
 optimizer: {{name: adamw, lr: 0.01}}
@@ -40,14 +40,9 @@ class Phases:
 
     def __init__(self, scratch, library):
         self.scratch, self.library = scratch, library
-        for split, count in ('train', 18), ('val', 6):
-            for name, grey in ('bright', 200), ('dark', 20):
-                folder = scratch / f'samples-{split}' / name
-                folder.mkdir(parents=True)
-                for i in range(count):
-                    (folder / f'{100 + i}.png').write_bytes(png(grey + i))
+        pictures = write_pictures(scratch / 'phases-pictures', train=18, val=6)
         self.recipe = scratch / 'phases.yaml'
-        self.recipe.write_text(RECIPE.format(scratch))
+        self.recipe.write_text(RECIPE.format(pictures))
         self.calls, self.expected = {}, {}
 
     def environment(self, rank, **more):
@@ -72,8 +67,8 @@ class Phases:
         save = ('fsync', '.saving-step-') if rank == 0 else ('broadcast', 'mpi/1')
         name, about, end = {'before it joins': ('init', 'mpi/', steps[0]), 'start-up': ('broadcast', 'mpi/1', steps[0]),
                             'computing': ('execute', 'dnnl/', step), 'reduction': ('sum', 'mpi/4', None), 'save': (*save, None),
-                            'waiting for data': ('open', 'samples-train/', None),
-                            'evaluation': ('open', 'samples-val/', None)}[phase]
+                            'waiting for data': ('open', 'phases-pictures/train', None),
+                            'evaluation': ('open', 'phases-pictures/val', None)}[phase]
         same = [i for i, call in enumerate(calls) if call[0] == name and about in call[1]]
         # The last one before the end, or the first one of that step or later.
         chosen = [i for i in same if i < end][-1:] if end else [i for i in same if i >= step][:1]

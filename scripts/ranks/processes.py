@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runs import require, step_of
 
-PEER_LOST, SAVED = 76, 75
+PEER_LOST, SAVED, REFUSED = 76, 75, 78
 PATIENCE = 120
 
 
@@ -45,6 +45,9 @@ class Ranks:
 
     def weights(self):
         return (self.directory / 'run/model.safetensors').read_bytes()
+
+    def averages(self):
+        return (self.directory / 'run/model_ema.safetensors').read_bytes()
 
     def moments(self):
         """What its newest checkpoint holds besides the weights."""
