@@ -3,10 +3,14 @@
 import shutil
 import signal
 import time
+from functools import partial
 
 from guarded import nan_of_one_rank
-from processes import PATIENCE, REFUSED, SAVED, Ranks
+from processes import PATIENCE, REFUSED, SAVED, Ranks, side_by_side
 from runs import require
+
+GUARDED = ['guards.nonfinite=skip', 'guards.skip_steps=[3, 3, 9, 11]', 'training.ema={decay: 0.9}',
+           'optimizer={name: adamw, lr: 0.01, clip_norm: 0.5}']
 
 
 def farthest(one, other, ignored=()):
@@ -51,7 +55,7 @@ def compare(scratch, name, recipe, rows, *words):
         changes = spread(alone, [shared.losses()])
         shares.append(max(change / most for change, most in zip(changes, allowed)))
         require(shares[-1] <= 1, f'{name}: losses of {ranks} ranks differ by {shares[-1]:.2f} of what is allowed')
-    print(f'{name}: {len(alone)} losses of 2 and 4 ranks differ by at most {shares[0]:.2f} and {shares[1]:.2f} of what is allowed '
+    return (f'{name}: {len(alone)} losses of 2 and 4 ranks differ by at most {shares[0]:.2f} and {shares[1]:.2f} of what is allowed '
           f'({allowed[0]:.0e} to {allowed[-1]:.0e})')
 
 
@@ -61,7 +65,7 @@ def synchronised(scratch, name, recipe, steps, *words):
     Rounding grows in a deep network: compared are losses by what another instruction set has changed so far, at least 1e-5, and the
     weights after a few steps.
     """
-    pairs = [('4', '8'), ('8', '16')]
+    pairs, lines = [('4', '8'), ('8', '16')], []
     for shared_rows, rows in pairs:
         one = [*words, f'training.micro_batch_size={rows}', f'training.max_duration={steps}ba']
         alone = Ranks(scratch, f'{name}_{rows}', recipe, *one).train(1)
@@ -74,8 +78,9 @@ def synchronised(scratch, name, recipe, steps, *words):
         require(worst <= 1, f'{name}: synchronised losses differ by {worst:.2f} of what is allowed')
         weights, most = farthest(alone, two), max(1e-5, 3 * farthest(alone, other))
         require(weights <= most, f'{name}: synchronised weights differ by {weights:.1e}, more than {most:.1e}')
-        print(f'{name}: 2 ranks x {shared_rows} with sync_batch_norm against 1 x {rows}: losses differ by {changes[0]:.1e} at first '
+        lines.append(f'{name}: 2 ranks x {shared_rows} with sync_batch_norm against 1 x {rows}: losses differ by {changes[0]:.1e} at first '
               f'and {max(changes):.1e} at last ({worst:.2f} of what is allowed), weights by {weights:.1e} (allowed {most:.1e})')
+    return '\n'.join(lines)
 
 
 def names_keys(scratch, recipe):
@@ -84,7 +89,7 @@ def names_keys(scratch, recipe):
         run = Ranks(scratch, f'says_{expected}_{help_}', recipe, 'training.max_duration=1ba', *([help_] if help_ else [])).train(2)
         lines = [line for line in run.errors.splitlines() if 'micro_batch_size' in line and 'sync_batch_norm' in line]
         require(len(lines) == expected, f'{help_}: {len(lines)} lines name sync_batch_norm, not {expected}:\n{run.errors}')
-    print('ranks say that they change batch normalisation, and what keeps it')
+    return 'ranks say that they change batch normalisation, and what keeps it'
 
 
 def same_bits(scratch, name, recipe, *words):
@@ -95,7 +100,7 @@ def same_bits(scratch, name, recipe, *words):
     for tensor in a:
         if 'running' not in tensor:
             require(a[tensor] == b[tensor], f'{name}: {tensor} of two ranks has other bits')
-    print(f'{name}: two ranks have the parameter bits of one process with two micro-batches')
+    return f'{name}: two ranks have the parameter bits of one process with two micro-batches'
 
 
 def low_precision(scratch, recipes):
@@ -104,43 +109,38 @@ def low_precision(scratch, recipes):
     probe = Ranks(scratch, 'bf16', recipes['mlp'], bf16, 'training.max_duration=1ba')
     process = probe.start(1)
     if process.wait(PATIENCE) == REFUSED and 'cannot be computed here' in probe.errors:
-        print('left out: bf16, which this processor does not compute')
-        return
+        return 'left out: bf16, which this processor does not compute'
     require(process.wait() == 0, f'bf16:\n{probe.errors}')
-    same_bits(scratch, 'mlp_bf16', recipes['mlp'], 'training.micro_batch_size=32', bf16)
-    same_bits(scratch, 'cnn_bf16', recipes['cnn'], 'training.micro_batch_size=24', bf16)
+    return '\n'.join([same_bits(scratch, 'mlp_bf16', recipes['mlp'], 'training.micro_batch_size=32', bf16),
+                      same_bits(scratch, 'cnn_bf16', recipes['cnn'], 'training.micro_batch_size=24', bf16)])
 
 
-def equal(scratch, recipes, options):
-    compare(scratch, 'mlp', recipes['mlp'], 16)
-    compare(scratch, 'cnn', recipes['cnn'], 12)
-    names_keys(scratch, recipes['cnn'])
-    if not options.short:
-        compare(scratch, 'resnet', recipes['resnet'], 4, 'training.global_batch_size=16', 'optimizer.lr=0.001', 'training.max_duration=12ba',
-                'model.input=[3, 16, 16]', 'data.augment=[]')
-    if not options.short:
-        synchronised(scratch, 'sync', recipes['resnet'], 6, 'training.global_batch_size=16', 'optimizer.lr=0.001',
-                     'model.input=[3, 16, 16]', 'data.augment=[]')
-    same_bits(scratch, 'mlp', recipes['mlp'], 'training.micro_batch_size=32')
-    same_bits(scratch, 'cnn', recipes['cnn'], 'training.micro_batch_size=24')
-    if not options.short:
-        same_bits(scratch, 'resnet', recipes['resnet'], 'training.micro_batch_size=2', 'training.max_duration=6ba')
-    same_bits(scratch, 'guards', recipes['mlp'], 'training.micro_batch_size=32', 'guards.nonfinite=skip', 'guards.skip_steps=[3, 3, 9, 11]',
-              'training.ema={decay: 0.9}', 'optimizer={name: adamw, lr: 0.01, clip_norm: 0.5}')
-    nan_of_one_rank(scratch)
-    low_precision(scratch, recipes)
-    # Later on, a few samples decide, and rounding grows to what can be seen.
+def changing_numbers(scratch, recipe):
+    """A run that goes on with other numbers of ranks. Later on, a few samples decide, and rounding grows to what can be seen."""
     words = ['training.micro_batch_size=12', 'validation.interval=100ba', 'training.max_duration=8ep']
-    growing = Ranks(scratch, 'growing', recipes['cnn'], *words)
-    whole = Ranks(scratch, 'whole', recipes['cnn'], *words).train(1)
-    stops = []
-    for ranks in 1, 2, 4:
-        stops.append(stop_after(growing, ranks, 25))
+    growing = Ranks(scratch, 'growing', recipe, *words)
+    whole = Ranks(scratch, 'whole', recipe, *words).train(1)
+    stops = [stop_after(growing, ranks, 25) for ranks in (1, 2, 4)]
     growing.train(1)
     found = farthest(whole, growing)
     require(found < 1e-4, f'1, 2, 4 and 1 ranks in turn differ by {found:.1e}')
-    print(f'a run on 1, 2, 4 and 1 ranks, stopped after steps {stops}: weights differ by {found:.1e} of an undisturbed run\'s')
-    sharded(scratch, recipes)
+    return f'a run on 1, 2, 4 and 1 ranks, stopped after steps {stops}: weights differ by {found:.1e} of an undisturbed run\'s'
+
+
+def equal(scratch, recipes, options):
+    deep = ['training.global_batch_size=16', 'optimizer.lr=0.001', 'model.input=[3, 16, 16]', 'data.augment=[]']
+    mlp, cnn, resnet = (partial(same_bits, scratch, name, recipes[name]) for name in ('mlp', 'cnn', 'resnet'))
+    checks = [partial(sharded, scratch, recipes), partial(compare, scratch, 'mlp', recipes['mlp'], 16),
+              partial(compare, scratch, 'cnn', recipes['cnn'], 12), partial(changing_numbers, scratch, recipes['cnn']),
+              partial(names_keys, scratch, recipes['cnn']), partial(mlp, 'training.micro_batch_size=32'),
+              partial(cnn, 'training.micro_batch_size=24'),
+              partial(same_bits, scratch, 'guards', recipes['mlp'], 'training.micro_batch_size=32', *GUARDED),
+              partial(nan_of_one_rank, scratch), partial(low_precision, scratch, recipes)]
+    if not options.short:
+        checks += [partial(compare, scratch, 'resnet', recipes['resnet'], 4, *deep, 'training.max_duration=12ba'),
+                   partial(synchronised, scratch, 'sync', recipes['resnet'], 6, *deep),
+                   partial(resnet, 'training.micro_batch_size=2', 'training.max_duration=6ba')]
+    side_by_side(checks)
 
 
 def stop_after(run, ranks, steps, *more):
@@ -157,9 +157,7 @@ def stop_after(run, ranks, steps, *more):
 def sharded(scratch, recipes):
     """Ranks that share the optimizer's moments against ranks that all have them: same files, also resumed by other numbers of ranks."""
     shards = 'parallelism.shard_optimizer=true'
-    guarded = ['guards.nonfinite=skip', 'guards.skip_steps=[3, 3, 9, 11]', 'training.ema={decay: 0.9}',
-               'optimizer={name: adamw, lr: 0.01, clip_norm: 0.5}']
-    for name, recipe, words in ('mlp', 'mlp', guarded), ('cnn', 'cnn', []):
+    for name, recipe, words in ('mlp', 'mlp', GUARDED), ('cnn', 'cnn', []):
         whole = Ranks(scratch, f'{name}_whole', recipes[recipe], *words).train(2)
         shared = Ranks(scratch, f'{name}_sharded', recipes[recipe], shards, *words).train(2)
         require(shared.weights() == whole.weights(), f'{name}: with shard_optimizer two ranks have other weights')
@@ -176,5 +174,5 @@ def sharded(scratch, recipes):
         resumed.train(ranks, shards)
         found.append(farthest(whole, resumed))
         require(found[-1] < 1e-4, f'2 sharded ranks and then {ranks} differ by {found[-1]:.1e}')
-    print('two ranks that share the moments have the weights, moments and metrics of two that all have them; resumed after step '
+    return ('two ranks that share the moments have the weights, moments and metrics of two that all have them; resumed after step '
           f'{step} by 1, 2 and 3 ranks, weights differ by ' + ', '.join(f'{each:.1e}' for each in found) + ' from one process\'s')

@@ -56,5 +56,5 @@ def nan_of_one_rank(scratch):
     require(skipped_steps(pair) == skipped_steps(alone) == [STEP], f'skipped are steps {skipped_steps(pair)} and {skipped_steps(alone)}')
     for name, other in ('one process with two micro-batches', alone), ('two ranks that were told to skip the step', told):
         require(pair.weights() == other.weights() and pair.averages() == other.averages(), f'a NaN of rank {RANK}: other bits than {name}')
-    print(f'a NaN of rank {RANK} alone in step {STEP}: all skip it; weights and averages have the bits of one process with two micro-batches, '
+    return (f'a NaN of rank {RANK} alone in step {STEP}: all skip it; weights and averages have the bits of one process with two micro-batches, '
           'and of two ranks that were told to skip it')
