@@ -32,6 +32,15 @@ constexpr int kLockAttempts = 20;
                                             directory.string(), what));
 }
 
+[[noreturn]] void throw_unusable(const fs::path& directory, const fs::filesystem_error& problem) {
+  throw Error(ExitCode::io,
+              fmt::format("cannot use run directory {}: {}", directory.string(), problem.code().message()));
+}
+
+void require_directory(const fs::path& path) {
+  if (fs::exists(path) && !fs::is_directory(path)) throw_foreign(path, "is not a directory");
+}
+
 /// What a run that was stopped before it wrote its identity may have left.
 bool is_harmless(const std::string& name) {
   return name == kLockFile || name.starts_with(kSecretFile) ||
@@ -64,9 +73,9 @@ std::string holder_of(const fs::path& lock) {
 
 RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
                            std::vector<std::string> allowed)
-    : path_(path), identity_(identity), allowed_(std::move(allowed)) {
+    : RunDirectory(Unheld{}, path, identity, std::move(allowed)) {
   try {
-    if (fs::exists(path_) && !fs::is_directory(path_)) throw_foreign(path_, "is not a directory");
+    require_directory(path_);
     make_directories(path_);
     state_ = inspect();
     if (state_ == State::finished) return;
@@ -76,8 +85,18 @@ RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
     if (state_ == State::finished) lock_.reset();
     if (state_ != State::finished) held_.emplace(path_);
   } catch (const fs::filesystem_error& error) {
-    throw Error(ExitCode::io,
-                fmt::format("cannot use run directory {}: {}", path_.string(), error.code().message()));
+    throw_unusable(path_, error);
+  }
+}
+
+RunDirectory::State RunDirectory::look(const fs::path& path, const RunIdentity& identity,
+                                       const std::vector<std::string>& allowed) {
+  try {
+    require_directory(path);
+    if (!fs::exists(path)) return State::fresh;
+    return RunDirectory(Unheld{}, path, identity, allowed).inspect();
+  } catch (const fs::filesystem_error& error) {
+    throw_unusable(path, error);
   }
 }
 

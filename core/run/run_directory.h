@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/file.h"
@@ -33,6 +34,11 @@ class RunDirectory {
   RunDirectory(const std::filesystem::path& path, const RunIdentity& identity,
                std::vector<std::string> allowed = {});
 
+  /// The state of a directory that may be missing, without touching anything. Throws Error as the constructor
+  /// does where it belongs to another run or to somebody else.
+  static State look(const std::filesystem::path& path, const RunIdentity& identity,
+                    const std::vector<std::string>& allowed);
+
   State state() const { return state_; }
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
@@ -47,6 +53,10 @@ class RunDirectory {
   void begin(const std::string& recipe, int64_t step, int64_t validated, Log& log);
 
  private:
+  struct Unheld {};
+  RunDirectory(Unheld, std::filesystem::path path, RunIdentity identity, std::vector<std::string> allowed)
+      : path_(std::move(path)), identity_(std::move(identity)), allowed_(std::move(allowed)) {}
+
   State inspect() const;
   bool require_same(const std::string& text) const;
   void lock();

@@ -152,6 +152,10 @@ void Ranks::join_by_address(const Recipe& recipe, std::chrono::seconds deadline)
   std::optional<Secret> secret = secret_of_environment();
   if (!secret) {
     const std::filesystem::path directory = recipe.output_directory();
+    // What is not this run's, or finished, gets no file; and every rank sees that by itself.
+    const auto state = RunDirectory::look(directory, recipe.identity(), recipe.run.allow_changes);
+    are_finished_ = state == RunDirectory::State::finished;
+    if (are_finished_) return;
     if (is_first()) std::filesystem::create_directories(directory);
     secret = secret_of_file(directory / kSecretFile, is_first(), 3 * deadline);
   }

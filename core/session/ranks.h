@@ -25,13 +25,16 @@ class Ranks {
  public:
   /// As the launcher says, which parallelism.data must agree with; `recipe` then knows its share of a step.
   /// Throws Error: exit 64 and 78 where launcher, recipe and batch sizes do not fit together, 69 where no
-  /// engine joins the ranks. From then on this process ends where another rank is lost or has failed, and
-  /// names it.
+  /// engine joins the ranks, 78 where they would meet in the directory of another run. From then on this
+  /// process ends where another rank is lost or has failed, and names it.
   explicit Ranks(Recipe& recipe);
   ~Ranks();
 
   bool are_several() const { return !identity_.is_alone(); }
   bool is_first() const { return identity_.rank == 0; }
+  /// Each rank has found that the run is finished, where they would have met. They have not: nothing else may
+  /// be asked then.
+  bool are_finished() const { return are_finished_; }
   int64_t local_rank() const { return identity_.local_rank; }
   Communicator& communicator() const { return *communicator_; }
   /// For recipes that leave device.threads open: this rank's part of its host's cores. The launcher may allow
@@ -61,7 +64,7 @@ class Ranks {
   [[noreturn]] void leave(ExitCode code, const std::string& text) const;
 
   Identity identity_;
-  bool adds_up_on_cpus_ = false;
+  bool adds_up_on_cpus_ = false, are_finished_ = false;
   mutable std::atomic<bool> leaves_ = false;
   std::promise<std::string> reason_;  ///< of another rank that has failed
   std::shared_future<std::string> reason_of_other_ = reason_.get_future();

@@ -282,12 +282,16 @@ Start shared_start(const Recipe& recipe, const Ranks& ranks) {
   return start;
 }
 
+void say_finished(const std::filesystem::path& directory, Log& log) {
+  log.info(fmt::format("this run is finished; its results are in {}", directory.string()));
+}
+
 /// The run's directory, on rank 0. Nothing where the run is finished.
 std::unique_ptr<RunDirectory> open_directory(const Recipe& recipe, const Start& start, Log& log) {
   auto directory =
       std::make_unique<RunDirectory>(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
   if (directory->state() == RunDirectory::State::finished) {
-    log.info(fmt::format("this run is finished; its results are in {}", directory->path().string()));
+    say_finished(directory->path(), log);
     return nullptr;
   }
   require_unchanged(recipe, start);
@@ -361,6 +365,11 @@ ExitCode run_session(Recipe& recipe, const OpenDevice& open_device, StopSignals&
                      const SessionOptions& options) {
   signals.set_grace(recipe.run.grace_period);
   const Ranks ranks(recipe);
+  if (ranks.are_finished()) {
+    Log log(progress, ranks.prefix());
+    if (ranks.is_first()) say_finished(recipe.output_directory(), log);
+    return ExitCode::done;
+  }
   try {
     return run_rank(recipe, open_device, signals, progress, options, ranks);
   } catch (const std::exception& problem) {

@@ -83,9 +83,21 @@ std::optional<std::string> StepRunner::search(int64_t step) {
   }
 }
 
+/// Has a place in device memory for a step's batch. Whose place that was may wait on the device for other
+/// ranks, all of whose hosts have come so far where their votes are there: so those are awaited first, and
+/// this rank says so.
+void StepRunner::make_room(int64_t step, int64_t batch) {
+  const int64_t kept = InputFeed::kept(executable_.plan());
+  const int64_t done = ((step - 1) * micro_batches_ + batch + 1 - kept) / micro_batches_;  // steps by then
+  for (InFlight& each : steps_) {
+    if (each.step <= done && !each.decided) each.decided = agreement_.result();
+  }
+  feed_.make_room();
+}
+
 bool StepRunner::await_data(const std::function<bool()>& give_up) {
   agreement_.ranks().at(last_enqueued_ + 1, Doing::awaiting_data);
-  feed_.make_room();
+  make_room(last_enqueued_ + 1, 0);
   const double before = steady_seconds();
   const bool there = feed_.await(give_up);
   waited_ += steady_seconds() - before;
@@ -100,7 +112,7 @@ void StepRunner::enqueue(int64_t step, bool timed) {
   const double began = steady_seconds();
   for (int64_t i = 0; i < micro_batches_; ++i) {
     const double asked = steady_seconds();
-    feed_.make_room();  // waits for the device, not for data
+    make_room(step, i);  // waits for the device, not for data
     const double before = steady_seconds();
     next_batch();
     const double after = steady_seconds();
@@ -145,10 +157,12 @@ void StepRunner::run(size_t entry, InFlight& step) {
   step.phases->add(executable_.phases(entry, *step.stopwatch));
 }
 
-/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update.
+/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update. A
+/// rank that waits for others waits for their votes, before it waits for the device.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
   StepResult result{.report = {.step = oldest.step}, .data_wait = oldest.data_wait, .host = oldest.host};
+  result.decided = oldest.decided ? *oldest.decided : agreement_.result();
   double loss = 0;
   for (int64_t i = 0; i < micro_batches_; ++i) {
     Outputs& outputs = of_batch(i).outputs;
@@ -161,7 +175,6 @@ StepResult StepRunner::take() {
   result.report.loss = loss;
   if (oldest.stopwatch) result.phases = oldest.phases ? oldest.phases : phases_later(*oldest.stopwatch);
   steps_.erase(steps_.begin());
-  result.decided = agreement_.result();
   return result;
 }
 

@@ -61,9 +61,11 @@ class StepRunner {
     std::optional<size_t> stopwatch;  ///< of its own among the steps in flight; none where it is not timed
     double data_wait = 0, host = 0;
     std::optional<PhaseSeconds> phases = {};  ///< known so far
+    std::optional<Vote> decided = {};         ///< where all ranks' votes were asked for already
   };
 
   std::optional<std::string> search(int64_t step);
+  void make_room(int64_t step, int64_t batch);
   void next_batch();
   size_t free_stopwatch() const;
   void run(size_t entry, InFlight& step);

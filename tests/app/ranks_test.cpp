@@ -113,6 +113,30 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
                                   Contains("set the same TRAINER_SECRET for all ranks, or for none"));
 }
 
+TEST_CASE(
+    "ranks that would meet in the directory of another run, or of a finished one, leave no file there") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const std::string words = " --config r.yaml parallelism.deadline=2s run.output_dir=";
+  REQUIRE(run_shell("\"$TRAINER\"" + words + "finished device.type=cpu", workspace.path()).code == 0);
+  workspace.write("foreign/notes.txt", "mine");
+  for (const char* rank : {"0", "1"}) {
+    const auto start = [&](const std::string& directory) {
+      return run_shell(std::string("RANK=") + rank +
+                           " WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29511 \"$TRAINER\"" +
+                           words + directory + " device.type=cuda",
+                       workspace.path());
+    };
+    const Outcome foreign = start("foreign"), finished = start("finished");
+    CHECK(foreign.code == 78);
+    CHECK_THAT(foreign.errors, Contains("contains files that do not belong to a run (\"notes.txt\")"));
+    CHECK(finished.code == 0);
+    CHECK((finished.errors.find("this run is finished") != std::string::npos) == (rank == std::string("0")));
+  }
+  CHECK_FALSE(fs::exists(workspace.path() / "foreign/ranks.secret"));
+  CHECK_FALSE(fs::exists(workspace.path() / "finished/ranks.secret"));
+}
+
 TEST_CASE("an mpirun that does not end after its ranks is killed") {
   const Workspace workspace;
   workspace.write("r.yaml", kSmallRecipe);

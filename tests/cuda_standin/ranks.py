@@ -4,10 +4,11 @@
 
 Two ranks must have the parameter bits of one process with two micro-batches. All orders in which streams may work, captured as a
 graph or not, must give the same bits. Three ranks add up in another order: their losses may differ by 1e-5 in fp32. A rank that is killed
-ends the others with 76, and the run resumes to an undisturbed run's bits. So does a link between two hosts that is cut.
+ends the others with 76, and the run resumes to an undisturbed run's bits. So does one that hangs, or a link between two hosts that is cut.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCES / 'scripts' / part) for part in ('ranks', 'reliability')]
+from pictures import write_pictures  # noqa: E402
 PROGRAMS = Path(sys.argv[1]).resolve()
 PEER_LOST = 76
 COMMON = ['device.type=cuda', 'data.format=synthetic', 'data.synthetic.val_samples=24', 'data.augment=[]', 'data.eval_transform=[]',
@@ -26,6 +29,13 @@ MLP = ['fashion_mnist_mlp', 'training.max_duration=20ba', 'data.synthetic.train_
        'parallelism.bucket=100KiB']
 RESNET = ['resnet18_cifar10', 'model.input=[3, 16, 16]', 'training.max_duration=3ba', 'data.synthetic.train_samples=36',
           'validation.interval=3ba', 'parallelism.bucket=2MiB']
+PICTURES = '''version: 1
+run: {{name: pictures, seed: 1, output_dir: run}}
+model: {{input: [3, 4, 4], layers: [flatten, linear: 8, relu, linear: 2]}}
+data: {{format: image_folder, train: {0}/train, val: {0}/val, workers: 1}}
+training: {{max_duration: 100ep, global_batch_size: 12}}
+optimizer: {{name: adamw, lr: 0.001}}
+'''
 
 
 class Run:
@@ -34,11 +44,11 @@ class Run:
     def __init__(self, scratch, name, recipe, *words):
         self.directory = scratch / name
         self.directory.mkdir(exist_ok=True)
-        self.command = [PROGRAMS / 'trainer', '--config', SOURCES / f'configs/{recipe[0]}.yaml', *COMMON, *recipe[1:], *words,
+        self.command = [PROGRAMS / 'trainer', '--config', SOURCES / 'configs' / f'{recipe[0]}.yaml', *COMMON, *recipe[1:], *words,
                         'run.output_dir=run']
 
-    def start(self, ranks, order='late'):
-        environment = {**os.environ, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'LD_LIBRARY_PATH': str(PROGRAMS),
+    def start(self, ranks, order='late', **more):
+        environment = {**os.environ, **more, 'TRAINER_STANDIN_ORDER': order, 'OMP_WAIT_POLICY': 'passive', 'LD_LIBRARY_PATH': str(PROGRAMS),
                        'XDG_CACHE_HOME': str(self.directory / 'cache')}
         words = [f'parallelism.data={ranks}'] if ranks > 1 else []
         return subprocess.Popen([*self.command, *words], cwd=self.directory, env=environment, stdout=subprocess.DEVNULL,
@@ -126,6 +136,28 @@ def killed(scratch):
     require(run.train(2).parameters() == expected.parameters(), 'resumed, the run has an undisturbed one\'s bits')
 
 
+def hangs(scratch):
+    """The host of one rank hangs in its reading of samples: the other one sees within a single deadline that it does, and where."""
+    deadline = 6
+    pictures = write_pictures(scratch / 'pictures', train=30, val=6)
+    recipe = scratch / 'pictures.yaml'
+    recipe.write_text(PICTURES.format(pictures))
+    run = Run(scratch, 'hangs', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
+              'data.eval_transform=[resize: 6, center_crop: 4]', f'parallelism.deadline={deadline}s')
+    log = run.directory / 'calls.txt'
+    process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train', FAULT_CALLS='open',
+                        FAULT_AT='400', FAULT_ACTION='stall', FAULT_LOG=str(log))
+    while not (log.exists() and 'stall' in log.read_text()):
+        time.sleep(0.02)
+        if process.poll() is not None:
+            sys.exit(f'hangs: ended before that:\n{run.errors()}')
+    began = time.monotonic()
+    code = process.wait(60)
+    took, told = time.monotonic() - began, re.search(r'rank 1 on \S+, at step \d+: awaiting data; others have waited for it', run.errors())
+    require(code == PEER_LOST and told and took < 2 * deadline,
+            f'a rank whose host hangs: exit code {code} after {took:.1f} s, deadline {deadline} s; it is named', run.errors())
+
+
 class Hosts:
     """Two hosts of this machine: network namespaces with host names of their own and a link between them."""
     names = [f'trainer{os.getpid()}{letter}' for letter in 'ab']
@@ -192,4 +224,5 @@ with tempfile.TemporaryDirectory() as folder:
     compare(scratch, 'resnet', RESNET)
     counts(scratch)
     killed(scratch)
+    hangs(scratch)
     cut_off(scratch)
