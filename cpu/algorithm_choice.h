@@ -4,10 +4,16 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cpu/onednn.h"
+#include "cpu/own_winograd.h"
 
 namespace trainer::cpu {
 
@@ -15,21 +21,27 @@ constexpr const char* kWinograd = "winograd";
 constexpr const char* kDirect = "direct";
 constexpr const char* kChannelsLast = "direct, channels last";
 
-/// Winograd's algorithm where that suits and exists, else the direct one, blocked; with a tuning, whichever
-/// runs fastest.
+/// Winograd's algorithm where that suits and exists, the program's own where that wins, else the direct one,
+/// blocked; with a tuning, whichever runs fastest.
 class AlgorithmChoice {
  public:
-  AlgorithmChoice(std::shared_ptr<OneDnn> onednn, Tuning* tuning)
-      : onednn_(std::move(onednn)), tuning_(tuning) {}
+  AlgorithmChoice(std::shared_ptr<OneDnn> onednn, Tuning* tuning, bool own)
+      : onednn_(std::move(onednn)), tuning_(tuning), own_(own) {}
 
   const OneDnn& onednn() const { return *onednn_; }
 
   /// The descriptor that make(algorithm's name) gives for the chosen one; its name goes into the choice.
+  /// Nothing where that is the program's own.
   template <class Primitive, class Make>
   auto best(const OpContext& context, bool suits_winograd, Choice& choice, const Make& make) const {
-    choice.algorithm = suits_winograd && exists(make, kWinograd) ? kWinograd : kDirect;
-    if (tuning_ != nullptr) choice.algorithm = fastest<Primitive>(context, choice.algorithm, make);
-    return make(choice.algorithm);
+    std::vector<std::string> all;
+    if (own_ && offers_own_winograd(context)) all.emplace_back(kOwnWinograd);
+    if (suits_winograd && exists(make, kWinograd)) all.emplace_back(kWinograd);
+    all.emplace_back(kDirect);
+    if (all.size() > 1 && all[0] == kOwnWinograd && !own_winograd_wins(context, all[1] == kWinograd))
+      std::swap(all[0], all[1]);
+    choice.algorithm = tuning_ == nullptr ? all[0] : fastest<Primitive>(context, all, make);
+    return choice.algorithm == kOwnWinograd ? std::nullopt : std::make_optional(make(choice.algorithm));
   }
 
  private:
@@ -43,20 +55,22 @@ class AlgorithmChoice {
     }
   }
 
-  /// The name that the tuning has, or now gets. `usual` is the one without a tuning.
+  /// The name that the tuning has, or now gets. `all`: the usual one first.
   template <class Primitive, class Make>
-  std::string fastest(const OpContext& c, const std::string& usual, const Make& make) const {
+  std::string fastest(const OpContext& c, std::vector<std::string> all, const Make& make) const {
     std::string key =
         fmt::format("{} {}, {} threads:", c.op.name(), attributes_text(c.op), omp_get_max_threads());
     for (const TensorSpec& spec : c.inputs)
       key += fmt::format(" {}{}", to_string(spec.dtype), to_string(spec.shape));
-    const auto [known, added] = tuning_->fastest.try_emplace(key, usual);
-    if (!added) return exists(make, known->second.c_str()) ? known->second : usual;
-    double shortest = milliseconds<Primitive>(*onednn_, make(usual));
-    for (const char* other : {kDirect, kChannelsLast}) {
-      if (other == usual || !exists(make, other)) continue;
-      const double spent = milliseconds<Primitive>(*onednn_, make(other)) + reorders(make, other);
-      if (spent < shortest) known->second = other, shortest = spent;
+    if (exists(make, kChannelsLast)) all.emplace_back(kChannelsLast);
+    const auto [known, added] = tuning_->fastest.try_emplace(key, all[0]);
+    if (!added) return std::find(all.begin(), all.end(), known->second) == all.end() ? all[0] : known->second;
+    double shortest = std::numeric_limits<double>::infinity();
+    for (const std::string& name : all) {
+      const double spent = name == kOwnWinograd
+                               ? own_winograd_milliseconds(c)
+                               : milliseconds<Primitive>(*onednn_, make(name)) + reorders(make, name);
+      if (spent < shortest) known->second = name, shortest = spent;
     }
     return known->second;
   }
@@ -79,6 +93,7 @@ class AlgorithmChoice {
 
   std::shared_ptr<OneDnn> onednn_;
   Tuning* tuning_;
+  bool own_;
 };
 
 }  // namespace trainer::cpu

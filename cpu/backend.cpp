@@ -32,8 +32,8 @@ void require_room_for_code() {
 }
 
 /// What planner and device share.
-std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator* ranks) {
-  auto handlers = std::make_shared<cpu::Handlers>(tuning, ranks);
+std::shared_ptr<const cpu::Handlers> make_handlers(Tuning* tuning, Communicator* ranks, bool own_winograd) {
+  auto handlers = std::make_shared<cpu::Handlers>(tuning, ranks, own_winograd);
 #define TRAINER_ADD_ROW(function) cpu::function(*handlers);
   TRAINER_CPU_HANDLERS(TRAINER_ADD_ROW)
 #undef TRAINER_ADD_ROW
@@ -158,10 +158,11 @@ std::string processor_name() {
   return "unknown";
 }
 
-Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, Communicator* ranks) {
+Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, Communicator* ranks,
+                         bool own_winograd) {
   cpu::avoid_amx();
   use_threads(threads > 0 ? threads : available_threads());
-  const auto handlers = make_handlers(tuning, ranks);
+  const auto handlers = make_handlers(tuning, ranks, own_winograd);
   return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),
           .device = std::make_unique<CpuDevice>(handlers)};
 }

@@ -13,9 +13,10 @@ namespace trainer {
 /// everything else by loops over the shared functors. `threads` 0: all that the process may use. With
 /// `tuning`, convolutions are timed rather than chosen by rule; it must outlive the backend. bf16 runs where
 /// the processor has instructions for it or, slowly, where `emulate_bf16` asks for it. `ranks`, which must
-/// outlive the backend too, are those that train together; null: this process is alone.
+/// outlive the backend too, are those that train together; null: this process is alone. Without
+/// `own_winograd` all convolutions are oneDNN's.
 Backend make_cpu_backend(int threads, Tuning* tuning = nullptr, bool emulate_bf16 = false,
-                         Communicator* ranks = nullptr);
+                         Communicator* ranks = nullptr, bool own_winograd = true);
 
 /// Cores that the process's affinity allows.
 int available_threads();

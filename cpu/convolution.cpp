@@ -122,8 +122,9 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
   const auto found = algorithms.best<Forward>(c, p.suits_winograd(), choice, [&](const std::string& how) {
     return forward(onednn, p, Descriptors(p, how), algorithm_named(how));
   });
-  choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.weights_desc(), p.w), Layout{}};
-  choice.outputs = {to_layout(found.dst_desc(), p.y)};
+  if (!found) return select_own_winograd(c);
+  choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->weights_desc(), p.w), Layout{}};
+  choice.outputs = {to_layout(found->dst_desc(), p.y)};
   const Descriptors d(p, choice.inputs[0], choice.inputs[1], choice.outputs[0]);
   describe(choice, forward(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
@@ -155,8 +156,9 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
       algorithms.best<BackwardData>(c, p.suits_winograd(), choice, [&](const std::string& how) {
         return backward_data(onednn, p, Descriptors(p, how), algorithm_named(how));
       });
-  choice.inputs = {to_layout(found.diff_dst_desc(), p.y), to_layout(found.weights_desc(), p.w)};
-  choice.outputs = {to_layout(found.diff_src_desc(), p.x)};
+  if (!found) return select_own_winograd(c);
+  choice.inputs = {to_layout(found->diff_dst_desc(), p.y), to_layout(found->weights_desc(), p.w)};
+  choice.outputs = {to_layout(found->diff_src_desc(), p.x)};
   const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
   describe(choice, backward_data(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
@@ -189,8 +191,9 @@ Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContex
       algorithms.best<BackwardWeights>(c, p.suits_winograd(), choice, [&](const std::string& how) {
         return backward_weights(onednn, p, Descriptors(p, how), algorithm_named(how));
       });
-  choice.inputs = {to_layout(found.src_desc(), p.x), to_layout(found.diff_dst_desc(), p.y)};
-  choice.outputs = {to_layout(found.diff_weights_desc(), p.w), Layout{}};
+  if (!found) return select_own_winograd(c);
+  choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->diff_dst_desc(), p.y)};
+  choice.outputs = {to_layout(found->diff_weights_desc(), p.w), Layout{}};
   const Descriptors d(p, choice.inputs[0], choice.outputs[0], choice.inputs[1]);
   describe(choice, backward_weights(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
@@ -221,11 +224,15 @@ bool pays_in_f32(const Problem& p) {
 
 void add_convolution(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
-  const AlgorithmChoice algorithms(onednn, handlers.tuning());
+  const AlgorithmChoice algorithms(onednn, handlers.tuning(), handlers.own_winograd());
   auto handler = [&](auto select, auto compile) {
     return onednn_handler(
         onednn, [=](const OneDnn&, const OpContext& c, const OpenLayouts&) { return select(algorithms, c); },
-        compile);
+        [=](const std::shared_ptr<OneDnn>& engine, const OpContext& c, const Choice& choice,
+            const Slots& slots) {
+          if (choice.algorithm == kOwnWinograd) return compile_own_winograd(c, slots);
+          return compile(engine, c, choice, slots);
+        });
   };
   auto pays = [](auto problem) { return [=](const OpContext& c) { return pays_in_f32(problem(c)); }; };
   handlers[typeid(Conv2d)] =

@@ -26,7 +26,8 @@ struct Handler {
 /// The handlers of all operations, which cpu/table.h lists.
 class Handlers {
  public:
-  Handlers(Tuning* tuning, Communicator* ranks) : tuning_(tuning), ranks_(ranks) {}
+  Handlers(Tuning* tuning, Communicator* ranks, bool own_winograd)
+      : tuning_(tuning), ranks_(ranks), own_winograd_(own_winograd) {}
   Handler& operator[](std::type_index operation) { return all_[operation]; }
   /// Or nullptr.
   const Handler* find(const Operation& op) const {
@@ -37,11 +38,14 @@ class Handlers {
   Tuning* tuning() const { return tuning_; }
   /// Those that train together; null: this process is alone.
   Communicator* ranks() const { return ranks_; }
+  /// Whether convolutions may be the program's own rather than oneDNN's.
+  bool own_winograd() const { return own_winograd_; }
 
  private:
   std::unordered_map<std::type_index, Handler> all_;
   Tuning* tuning_;
   Communicator* ranks_;
+  bool own_winograd_;
 };
 
 /// Why this processor cannot compute in a precision, and what to write instead.

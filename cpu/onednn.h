@@ -59,6 +59,19 @@ Handler onednn_handler(const std::shared_ptr<OneDnn>& onednn, Select select, Com
           {}};
 }
 
+/// The shortest of a few runs of a function.
+template <class Work>
+double shortest_milliseconds(const Work& work) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < 4; ++run) {
+    const auto before = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - before;
+    shortest = std::min(shortest, spent.count());
+  }
+  return shortest;
+}
+
 /// The shortest of a few runs of a primitive on memory of its own.
 template <class Primitive>
 double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_desc& found) {
@@ -72,14 +85,7 @@ double milliseconds(const OneDnn& onednn, const typename Primitive::primitive_de
     arguments.insert({number, memory});
   }
   const Primitive primitive(found);
-  double shortest = std::numeric_limits<double>::infinity();
-  for (int run = 0; run < 4; ++run) {
-    const auto before = std::chrono::steady_clock::now();
-    primitive.execute(onednn.stream, arguments);
-    const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - before;
-    shortest = std::min(shortest, spent.count());
-  }
-  return shortest;
+  return shortest_milliseconds([&] { primitive.execute(onednn.stream, arguments); });
 }
 
 /// Calls `work`. Where oneDNN gets no memory, that is what it is called everywhere else: std::bad_alloc.

@@ -113,7 +113,7 @@ Handler widened(const std::shared_ptr<OneDnn>& onednn, const Handler& handler,
   auto select = [=](const OpContext& context, const OpenLayouts& inputs) {
     if (!is_stored_narrow(context) || !pays(context)) return handler.select(context, inputs);
     Choice wide = handler.select(wide_context(context), inputs);
-    if (wide.algorithm != algorithm) return handler.select(context, inputs);
+    if (!wide.algorithm.starts_with(algorithm)) return handler.select(context, inputs);
     wide.workspace_bytes += bytes_of_copies(context, wide);
     wide.algorithm += kSuffix;
     return wide;

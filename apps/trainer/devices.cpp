@@ -46,7 +46,7 @@ Backend open_device(const Recipe& recipe, Tuning& tuning, const DeviceChoice& de
     const int64_t open =
         ranks == nullptr ? device.threads : std::min<int64_t>(device.threads, available_threads());
     return make_cpu_backend(static_cast<int>(section.threads > 0 ? section.threads : open), request.tuning,
-                            section.emulate_bf16, ranks);
+                            section.emulate_bf16, ranks, recipe.runtime.winograd != "off");
   }
   if (use == Use::train) return load_backend(kCuda, request);
   try {

@@ -114,6 +114,12 @@ void RuntimeSection::declare(Fields& fields) {
   fields.add("autotune", &autotune,
              "time the algorithms of each convolution once, and keep the fastest with the run and, of a GPU, "
              "for the user's other runs");
+  fields
+      .add("winograd", &winograd,
+           "on a CPU: auto: 3x3 convolutions by this program's own Winograd kernels where they are the "
+           "fastest; "
+           "off: all convolutions by oneDNN's algorithms")
+      .one_of({kAuto, "off"});
   fields.add("cuda_graph", &cuda_graph,
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
 }

@@ -64,6 +64,7 @@ struct MemorySection {
 
 struct RuntimeSection {
   bool autotune = false;
+  std::string winograd = "auto";
   bool cuda_graph = true;
   void declare(Fields& fields);
 };

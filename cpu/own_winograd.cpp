@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/own_winograd.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/engine/buffer.h"
+#include "core/graph/ops/conv2d.h"
+#include "cpu/onednn.h"
+#include "cpu/winograd/convolution.h"
+#include "cpu/winograd/instructions.h"
+
+namespace trainer::cpu {
+namespace {
+
+using winograd::Geometry;
+
+enum class Direction { forward, data, weights };
+
+/// A convolution or one of its gradients, in the terms of cpu/winograd.
+struct Use {
+  Direction direction;
+  Geometry geometry;  ///< of the forward convolution, whatever the direction
+  Shape x, w, y;
+  bool bias = false, relu = false;
+};
+
+constexpr int64_t kFewestChannels = 8, kMostPadding = 2;
+
+std::optional<Use> use_of(Direction direction, const Conv2dGeometry& g, const Shape& x, const Shape& w,
+                          const Shape& y) {
+  const Extent2 ones{1, 1};
+  if (g.kernel != Extent2{winograd::kTaps, winograd::kTaps} || g.stride != ones || g.dilation != ones ||
+      g.groups != 1 || std::max(g.padding[0], g.padding[1]) > kMostPadding ||
+      std::min(x[1], y[1]) < kFewestChannels) {
+    return std::nullopt;
+  }
+  return Use{direction,
+             {.images = x[0],
+              .inputs = x[1],
+              .outputs = y[1],
+              .height = x[2],
+              .width = x[3],
+              .y_height = y[2],
+              .y_width = y[3],
+              .top = g.padding[0],
+              .left = g.padding[1]},
+             x,
+             w,
+             y};
+}
+
+std::optional<Use> use_of(const OpContext& c) {
+  if (c.inputs[0].dtype != DType::f32) return std::nullopt;
+  if (const auto* op = dynamic_cast<const Conv2d*>(&c.op)) {
+    auto use =
+        use_of(Direction::forward, op->geometry, c.inputs[0].shape, c.inputs[1].shape, c.outputs[0].shape);
+    if (use) use->bias = !c.inputs[2].shape.empty(), use->relu = op->relu;
+    return use;
+  }
+  if (const auto* op = dynamic_cast<const Conv2dBackwardData*>(&c.op))
+    return use_of(Direction::data, op->geometry, c.outputs[0].shape, c.inputs[1].shape, c.inputs[0].shape);
+  const auto& op = static_cast<const Conv2dBackwardWeights&>(c.op);
+  auto use = use_of(Direction::weights, op.geometry, c.inputs[0].shape, op.w_shape, c.inputs[1].shape);
+  if (use) use->bias = op.has_bias;
+  return use;
+}
+
+std::unique_ptr<winograd::Forward> forward_of(const Use& use) {
+  const bool reversed = use.direction == Direction::data;
+  return make_forward(winograd::best_kernels(), reversed ? use.geometry.reversed() : use.geometry, reversed,
+                      omp_get_max_threads());
+}
+
+std::unique_ptr<winograd::BackwardWeights> gradient_of(const Use& use) {
+  return make_backward_weights(winograd::best_kernels(), use.geometry, omp_get_max_threads());
+}
+
+Layout layout_of(const Shape& shape, dnnl::memory::format_tag tag) {
+  return to_layout({shape, dnnl::memory::data_type::f32, tag}, shape);
+}
+
+/// Memory for a tensor, zeroed, whose place a slot can point to.
+class Room {
+ public:
+  explicit Room(int64_t bytes) : buffer_(allocate_host(bytes)), place_(buffer_.data()) {
+    std::fill_n(buffer_.data(), bytes, std::byte{0});
+  }
+  void* const* slot() const { return &place_; }
+
+ private:
+  Buffer buffer_;
+  void* place_;
+};
+
+}  // namespace
+
+bool offers_own_winograd(const OpContext& context) {
+  return use_of(context).has_value();
+}
+
+bool own_winograd_wins(const OpContext& /*context*/, bool /*onednn_has_winograd*/) {
+  return true;
+}
+
+Choice select_own_winograd(const OpContext& context) {
+  using Tag = dnnl::memory::format_tag;
+  const Use use = *use_of(context);
+  const winograd::Kernels& kernels = winograd::best_kernels();
+  const bool wide = kernels.lanes == 16;
+  const Tag images = wide ? Tag::nChw16c : Tag::nChw8c;
+  const Layout x = layout_of(use.x, images), y = layout_of(use.y, images);
+  const Layout w = layout_of(use.w, wide ? Tag::OIhw16i16o : Tag::OIhw8i8o);
+  Choice choice{.inputs = {x, w, Layout{}},
+                .outputs = {y},
+                .implementation = fmt::format("own:{}", kernels.name),
+                .algorithm = kOwnWinograd};
+  if (use.direction == Direction::data) choice.inputs = {y, w}, choice.outputs = {x};
+  if (use.direction == Direction::weights) choice.inputs = {x, y}, choice.outputs = {w, Layout{}};
+  const int64_t floats = use.direction == Direction::weights ? gradient_of(use)->workspace_floats()
+                                                             : forward_of(use)->workspace_floats();
+  choice.workspace_bytes = floats * static_cast<int64_t>(sizeof(float));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots) {
+  const Use use = *use_of(context);
+  if (use.direction == Direction::weights) {
+    return kernel([=, gradient = std::shared_ptr(gradient_of(use))] {
+      gradient->run({.x = at<const float>(slots.inputs[0]),
+                     .dy = at<const float>(slots.inputs[1]),
+                     .dw = at<float>(slots.outputs[0]),
+                     .db = use.bias ? at<float>(slots.outputs[1]) : nullptr,
+                     .workspace = at<float>(slots.workspace)});
+    });
+  }
+  return kernel([=, forward = std::shared_ptr(forward_of(use))] {
+    forward->run({.x = at<const float>(slots.inputs[0]),
+                  .w = at<const float>(slots.inputs[1]),
+                  .bias = use.bias ? at<const float>(slots.inputs[2]) : nullptr,
+                  .relu = use.relu,
+                  .y = at<float>(slots.outputs[0]),
+                  .workspace = at<float>(slots.workspace)});
+  });
+}
+
+double own_winograd_milliseconds(const OpContext& context) {
+  const Choice choice = select_own_winograd(context);
+  std::vector<Room> rooms;
+  rooms.reserve(context.inputs.size() + context.outputs.size() + 1);
+  auto slots_of = [&](const std::vector<TensorSpec>& specs, const std::vector<Layout>& layouts) {
+    std::vector<void* const*> slots;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const int64_t elements = specs[i].shape.empty() ? 0 : stored_elements(layouts[i], specs[i].shape);
+      slots.push_back(rooms.emplace_back(elements * static_cast<int64_t>(sizeof(float))).slot());
+    }
+    return slots;
+  };
+  Slots slots;
+  slots.inputs = slots_of(context.inputs, choice.inputs);
+  slots.outputs = slots_of(context.outputs, choice.outputs);
+  slots.workspace = rooms.emplace_back(choice.workspace_bytes).slot();
+  const auto kernel = compile_own_winograd(context, slots);
+  return shortest_milliseconds([&] { kernel->run(); });
+}
+
+}  // namespace trainer::cpu

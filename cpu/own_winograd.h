@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "cpu/handler.h"
+
+namespace trainer::cpu {
+
+/// The algorithm of cpu/winograd, one of those for a convolution and for its two gradients.
+constexpr const char* kOwnWinograd = "winograd, own";
+
+/// Whether it exists for this use of an operation.
+bool offers_own_winograd(const OpContext& context);
+
+/// Whether it is faster here than oneDNN's algorithms (as measured: docs/benchmarks.md), which may include
+/// its own Winograd's.
+bool own_winograd_wins(const OpContext& context, bool onednn_has_winograd);
+
+Choice select_own_winograd(const OpContext& context);
+std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots);
+
+/// The shortest of a few runs on memory of its own.
+double own_winograd_milliseconds(const OpContext& context);
+
+}  // namespace trainer::cpu

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/winograd/kernel_set.h"
+
+namespace trainer::cpu::winograd {
+
+#if defined(__AVX2__) && defined(__FMA__)
+namespace {
+
+/// 6 x 2 sums, two vectors of weights and an element of v in every lane: 15 of 16 registers.
+struct Avx2 {
+  using Floats = float __attribute__((vector_size(32)));
+  static constexpr const char* kName = "avx2";
+  static constexpr int kLanes = 8, kStrip = 6, kInputs = 4;
+};
+
+}  // namespace
+
+const Kernels* avx2_kernels() {
+  return &KernelSet<Avx2>::kAll;
+}
+#else
+const Kernels* avx2_kernels() {
+  return nullptr;
+}
+#endif
+
+}  // namespace trainer::cpu::winograd

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/winograd/kernel_set.h"
+
+namespace trainer::cpu::winograd {
+
+#ifdef __AVX512F__
+namespace {
+
+/// 14 x 2 sums, two vectors of weights and an element of v in every lane: 31 of 32 registers.
+struct Avx512 {
+  using Floats = float __attribute__((vector_size(64)));
+  static constexpr const char* kName = "avx512";
+  static constexpr int kLanes = 16, kStrip = 14, kInputs = 8;
+};
+
+}  // namespace
+
+const Kernels* avx512_kernels() {
+  return &KernelSet<Avx512>::kAll;
+}
+#else
+const Kernels* avx512_kernels() {
+  return nullptr;
+}
+#endif
+
+}  // namespace trainer::cpu::winograd

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/winograd/convolution.h"
+
+#include <algorithm>
+
+#include "cpu/winograd/orders.h"
+
+namespace trainer::cpu::winograd {
+namespace {
+
+/// Threads that are worth starting, of those there are.
+int64_t useful_threads(const Geometry& g, int threads) {
+  constexpr int64_t kProductsWorthAThread = int64_t{1} << 19;  // about 10 us
+  return std::clamp<int64_t>(g.tiles() * g.inputs * g.outputs * kPositions / kProductsWorthAThread, 1,
+                             threads);
+}
+
+}  // namespace
+
+Geometry Geometry::reversed() const {
+  return {.images = images,
+          .inputs = outputs,
+          .outputs = inputs,
+          .height = y_height,
+          .width = y_width,
+          .y_height = height,
+          .y_width = width,
+          .top = kTaps - 1 - top,
+          .left = kTaps - 1 - left};
+}
+
+Grid Geometry::grid_of_x(int64_t lanes) const {
+  return {.rows = tile_rows(),
+          .columns = tile_columns(),
+          .height = height,
+          .width = width,
+          .top = top,
+          .left = left,
+          .stride = blocks_of(inputs, lanes) * height * width * lanes};
+}
+
+Grid Geometry::grid_of_y(int64_t lanes) const {
+  return {.rows = tile_rows(),
+          .columns = tile_columns(),
+          .height = y_height,
+          .width = y_width,
+          .top = 0,
+          .left = 0,
+          .stride = blocks_of(outputs, lanes) * y_height * y_width * lanes};
+}
+
+std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,
+                                      int threads) {
+  // Whichever of transformed pictures and transformed weights is smaller is kept, the other passes by once.
+  const bool few_tiles = 2 * geometry.tiles() <= geometry.outputs;
+  const int64_t useful = useful_threads(geometry, threads);
+  return few_tiles ? forward_by_outputs(kernels, geometry, reversed, useful)
+                   : forward_by_tiles(kernels, geometry, reversed, useful);
+}
+
+std::unique_ptr<BackwardWeights> make_backward_weights(const Kernels& kernels, const Geometry& geometry,
+                                                       int threads) {
+  // Each thread's own sums must stay in the last-level cache, and be worth adding up.
+  constexpr int64_t kMostFloats = int64_t{6} << 20;
+  const int64_t useful = useful_threads(geometry, threads);
+  const bool few_weights = useful * geometry.inputs * geometry.outputs * kPositions <= kMostFloats &&
+                           geometry.tiles() >= 2 * kGradientTiles * useful;
+  return few_weights ? backward_weights_by_tiles(kernels, geometry, useful)
+                     : backward_weights_by_blocks(kernels, geometry, useful);
+}
+
+}  // namespace trainer::cpu::winograd

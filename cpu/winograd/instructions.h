@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "cpu/winograd/kernels.h"
+
+namespace trainer::cpu::winograd {
+
+/// The kernels that run on this processor, the best first. Only those whose instructions oneDNN uses here, so
+/// that both store activations alike and the environment variable ONEDNN_MAX_CPU_ISA restricts both.
+std::vector<const Kernels*> usable_kernels();
+
+inline const Kernels& best_kernels() {
+  return *usable_kernels().front();
+}
+
+}  // namespace trainer::cpu::winograd

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "cpu/winograd/convolution.h"
+
+namespace trainer::cpu::winograd {
+
+// Ways to divide the work among `threads`, each of which is right for every shape.
+
+/// For many tiles: all weights are transformed first; then each thread takes tiles, a few at a time, from the
+/// pixels to the results.
+std::unique_ptr<Forward> forward_by_tiles(const Kernels& kernels, const Geometry& geometry, bool reversed,
+                                          int64_t threads);
+/// For many weights: all tiles are transformed first; then each thread takes outputs, two vectors at a time,
+/// from the weights to the results.
+std::unique_ptr<Forward> forward_by_outputs(const Kernels& kernels, const Geometry& geometry, bool reversed,
+                                            int64_t threads);
+
+/// For few weights: each thread sums over its own tiles, and their sums are added at the end.
+std::unique_ptr<BackwardWeights> backward_weights_by_tiles(const Kernels& kernels, const Geometry& geometry,
+                                                           int64_t threads);
+/// For many weights: the threads transform tiles together, then each takes blocks of dw.
+std::unique_ptr<BackwardWeights> backward_weights_by_blocks(const Kernels& kernels, const Geometry& geometry,
+                                                            int64_t threads);
+
+/// Tiles whose products for the weights' gradient are summed in one go: sums of these are added up after
+/// that.
+constexpr int64_t kGradientTiles = 96;
+
+/// Part `i` of `parts` of a range, as equal as can be.
+inline Tiles part_of(Tiles tiles, int64_t i, int64_t parts) {
+  const int64_t begin = tiles.count * i / parts, end = tiles.count * (i + 1) / parts;
+  return {tiles.begin + begin, end - begin};
+}
+
+/// Room for some blocks of channels at all positions of some tiles.
+struct TileRoom {
+  int64_t position, block;  ///< floats from position to position, from block to block
+
+  TileRoom(int64_t tiles, int64_t lanes) : position(tiles * lanes + kPad), block(position * kPositions) {}
+  Positions of(float* data, int64_t number) const { return {data + number * block, position}; }
+};
+
+}  // namespace trainer::cpu::winograd

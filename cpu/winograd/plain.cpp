@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/winograd/kernel_set.h"
+
+namespace trainer::cpu::winograd {
+namespace {
+
+/// Vectors that the compiler makes of whatever the processor has.
+struct Plain {
+  using Floats = float __attribute__((vector_size(32)));
+  static constexpr const char* kName = "plain";
+  static constexpr int kLanes = 8, kStrip = 3, kInputs = 2;
+};
+
+}  // namespace
+
+const Kernels& plain_kernels() {
+  return KernelSet<Plain>::kAll;
+}
+
+}  // namespace trainer::cpu::winograd

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/rng.h"
+#include "cpu/winograd/instructions.h"
+#include "cpu/winograd/orders.h"
+
+namespace trainer::cpu::winograd {
+namespace {
+
+constexpr double kTolerance = 3e-6;
+constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+
+/// A tensor (outer, channels, inner) in blocks of channels, and the same in rows.
+struct Images {
+  int64_t outer, channels, inner, lanes;
+  std::vector<double> rows;
+
+  Images(int64_t n, int64_t c, int64_t pixels, int64_t width)
+      : outer(n), channels(c), inner(pixels), lanes(width), rows(static_cast<size_t>(n * c * pixels)) {}
+
+  size_t stored() const { return static_cast<size_t>(outer * blocks_of(channels, lanes) * lanes * inner); }
+  /// Calls visit(place in blocks, place in rows, or -1 for a lane without a channel).
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (size_t i = 0; i < stored(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const int64_t pixel = at / lanes % inner, block = at / lanes / inner % blocks_of(channels, lanes);
+      const int64_t n = at / lanes / inner / blocks_of(channels, lanes), c = block * lanes + at % lanes;
+      visit(i, c < channels ? (n * channels + c) * inner + pixel : -1);
+    }
+  }
+  std::vector<float> blocked() const {
+    std::vector<float> values(stored());
+    each([&](size_t i, int64_t row) {
+      values[i] = row < 0 ? 0 : static_cast<float>(rows[static_cast<size_t>(row)]);
+    });
+    return values;
+  }
+};
+
+/// Weights (outputs, inputs, 3, 3), likewise.
+struct Weights {
+  int64_t outputs, inputs, lanes;
+  std::vector<double> rows;
+
+  Weights(int64_t o, int64_t i, int64_t width)
+      : outputs(o), inputs(i), lanes(width), rows(static_cast<size_t>(o * i * 9)) {}
+
+  size_t stored() const {
+    return static_cast<size_t>(blocks_of(outputs, lanes) * blocks_of(inputs, lanes) * 9 * lanes * lanes);
+  }
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (size_t place = 0; place < stored(); ++place) {
+      const auto at = static_cast<int64_t>(place);
+      const int64_t tap = at / lanes / lanes % 9, block = at / lanes / lanes / 9;
+      const int64_t o = block / blocks_of(inputs, lanes) * lanes + at % lanes;
+      const int64_t i = block % blocks_of(inputs, lanes) * lanes + at / lanes % lanes;
+      visit(place, o < outputs && i < inputs ? (o * inputs + i) * 9 + tap : -1);
+    }
+  }
+  std::vector<float> blocked() const {
+    std::vector<float> values(stored());
+    each([&](size_t i, int64_t row) {
+      values[i] = row < 0 ? 0 : static_cast<float>(rows[static_cast<size_t>(row)]);
+    });
+    return values;
+  }
+};
+
+void draw(std::vector<double>& values, RandomStream& random) {
+  for (double& value : values) value = 2 * random.next_uniform() - 1;
+}
+
+/// The norm of the differences, relative to that of what was expected.
+double error_of(const std::vector<float>& found, const std::vector<double>& expected) {
+  double differences = 0, squares = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    differences += std::pow(found[i] - expected[i], 2);
+    squares += expected[i] * expected[i];
+  }
+  return std::sqrt(differences / squares);
+}
+
+/// The same of blocks and rows; infinite where a lane without a channel is not zero.
+template <class Tensor>
+double error_of(const std::vector<float>& found, const Tensor& expected) {
+  std::vector<double> stored(found.size());
+  bool zeros_stay = true;
+  expected.each([&](size_t i, int64_t row) {
+    if (row >= 0) stored[i] = expected.rows[static_cast<size_t>(row)];
+    if (row < 0 && found[i] != 0) zeros_stay = false;
+  });
+  return zeros_stay ? error_of(found, stored) : std::numeric_limits<double>::infinity();
+}
+
+/// A convolution's tensors and what its three directions must give, by the definition and in double.
+struct Sample {
+  Geometry g;
+  Images x, y, dx, dy;
+  Weights w, dw;
+  std::vector<float> bias;
+  std::vector<double> db;
+
+  Sample(const Geometry& geometry, int64_t lanes, uint64_t seed)
+      : g(geometry),
+        x(g.images, g.inputs, g.height * g.width, lanes),
+        y(g.images, g.outputs, g.y_height * g.y_width, lanes),
+        dx(x),
+        dy(y),
+        w(g.outputs, g.inputs, lanes),
+        dw(w),
+        bias(static_cast<size_t>(g.outputs)),
+        db(bias.size()) {
+    RandomStream random(seed);
+    draw(x.rows, random);
+    draw(dy.rows, random);
+    draw(w.rows, random);
+    for (float& value : bias) value = 2 * random.next_uniform() - 1;
+    for (int64_t plane = 0; plane < g.images * g.outputs; ++plane) convolve(plane);
+  }
+
+  void convolve(int64_t plane) {
+    const int64_t n = plane / g.outputs, o = plane % g.outputs;
+    for (int64_t i = 0; i < g.y_height * g.y_width; ++i) {
+      const auto at = static_cast<size_t>(plane * g.y_height * g.y_width + i);
+      y.rows[at] = bias[static_cast<size_t>(o)];
+      db[static_cast<size_t>(o)] += dy.rows[at];
+      for (int64_t c = 0; c < g.inputs; ++c) add_products(n, o, c, i / g.y_width, i % g.y_width, at);
+    }
+  }
+
+  void add_products(int64_t n, int64_t o, int64_t c, int64_t row, int64_t column, size_t at) {
+    for (int64_t tap = 0; tap < 9; ++tap) {
+      const int64_t i = row + tap / 3 - g.top, j = column + tap % 3 - g.left;
+      if (i < 0 || j < 0 || i >= g.height || j >= g.width) continue;
+      const auto in = static_cast<size_t>(((n * g.inputs + c) * g.height + i) * g.width + j);
+      const auto weight = static_cast<size_t>((o * g.inputs + c) * 9 + tap);
+      y.rows[at] += x.rows[in] * w.rows[weight];
+      dx.rows[in] += dy.rows[at] * w.rows[weight];
+      dw.rows[weight] += x.rows[in] * dy.rows[at];
+    }
+  }
+};
+
+/// Poisoned memory, aligned as the arena's, with a guard behind it.
+class Memory {
+ public:
+  explicit Memory(int64_t floats)
+      : count_(floats), values_(static_cast<size_t>(floats) + 2 * kGuard, kPoison) {
+    const auto address = reinterpret_cast<uintptr_t>(values_.data());
+    first_ = (64 - address % 64) % 64 / sizeof(float);
+  }
+  float* data() { return values_.data() + first_; }
+  std::vector<float> values() const {
+    return {values_.begin() + static_cast<int64_t>(first_),
+            values_.begin() + static_cast<int64_t>(first_) + count_};
+  }
+  bool guard_is_intact() const {
+    return std::all_of(values_.begin() + static_cast<int64_t>(first_) + count_, values_.end(),
+                       [](float value) { return std::isnan(value); });
+  }
+
+ private:
+  static constexpr size_t kGuard = 32;
+  int64_t count_;
+  std::vector<float> values_;
+  size_t first_;
+};
+
+std::vector<float> run_forward(const Forward& forward, const std::vector<float>& x,
+                               const std::vector<float>& w, const float* bias, bool relu, size_t stored) {
+  Memory y(static_cast<int64_t>(stored)), workspace(forward.workspace_floats());
+  forward.run({x.data(), w.data(), bias, relu, y.data(), workspace.data()});
+  CHECK(y.guard_is_intact());
+  CHECK(workspace.guard_is_intact());
+  return y.values();
+}
+
+using MakeForward = std::unique_ptr<Forward> (*)(const Kernels&, const Geometry&, bool, int64_t);
+using MakeGradient = std::unique_ptr<BackwardWeights> (*)(const Kernels&, const Geometry&, int64_t);
+
+void check_forward(const Kernels& kernels, const Sample& sample, int64_t threads) {
+  std::vector<std::vector<float>> results;
+  for (const MakeForward create : {forward_by_tiles, forward_by_outputs}) {
+    const auto forward = create(kernels, sample.g, false, threads);
+    const auto y = run_forward(*forward, sample.x.blocked(), sample.w.blocked(), sample.bias.data(), false,
+                               sample.y.stored());
+    CHECK(error_of(y, sample.y) <= kTolerance);
+    const auto clamped = run_forward(*forward, sample.x.blocked(), sample.w.blocked(), sample.bias.data(),
+                                     true, sample.y.stored());
+    auto expected = y;
+    for (float& value : expected) value = std::max(value, 0.0f);
+    CHECK(clamped == expected);
+    const auto backward = create(kernels, sample.g.reversed(), true, threads);
+    const auto dx =
+        run_forward(*backward, sample.dy.blocked(), sample.w.blocked(), nullptr, false, sample.dx.stored());
+    CHECK(error_of(dx, sample.dx) <= kTolerance);
+    results.push_back(y);
+    results.push_back(dx);
+  }
+  CHECK(results[0] == results[2]);  // the order of work leaves sums alone
+  CHECK(results[1] == results[3]);
+}
+
+void check_gradient(const Kernels& kernels, const Sample& sample, int64_t threads) {
+  for (const MakeGradient create : {backward_weights_by_tiles, backward_weights_by_blocks}) {
+    const auto gradient = create(kernels, sample.g, threads);
+    Memory dw(static_cast<int64_t>(sample.dw.stored())), db(sample.g.outputs),
+        workspace(gradient->workspace_floats());
+    const auto x = sample.x.blocked(), dy = sample.dy.blocked();
+    gradient->run({x.data(), dy.data(), dw.data(), db.data(), workspace.data()});
+    CHECK(error_of(dw.values(), sample.dw) <= kTolerance);
+    CHECK(dw.guard_is_intact());
+    CHECK(db.guard_is_intact());
+    CHECK(workspace.guard_is_intact());
+    CHECK(error_of(db.values(), sample.db) <= kTolerance);
+    const auto first = dw.values();
+    gradient->run({x.data(), dy.data(), dw.data(), nullptr, workspace.data()});
+    CHECK(dw.values() == first);
+  }
+}
+
+Geometry geometry_of(int64_t images, int64_t inputs, int64_t outputs, int64_t height, int64_t width,
+                     int64_t top, int64_t left) {
+  return {.images = images,
+          .inputs = inputs,
+          .outputs = outputs,
+          .height = height,
+          .width = width,
+          .y_height = height + 2 * top - 2,
+          .y_width = width + 2 * left - 2,
+          .top = top,
+          .left = left};
+}
+
+void check_all(const Geometry& g, std::initializer_list<int64_t> threads) {
+  for (const Kernels* kernels : usable_kernels()) {
+    for (const uint64_t seed : {1, 2}) {
+      const Sample sample(g, kernels->lanes, seed);
+      for (const int64_t count : threads) {
+        INFO(fmt::format("{}, {} x {} -> {}, {} x {}, padding {} x {}, {} threads, seed {}", kernels->name,
+                         g.images, g.inputs, g.outputs, g.height, g.width, g.top, g.left, count, seed));
+        check_forward(*kernels, sample, count);
+        check_gradient(*kernels, sample, count);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Winograd convolutions agree with double at every extent and padding") {
+  for (int64_t extent = 1; extent <= 19; ++extent) {
+    for (const int64_t padding : {0, 1, 2}) {
+      const int64_t other = (extent * 7 + 3) % 19 + 1, narrow = (padding + 1) % 3;
+      if (extent + 2 * padding < 3 || other + 2 * narrow < 3) continue;
+      check_all(geometry_of(extent % 3 + 1, 17, 9, extent, other, padding, narrow), {2});
+    }
+  }
+}
+
+TEST_CASE("Winograd convolutions agree with double for every number of channels, tiles and threads") {
+  for (const int64_t inputs : {8, 16, 31, 48, 150}) {
+    for (const int64_t outputs : {8, 32, 33, 80})
+      check_all(geometry_of(1, inputs, outputs, 9, 5, 1, 1), {1, 3});
+  }
+  check_all(geometry_of(1, 16, 16, 2, 2, 1, 1), {1, 7});  // more threads than tiles
+  check_all(geometry_of(5, 33, 70, 7, 7, 1, 1), {1, 4, 13});
+  check_all(geometry_of(9, 16, 16, 19, 17, 1, 1), {2, 5});  // the weights' gradient in several passes
+  check_all(geometry_of(2, 300, 24, 6, 6, 1, 1), {2});      // products in several passes
+}
+
+TEST_CASE("a forward Winograd convolution has the same bits for every number of threads") {
+  const Geometry g = geometry_of(3, 24, 40, 11, 10, 1, 1);
+  for (const Kernels* kernels : usable_kernels()) {
+    const Sample sample(g, kernels->lanes, 3);
+    std::vector<std::vector<float>> results;
+    for (const int64_t threads : {1, 2, 5, 64}) {
+      const auto forward = forward_by_tiles(*kernels, g, false, threads);
+      results.push_back(
+          run_forward(*forward, sample.x.blocked(), sample.w.blocked(), nullptr, false, sample.y.stored()));
+      CHECK(results.back() == results.front());
+    }
+  }
+}
+
+TEST_CASE("what is not a number stays none through a Winograd convolution with its relu in it") {
+  const Geometry g = geometry_of(1, 16, 16, 8, 8, 1, 1);
+  for (const Kernels* kernels : usable_kernels()) {
+    Sample sample(g, kernels->lanes, 4);
+    sample.x.rows[0] = kPoison;
+    const auto forward = make_forward(*kernels, g, false, 1);
+    const auto y =
+        run_forward(*forward, sample.x.blocked(), sample.w.blocked(), nullptr, true, sample.y.stored());
+    CHECK(std::isnan(y[0]));
+    CHECK_FALSE(std::isnan(y.back()));  // of a tile that has no part in it
+  }
+}
+
+}  // namespace trainer::cpu::winograd
