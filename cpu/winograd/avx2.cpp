@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/winograd/kernel_set.h"
 
+#if defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#endif
+
 namespace trainer::cpu::winograd {
 
 #if defined(__AVX2__) && defined(__FMA__)
@@ -11,6 +15,10 @@ struct Avx2 {
   using Floats = float __attribute__((vector_size(32)));
   static constexpr const char* kName = "avx2";
   static constexpr int kLanes = 8, kStrip = 6, kInputs = 4;
+
+  static TRAINER_INLINE Floats multiply_add(float a, Floats b, Floats c) {
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
+  }
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/winograd/kernel_set.h"
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 namespace trainer::cpu::winograd {
 
 #ifdef __AVX512F__
@@ -11,6 +15,10 @@ struct Avx512 {
   using Floats = float __attribute__((vector_size(64)));
   static constexpr const char* kName = "avx512";
   static constexpr int kLanes = 16, kStrip = 14, kInputs = 8;
+
+  static TRAINER_INLINE Floats multiply_add(float a, Floats b, Floats c) {
+    return _mm512_fmadd_ps(_mm512_set1_ps(a), b, c);
+  }
 };
 
 }  // namespace

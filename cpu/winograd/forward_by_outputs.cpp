@@ -47,19 +47,16 @@ class ForwardByOutputs final : public Forward {
   /// Of all pairs of outputs, each with all shares of the tiles.
   void run_part(const Call& call, int64_t part) const {
     float* u = call.workspace + steps_.in_blocks() * v_room_.block + part * floats_of_part();
+    float* m = u + steps_.u_floats();
     const Tiles mine = part_of({0, steps_.pairs() * shares_}, part, parts_);
     for (int64_t i = mine.begin; i < mine.begin + mine.count; ++i) {
       const int64_t pair = i / shares_;
-      if (i == mine.begin || i % shares_ == 0) transform_pair(call, pair, u);
       const Tiles tiles = part_of(all_, i % shares_, shares_);
-      steps_.multiply(call, pair, tiles, call.workspace, tiles.begin, v_room_, u, u + steps_.u_floats(),
-                      m_room_);
-    }
-  }
-
-  void transform_pair(const Call& call, int64_t pair, float* u) const {
-    for (int64_t out = 2 * pair; out < std::min(2 * pair + 2, steps_.out_blocks()); ++out) {
-      for (int64_t in = 0; in < steps_.in_blocks(); ++in) steps_.transform_weights(call.w, in, out, u);
+      for (int64_t group = 0; group < steps_.groups(); ++group) {
+        steps_.transform_weights(call.w, group, pair, u);
+        steps_.multiply(group, pair, tiles.count, call.workspace, tiles.begin, v_room_, u, m, m_room_);
+      }
+      steps_.transform_results(call, pair, tiles, m, m_room_);
     }
   }
 

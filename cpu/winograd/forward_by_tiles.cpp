@@ -20,18 +20,15 @@ class ForwardByTiles final : public Forward {
         room_(block_, kernels.lanes) {}
 
   int64_t workspace_floats() const override {
-    return steps_.u_floats() * steps_.pairs() + parts_ * floats_of_part();
+    return weights() * steps_.u_floats() + parts_ * floats_of_part();
   }
 
   void run(const Call& call) const override {
-    const int64_t in_blocks = steps_.in_blocks();
-    parallel_ranges(
-        in_blocks * steps_.out_blocks(), 1, blocks_worth_a_thread(), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t out_block = i / in_blocks;
-            steps_.transform_weights(call.w, i % in_blocks, out_block, weights_of(call, out_block / 2));
-          }
-        });
+    parallel_ranges(parts_, 1, 1, [&](int64_t begin, int64_t end) {
+      const Tiles mine = {weights() * begin / parts_, weights() * end / parts_ - weights() * begin / parts_};
+      for (int64_t i = mine.begin; i < mine.begin + mine.count; ++i)
+        steps_.transform_weights(call.w, i % steps_.groups(), i / steps_.groups(), weights_of(call, i));
+    });
     parallel_ranges(parts_, 1, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) run_part(call, part);
     });
@@ -47,13 +44,14 @@ class ForwardByTiles final : public Forward {
     return blocks_of(of_part, blocks_of(of_part, most));
   }
   int64_t floats_of_part() const { return (steps_.in_blocks() + 2) * room_.block; }
-  int64_t blocks_worth_a_thread() const { return 4; }
-  float* weights_of(const Call& call, int64_t pair) const {
-    return call.workspace + pair * steps_.u_floats();
+  /// Pairs of outputs, each with all groups of inputs.
+  int64_t weights() const { return steps_.pairs() * steps_.groups(); }
+  float* weights_of(const Call& call, int64_t number) const {
+    return call.workspace + number * steps_.u_floats();
   }
 
   void run_part(const Call& call, int64_t part) const {
-    float* v = weights_of(call, steps_.pairs()) + part * floats_of_part();
+    float* v = weights_of(call, weights()) + part * floats_of_part();
     float* m = v + steps_.in_blocks() * room_.block;
     const Tiles mine = part_of(all_, part, parts_);
     const int64_t blocks = blocks_of(mine.count, block_);
@@ -61,8 +59,13 @@ class ForwardByTiles final : public Forward {
       const Tiles tiles = part_of(mine, i, blocks);
       for (int64_t block = 0; block < steps_.in_blocks(); ++block)
         steps_.transform_pixels(call.x, block, tiles, room_.of(v, block));
-      for (int64_t pair = 0; pair < steps_.pairs(); ++pair)
-        steps_.multiply(call, pair, tiles, v, 0, room_, weights_of(call, pair), m, room_);
+      for (int64_t pair = 0; pair < steps_.pairs(); ++pair) {
+        for (int64_t group = 0; group < steps_.groups(); ++group) {
+          steps_.multiply(group, pair, tiles.count, v, 0, room_,
+                          weights_of(call, pair * steps_.groups() + group), m, room_);
+        }
+        steps_.transform_results(call, pair, tiles, m, room_);
+      }
     }
   }
 

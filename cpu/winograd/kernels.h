@@ -47,15 +47,16 @@ struct Kernels {
   /// at `row` floats. `reversed` is for the data's gradient: inputs and outputs trade places, taps are
   /// rotated.
   void (*transform_w)(const float* w, bool reversed, Positions u, int64_t row);
-  /// m[vector][tile][lane] = v[block][tile][lane] * u[block][lane][vector][lane], summed over the blocks, for
-  /// one position and one or two vectors of outputs. Blocks of v and vectors of m are at strides.
+  /// m[vector][tile][lane] = (or, if `add`, +=) v[block][tile][lane] * u[block][lane][vector][lane], summed
+  /// over the blocks, for one position and one or two vectors of outputs. Blocks of v and vectors of m are at
+  /// strides.
   void (*multiply)(const float* v, int64_t v_stride, int64_t tiles, int64_t blocks, const float* u,
-                   int64_t vectors, float* m, int64_t m_stride);
+                   int64_t vectors, bool add, float* m, int64_t m_stride);
   /// m[position][tile][lane] -> a block of channels of y, plus `bias` (lanes of them, or null), clamped.
   void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, float* y);
-  /// m[input][vector][lane] += (or =) v[tile][input] * g[vector][tile][lane], summed over the tiles, for one
-  /// position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of m are at
-  /// strides.
+  /// m[input][vector][lane] = (or, if `add`, +=) v[tile][input] * g[vector][tile][lane], summed over the
+  /// tiles, for one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
+  /// m are at strides.
   void (*accumulate)(const float* v, const float* g, int64_t g_stride, int64_t tiles, int64_t vectors,
                      bool add, float* m, int64_t m_row);
   /// Sums of m[part][position][input][lane] over the parts -> a block of dw, (3, 3, lanes, lanes). Positions

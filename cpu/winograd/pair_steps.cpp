@@ -18,25 +18,39 @@ const float* block_of_bias(const float* bias, int64_t begin, int64_t end, int64_
 
 }  // namespace
 
-void PairSteps::transform_weights(const float* w, int64_t in_block, int64_t out_block, float* u) const {
-  const int64_t lanes = kernels_.lanes, row = vectors(out_block / 2) * lanes;
-  const int64_t block = reversed_ ? in_block * out_blocks_ + out_block : out_block * in_blocks_ + in_block;
-  kernels_.transform_w(w + block * kTaps * kTaps * lanes * lanes, reversed_,
-                       {u + in_block * lanes * row + out_block % 2 * lanes, u_position()}, row);
+void PairSteps::transform_weights(const float* w, int64_t group, int64_t pair, float* u) const {
+  const int64_t lanes = kernels_.lanes, row = vectors(pair) * lanes;
+  const Tiles blocks = blocks_of_group(group);
+  for (int64_t i = 0; i < vectors(pair); ++i) {
+    const int64_t out_block = 2 * pair + i;
+    for (int64_t b = 0; b < blocks.count; ++b) {
+      const int64_t in_block = blocks.begin + b;
+      const int64_t block =
+          reversed_ ? in_block * out_blocks_ + out_block : out_block * in_blocks_ + in_block;
+      kernels_.transform_w(w + block * kTaps * kTaps * lanes * lanes, reversed_,
+                           {u + b * lanes * row + i * lanes, u_position()}, row);
+    }
+  }
 }
 
 void PairSteps::transform_pixels(const float* x, int64_t in_block, Tiles tiles, Positions v) const {
   kernels_.transform_x(x_grid_, x + in_block * x_grid_.height * x_grid_.width * kernels_.lanes, tiles, v);
 }
 
-void PairSteps::multiply(const Forward::Call& call, int64_t pair, Tiles tiles, const float* v,
-                         int64_t v_first, TileRoom v_room, const float* u, float* m, TileRoom m_room) const {
-  const int64_t lanes = kernels_.lanes, count = vectors(pair);
+void PairSteps::multiply(int64_t group, int64_t pair, int64_t tiles, const float* v, int64_t first,
+                         TileRoom v_room, const float* u, float* m, TileRoom m_room) const {
+  const Tiles blocks = blocks_of_group(group);
+  const float* of_group = v + blocks.begin * v_room.block + first * kernels_.lanes;
   for (int64_t p = 0; p < kPositions; ++p) {
-    kernels_.multiply(v + p * v_room.position + v_first * lanes, v_room.block, tiles.count, in_blocks_,
-                      u + p * u_position(), count, m + p * m_room.position, m_room.block);
+    kernels_.multiply(of_group + p * v_room.position, v_room.block, tiles, blocks.count, u + p * u_position(),
+                      vectors(pair), group > 0, m + p * m_room.position, m_room.block);
   }
-  for (int64_t i = 0; i < count; ++i) {
+}
+
+void PairSteps::transform_results(const Forward::Call& call, int64_t pair, Tiles tiles, float* m,
+                                  TileRoom m_room) const {
+  const int64_t lanes = kernels_.lanes;
+  for (int64_t i = 0; i < vectors(pair); ++i) {
     const int64_t block = 2 * pair + i;
     float room[kMostLanes];
     kernels_.transform_y(y_grid_, m_room.of(m, i), tiles,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "cpu/winograd/orders.h"
 
 namespace trainer::cpu::winograd {
@@ -23,19 +25,35 @@ class PairSteps {
   int64_t out_blocks() const { return out_blocks_; }
   int64_t pairs() const { return blocks_of(out_blocks_, 2); }
 
-  /// Floats that the transformed weights of a pair take.
+  /// Inputs are summed a group after the other, so that what a group needs of u stays in a cache, and sums
+  /// are short: they round less.
+  int64_t groups() const { return blocks_of(in_blocks_, group_blocks()); }
+  /// Floats that the transformed weights of a pair take, for one group of inputs.
   int64_t u_floats() const { return u_position() * kPositions; }
-  /// The weights of one block of inputs and one of outputs -> their place in the pair's u.
-  void transform_weights(const float* w, int64_t in_block, int64_t out_block, float* u) const;
+  /// The weights of a pair of outputs and of a group of inputs -> u.
+  void transform_weights(const float* w, int64_t group, int64_t pair, float* u) const;
   /// The pixels of one block of inputs -> v.
   void transform_pixels(const float* x, int64_t in_block, Tiles tiles, Positions v) const;
-  /// v of all blocks of inputs times u of a pair -> m of two blocks -> the results of these tiles.
-  void multiply(const Forward::Call& call, int64_t pair, Tiles tiles, const float* v, int64_t v_first,
-                TileRoom v_room, const float* u, float* m, TileRoom m_room) const;
+  /// v of a group of inputs, whose tiles begin at `first`, times u -> m of two blocks. The first group's sums
+  /// replace what is in m, the others' are added.
+  void multiply(int64_t group, int64_t pair, int64_t tiles, const float* v, int64_t first, TileRoom v_room,
+                const float* u, float* m, TileRoom m_room) const;
+  /// m of two blocks -> the results of these tiles.
+  void transform_results(const Forward::Call& call, int64_t pair, Tiles tiles, float* m,
+                         TileRoom m_room) const;
 
  private:
   int64_t vectors(int64_t pair) const { return out_blocks_ - 2 * pair > 1 ? 2 : 1; }
-  int64_t u_position() const { return in_blocks_ * kernels_.lanes * 2 * kernels_.lanes + kPad; }
+  int64_t group_blocks() const { return kInputsOfGroup / kernels_.lanes; }
+  Tiles blocks_of_group(int64_t group) const {
+    const int64_t begin = group * group_blocks();
+    return {begin, std::min(group_blocks(), in_blocks_ - begin)};
+  }
+  int64_t u_position() const {
+    return std::min(group_blocks(), in_blocks_) * kernels_.lanes * 2 * kernels_.lanes + kPad;
+  }
+
+  static constexpr int64_t kInputsOfGroup = 128;
 
   const Kernels& kernels_;
   int64_t in_blocks_, out_blocks_, outputs_;

@@ -9,6 +9,8 @@ struct Plain {
   using Floats = float __attribute__((vector_size(32)));
   static constexpr const char* kName = "plain";
   static constexpr int kLanes = 8, kStrip = 3, kInputs = 2;
+
+  static TRAINER_INLINE Floats multiply_add(float a, Floats b, Floats c) { return a * b + c; }
 };
 
 }  // namespace

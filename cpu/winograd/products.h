@@ -24,7 +24,7 @@ void multiply_strip(const float* v, int64_t v_stride, int64_t blocks, const floa
       for (int t = 0; t < kTiles; ++t) {
         const float value = v[t * kLanes + lane];
         TRAINER_UNROLL
-        for (int i = 0; i < kVectors; ++i) sums[t][i] += value * weights[i];
+        for (int i = 0; i < kVectors; ++i) sums[t][i] = Isa::multiply_add(value, weights[i], sums[t][i]);
       }
     }
   }
@@ -48,25 +48,16 @@ struct Strips<Isa, kVectors, Indices<kNumber...>> {
   static constexpr MultiplyStrip kOfCount[] = {multiply_strip<Isa, kNumber + 1, kVectors>...};
 };
 
-/// Inputs whose products are summed at once: what they need of v and u stays in the first-level cache, and
-/// shorter sums round less.
-constexpr int64_t kInputsAtOnce = 128;
-
 /// Tiles are cut into strips as equal as can be.
 template <class Isa>
 void multiply(const float* v, int64_t v_stride, int64_t tiles, int64_t blocks, const float* u,
-              int64_t vectors, float* m, int64_t m_stride) {
-  constexpr int64_t kLanes = Isa::kLanes, kBlocks = kInputsAtOnce / kLanes;
+              int64_t vectors, bool add, float* m, int64_t m_stride) {
   const MultiplyStrip* of_count = vectors == 2 ? Strips<Isa, 2>::kOfCount : Strips<Isa, 1>::kOfCount;
   const int64_t strips = (tiles + Isa::kStrip - 1) / Isa::kStrip;
-  for (int64_t first = 0; first < blocks; first += kBlocks) {
-    const int64_t count = first + kBlocks < blocks ? kBlocks : blocks - first;
-    for (int64_t s = 0; s < strips; ++s) {
-      const int64_t begin = tiles * s / strips, end = tiles * (s + 1) / strips;
-      of_count[end - begin - 1](v + first * v_stride + begin * kLanes, v_stride, count,
-                                u + first * kLanes * vectors * kLanes, first > 0, m + begin * kLanes,
-                                m_stride);
-    }
+  for (int64_t s = 0; s < strips; ++s) {
+    const int64_t begin = tiles * s / strips, end = tiles * (s + 1) / strips;
+    of_count[end - begin - 1](v + begin * Isa::kLanes, v_stride, blocks, u, add, m + begin * Isa::kLanes,
+                              m_stride);
   }
 }
 
@@ -85,7 +76,7 @@ void accumulate_block(const float* v, const float* g, int64_t g_stride, int64_t 
     for (int in = 0; in < kInputs; ++in) {
       const float value = v[in];
       TRAINER_UNROLL
-      for (int i = 0; i < kVectors; ++i) sums[in][i] += value * gradients[i];
+      for (int i = 0; i < kVectors; ++i) sums[in][i] = Isa::multiply_add(value, gradients[i], sums[in][i]);
     }
   }
   TRAINER_UNROLL
