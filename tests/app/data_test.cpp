@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 Outcome run(const Workspace& workspace, std::vector<std::string> arguments) {
   workspace.write("small.yaml", kSmallRecipe);
@@ -25,10 +25,11 @@ TEST_CASE("data stats counts and measures both splits, as text and as JSON") {
   const Outcome text = run(workspace, {"data", "stats"});
   INFO(text.errors);
   CHECK(text.code == 0);
-  CHECK_THAT(text.output, Contains("train: 640 samples, 5 classes") &&
-                              Contains("val: 130 samples, 5 classes") &&
-                              Contains("height     12 to 12, median 12") &&
-                              Contains("normalize  {mean: [0.") && Contains("0 unreadable"));
+  CHECK_THAT(text.output, ContainsSubstring("train: 640 samples, 5 classes") &&
+                              ContainsSubstring("val: 130 samples, 5 classes") &&
+                              ContainsSubstring("height     12 to 12, median 12") &&
+                              ContainsSubstring("normalize  {mean: [0.") &&
+                              ContainsSubstring("0 unreadable"));
   const Outcome json = run(workspace, {"data", "stats", "--json", "data.workers=3"});
   CHECK(json.code == 0);
   const auto report = nlohmann::json::parse(json.output);
@@ -50,8 +51,8 @@ TEST_CASE("training from packed files gives the bits of training from their sour
         run(workspace, {"data", "pack", "--split", split, "--out", std::string(split) + ".rec"});
     INFO(packed.errors);
     REQUIRE(packed.code == 0);
-    CHECK_THAT(packed.output,
-               Contains(std::string(split) + ".rec: ") && Contains(std::string("data.") + split));
+    CHECK_THAT(packed.output, ContainsSubstring(std::string(split) + ".rec: ") &&
+                                  ContainsSubstring(std::string("data.") + split));
   }
   const std::vector<std::string> short_run = {"train", "training.max_duration=1ep", "data.mix.mixup=0.3"};
   auto from_source = short_run, from_record = short_run;
@@ -73,7 +74,8 @@ TEST_CASE("training from packed files gives the bits of training from their sour
   const Outcome truncated =
       run(workspace, {"data", "stats", "data.format=record", "data.train=train.rec", "data.val=val.rec"});
   CHECK(truncated.code == 65);
-  CHECK_THAT(truncated.errors, Contains("val.rec: offset ") && Contains("the file is truncated"));
+  CHECK_THAT(truncated.errors,
+             ContainsSubstring("val.rec: offset ") && ContainsSubstring("the file is truncated"));
 }
 
 TEST_CASE("mistakes in calling data are told apart") {
@@ -83,14 +85,14 @@ TEST_CASE("mistakes in calling data are told apart") {
   CHECK(run(workspace, {"data", "pack", "--out", "x", "--split", "test"}).code == 64);
   const Outcome missing = run(workspace, {"data", "stats", "data.format=record", "data.train=none.rec"});
   CHECK(missing.code == 78);
-  CHECK_THAT(missing.errors, Contains("none.rec"));
+  CHECK_THAT(missing.errors, ContainsSubstring("none.rec"));
   const Outcome no_split = run(workspace, {"data", "pack", "--out", "x", "--split", "val",
                                            "data.format=record", "data.train=small.yaml"});
   CHECK(no_split.code == 64);
-  CHECK_THAT(no_split.errors, Contains("--split val: the recipe has no data.val"));
+  CHECK_THAT(no_split.errors, ContainsSubstring("--split val: the recipe has no data.val"));
   const Outcome foreign = run(workspace, {"data", "stats", "data.format=record", "data.train=small.yaml"});
   CHECK(foreign.code == 65);
-  CHECK_THAT(foreign.errors, Contains("small.yaml: offset 0: expected the mark of a record file"));
+  CHECK_THAT(foreign.errors, ContainsSubstring("small.yaml: offset 0: expected the mark of a record file"));
   CHECK(run(workspace, {"data", "pack", "--out", "none/x.rec"}).code == 74);
   CHECK(!fs::exists(workspace.path() / "x"));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
 namespace trainer {
 namespace {
 
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 const char* const kTrain = "\"$TRAINER\" --config small.yaml training.max_duration=2ba run.output_dir=run";
 /// Whatever the machine has, CUDA sees none of it.
@@ -24,7 +24,7 @@ TEST_CASE("a run says first on which device it runs, and why") {
   const Outcome outcome = run_shell(kTrain, workspace.path());
   CHECK(outcome.code == 0);
   CHECK_THAT(first_line(outcome.errors),
-             Contains("device: cpu (device.type=auto: CUDA_VISIBLE_DEVICES= hides all GPUs)"));
+             ContainsSubstring("device: cpu (device.type=auto: CUDA_VISIBLE_DEVICES= hides all GPUs)"));
 }
 
 TEST_CASE("a GPU that is allotted but cannot be used ends a run with 69 before anything is written") {
@@ -32,8 +32,9 @@ TEST_CASE("a GPU that is allotted but cannot be used ends a run with 69 before a
   workspace.write("small.yaml", kSmallRecipe);
   const Outcome outcome = run_shell(std::string(kAllotted) + kTrain, workspace.path());
   CHECK(outcome.code == 69);
-  CHECK_THAT(first_line(outcome.errors), Contains("device: cuda (device.type=auto: SLURM_JOB_GPUS=0)"));
-  CHECK_THAT(outcome.errors, Contains("or write device.type=cpu"));
+  CHECK_THAT(first_line(outcome.errors),
+             ContainsSubstring("device: cuda (device.type=auto: SLURM_JOB_GPUS=0)"));
+  CHECK_THAT(outcome.errors, ContainsSubstring("or write device.type=cpu"));
   CHECK(!std::filesystem::exists(workspace.path() / "run"));
   CHECK(run_shell(std::string(kAllotted) + kTrain + " device.type=cpu", workspace.path()).code == 0);
 }
@@ -48,8 +49,8 @@ TEST_CASE("a run that was saved on the CPU resumes there beside a GPU") {
                 workspace.path());
   CHECK(outcome.code == 0);
   CHECK_THAT(first_line(outcome.errors),
-             Contains("device: cpu (device.type=auto: the checkpoint was made on it)"));
-  CHECK_THAT(outcome.errors, Contains("resuming after step 2"));
+             ContainsSubstring("device: cpu (device.type=auto: the checkpoint was made on it)"));
+  CHECK_THAT(outcome.errors, ContainsSubstring("resuming after step 2"));
   const Outcome eval =
       run_shell(std::string(kAllotted) + "\"$TRAINER\" eval --config small.yaml run.output_dir=run " +
                     "training.max_duration=4ba",

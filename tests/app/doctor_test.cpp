@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/engine/device_description.h"
 #include "tests/app/command.h"
@@ -7,7 +7,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Matches;
 
 }  // namespace
@@ -17,12 +17,12 @@ TEST_CASE("the doctor tells what the machine has, with a reason for what is miss
   const Outcome outcome = run_trainer({"doctor"}, workspace.path());
   CHECK(outcome.code == 0);
   CHECK(outcome.errors.empty());
-  CHECK_THAT(outcome.output, Contains("device.type=cpu") && Contains("processor") &&
-                                 Contains(" may be used") && Contains("oneDNN"));
+  CHECK_THAT(outcome.output, ContainsSubstring("device.type=cpu") && ContainsSubstring("processor") &&
+                                 ContainsSubstring(" may be used") && ContainsSubstring("oneDNN"));
   const size_t cuda = outcome.output.find("device.type=cuda\n");
   REQUIRE(cuda != std::string::npos);
   const std::string rest = outcome.output.substr(cuda + 17);
-  CHECK_THAT(rest, Contains("\n  GPU ") || Contains("  problem "));
+  CHECK_THAT(rest, ContainsSubstring("\n  GPU ") || ContainsSubstring("  problem "));
 }
 
 TEST_CASE("the doctor names what several processes need, with a reason for what is missing") {
@@ -33,16 +33,17 @@ TEST_CASE("the doctor names what several processes need, with a reason for what 
     CHECK(outcome.errors.empty());
     return outcome.output;
   };
-  CHECK_THAT(doctor(""), Contains("\nseveral processes\n  launched as      one process\n"));
-  CHECK_THAT(doctor("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"),
-             Contains("launched as      rank 1 of 4, number 0 on this host (OMPI_COMM_WORLD_RANK)\n"));
+  CHECK_THAT(doctor(""), ContainsSubstring("\nseveral processes\n  launched as      one process\n"));
+  CHECK_THAT(
+      doctor("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"),
+      ContainsSubstring("launched as      rank 1 of 4, number 0 on this host (OMPI_COMM_WORLD_RANK)\n"));
   CHECK_THAT(doctor("RANK=0 WORLD_SIZE=2"),
-             Contains("launched as      the environment has only a part of RANK"));
+             ContainsSubstring("launched as      the environment has only a part of RANK"));
 
   workspace.write("bin/mpirun", "");
-  CHECK_THAT(doctor("PATH=bin"), Contains("mpirun           not found in PATH; install Open MPI"));
+  CHECK_THAT(doctor("PATH=bin"), ContainsSubstring("mpirun           not found in PATH; install Open MPI"));
   std::filesystem::permissions(workspace.path() / "bin/mpirun", std::filesystem::perms::owner_all);
-  CHECK_THAT(doctor("PATH=/nowhere:bin"), Contains("mpirun           bin/mpirun\n"));
+  CHECK_THAT(doctor("PATH=/nowhere:bin"), ContainsSubstring("mpirun           bin/mpirun\n"));
 }
 
 TEST_CASE("the doctor tells which MPI the program was built for, and which NCCL there is") {
@@ -57,15 +58,17 @@ TEST_CASE("the doctor tells which MPI the program was built for, and which NCCL 
                   "no library, but long enough to be looked into for the mark of one, which is not here");
   REQUIRE(run_shell("cp \"$TRAINER\" alone", workspace.path()).code == 0);
   const std::string alone = doctor("LD_LIBRARY_PATH=alone", "alone/trainer");
-  CHECK_THAT(alone, Contains("\n  MPI              libtrainer_mpi.so is neither in "));
-  CHECK_THAT(alone, Contains("\n  NCCL             alone/libnccl.so.2: "));
+  CHECK_THAT(alone, ContainsSubstring("\n  MPI              libtrainer_mpi.so is neither in "));
+  CHECK_THAT(alone, ContainsSubstring("\n  NCCL             alone/libnccl.so.2: "));
 
   std::filesystem::copy_file(TRAINER_FAKE_NCCL, workspace.path() / "alone/libnccl.so.2",
                              std::filesystem::copy_options::overwrite_existing);
-  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=22809"), Contains("\n  NCCL             2.28.9\n"));
-  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=2804"), Contains("\n  NCCL             2.8.4\n"));
+  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=22809"),
+             ContainsSubstring("\n  NCCL             2.28.9\n"));
+  CHECK_THAT(doctor("LD_LIBRARY_PATH=alone FAKE_VERSION=2804"),
+             ContainsSubstring("\n  NCCL             2.8.4\n"));
   CHECK_THAT(doctor("LD_LIBRARY_PATH=alone"),
-             Contains("libnccl.so.2 does not tell its version (ncclGetVersion)"));
+             ContainsSubstring("libnccl.so.2 does not tell its version (ncclGetVersion)"));
 }
 
 TEST_CASE("a GPU's description is written where there is a GPU, else the reason, exit 69") {
@@ -75,7 +78,7 @@ TEST_CASE("a GPU's description is written where there is a GPU, else the reason,
     CHECK(read_device_description(workspace.read("gpu.json"), "gpu.json").compute_capability >= 80);
   } else {
     CHECK(outcome.code == 69);
-    CHECK_THAT(outcome.errors, Contains("there is no GPU to describe: "));
+    CHECK_THAT(outcome.errors, ContainsSubstring("there is no GPU to describe: "));
     CHECK(!std::filesystem::exists(workspace.path() / "gpu.json"));
   }
 }

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <utility>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 

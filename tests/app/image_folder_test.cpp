@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "tests/catch.h"
 
 #include "tests/app/pictures.h"
 
@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 }  // namespace
 
@@ -38,8 +38,8 @@ TEST_CASE("a folder of pictures trains; damaged ones are listed exactly, and too
   const Outcome ends = train({});
   CHECK(ends.code == 65);
   CHECK_THAT(ends.errors,
-             Contains("of 100 samples cannot be read, more than data.error_budget, 0.1 %; they are "
-                      "listed in run/bad_samples.txt"));
+             ContainsSubstring("of 100 samples cannot be read, more than data.error_budget, 0.1 %; they are "
+                               "listed in run/bad_samples.txt"));
   CHECK(workspace.read("run/bad_samples.txt").starts_with("train/"));
 
   const std::vector<std::string> names = {"train/bright/107.png", "train/dark/103.png", "val/dark/102.png"};
@@ -104,7 +104,7 @@ TEST_CASE(
     const auto lines = predict({"val/dark/109.png", workers, "gone.png", "val", "--top", "1"}, 65);
     REQUIRE(lines.size() == 22);
     CHECK(lines[0]["file"] == "val/dark/109.png");
-    CHECK_THAT(lines[1]["error"], Contains("No such file"));
+    CHECK_THAT(lines[1]["error"], ContainsSubstring("No such file"));
     for (size_t i = 0; i < lines.size(); ++i) {
       CHECK(lines[i].contains("error") == (i == 1 || lines[i]["file"] == "val/dark/103.png"));
       if (!lines[i].contains("error")) check_named(lines[i]);
@@ -130,7 +130,7 @@ TEST_CASE("a share of the training pictures validates, and missing folders are n
   fill_with_pictures(workspace, "train", 50);
   const Outcome missing = run_trainer({"--config", "r.yaml"}, workspace.path());
   CHECK(missing.code == 78);
-  CHECK_THAT(missing.errors, Contains("r.yaml:7:3: error: data.val: there is no file val"));
+  CHECK_THAT(missing.errors, ContainsSubstring("r.yaml:7:3: error: data.val: there is no file val"));
   const Outcome good =
       run_trainer({"--config", "r.yaml", "data.val=\"\"", "data.val_fraction=0.2"}, workspace.path());
   INFO(good.errors);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 #include "tests/app/pictures.h"
@@ -8,7 +8,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 Outcome run_in(const Workspace& workspace, const std::vector<std::string>& words, int expected = 0) {
   Outcome outcome = run_trainer(words, workspace.path());
@@ -23,11 +23,12 @@ TEST_CASE("from a folder of pictures to a predicted class") {
   const Workspace workspace;
   fill_with_pictures(workspace, "my pictures", 150);
   const Outcome made = run_in(workspace, {"init", "my pictures/"});
-  CHECK_THAT(made.output, Contains("image_folder, 300 training samples of 2 classes (bright, dark)") &&
-                              Contains("trainer --config 'my pictures.yaml'"));
+  CHECK_THAT(made.output,
+             ContainsSubstring("image_folder, 300 training samples of 2 classes (bright, dark)") &&
+                 ContainsSubstring("trainer --config 'my pictures.yaml'"));
   const std::string recipe = workspace.read("my pictures.yaml");
-  CHECK_THAT(recipe, Contains("train: my pictures\n") && Contains("out_features: 2") &&
-                         Contains("val_fraction: 0.2"));
+  CHECK_THAT(recipe, ContainsSubstring("train: my pictures\n") && ContainsSubstring("out_features: 2") &&
+                         ContainsSubstring("val_fraction: 0.2"));
   run_in(workspace, {"--config", "my pictures.yaml", "training.max_duration=3ep", "run.output_dir=run"});
   const Outcome found = run_in(workspace, {"predict", "--config", "my pictures.yaml", "run.output_dir=run",
                                            "my pictures/dark/101.png", "my pictures/bright/101.png"});
@@ -37,7 +38,7 @@ TEST_CASE("from a folder of pictures to a predicted class") {
   CHECK(bright != std::string::npos);
 
   const Outcome again = run_in(workspace, {"init", "my pictures"}, 64);
-  CHECK_THAT(again.errors, Contains("my pictures.yaml: there is such a file already"));
+  CHECK_THAT(again.errors, ContainsSubstring("my pictures.yaml: there is such a file already"));
   CHECK(workspace.read("my pictures.yaml") == recipe);
 }
 
@@ -48,12 +49,14 @@ TEST_CASE("init finds a folder for validation, and a record file") {
   run_in(workspace, {"init", "set"});
   std::filesystem::create_directory(workspace.path() / "recipes");
   run_in(workspace, {"init", "set/", "--output", "recipes/set.yaml"});
-  CHECK_THAT(workspace.read("recipes/set.yaml"), Contains("train: ../set/train\n"));
+  CHECK_THAT(workspace.read("recipes/set.yaml"), ContainsSubstring("train: ../set/train\n"));
   run_in(workspace, {"--config", "recipes/set.yaml", "training.max_duration=2ba", "run.output_dir=run"});
-  CHECK_THAT(workspace.read("set.yaml"), Contains("train: set/train\n") && Contains("val: set/valid\n"));
+  CHECK_THAT(workspace.read("set.yaml"),
+             ContainsSubstring("train: set/train\n") && ContainsSubstring("val: set/valid\n"));
   run_in(workspace, {"data", "pack", "--config", "set.yaml", "--out", "all.rec"});
   run_in(workspace, {"init", "all.rec", "-o", "packed.yaml"});
-  CHECK_THAT(workspace.read("packed.yaml"), Contains("format: record\n") && Contains("train: all.rec\n"));
+  CHECK_THAT(workspace.read("packed.yaml"),
+             ContainsSubstring("format: record\n") && ContainsSubstring("train: all.rec\n"));
   run_in(workspace, {"--config", "packed.yaml", "training.max_duration=2ba"});
 }
 
@@ -62,11 +65,11 @@ TEST_CASE("init says what it expected where there is nothing that it knows") {
   workspace.write("notes/a/b.txt", "text");
   workspace.write("notes.txt", "text");
   CHECK_THAT(run_in(workspace, {"init", "notes"}, 65).errors,
-             Contains("notes: expected a folder of .jpg, .jpeg or .png files for each class"));
+             ContainsSubstring("notes: expected a folder of .jpg, .jpeg or .png files for each class"));
   CHECK_THAT(run_in(workspace, {"init", "nowhere"}, 65).errors,
-             Contains("nowhere: there is no such file or folder"));
-  CHECK_THAT(run_in(workspace, {"init", "notes.txt"}, 65).errors, Contains("notes.txt: "));
-  CHECK_THAT(run_in(workspace, {"init"}, 64).errors, Contains("path is required"));
+             ContainsSubstring("nowhere: there is no such file or folder"));
+  CHECK_THAT(run_in(workspace, {"init", "notes.txt"}, 65).errors, ContainsSubstring("notes.txt: "));
+  CHECK_THAT(run_in(workspace, {"init"}, 64).errors, ContainsSubstring("path is required"));
 }
 
 }  // namespace trainer

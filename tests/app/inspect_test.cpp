@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
@@ -9,7 +9,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 /// More samples than anybody predicts in a minute.
 constexpr const char* kMany = "data.synthetic.val_samples=100000000";
@@ -32,7 +32,7 @@ TEST_CASE("predict, pack and eval stop at a signal, and leave no half of a file 
       run_shell(stopped_when("ls .out.jsonl.tmp-*", "\"$TRAINER\" predict" + recipe + " --output out.jsonl"),
                 workspace.path());
   CHECK(file.code == 75);
-  CHECK_THAT(file.errors, Contains("SIGTERM: stopped before the end; start the same command again"));
+  CHECK_THAT(file.errors, ContainsSubstring("SIGTERM: stopped before the end; start the same command again"));
   CHECK(run_shell("ls -A | grep out.jsonl", workspace.path()).output.empty());
 
   const Outcome lines =
@@ -52,7 +52,7 @@ TEST_CASE("predict, pack and eval stop at a signal, and leave no half of a file 
   const Outcome eval = run_shell(stopped_when("sleep 1", "\"$TRAINER\" eval" + recipe), workspace.path());
   CHECK(eval.code == 75);
   CHECK(eval.output.empty());
-  CHECK_THAT(eval.errors, Contains("stopped: nothing was written; start the same command again"));
+  CHECK_THAT(eval.errors, ContainsSubstring("stopped: nothing was written; start the same command again"));
 }
 
 TEST_CASE("no variable of OpenMP or oneDNN changes the bits of a run") {
@@ -78,7 +78,7 @@ TEST_CASE("no variable of OpenMP or oneDNN changes the bits of a run") {
   }
   const Outcome limited = run_shell("OMP_THREAD_LIMIT=1 \"$TRAINER\" --config r.yaml", workspace.path());
   CHECK(limited.code == 78);
-  CHECK_THAT(limited.errors, Contains("OMP_THREAD_LIMIT=1 allows fewer than 2 threads"));
+  CHECK_THAT(limited.errors, ContainsSubstring("OMP_THREAD_LIMIT=1 allows fewer than 2 threads"));
 }
 
 // In a program of clang's, GCC's OpenMP comes with oneDNN and binds the first thread before clang's counts.
@@ -109,12 +109,13 @@ training: {max_duration: 5ba, global_batch_size: 1024, micro_batch_size: 4}
 )");
   const Outcome first = run_trainer({"--config", "r.yaml"}, workspace.path());
   CHECK(first.code == 75);
-  CHECK_THAT(first.errors, Contains("the time limit is reached") && !Contains("started from this step too"));
+  CHECK_THAT(first.errors, ContainsSubstring("the time limit is reached") &&
+                               !ContainsSubstring("started from this step too"));
   const Outcome second = run_trainer({"--config", "r.yaml"}, workspace.path());
   CHECK(second.code == 75);
   CHECK_THAT(
       second.errors,
-      Contains(
+      ContainsSubstring(
           "warning: the last process started from this step too, and was ended before it could save: if "
           "run.max_wall_time of 2s ended it, set run.max_wall_time (or the job's limit) to at least 4s"));
 }

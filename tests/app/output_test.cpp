@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
@@ -120,7 +120,7 @@ TEST_CASE("an output is not one of the files that are read for it") {
     INFO(line);
     const Outcome outcome = run_shell("\"$TRAINER\" " + line, workspace.path());
     CHECK(outcome.code == 64);
-    CHECK_THAT(outcome.errors, Contains("is an input of this command (" + input + ")"));
+    CHECK_THAT(outcome.errors, ContainsSubstring("is an input of this command (" + input + ")"));
   };
   const std::string small = workspace.read("small.yaml");
   refused(std::string("predict -o ./small.yaml") + kTrained, "small.yaml");

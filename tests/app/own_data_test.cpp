@@ -4,9 +4,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"
@@ -16,7 +16,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 /// The recipe of pictures, 20 of each class to train on and 5 to validate.
 class Pictures {
@@ -41,7 +41,7 @@ class Pictures {
     const Outcome outcome = run(more, command);
     INFO(command << " " << more);
     CHECK(outcome.code == code);
-    CHECK_THAT(outcome.errors, Contains(message));
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
   }
   fs::path path(const std::string& name) const { return workspace.path() / name; }
 
@@ -100,13 +100,14 @@ TEST_CASE("own data: where only labels tell the classes, outputs that none uses 
       "training.global_batch_size=6 training.max_duration=1ba ";
   const Outcome wide = pictures.run_well(set + "'model.layers=[flatten, linear: 1000]' run.output_dir=wide");
   CHECK_THAT(wide.errors,
-             Contains("warning: command line:") &&
-                 Contains("model.layers[1].linear: the network has 1000 outputs, but the highest "
-                          "label of data.train is 2;") &&
-                 Contains("set out_features to 3"));
-  CHECK_THAT(pictures.workspace.read("wide/log.txt"), Contains("the highest label of data.train is 2"));
+             ContainsSubstring("warning: command line:") &&
+                 ContainsSubstring("model.layers[1].linear: the network has 1000 outputs, but the highest "
+                                   "label of data.train is 2;") &&
+                 ContainsSubstring("set out_features to 3"));
+  CHECK_THAT(pictures.workspace.read("wide/log.txt"),
+             ContainsSubstring("the highest label of data.train is 2"));
   const Outcome exact = pictures.run_well(set + "'model.layers=[flatten, linear: 3]' run.output_dir=exact");
-  CHECK_THAT(exact.errors, !Contains("warning"));
+  CHECK_THAT(exact.errors, !ContainsSubstring("warning"));
 }
 
 TEST_CASE("own data: other training samples are noticed at a resume, and taken where that is allowed") {
@@ -118,7 +119,7 @@ TEST_CASE("own data: other training samples are noticed at a resume, and taken w
   fs::copy(kept, train, fs::copy_options::recursive);
   fs::copy(pictures.path("run"), pictures.path("copy"), fs::copy_options::recursive);
   const Outcome same = pictures.run_well(kMore + " run.output_dir=copy");
-  CHECK_THAT(same.errors, Contains("resuming after step 16") && !Contains("warning"));
+  CHECK_THAT(same.errors, ContainsSubstring("resuming after step 16") && !ContainsSubstring("warning"));
 
   std::string difference;
   SECTION("fewer") {
@@ -154,8 +155,9 @@ TEST_CASE("own data: other training samples are noticed at a resume, and taken w
   const Outcome allowed =
       pictures.run_well("training.max_duration=8ep 'run.allow_changes=[training.max_duration, data]'");
   CHECK_THAT(allowed.errors,
-             Contains("warning: data.train: the training samples are not those of ") && Contains(difference));
-  CHECK_THAT(pictures.workspace.read("run/log.txt"), Contains(difference));
+             ContainsSubstring("warning: data.train: the training samples are not those of ") &&
+                 ContainsSubstring(difference));
+  CHECK_THAT(pictures.workspace.read("run/log.txt"), ContainsSubstring(difference));
   // From there on the new samples are the run's own.
   pictures.run_well("training.max_duration=9ep 'run.allow_changes=[training.max_duration]'");
 }
@@ -168,7 +170,8 @@ TEST_CASE("own data: packed or under another name the same samples are taken as 
   const Outcome packed = pictures.run_well(
       "training.max_duration=8ep data.format=record data.train=train.rec data.val=val.rec "
       "'run.allow_changes=[training.max_duration, data.format, data.train, data.val]'");
-  CHECK_THAT(packed.errors, Contains("resuming after step 16") && !Contains("warning: data.train"));
+  CHECK_THAT(packed.errors,
+             ContainsSubstring("resuming after step 16") && !ContainsSubstring("warning: data.train"));
 }
 
 TEST_CASE(
@@ -197,7 +200,7 @@ TEST_CASE("fine-tuning says what was loaded, replaced, frozen and left, and how 
   const std::string start = "\"$TRAINER\" --config small.yaml training.max_duration=1ba ";
   const Outcome base = run_shell(start + "run.output_dir=base", workspace.path());
   REQUIRE(base.code == 0);
-  CHECK_THAT(base.errors, !Contains("parameters train"));
+  CHECK_THAT(base.errors, !ContainsSubstring("parameters train"));
   const Outcome tuned = run_shell(
       start +
           "run.output_dir=tuned model.initial_weights=base 'model.layers[7].linear={out_features: 4, name: "
@@ -207,11 +210,12 @@ TEST_CASE("fine-tuning says what was loaded, replaced, frozen and left, and how 
   INFO(tuned.errors);
   REQUIRE(tuned.code == 0);
   for (const std::string& text : {tuned.errors, workspace.read("tuned/log.txt")}) {
-    CHECK_THAT(text, Contains("loaded 4 of 6 tensors from base/model.safetensors\n") &&
-                         Contains("re-initialised (model.replace) 2 tensors: head.weight, head.bias\n") &&
-                         Contains("left in the file 2 tensors: fc2.weight, fc2.bias\n") &&
-                         Contains("frozen (model.freeze) 2 tensors: conv1.weight, conv1.bias\n") &&
-                         Contains("6564 of 6644 parameters train\n"));
+    CHECK_THAT(text,
+               ContainsSubstring("loaded 4 of 6 tensors from base/model.safetensors\n") &&
+                   ContainsSubstring("re-initialised (model.replace) 2 tensors: head.weight, head.bias\n") &&
+                   ContainsSubstring("left in the file 2 tensors: fc2.weight, fc2.bias\n") &&
+                   ContainsSubstring("frozen (model.freeze) 2 tensors: conv1.weight, conv1.bias\n") &&
+                   ContainsSubstring("6564 of 6644 parameters train\n"));
   }
 }
 
@@ -231,10 +235,10 @@ TEST_CASE("own data: a socket, a pipe or a device among pictures is one unreadab
   fs::create_symlink("/dev/tty", pictures.path("train/bright/tty.png"));
   fs::create_symlink("/dev/zero", pictures.path("train/bright/zero.png"));
   const Outcome outcome = pictures.run_well("data.error_budget=10");
-  CHECK_THAT(outcome.errors, Contains("train/dark/socket.png: a socket, not a file") &&
-                                 Contains("train/dark/pipe.png: a pipe, not a file") &&
-                                 Contains("train/bright/tty.png: a device, not a file") &&
-                                 Contains("train/bright/zero.png: a device, not a file"));
+  CHECK_THAT(outcome.errors, ContainsSubstring("train/dark/socket.png: a socket, not a file") &&
+                                 ContainsSubstring("train/dark/pipe.png: a pipe, not a file") &&
+                                 ContainsSubstring("train/bright/tty.png: a device, not a file") &&
+                                 ContainsSubstring("train/bright/zero.png: a device, not a file"));
   pictures.refuse("run.output_dir=strict data.error_budget=5", 65, "3 of 44 samples cannot be read");
 }
 
@@ -252,7 +256,7 @@ TEST_CASE("own data: data.val null means no validation, also of made-up samples"
   CHECK(nlohmann::json::parse(told.output)["name"] == "dark");
 
   pictures.run_well("data.format=synthetic data.val=null run.output_dir=made_up training.max_duration=2ba");
-  CHECK_THAT(pictures.workspace.read("made_up/metrics.jsonl"), !Contains("\"validation\""));
+  CHECK_THAT(pictures.workspace.read("made_up/metrics.jsonl"), !ContainsSubstring("\"validation\""));
   pictures.refuse("data.format=synthetic data.val=null", 78, "names no samples to evaluate on", "eval");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
@@ -7,7 +7,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 /// In `recipes/`, over packed samples in `data/`.
 constexpr const char* kPacked = R"(version: 1
@@ -45,10 +45,10 @@ TEST_CASE("a recipe finds its data from every working directory, and is the same
   REQUIRE(first.code == 0);
   const Outcome second = run_at(workspace, "recipes", {"--config", "packed.yaml", directory});
   CHECK(second.code == 0);
-  CHECK_THAT(second.errors, Contains("\nthis run is finished"));
+  CHECK_THAT(second.errors, ContainsSubstring("\nthis run is finished"));
   const std::string file = (workspace.path() / "recipes/packed.yaml").string();
   CHECK_THAT(run_at(workspace, "data", {"--config", file, directory}).errors,
-             Contains("\nthis run is finished"));
+             ContainsSubstring("\nthis run is finished"));
 
   // The defaults of directories that are written to stay with the working directory.
   REQUIRE(run_at(workspace, "data", {"--config", "../recipes/packed.yaml"}).code == 0);
@@ -67,8 +67,8 @@ TEST_CASE("the recipe that a run keeps trains the same from where it lies") {
   CHECK(again.code == 0);
   CHECK(workspace.read("a/model.safetensors") == workspace.read("b/model.safetensors"));
   const std::string real = fs::canonical(workspace.path()).string();
-  CHECK_THAT(workspace.read("a/recipe.yaml"), Contains("train: " + real + "/data/train.rec\n") &&
-                                                  Contains("val: " + real + "/data/val.rec\n"));
+  CHECK_THAT(workspace.read("a/recipe.yaml"), ContainsSubstring("train: " + real + "/data/train.rec\n") &&
+                                                  ContainsSubstring("val: " + real + "/data/val.rec\n"));
 }
 
 TEST_CASE(
@@ -84,10 +84,11 @@ TEST_CASE(
   CHECK(stats("data.train='~/data/train.rec'").code == 0);
   const Outcome wrong = stats("data.train=../data/none.rec");
   CHECK(wrong.code == 78);
-  CHECK_THAT(wrong.errors,
-             Contains("command line:1:6: error: data.train: there is no file ../data/none.rec, relative "
-                      "to the working directory " +
-                      fs::canonical(workspace.path()).string() + "/data; correct the path"));
+  CHECK_THAT(
+      wrong.errors,
+      ContainsSubstring("command line:1:6: error: data.train: there is no file ../data/none.rec, relative "
+                        "to the working directory " +
+                        fs::canonical(workspace.path()).string() + "/data; correct the path"));
 }
 
 TEST_CASE("missing files are named with the folder that they were looked for in") {
@@ -96,25 +97,27 @@ TEST_CASE("missing files are named with the folder that they were looked for in"
   const std::string folder =
       ", relative to the recipe's folder " + fs::canonical(workspace.path()).string() + "/recipes";
   const std::vector<std::string> recipe = {"--config", "recipes/packed.yaml"};
-  CHECK_THAT(run_at(workspace, ".", recipe).errors,
-             Contains("data.train: there is no file ../data/train.rec" + folder + "; correct the path") &&
-                 Contains("data.val: there is no file ../data/val.rec" + folder));
+  CHECK_THAT(
+      run_at(workspace, ".", recipe).errors,
+      ContainsSubstring("data.train: there is no file ../data/train.rec" + folder + "; correct the path") &&
+          ContainsSubstring("data.val: there is no file ../data/val.rec" + folder));
   CHECK_THAT(run_at(workspace, ".", {"plan", "--config", "recipes/packed.yaml"}).errors,
-             Contains("warning: there is no file ../data/train.rec" + folder));
+             ContainsSubstring("warning: there is no file ../data/train.rec" + folder));
   workspace.write("recipes/w.yaml", std::string(kSmallRecipe) + "device: {model: x.json, type: cuda}\n");
   CHECK_THAT(run_at(workspace, ".", {"plan", "--config", "recipes/w.yaml"}).errors,
-             Contains("cannot read the description x.json" + folder));
+             ContainsSubstring("cannot read the description x.json" + folder));
   std::string text = kSmallRecipe;
   text.replace(text.find("model:\n"), 7, "model:\n  initial_weights: base\n");
   workspace.write("recipes/w.yaml", text);
   const Outcome weights = run_at(workspace, ".", {"--config", "recipes/w.yaml", "run.output_dir=a"});
   CHECK(weights.code == 65);
-  CHECK_THAT(weights.errors, Contains("base" + folder + ": no such file or directory to load weights from"));
+  CHECK_THAT(weights.errors,
+             ContainsSubstring("base" + folder + ": no such file or directory to load weights from"));
   workspace.write("recipes/r.yaml", std::string(kSmallRecipe) + "# resumes\n");
   const Outcome resume =
       run_at(workspace, ".", {"--config", "recipes/r.yaml", "run.output_dir=b", "run.resume=base"});
   CHECK(resume.code == 65);
-  CHECK_THAT(resume.errors, Contains("base, relative to the working directory "));
+  CHECK_THAT(resume.errors, ContainsSubstring("base, relative to the working directory "));
 }
 
 TEST_CASE("a shipped network is used by its name from anywhere") {
@@ -126,7 +129,8 @@ TEST_CASE("a shipped network is used by its name from anywhere") {
   CHECK(run_at(workspace, ".", {"plan", "--config", "r.yaml", "model.network=lenet"}).code == 0);
   const Outcome wrong = run_at(workspace, ".", {"plan", "--config", "r.yaml", "model.network=lenett"});
   CHECK(wrong.code == 78);
-  CHECK_THAT(wrong.errors, Contains("no network 'lenett' comes with the program; did you mean 'lenet'?"));
+  CHECK_THAT(wrong.errors,
+             ContainsSubstring("no network 'lenett' comes with the program; did you mean 'lenet'?"));
 }
 
 TEST_CASE("a recipe from a pipe has its paths relative to the working directory") {
@@ -146,7 +150,7 @@ TEST_CASE("names cannot lead a run out of its directory, nor command a terminal"
     overrides.insert(overrides.begin(), {"--config", "small.yaml", "training.max_duration=1ba"});
     const Outcome outcome = run_at(workspace, ".", overrides);
     CHECK(outcome.errors.find('\x1b') == std::string::npos);
-    CHECK_THAT(outcome.errors, Contains("expected a name that a directory's may contain"));
+    CHECK_THAT(outcome.errors, ContainsSubstring("expected a name that a directory's may contain"));
     return outcome.code;
   };
   for (const char* name : {"../../x", "a/b", "..", ".", "/", "''", "\"\\e[31m\"", "\"a\\nb\""})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "tests/app/pictures.h"
 
@@ -8,7 +8,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 bool has_mpi() {
   return fs::exists(fs::path(TRAINER_BINARY).parent_path() / "libtrainer_mpi.so");
@@ -41,9 +41,9 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
   const std::vector<std::string> list = lines_of(workspace.read("run/bad_samples.txt"));
   CHECK(list.size() == 4);
   CHECK_THAT(workspace.read("run/bad_samples.txt"),
-             Contains("train/bright/103.png") && Contains("train/dark/111.png") &&
-                 Contains("train/dark/115.png") && Contains("val/dark/104.png") &&
-                 Contains(" (on rank 1)\n"));
+             ContainsSubstring("train/bright/103.png") && ContainsSubstring("train/dark/111.png") &&
+                 ContainsSubstring("train/dark/115.png") && ContainsSubstring("val/dark/104.png") &&
+                 ContainsSubstring(" (on rank 1)\n"));
   CHECK(nlohmann::json::parse(workspace.read("run/summary.json"))["data"]["unreadable_samples"] == 4);
   const auto state = nlohmann::json::parse(workspace.read("run/checkpoints/step-00000016/state.json"));
   CHECK(state["progress"]["unreadable"]["train"] == nlohmann::json::parse("[3, 31, 35]"));
@@ -52,12 +52,13 @@ TEST_CASE("two ranks: unreadable samples of both count against one budget, and a
   const Outcome ends = train("data.error_budget=5 validation.interval=0ep run.output_dir=strict");
   INFO(ends.errors);
   CHECK(ends.code == 65);
-  CHECK_THAT(ends.errors,
-             Contains("data.train: 3 of 40 samples cannot be read, more than data.error_budget, 5 %; they "
-                      "are listed in strict/bad_samples.txt"));
-  CHECK_THAT(workspace.read("strict/bad_samples.txt"), Contains("train/bright/103.png") &&
-                                                           Contains("train/dark/111.png") &&
-                                                           Contains("train/dark/115.png"));
+  CHECK_THAT(
+      ends.errors,
+      ContainsSubstring("data.train: 3 of 40 samples cannot be read, more than data.error_budget, 5 %; they "
+                        "are listed in strict/bad_samples.txt"));
+  CHECK_THAT(workspace.read("strict/bad_samples.txt"), ContainsSubstring("train/bright/103.png") &&
+                                                           ContainsSubstring("train/dark/111.png") &&
+                                                           ContainsSubstring("train/dark/115.png"));
 }
 
 TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whichever split has them") {
@@ -80,8 +81,8 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
       workspace.path());
   INFO(ends.errors);
   CHECK(ends.code == 78);
-  CHECK_THAT(ends.errors,
-             Contains("rank 1 on ") && Contains("has other samples than rank 0: data." + changed + ": "));
+  CHECK_THAT(ends.errors, ContainsSubstring("rank 1 on ") &&
+                              ContainsSubstring("has other samples than rank 0: data." + changed + ": "));
   CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
 }
 
@@ -95,13 +96,15 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
   const Outcome without_mpi =
       start("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 \"$TRAINER\"");
   CHECK(without_mpi.code == 69);
-  CHECK_THAT(without_mpi.errors, Contains("rank 0 on ") && Contains("but MPI sees rank 0 of 1"));
+  CHECK_THAT(without_mpi.errors,
+             ContainsSubstring("rank 0 on ") && ContainsSubstring("but MPI sees rank 0 of 1"));
   fs::copy_file(TRAINER_BINARY, workspace.path() / "alone");
   const Outcome without_library =
       start("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 ./alone");
   CHECK(without_library.code == 69);
-  CHECK_THAT(without_library.errors,
-             Contains("rank 1 on ") && Contains("libtrainer_mpi.so") && Contains("scripts/build.sh"));
+  CHECK_THAT(without_library.errors, ContainsSubstring("rank 1 on ") &&
+                                         ContainsSubstring("libtrainer_mpi.so") &&
+                                         ContainsSubstring("scripts/build.sh"));
   // One rank alone knows a secret that the others do not.
   workspace.write("rank.sh",
                   "[ $OMPI_COMM_WORLD_RANK = 1 ] && export TRAINER_SECRET=00000000000000000000000000000001\n"
@@ -109,8 +112,9 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
   const Outcome stranger =
       start("mpirun --allow-run-as-root --oversubscribe -np 2 sh rank.sh parallelism.deadline=10s");
   CHECK(stranger.code == 69);
-  CHECK_THAT(stranger.errors, Contains("rank 1 on ") && Contains("cannot join rank 0 at 127.0.0.1 port ") &&
-                                  Contains("set the same TRAINER_SECRET for all ranks, or for none"));
+  CHECK_THAT(stranger.errors,
+             ContainsSubstring("rank 1 on ") && ContainsSubstring("cannot join rank 0 at 127.0.0.1 port ") &&
+                 ContainsSubstring("set the same TRAINER_SECRET for all ranks, or for none"));
 }
 
 TEST_CASE(
@@ -129,7 +133,8 @@ TEST_CASE(
     };
     const Outcome foreign = start("foreign"), finished = start("finished");
     CHECK(foreign.code == 78);
-    CHECK_THAT(foreign.errors, Contains("contains files that do not belong to a run (\"notes.txt\")"));
+    CHECK_THAT(foreign.errors,
+               ContainsSubstring("contains files that do not belong to a run (\"notes.txt\")"));
     CHECK(finished.code == 0);
     CHECK((finished.errors.find("this run is finished") != std::string::npos) == (rank == std::string("0")));
   }
@@ -146,7 +151,7 @@ TEST_CASE("an mpirun that does not end after its ranks is killed") {
       "PATH=\"$PWD/bin:$PATH\" timeout 30 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
       workspace.path());
   CHECK(ends.code == 76);
-  CHECK_THAT(ends.errors, Contains("the 2 ranks have ended, but mpirun has not, and is killed"));
+  CHECK_THAT(ends.errors, ContainsSubstring("the 2 ranks have ended, but mpirun has not, and is killed"));
 }
 
 }  // namespace trainer

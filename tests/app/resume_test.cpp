@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "core/storage/checkpoint.h"
 #include "tests/app/command.h"
@@ -9,7 +9,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 /// The small recipe, saved every three steps.
 class Small {
@@ -48,10 +48,10 @@ TEST_CASE("a finished run that is extended can be killed on its way") {
   REQUIRE(small.run("b", longer, killed_in(3)).code != 0);
   const Outcome again = small.run("b", longer);
   CHECK(again.code == 0);
-  CHECK_THAT(again.errors, Contains("resuming after step 15"));
+  CHECK_THAT(again.errors, ContainsSubstring("resuming after step 15"));
   CHECK(nlohmann::json::parse(small.read("b/summary.json"))["steps"] == 30);
   CHECK(fs::exists(small.path("b/checkpoints/step-00000030")));
-  CHECK_THAT(small.run("b", longer).errors, Contains("this run is finished"));
+  CHECK_THAT(small.run("b", longer).errors, ContainsSubstring("this run is finished"));
 }
 
 TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothing half written") {
@@ -104,8 +104,9 @@ TEST_CASE("a run says how it stands: finished, saved or failed, where and why") 
   const auto failed = status("c");
   CHECK(failed["status"] == "failed");
   CHECK(failed["exit_code"] == 70);
-  CHECK_THAT(failed["message"].get<std::string>(),
-             Contains("the loss became") && Contains("at step " + failed["step"].dump() + ";"));
+  CHECK_THAT(
+      failed["message"].get<std::string>(),
+      ContainsSubstring("the loss became") && ContainsSubstring("at step " + failed["step"].dump() + ";"));
 }
 
 TEST_CASE("a run is not continued to an end that it has passed") {
@@ -114,8 +115,8 @@ TEST_CASE("a run is not continued to an end that it has passed") {
   const Outcome shorter =
       small.run("a", "training.max_duration=5ba 'run.allow_changes=[training.max_duration]'");
   CHECK(shorter.code == 78);
-  CHECK_THAT(shorter.errors,
-             Contains("training.max_duration: ends after step 5, but ") && Contains("at step 12"));
+  CHECK_THAT(shorter.errors, ContainsSubstring("training.max_duration: ends after step 5, but ") &&
+                                 ContainsSubstring("at step 12"));
 }
 
 TEST_CASE("run.resume: never loses no checkpoint, and a path begins where another run is") {
@@ -124,10 +125,10 @@ TEST_CASE("run.resume: never loses no checkpoint, and a path begins where anothe
   fs::remove(small.path("a/summary.json"));
   const Outcome never = small.run("a", "training.max_duration=6ba run.resume=never");
   CHECK(never.code == 78);
-  CHECK_THAT(never.errors, Contains("up to step 6"));
+  CHECK_THAT(never.errors, ContainsSubstring("up to step 6"));
   const std::string longer = "training.max_duration=12ba 'run.allow_changes=[training.max_duration]'";
   REQUIRE(small.run("b", longer + " run.resume=runs/a").code == 0);
-  CHECK_THAT(small.read("b/log.txt"), Contains("resuming after step 6"));
+  CHECK_THAT(small.read("b/log.txt"), ContainsSubstring("resuming after step 6"));
   REQUIRE(small.run("c", "training.max_duration=12ba").code == 0);
   CHECK(fs::exists(small.path("b/checkpoints/step-00000012")));
   CHECK(small.run("d", "run.resume=runs/none").code == 65);
@@ -139,15 +140,15 @@ TEST_CASE("a run whose checkpoints are all damaged does not begin again by itsel
   const std::vector<fs::path> saved = list_checkpoints(small.path("a/checkpoints"));
   REQUIRE(saved.size() == 2);
   for (const fs::path& path : saved) fs::resize_file(path / kOptimizerFile, 100);
-  CHECK_THAT(small.run("a", "training.max_duration=9ba").errors, Contains("this run is finished"));
+  CHECK_THAT(small.run("a", "training.max_duration=9ba").errors, ContainsSubstring("this run is finished"));
   fs::remove(small.path("a/summary.json"));
   for (const char* more : {"", " run.resume=runs/b"}) {
     if (*more != 0) REQUIRE(small.run("b", "training.max_duration=9ba").code == 0);
     const Outcome refused = small.run("a", std::string("training.max_duration=9ba") + more);
     CHECK(refused.code == 65);
-    CHECK_THAT(refused.errors, Contains("no checkpoint in ") && Contains("can be used") &&
-                                   Contains("step-00000006") &&
-                                   Contains("step-00000009/optimizer.safetensors: has 100 bytes"));
+    CHECK_THAT(refused.errors, ContainsSubstring("no checkpoint in ") && ContainsSubstring("can be used") &&
+                                   ContainsSubstring("step-00000006") &&
+                                   ContainsSubstring("step-00000009/optimizer.safetensors: has 100 bytes"));
     CHECK(list_checkpoints(small.path("a/checkpoints")) == saved);
   }
   fs::remove_all(small.path("a/checkpoints"));
@@ -165,7 +166,8 @@ TEST_CASE("a limit of the size of files is an error of saving, not the process's
   const Small small;
   const Outcome limited = small.run("a", "", "ulimit -f 16;");
   CHECK(limited.code == 74);
-  CHECK_THAT(limited.errors, Contains("File too large") && Contains("saves in a row failed"));
+  CHECK_THAT(limited.errors,
+             ContainsSubstring("File too large") && ContainsSubstring("saves in a row failed"));
 }
 
 }  // namespace trainer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program prints about itself for shells and for `man`.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <regex>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
@@ -120,12 +120,12 @@ TEST_CASE("every command and every option of the help is completed") {
     Strings words = command;
     if (!command.empty()) {
       words.back() = command.back().substr(0, command.back().size() - 1);
-      CHECK_THAT(completions(words), Catch::VectorContains(command.back()));
+      CHECK_THAT(completions(words), Catch::Matchers::VectorContains(command.back()));
     }
     words = command;
     words.emplace_back("--");
     for (const std::string& option : in_help(command, "^  (?:-[a-z],)?(--[a-z-]+)"))
-      CHECK_THAT(completions(words), Catch::VectorContains(option));
+      CHECK_THAT(completions(words), Catch::Matchers::VectorContains(option));
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "tests/catch.h"
 
 #include "core/storage/safetensors.h"
 #include "tests/app/command.h"

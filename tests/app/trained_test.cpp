@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
+#include "tests/catch.h"
 
 #include "tests/app/command.h"
 
@@ -12,7 +12,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Json = nlohmann::json;
 
 /// A small residual network with batch normalisation.
@@ -134,7 +134,8 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
   workspace.write("run/checkpoints/step-00000010/model.safetensors", "damaged");
   const Outcome earlier = evaluate("run");
   check_same(Json::parse(earlier.output), reported.at(5), kAll);
-  CHECK_THAT(earlier.errors, Contains("warning: skipped: ") && Contains("step-00000010/model.safetensors"));
+  CHECK_THAT(earlier.errors,
+             ContainsSubstring("warning: skipped: ") && ContainsSubstring("step-00000010/model.safetensors"));
   CHECK(run(workspace, "eval", {"run.resume=run/checkpoints/step-00000010"}).code == 65);
 
   // What a checkpoint holds can be gone on from, and begun with.
@@ -142,7 +143,7 @@ TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the new
       run(workspace, "train",
           {"run.output_dir=new", "optimizer.lr=0.0", "model.initial_weights=run", "training.ema={}"});
   CHECK(begun.code == 0);
-  CHECK_THAT(begun.errors, Contains("skipped: "));
+  CHECK_THAT(begun.errors, ContainsSubstring("skipped: "));
   CHECK(fs::exists(workspace.path() / "new/model.safetensors"));
 }
 
@@ -151,24 +152,24 @@ TEST_CASE("eval says what it found in a line, leaves the run alone, and says wha
   workspace.write("r.yaml", kResidual);
   const Outcome none = run(workspace, "eval");
   CHECK(none.code == 65);
-  CHECK_THAT(none.errors,
-             Contains("run: this recipe has not been trained here") && Contains("run.resume=PATH"));
+  CHECK_THAT(none.errors, ContainsSubstring("run: this recipe has not been trained here") &&
+                              ContainsSubstring("run.resume=PATH"));
   CHECK_FALSE(fs::exists(workspace.path() / "run"));
   run_well(workspace, "train");
   const auto before = fs::last_write_time(workspace.path() / "run");
   const Outcome line = run_well(workspace, "eval");
-  CHECK_THAT(line.output, Contains("validation loss ") && Contains(" ema_top5 ") &&
-                              Contains("(101 samples, weights of run/model.safetensors)"));
+  CHECK_THAT(line.output, ContainsSubstring("validation loss ") && ContainsSubstring(" ema_top5 ") &&
+                              ContainsSubstring("(101 samples, weights of run/model.safetensors)"));
   CHECK(line.errors.empty());
   CHECK(fs::last_write_time(workspace.path() / "run") == before);
 
   const Outcome never = run(workspace, "eval", {"run.resume=never"});
   CHECK(never.code == 78);
-  CHECK_THAT(never.errors, Contains("error: run.resume: never loads no weights"));
+  CHECK_THAT(never.errors, ContainsSubstring("error: run.resume: never loads no weights"));
   const Outcome other = run(workspace, "eval", {"run.resume=run", "model.layers[9].linear.out_features=8"});
   CHECK(other.code == 65);
-  CHECK_THAT(other.errors,
-             Contains("'head.bias' has shape 7, the network needs 8") && !Contains("model.replace"));
+  CHECK_THAT(other.errors, ContainsSubstring("'head.bias' has shape 7, the network needs 8") &&
+                               !ContainsSubstring("model.replace"));
   const Outcome nowhere = run(workspace, "eval", {"run.resume=else/where"});
   CHECK(nowhere.code == 65);
 }
@@ -242,8 +243,9 @@ data: {format: synthetic}
 )");
   const Outcome pixels = run(workspace, "predict");
   CHECK(pixels.code == 78);
-  CHECK_THAT(pixels.errors, Contains("r.yaml:3:1: error: model: predict prints one class for each image; the "
-                                     "network's output 128x4x8x8 has one for each pixel"));
+  CHECK_THAT(pixels.errors,
+             ContainsSubstring("r.yaml:3:1: error: model: predict prints one class for each image; the "
+                               "network's output 128x4x8x8 has one for each pixel"));
   workspace.write("r.yaml", R"(version: 1
 run: {output_dir: run}
 model: {input: [2, 8, 8], layers: [flatten, linear: 4]}
@@ -251,7 +253,7 @@ data: {format: synthetic}
 )");
   const Outcome channels = run(workspace, "predict", {"x.png"});
   CHECK(channels.code == 78);
-  CHECK_THAT(channels.errors, Contains("images have 1 or 3 channels, the network expects 2"));
+  CHECK_THAT(channels.errors, ContainsSubstring("images have 1 or 3 channels, the network expects 2"));
   CHECK(run(workspace, "predict", {"x.png", "--split", "val"}).code == 64);
   CHECK(run(workspace, "predict", {"--top", "0"}).code == 64);
   CHECK(run(workspace, "predict", {"--top", "2", "--all"}).code == 64);

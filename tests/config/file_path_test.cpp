@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/config/file_path.h"
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
+#include "tests/catch.h"
 
 #include "core/config/fields.h"
 #include "core/config/networks.h"
@@ -11,7 +11,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 /// A map with one path, as a recipe in this file or an override gives it.
 struct ReadPath {
@@ -95,7 +95,7 @@ TEST_CASE("of a list of files each is a path") {
   CHECK(from_anywhere(list) == fs::canonical("/usr/bin").string() + "/a.bin,/b.bin," +
                                    fs::canonical("/usr/bin").parent_path().string() + "/c.bin");
   CHECK(with_base(list, "/b.bin") == "/b.bin");
-  CHECK_THAT(with_base(list, "/usr/bin/a.bin"), Contains("a.bin, relative to the recipe's folder "));
+  CHECK_THAT(with_base(list, "/usr/bin/a.bin"), ContainsSubstring("a.bin, relative to the recipe's folder "));
   // Elsewhere a comma is a part of a name.
   CHECK(ReadPath("files: 'a,b'", "/usr/r.yaml").path.resolved == "/usr/a,b");
 }

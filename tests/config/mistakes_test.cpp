@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <functional>
 #include <set>
 #include <utility>
+#include "tests/catch.h"
 
 #include "tests/config/sample.h"
 

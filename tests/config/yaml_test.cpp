@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <ctime>
+#include "tests/catch.h"
 
 #include "core/config/value.h"
 
@@ -102,7 +102,6 @@ TEST_CASE("each mistake is one error at its place") {
       {"a: [1, 2\n", "r.yaml:1:9: error: not valid YAML: end of sequence flow not found"},
       {"a: 1\nb: \"never closed\nc: 2\n",
        "r.yaml:2:1: error: a quoted text that starts after this place is never closed"},
-      {"a: *nowhere\n", "r.yaml:1:4: error: not valid YAML: the referenced anchor is not defined"},
       {"a: &a [*a]\n", "r.yaml:1:8: error: an alias must not be inside the value it refers to"},
       {"a: !thing 1\n", "r.yaml:1:4: error: tags such as '!thing' are not supported; leave it out"},
       {"a: !!map {}\n",
@@ -135,6 +134,10 @@ TEST_CASE("each mistake is one error at its place") {
     INFO(text);
     CHECK(only_problem(text) == expected);
   }
+  // yaml-cpp 0.8 adds its name.
+  CHECK_THAT(
+      only_problem("a: *nowhere\n"),
+      Catch::Matchers::StartsWith("r.yaml:1:4: error: not valid YAML: the referenced anchor is not defined"));
 }
 
 TEST_CASE("any bytes whatever are read or refused, never worse") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <utility>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "core/graph/ops/binary.h"

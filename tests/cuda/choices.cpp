@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include "tests/catch.h"
 
 #include "core/engine/backend_library.h"
 #include "core/graph/ops/conv2d.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/compiled_for.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 using trainer::cuda::runs_on;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/fastest.h"
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+#include "tests/catch.h"
 
 namespace trainer::cuda {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "core/engine/backend_library.h"
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using trainer::Error;
 using trainer::ExitCode;
 
@@ -20,8 +20,9 @@ TEST_CASE("the library opens, and without a GPU says why it cannot run and what 
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::no_device);
     CHECK_THAT(error.what(),
-               Contains("device.type=cuda: no CUDA device: cudaGetDeviceCount returned cudaError"));
-    CHECK_THAT(error.what(), Contains("run where a GPU") && Contains("or write device.type=cpu"));
+               ContainsSubstring("device.type=cuda: no CUDA device: cudaGetDeviceCount returned cudaError"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("run where a GPU") && ContainsSubstring("or write device.type=cpu"));
   }
 }
 
@@ -35,8 +36,8 @@ TEST_CASE("the library refuses a program of another build, in as many letters as
   trainer::Backend backend;
   CHECK(factory("trainer backend interface 0", {}, backend, reason, sizeof reason) == ExitCode::no_device);
   CHECK((backend.planner == nullptr && backend.device == nullptr));
-  CHECK_THAT(reason, Contains("another build") && Contains(trainer::kBackendInterface) &&
-                         Contains("expects trainer backend interface 0; install the two together"));
+  CHECK_THAT(reason, ContainsSubstring("another build") && ContainsSubstring(trainer::kBackendInterface) &&
+                         ContainsSubstring("expects trainer backend interface 0; install the two together"));
 
   std::memset(reason, '#', sizeof reason);
   factory("trainer backend interface 0", {}, backend, reason, 8);

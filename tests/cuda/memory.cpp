@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cstring>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "tests/cuda/two_backends.h"
@@ -31,8 +31,8 @@ TEST_CASE("more memory than the GPU has: exit code 71, what was asked for and wh
     FAIL("a petabyte was allocated");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::out_of_memory);
-    CHECK_THAT(error.what(),
-               Catch::Contains("out of GPU memory: requested") && Catch::Contains("micro_batch_size"));
+    CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("out of GPU memory: requested") &&
+                                 Catch::Matchers::ContainsSubstring("micro_batch_size"));
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/train/device_watch.h"
 

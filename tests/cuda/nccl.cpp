@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/nccl.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 
@@ -14,7 +14,8 @@ TEST_CASE("the real NCCL gives ids, for which it needs no GPU") {
     library = &trainer::cuda::nccl();
   } catch (const trainer::Error& missing) {
     CHECK(missing.code() == trainer::ExitCode::no_device);
-    CHECK_THAT(missing.what(), Catch::Contains("libnccl.so.2") && Catch::Contains("LD_LIBRARY_PATH"));
+    CHECK_THAT(missing.what(), Catch::Matchers::ContainsSubstring("libnccl.so.2") &&
+                                   Catch::Matchers::ContainsSubstring("LD_LIBRARY_PATH"));
     WARN(missing.what());
     return;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda/two_backends.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/engine/backend_library.h"

@@ -2,8 +2,8 @@
 #include "cuda/bias.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "tests/cuda_emulation/numbers.h"

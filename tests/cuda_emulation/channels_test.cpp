@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/channels.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/numbers.h"

@@ -2,8 +2,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
+#include "tests/catch.h"
 
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/memory.h"

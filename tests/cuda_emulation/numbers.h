@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <vector>
+#include "tests/catch.h"
 
 #include "cuda/storage.h"
 #include "tests/cuda_emulation/faults.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include "tests/catch.h"
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"

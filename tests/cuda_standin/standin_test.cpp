@@ -4,10 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+#include "tests/catch.h"
 
 #include "tests/cuda_emulation/device.h"
 #include "tests/cuda_standin/refusals.h"

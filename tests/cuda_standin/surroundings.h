@@ -3,10 +3,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <catch2/catch.hpp>
 #include <cstddef>
 #include <functional>
 #include <string>
+#include "tests/catch.h"
 
 #include "tests/cuda_standin/refusals.h"
 #include "tests/cuda_standin/streams.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "core/engine/backend_library.h"
@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 TensorSpec tensor(const Shape& shape, DType dtype = DType::f32) {
   return {.shape = shape, .dtype = dtype};
@@ -122,10 +122,10 @@ TEST_CASE("bf16 and tf32 need a GPU that has them, and tf32 one that was opened 
   const auto gpu = described("a100");
   for (const Precision precision : {Precision::fp32, Precision::amp_fp16, Precision::amp_bf16})
     CHECK(!gpu->set_precision(precision));
-  CHECK_THAT(gpu->set_precision(Precision::tf32).value_or(""), Contains("was opened without tf32"));
+  CHECK_THAT(gpu->set_precision(Precision::tf32).value_or(""), ContainsSubstring("was opened without tf32"));
   const auto rounding = described("a100", {.tf32 = true});
   CHECK(!rounding->set_precision(Precision::tf32));
-  CHECK_THAT(rounding->set_precision(Precision::fp32).value_or(""), Contains("was opened for tf32"));
+  CHECK_THAT(rounding->set_precision(Precision::fp32).value_or(""), ContainsSubstring("was opened for tf32"));
 
   DeviceDescription turing = shipped_device("a100");
   turing.compute_capability = 75;
@@ -133,7 +133,7 @@ TEST_CASE("bf16 and tf32 need a GPU that has them, and tf32 one that was opened 
   const auto old = load_backend("cuda", BackendRequest{.described = &turing, .tf32 = true}).planner;
   CHECK(old->set_precision(Precision::amp_bf16) ==
         "a Turing has compute capability 7.5, and bf16 begins with 8.0; write amp_fp16 or fp32");
-  CHECK_THAT(old->set_precision(Precision::tf32).value_or(""), Contains("tf32 begins with 8.0"));
+  CHECK_THAT(old->set_precision(Precision::tf32).value_or(""), ContainsSubstring("tf32 begins with 8.0"));
 }
 
 TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with the reason") {
@@ -143,12 +143,13 @@ TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with t
   const OpContext context{.op = convolution.op,
                           .inputs = {mixed.inputs[0], tensor({256, 128, 3, 3}), mixed.inputs[2]},
                           .outputs = mixed.outputs};
-  CHECK_THAT(gpu->why_not(context).value_or(""), Contains("one type for all tensors, got f16, f32 and f16"));
+  CHECK_THAT(gpu->why_not(context).value_or(""),
+             ContainsSubstring("one type for all tensors, got f16, f32 and f16"));
   const Linear linear;
   const OpContext product{.op = linear,
                           .inputs = {tensor({8, 16}, DType::bf16), tensor({4, 16}), TensorSpec{}},
                           .outputs = {tensor({8, 4}, DType::bf16)}};
-  CHECK_THAT(gpu->why_not(product).value_or(""), Contains("factors of one type, got bf16 and f32"));
+  CHECK_THAT(gpu->why_not(product).value_or(""), ContainsSubstring("factors of one type, got bf16 and f32"));
 }
 
 TEST_CASE("a matrix product on a described GPU is planned with an upper bound, and the plan says so") {
@@ -167,9 +168,9 @@ TEST_CASE("a matrix product on a described GPU is planned with an upper bound, a
   CHECK(choice.workspace_bytes == int64_t{32} << 20);
   CHECK(choice.workspace_is_bound);
   REQUIRE(gpu->remarks().size() >= 2);
-  CHECK_THAT(gpu->remarks()[0],
-             Contains("the description of a GPU: cuDNN 9.") && Contains("NVIDIA A100-SXM4-80GB"));
-  CHECK_THAT(gpu->remarks()[1], Contains("upper bound, 32.0 MiB each"));
+  CHECK_THAT(gpu->remarks()[0], ContainsSubstring("the description of a GPU: cuDNN 9.") &&
+                                    ContainsSubstring("NVIDIA A100-SXM4-80GB"));
+  CHECK_THAT(gpu->remarks()[1], ContainsSubstring("upper bound, 32.0 MiB each"));
 }
 
 TEST_CASE("a described GPU has its memory but for what the libraries take, and cannot be run on") {
@@ -189,8 +190,8 @@ TEST_CASE("what cuDNN has no engine for is refused with cuDNN's release, the GPU
   const auto gpu = load_backend("cuda", BackendRequest{.described = &turing}).planner;
   const Convolution convolution;
   const std::string reason = gpu->why_not(convolution.context(DType::bf16)).value_or("");
-  CHECK_THAT(reason,
-             Contains("cuDNN 9.") && Contains("a Turing has no engine for forward bf16 x=64x128x14x14"));
+  CHECK_THAT(reason, ContainsSubstring("cuDNN 9.") &&
+                         ContainsSubstring("a Turing has no engine for forward bf16 x=64x128x14x14"));
 }
 
 TEST_CASE("a description that cuDNN does not take refuses every convolution, with that reason") {
@@ -200,7 +201,7 @@ TEST_CASE("a description that cuDNN does not take refuses every convolution, wit
   const Convolution convolution;
   for (int i = 0; i < 2; ++i) {
     CHECK_THAT(gpu->why_not(convolution.context(DType::f16)).value_or(""),
-               Contains("cuDNN does not take the device's description"));
+               ContainsSubstring("cuDNN does not take the device's description"));
   }
 }
 

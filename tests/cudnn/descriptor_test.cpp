@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cudnn/descriptor.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "cuda/cudnn/library.h"
@@ -11,7 +11,7 @@
 namespace trainer::cuda::cudnn {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 ConvolutionGraph small_convolution() {
   ConvolutionGraph graph;
@@ -47,10 +47,11 @@ TEST_CASE("a refused call names the object and gives cuDNN's words") {
     FAIL("a tensor without extents was taken");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::internal);
-    CHECK_THAT(error.what(), Contains("a tensor of the test: cuDNN returned CUDNN_STATUS_BAD_PARAM"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("a tensor of the test: cuDNN returned CUDNN_STATUS_BAD_PARAM"));
   }
   CHECK_THROWS_WITH(tensor.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT),
-                    Contains("a tensor of the test, attribute 100: cuDNN returned CUDNN_STATUS_"));
+                    ContainsSubstring("a tensor of the test, attribute 100: cuDNN returned CUDNN_STATUS_"));
 }
 
 TEST_CASE("a part of cuDNN that is not installed is told as that, exit 69") {
@@ -59,8 +60,9 @@ TEST_CASE("a part of cuDNN that is not installed is told as that, exit 69") {
     FAIL("a failure passed");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::no_device);
-    CHECK_THAT(error.what(), Contains("cuDNN is incomplete: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED") &&
-                                 Contains("next to libcudnn.so.9"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("cuDNN is incomplete: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED") &&
+                   ContainsSubstring("next to libcudnn.so.9"));
   }
 }
 
@@ -92,7 +94,7 @@ TEST_CASE("a graph that cannot be is refused, and the next question is answered"
   wrong.y = {8, 32, 5, 5};
   const Answer refused = oracle.ask(wrong);
   CHECK(refused.choices.empty());
-  CHECK_THAT(refused.refusal, Contains("cuDNN returned CUDNN_STATUS_BAD_PARAM"));
+  CHECK_THAT(refused.refusal, ContainsSubstring("cuDNN returned CUDNN_STATUS_BAD_PARAM"));
   CHECK(!oracle.ask(small_convolution()).choices.empty());
 }
 
@@ -141,7 +143,7 @@ TEST_CASE("graphs that differ in anything have different texts") {
 
 TEST_CASE("a library remembers what it was asked, and offers no more than is wanted") {
   const auto library = Library::described(shipped_device("h200").properties, "NVIDIA H200");
-  CHECK_THAT(library->title(), Contains("cuDNN 9.") && Contains(", NVIDIA H200"));
+  CHECK_THAT(library->title(), ContainsSubstring("cuDNN 9.") && ContainsSubstring(", NVIDIA H200"));
   CHECK(!library->on_device());
   const Answer& first = library->ask(small_convolution());
   CHECK(&library->ask(small_convolution()) == &first);

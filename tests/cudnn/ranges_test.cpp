@@ -3,9 +3,9 @@
 
 #include <dlfcn.h>
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <stdexcept>
+#include "tests/catch.h"
 
 namespace trainer {
 namespace {

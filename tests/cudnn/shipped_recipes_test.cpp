@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
+#include "tests/catch.h"
 
 #include "core/base/precision.h"
 #include "core/engine/backend_library.h"

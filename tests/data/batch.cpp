@@ -2,8 +2,8 @@
 #include "core/data/batch.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <numeric>
+#include "tests/catch.h"
 
 #include "core/data/pipeline.h"
 #include "core/graph/names.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/buffer.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <utility>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 

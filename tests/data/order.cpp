@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/order.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <set>
 #include <vector>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 

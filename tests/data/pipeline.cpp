@@ -2,11 +2,11 @@
 #include "core/data/pipeline.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/data/images/synthetic.h"
 #include "tests/data/counting_new.h"

@@ -3,9 +3,9 @@
 
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/data/images/transforms/table.h"
 

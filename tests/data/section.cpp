@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/section.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/config/fields.h"
 #include "core/data/formats.h"
@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
 struct Read {
@@ -59,21 +59,23 @@ eval_transform:
 }
 
 TEST_CASE("problems of a data section are reported where they stand") {
-  CHECK_THAT(Read("workers: 1").only_problem(), Contains("data.train: required by data.format idx"));
+  CHECK_THAT(Read("workers: 1").only_problem(), ContainsSubstring("data.train: required by data.format idx"));
   CHECK_THAT(Read("{format: tar, train: x}").only_problem(), StartsWith("r.yaml:1:2: "));
   CHECK_THAT(Read("{train: x, workers: 65}").only_problem(), StartsWith("r.yaml:1:12: "));
   CHECK_THAT(Read("{train: x, prefetch: 0}").only_problem(), StartsWith("r.yaml:1:12: "));
   CHECK_THAT(Read("{format: synthetic, synthetic: {train_samples: 0}}").only_problem(),
              StartsWith("r.yaml:1:33: "));
   CHECK_THAT(Read("{train: x, eval_transform: [horizontal_flip]}").only_problem(),
-             StartsWith("r.yaml:1:29: ") && Contains("is random") && Contains("move it to data.augment"));
+             StartsWith("r.yaml:1:29: ") && ContainsSubstring("is random") &&
+                 ContainsSubstring("move it to data.augment"));
   CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5], std: [0.5]}, random_crop]}").only_problem(),
-             StartsWith("r.yaml:1:22: ") && Contains("must be the last of its list"));
-  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5]}]}").only_problem(), Contains("std"));
+             StartsWith("r.yaml:1:22: ") && ContainsSubstring("must be the last of its list"));
+  CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5]}]}").only_problem(),
+             ContainsSubstring("std"));
   CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [72.9], std: [0.5]}]}").only_problem(),
-             Contains("mean"));
+             ContainsSubstring("mean"));
   CHECK_THAT(Read("{train: x, augment: [normalize: {mean: [0.5], std: [0]}]}").only_problem(),
-             Contains("std"));
+             ContainsSubstring("std"));
 }
 
 TEST_CASE("a synthetic section needs no files and takes the network's shape") {
@@ -105,7 +107,7 @@ TEST_CASE("an IDX section without validation; labels are checked on opening") {
   CHECK_THAT(data_error([&] {
                open_source(read.section, {Split::train, {1, 1, 1}, 5, 1});
              }),
-             Contains("offset 9: expected a label below 5"));
+             ContainsSubstring("offset 9: expected a label below 5"));
 }
 
 }  // namespace

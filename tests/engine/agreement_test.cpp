@@ -2,8 +2,8 @@
 #include "core/engine/agreement.h"
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"

@@ -2,7 +2,7 @@
 #include "core/engine/arena.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 

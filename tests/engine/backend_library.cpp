@@ -5,13 +5,13 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using trainer::Error;
 using trainer::ExitCode;
 
@@ -56,11 +56,12 @@ fs::path path_of_libm() {
 TEST_CASE("a backend's library that is not there is named, with what to do") {
   const EmptyProgramFolder folder;
   const std::string text = refusal("cuda", folder.bin());
-  CHECK_THAT(
-      text, Contains("device.type=cuda: libtrainer_cuda.so is neither in " + folder.bin().string() +
-                     " nor in " + (folder.prefix / "lib").string() + ": it was not built, or not installed"));
-  CHECK_THAT(text, Contains("nvcc") && Contains("scripts/build.sh") && Contains("device.type=cpu"));
-  CHECK_THAT(text, !Contains("built without CUDA"));
+  CHECK_THAT(text, ContainsSubstring("device.type=cuda: libtrainer_cuda.so is neither in " +
+                                     folder.bin().string() + " nor in " + (folder.prefix / "lib").string() +
+                                     ": it was not built, or not installed"));
+  CHECK_THAT(text, ContainsSubstring("nvcc") && ContainsSubstring("scripts/build.sh") &&
+                       ContainsSubstring("device.type=cpu"));
+  CHECK_THAT(text, !ContainsSubstring("built without CUDA"));
 }
 
 TEST_CASE("what cannot be opened is refused with the loader's words, beside the program or in ../lib") {
@@ -69,9 +70,9 @@ TEST_CASE("what cannot be opened is refused with the loader's words, beside the 
   fs::create_directories(folder.prefix / where);
   std::ofstream(folder.library(where)) << "this is no shared object, however long it may be made to look";
   const std::string text = refusal("cuda", folder.bin());
-  CHECK_THAT(text,
-             Contains("cannot open") && Contains("libtrainer_cuda.so: ") && Contains("LD_LIBRARY_PATH"));
-  CHECK_THAT(text, Contains("invalid ELF header") || Contains("file too short"));
+  CHECK_THAT(text, ContainsSubstring("cannot open") && ContainsSubstring("libtrainer_cuda.so: ") &&
+                       ContainsSubstring("LD_LIBRARY_PATH"));
+  CHECK_THAT(text, ContainsSubstring("invalid ELF header") || ContainsSubstring("file too short"));
 }
 
 TEST_CASE("a library of NVIDIA's that the loader does not find is named, with what to do") {
@@ -79,7 +80,7 @@ TEST_CASE("a library of NVIDIA's that the loader does not find is named, with wh
   fs::create_symlink(TRAINER_NEEDS_ABSENT, folder.library("bin"));
   CHECK_THAT(
       refusal("cuda", folder.bin()),
-      Contains(
+      ContainsSubstring(
           "device.type=cuda: libtrainer_cuda.so needs cuDNN 9: libcudnn_of_a_test.so.9, which the loader "
           "cannot find; install it, put its folder into LD_LIBRARY_PATH, or write device.type=cpu"));
 }
@@ -87,7 +88,7 @@ TEST_CASE("a library of NVIDIA's that the loader does not find is named, with wh
 TEST_CASE("a library that holds no backend is refused") {
   const EmptyProgramFolder folder;
   fs::create_symlink(path_of_libm(), folder.library("bin"));
-  CHECK_THAT(refusal("cuda", folder.bin()), Contains("it has no trainer_open_backend"));
+  CHECK_THAT(refusal("cuda", folder.bin()), ContainsSubstring("it has no trainer_open_backend"));
 }
 
 TEST_CASE("what a device fails with keeps its exit code, and only a missing one suggests the CPU") {
@@ -104,6 +105,7 @@ TEST_CASE("what a device fails with keeps its exit code, and only a missing one 
 
 TEST_CASE("only known backends are looked for") {
   const EmptyProgramFolder folder;
-  CHECK_THAT(refusal("tpu", folder.bin()), Contains("no library holds a backend \"tpu\": there is \"cuda\""));
-  CHECK_THAT(refusal("../cuda", folder.bin()), Contains("\"../cuda\""));
+  CHECK_THAT(refusal("tpu", folder.bin()),
+             ContainsSubstring("no library holds a backend \"tpu\": there is \"cuda\""));
+  CHECK_THAT(refusal("../cuda", folder.bin()), ContainsSubstring("\"../cuda\""));
 }

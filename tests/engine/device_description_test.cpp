@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/device_description.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 std::string text_of(const fs::path& path) {
@@ -58,21 +58,23 @@ TEST_CASE("cuDNN is handed the properties without their sources") {
   CHECK(device.name == "NVIDIA H200");
   CHECK(device.compute_capability == 90);
   CHECK(device.memory_bytes == 150110011392);
-  CHECK_THAT(device.properties, Contains("\"l2CacheSize\":62914560") && !Contains("sources"));
+  CHECK_THAT(device.properties,
+             ContainsSubstring("\"l2CacheSize\":62914560") && !ContainsSubstring("sources"));
 }
 
 TEST_CASE("an incomplete or wrong description is refused by the property's name") {
-  CHECK_THAT(
-      refusal(with(h200(), "\"l2CacheSize\"", "\"l2\"")),
-      Contains("gpu.json: the description of a GPU lacks \"l2CacheSize\"; `trainer doctor --device-json"));
+  CHECK_THAT(refusal(with(h200(), "\"l2CacheSize\"", "\"l2\"")),
+             ContainsSubstring(
+                 "gpu.json: the description of a GPU lacks \"l2CacheSize\"; `trainer doctor --device-json"));
   CHECK_THAT(refusal(with(h200(), "132", "\"132\"")),
-             Contains("multiProcessorCount: expected a whole number from 0, got \"132\""));
-  CHECK_THAT(refusal(with(h200(), "132", "-132")), Contains("multiProcessorCount: expected"));
+             ContainsSubstring("multiProcessorCount: expected a whole number from 0, got \"132\""));
+  CHECK_THAT(refusal(with(h200(), "132", "-132")), ContainsSubstring("multiProcessorCount: expected"));
   CHECK_THAT(refusal(with(h200(), "1024, 1024, 64", "1024, 64")),
-             Contains("maxBlockSize: expected three whole numbers from 0, got [1024,64]"));
-  CHECK_THAT(refusal(with(h200(), "NVIDIA H200", "")), Contains("deviceName: expected a name, got \"\""));
-  CHECK_THAT(refusal("[1]"), Contains("expected a JSON object"));
-  CHECK_THAT(refusal("{"), Contains("expected a JSON object"));
+             ContainsSubstring("maxBlockSize: expected three whole numbers from 0, got [1024,64]"));
+  CHECK_THAT(refusal(with(h200(), "NVIDIA H200", "")),
+             ContainsSubstring("deviceName: expected a name, got \"\""));
+  CHECK_THAT(refusal("[1]"), ContainsSubstring("expected a JSON object"));
+  CHECK_THAT(refusal("{"), ContainsSubstring("expected a JSON object"));
 }
 
 }  // namespace trainer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/executable.h"
 
-#include <catch2/catch.hpp>
 #include <memory>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/engine/outputs.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numbers>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/engine/executable.h"

@@ -2,7 +2,7 @@
 #include "core/engine/layout.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/engine/input_feed.h"

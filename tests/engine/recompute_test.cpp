@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <memory>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "cpu/backend.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <map>
+#include "tests/catch.h"
 
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"

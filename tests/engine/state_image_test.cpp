@@ -2,9 +2,9 @@
 #include "core/engine/state_image.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/run/checkpoint_files.h"
@@ -251,7 +251,8 @@ TEST_CASE("files that do not fit a run are refused with every tensor that is wro
                 *cpu.planner),
       *cpu.device);
   const std::string text = test::error_text(ExitCode::data, [&] { load_checkpoint(executable, path); });
-  CHECK_THAT(text, Catch::Contains("it has no 'fc.weight'") && Catch::Contains("the run has no '"));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("it has no 'fc.weight'") &&
+                       Catch::Matchers::ContainsSubstring("the run has no '"));
 }
 
 }  // namespace trainer

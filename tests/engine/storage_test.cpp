@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/engine/outputs.h"
 #include "core/graph/ops/assign.h"

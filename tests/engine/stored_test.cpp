@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/stored.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include "tests/catch.h"
 
 #include "core/base/bfloat16.h"
 #include "core/base/float16.h"

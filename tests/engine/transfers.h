@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <limits>
 #include <numeric>
+#include "tests/catch.h"
 
 #include "core/engine/backend.h"
 #include "core/engine/executable.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/gpus.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "tests/host/environment.h"
 #include "tests/storage/scratch_directory.h"
@@ -10,7 +10,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 constexpr const char* kVariables[] = {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS",
                                       "SLURM_JOB_ID"};
@@ -38,7 +38,7 @@ TEST_CASE("a machine has a GPU where a GPU's own file is, not where only the dri
   CHECK(Machine({"dev/nvidia0"}).search().found);
   const GpuSearch second = Machine({"dev/nvidiactl", "dev/nvidia11"}).search();
   CHECK(second.found);
-  CHECK_THAT(second.reason, Contains("dev/nvidia11 exists"));
+  CHECK_THAT(second.reason, ContainsSubstring("dev/nvidia11 exists"));
   CHECK(!Machine({"dev/dxg"}).search().found);
   CHECK(Machine({"dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"}).search().found);
 }
@@ -52,7 +52,7 @@ TEST_CASE("a GPU whose driver is not loaded is none, and the reason says so") {
   CHECK(machine.search().reason == "no GPU was found");
   test::put(device / "class", "0x030200\n");
   CHECK(!machine.search().found);
-  CHECK_THAT(machine.search().reason, Contains("is NVIDIA's driver loaded?"));
+  CHECK_THAT(machine.search().reason, ContainsSubstring("is NVIDIA's driver loaded?"));
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES hides all GPUs where its first entry is none") {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include "tests/catch.h"
 
 #include "core/host/child_process.h"
 #include "core/host/time_limit.h"
@@ -24,7 +24,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using std::chrono::milliseconds;
 using test::Environment;
 using test::ScratchDirectory;
@@ -116,13 +116,13 @@ TEST_CASE("times are read as Slurm writes them, and nothing else is taken for on
 TEST_CASE("Slurm is asked for this job, and only within a job") {
   FakeSlurm slurm("echo \"$*\" >>\"${0%/*}/asked\"; echo 1:02:03");
   CHECK(slurm.left() == TimeSpan{3723});
-  CHECK_THAT(slurm.said(), Contains("Slurm ends job 12 in 1:02:03; the run will be saved before"));
+  CHECK_THAT(slurm.said(), ContainsSubstring("Slurm ends job 12 in 1:02:03; the run will be saved before"));
   CHECK(test::contents(slurm.scratch / "asked") == "-h -j 12 -o %L\n");
 
   slurm.environment.set("SLURM_ARRAY_JOB_ID", "12");
   slurm.environment.set("SLURM_ARRAY_TASK_ID", "3");
   CHECK(slurm.left() == TimeSpan{3723});
-  CHECK_THAT(test::contents(slurm.scratch / "asked"), Contains("-h -j 12_3 -o %L\n"));
+  CHECK_THAT(test::contents(slurm.scratch / "asked"), ContainsSubstring("-h -j 12_3 -o %L\n"));
 
   slurm.environment.set("SLURM_ARRAY_JOB_ID", nullptr);
   slurm.environment.set("SLURM_JOB_ID", nullptr);
@@ -148,7 +148,8 @@ TEST_CASE("a job without limit has none") {
   const std::string answer = GENERATE("UNLIMITED", "NOT_SET");
   FakeSlurm slurm("echo " + answer);
   CHECK(slurm.left() == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("Slurm job 12 has no time limit") && !Contains("warning"));
+  CHECK_THAT(slurm.said(),
+             ContainsSubstring("Slurm job 12 has no time limit") && !ContainsSubstring("warning"));
 }
 
 TEST_CASE("an answer that is none is told") {
@@ -160,8 +161,8 @@ TEST_CASE("an answer that is none is told") {
   }));
   FakeSlurm slurm(script);
   CHECK(slurm.left() == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("warning: the remaining time of Slurm job 12 is unknown (" + reason +
-                                    "): set run.max_wall_time"));
+  CHECK_THAT(slurm.said(), ContainsSubstring("warning: the remaining time of Slurm job 12 is unknown (" +
+                                             reason + "): set run.max_wall_time"));
   slurm.environment.set("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 1000).c_str());
   const auto left = slurm.left();
   REQUIRE(left);
@@ -175,7 +176,7 @@ TEST_CASE("a missing squeue is told") {
   FakeSlurm slurm("");
   slurm.environment.set("PATH", (slurm.scratch.path() / "nowhere").c_str());
   CHECK(slurm.left() == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("(squeue: No such file or directory)"));
+  CHECK_THAT(slurm.said(), ContainsSubstring("(squeue: No such file or directory)"));
 }
 
 TEST_CASE("a squeue that hangs is left, with what it has started") {
@@ -185,7 +186,7 @@ TEST_CASE("a squeue that hangs is left, with what it has started") {
   std::optional<TimeSpan> left;
   CHECK(seconds_of([&] { left = slurm.left(milliseconds(700)); }) < 30);
   CHECK(left == std::nullopt);
-  CHECK_THAT(slurm.said(), Contains("squeue did not end within 0.7 s"));
+  CHECK_THAT(slurm.said(), ContainsSubstring("squeue did not end within 0.7 s"));
   const int group = std::stoi(test::contents(slurm.scratch / "pid"));
   for (int i = 0; i < 3000 && has_living(group); ++i) ::usleep(10'000);
   CHECK_FALSE(has_living(group));
@@ -217,11 +218,13 @@ TEST_CASE("a time limit that leaves no time for a step says what it would take")
   TimeLimit limit(TimeSpan{20}, slurm.log);
   CHECK(limit.reason(6) == "run.max_wall_time of 20s is nearly over");
   // 2 s of each limit are kept, and three saves.
-  CHECK_THAT(limit.too_short(6), Contains("run.max_wall_time of 20s left no time to come further") &&
-                                     Contains("20.0 s are kept for a save") &&
-                                     Contains("set run.max_wall_time (or the job's limit) to at least "));
-  CHECK_THAT(limit.was_too_short(), Contains("if run.max_wall_time of 20s ended it, set run.max_wall_time") &&
-                                        Contains("to at least 40s"));
+  CHECK_THAT(limit.too_short(6),
+             ContainsSubstring("run.max_wall_time of 20s left no time to come further") &&
+                 ContainsSubstring("20.0 s are kept for a save") &&
+                 ContainsSubstring("set run.max_wall_time (or the job's limit) to at least "));
+  CHECK_THAT(limit.was_too_short(),
+             ContainsSubstring("if run.max_wall_time of 20s ended it, set run.max_wall_time") &&
+                 ContainsSubstring("to at least 40s"));
   CHECK(TimeLimit(std::nullopt, slurm.log).was_too_short().empty());
 }
 

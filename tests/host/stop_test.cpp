@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 

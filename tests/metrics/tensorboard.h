@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include "tests/catch.h"
 
 namespace trainer::test {
 

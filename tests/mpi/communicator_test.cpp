@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rank runs the same cases, under mpirun.
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include <algorithm>
 #include <chrono>

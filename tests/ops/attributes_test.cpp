@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <limits>
+#include "tests/catch.h"
 
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"

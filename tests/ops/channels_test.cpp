@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/pool2d.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"

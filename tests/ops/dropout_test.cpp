@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/dropout.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
+#include "tests/catch.h"
 
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/stochastic_depth.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include "tests/catch.h"
 
 #include "tests/ops/functions.h"
 

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/graph/ops/blend.h"

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
+#include "tests/catch.h"
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
+#include "tests/catch.h"
 
 #include "core/base/bfloat16.h"
 #include "cpu/columns.h"

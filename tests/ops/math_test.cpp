@@ -2,10 +2,10 @@
 #include "core/base/math.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include "tests/catch.h"
 
 using namespace trainer;
 

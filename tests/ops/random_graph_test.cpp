@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"

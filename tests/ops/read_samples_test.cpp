@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/read_samples.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/scale_pixels.h"
@@ -72,9 +72,9 @@ TEST_CASE("samples that do not fit together are refused") {
     sketch.build().emit_all(std::make_shared<ReadSamples>(steps), inputs);
   };
   CHECK_THROWS_WITH(read(steps_of({}), {samples, few, rows, rows}),
-                    Catch::Contains("a label for each sample"));
+                    Catch::Matchers::ContainsSubstring("a label for each sample"));
   CHECK_THROWS_WITH(read(steps_of({}), {samples, answers, rows, few}),
-                    Catch::Contains("a number and an epoch"));
+                    Catch::Matchers::ContainsSubstring("a number and an epoch"));
   CHECK_THROWS_WITH(read(steps_of({window(1, 7, 4)}), {samples, answers, rows, rows}),
-                    Catch::Contains("a window is larger than its padded picture 5x1x4x4"));
+                    Catch::Matchers::ContainsSubstring("a window is larger than its padded picture 5x1x4x4"));
 }

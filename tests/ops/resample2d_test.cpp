@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <numeric>
+#include "tests/catch.h"
 
 #include "tests/ops/harness.h"
 

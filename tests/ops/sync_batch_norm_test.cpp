@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
@@ -81,7 +81,7 @@ TEST_CASE("a table that is no rank's is refused") {
   for (const Shape& wrong : {Shape{2, 4}, Shape{2, 3, 4}, Shape{2, 2, 5}}) {
     const TensorId table = sketch.input(to_string(wrong), wrong);
     CHECK_THROWS_WITH(sketch.build().emit<BatchNorm>({x, c, c, kNone, table}, 1e-3),
-                      Catch::Contains("two numbers of each of 4 channels"));
+                      Catch::Matchers::ContainsSubstring("two numbers of each of 4 channels"));
   }
 }
 

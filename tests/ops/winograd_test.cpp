@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "cpu/winograd/instructions.h"

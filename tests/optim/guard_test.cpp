@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/guard.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 using namespace trainer;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/graph/ops/loss_scale.h"

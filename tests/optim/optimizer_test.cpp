@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/optimizer.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/optimizer_steps.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/config/value.h"
 #include "core/storage/safetensors.h"

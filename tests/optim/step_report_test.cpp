@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/step_report.h"
 
-#include <catch2/catch.hpp>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/graph/names.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/builder.h"
 #include "core/graph/ops/binary.h"

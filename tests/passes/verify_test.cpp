@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/binary.h"

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <future>
 #include <random>
 #include <utility>
+#include "tests/catch.h"
 
 #include "core/ranks/frames.h"
 #include "core/ranks/handshake.h"
@@ -171,9 +171,9 @@ TEST_CASE("a rank that is silent is named after the deadline") {
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // it says so
   star.where[silent].is_frozen = true;
   const std::string text = star.told[1 - silent].text();
-  CHECK_THAT(text,
-             Catch::StartsWith(fmt::format("76: rank {0} on host{0} has not been heard of for ", silent)) &&
-                 Catch::Contains("at step 5: computing"));
+  CHECK_THAT(text, Catch::Matchers::StartsWith(
+                       fmt::format("76: rank {0} on host{0} has not been heard of for ", silent)) &&
+                       Catch::Matchers::ContainsSubstring("at step 5: computing"));
   star.where[silent].is_frozen = false;
 }
 
@@ -182,17 +182,17 @@ TEST_CASE("a rank that keeps the others waiting longer than the deadline is name
   star.where[0].step = star.where[1].step = 5;
   star.where[0].waits = true;
   for (Told& each : star.told)
-    CHECK_THAT(each.text(),
-               Catch::StartsWith("76: rank 1 on host1, at step 5: computing; others have waited for it"));
+    CHECK_THAT(each.text(), Catch::Matchers::StartsWith(
+                                "76: rank 1 on host1, at step 5: computing; others have waited for it"));
 }
 
 TEST_CASE("ranks that all stand still are not waited for") {
   Star star(2, std::chrono::seconds(1));
   star.where[0].step = 5;
   star.where[1].step = 4;
-  CHECK_THAT(
-      star.told[0].text(),
-      Catch::StartsWith("76: rank 1 on host1, at step 4: computing; no rank has gone on for 3 s; raise"));
+  CHECK_THAT(star.told[0].text(),
+             Catch::Matchers::StartsWith(
+                 "76: rank 1 on host1, at step 4: computing; no rank has gone on for 3 s; raise"));
 }
 
 TEST_CASE("a connection that closes without a farewell is a rank that is gone") {
@@ -231,7 +231,8 @@ TEST_CASE("rank 0 lets nobody in who does not know the secret, or has no place")
     CHECK(puppet.is_closed());
     return BodyReader(answer->body).text();
   };
-  CHECK_THAT(answer_to(Visitor(random_bytes(), 1, 2, "other")), Catch::Contains("another secret"));
+  CHECK_THAT(answer_to(Visitor(random_bytes(), 1, 2, "other")),
+             Catch::Matchers::ContainsSubstring("another secret"));
   CHECK(answer_to(Visitor(star.secret, 1, 2, "other")) == "rank 1 on host1 has joined already");
   CHECK(answer_to(Visitor(star.secret, 1, 3, "other")) == "it was started with 2 ranks, this one with 3");
   CHECK(answer_to(Visitor(star.secret, 7, 2, "other")) == "there is no place for a rank 7");
@@ -245,8 +246,8 @@ TEST_CASE("rank 0 lets nobody in who does not know the secret, or has no place")
                        Endpoint{kHost, star.port});
   };
   CHECK_THROWS_WITH(join(random_bytes()),
-                    Catch::StartsWith("rank 1 on late cannot join rank 0 at 127.0.0.1 port ") &&
-                        Catch::Contains("it has another secret"));
+                    Catch::Matchers::StartsWith("rank 1 on late cannot join rank 0 at 127.0.0.1 port ") &&
+                        Catch::Matchers::ContainsSubstring("it has another secret"));
 }
 
 TEST_CASE("a rank joins no stranger that listens where rank 0 should") {
@@ -272,7 +273,8 @@ TEST_CASE("a rank joins no stranger that listens where rank 0 should") {
         line.send(stranger.welcome({.rank = 1, .host = "host1", .nonce = std::string(16, 'n')}, "fake"));
     }
   }
-  CHECK_THROWS_WITH(spoke.get(), Catch::Contains("it does not know the secret of this run"));
+  CHECK_THROWS_WITH(spoke.get(),
+                    Catch::Matchers::ContainsSubstring("it does not know the secret of this run"));
 }
 
 TEST_CASE("who is missing is named, and where nobody answers") {
@@ -291,9 +293,11 @@ TEST_CASE("who is missing is named, and where nobody answers") {
       fmt::format("rank 1 on host: rank 0 does not answer at 127.0.0.1 port {} within 0 s; start all ranks "
                   "together, with the MASTER_ADDR and MASTER_PORT of rank 0",
                   unused));
-  CHECK_THROWS_WITH(Listener("no-such-host.invalid", 0), Catch::Contains("set MASTER_ADDR"));
+  CHECK_THROWS_WITH(Listener("no-such-host.invalid", 0),
+                    Catch::Matchers::ContainsSubstring("set MASTER_ADDR"));
   const Listener taken(kHost, 0);
-  CHECK_THROWS_WITH(Listener(kHost, taken.endpoint().port), Catch::Contains("MASTER_PORT"));
+  CHECK_THROWS_WITH(Listener(kHost, taken.endpoint().port),
+                    Catch::Matchers::ContainsSubstring("MASTER_PORT"));
 }
 
 TEST_CASE("random bytes, half frames and connections held open do not disturb the ranks") {

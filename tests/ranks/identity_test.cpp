@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ranks/identity.h"
 
-#include <catch2/catch.hpp>
 #include <map>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "tests/host/environment.h"
@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Variables = std::map<std::string, std::string>;
 
 constexpr const char* kAll[] = {"RANK",
@@ -110,22 +110,23 @@ TEST_CASE("Slurm tells the tasks of every node of a step") {
 }
 
 TEST_CASE("half an identity is refused with what is missing") {
-  CHECK_THAT(refusal_with({{"RANK", "0"}}), Contains("WORLD_SIZE is missing"));
-  CHECK_THAT(refusal_with({{"WORLD_SIZE", "2"}}), Contains("RANK is missing"));
-  CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), Contains("LOCAL_RANK is missing"));
+  CHECK_THAT(refusal_with({{"RANK", "0"}}), ContainsSubstring("WORLD_SIZE is missing"));
+  CHECK_THAT(refusal_with({{"WORLD_SIZE", "2"}}), ContainsSubstring("RANK is missing"));
+  CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), ContainsSubstring("LOCAL_RANK is missing"));
   CHECK_THAT(refusal_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "a"}}),
-             Contains("MASTER_PORT"));
-  CHECK_THAT(refusal_with({{"OMPI_COMM_WORLD_RANK", "1"}}), Contains("OMPI_COMM_WORLD_SIZE is missing"));
-  CHECK_THAT(refusal_with({{"SLURM_STEP_ID", "3"}}), Contains("SLURM_PROCID is missing"));
+             ContainsSubstring("MASTER_PORT"));
+  CHECK_THAT(refusal_with({{"OMPI_COMM_WORLD_RANK", "1"}}),
+             ContainsSubstring("OMPI_COMM_WORLD_SIZE is missing"));
+  CHECK_THAT(refusal_with({{"SLURM_STEP_ID", "3"}}), ContainsSubstring("SLURM_PROCID is missing"));
 }
 
 TEST_CASE("numbers that are none or do not fit together are refused with their bounds") {
   for (const char* rank : {"-1", "8", "x", "1x", " 1", "99999999999999999999"}) {
-    CHECK_THAT(refusal_with(with(kTorchrun, {{"RANK", rank}})), Contains("from 0 to 7"));
+    CHECK_THAT(refusal_with(with(kTorchrun, {{"RANK", rank}})), ContainsSubstring("from 0 to 7"));
   }
-  CHECK_THAT(refusal_with(with(kTorchrun, {{"WORLD_SIZE", "0"}})), Contains("WORLD_SIZE=0"));
-  CHECK_THAT(refusal_with(with(kTorchrun, {{"LOCAL_RANK", "6"}})), Contains("from 0 to 5"));
-  CHECK_THAT(refusal_with(with(kTorchrun, {{"MASTER_PORT", "65536"}})), Contains("from 1 to 65535"));
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"WORLD_SIZE", "0"}})), ContainsSubstring("WORLD_SIZE=0"));
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"LOCAL_RANK", "6"}})), ContainsSubstring("from 0 to 5"));
+  CHECK_THAT(refusal_with(with(kTorchrun, {{"MASTER_PORT", "65536"}})), ContainsSubstring("from 1 to 65535"));
 }
 
 }  // namespace trainer

@@ -3,11 +3,11 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 
@@ -68,11 +68,11 @@ TEST_CASE("the file of the secret is made once, and only its owner can read it")
 
   ::chmod(file.c_str(), 0640);
   CHECK_THROWS_WITH(secret_of_file(file, true, std::chrono::seconds(1)),
-                    Catch::Contains("others can read the secret"));
+                    Catch::Matchers::ContainsSubstring("others can read the secret"));
   ::chmod(file.c_str(), 0600);
   std::ofstream(file) << "something else";
   CHECK_THROWS_WITH(secret_of_file(file, true, std::chrono::seconds(1)),
-                    Catch::Contains("is not the secret of ranks"));
+                    Catch::Matchers::ContainsSubstring("is not the secret of ranks"));
   CHECK_THROWS_WITH(secret_of_file(scratch.path / "none", false, std::chrono::seconds(0)),
-                    Catch::Contains("rank 0 has not made it within 0 s"));
+                    Catch::Matchers::ContainsSubstring("rank 0 has not made it within 0 s"));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/graph/operation.h"
 #include "core/recipe/job.h"

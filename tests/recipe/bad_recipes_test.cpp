@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/recipe/assemble.h"
 

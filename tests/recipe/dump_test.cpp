@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/recipe/recipe.h"
 
@@ -67,17 +67,18 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
   CHECK(deeper->model.layers.size() == shipped->model.layers.size() + 3 * 7);
   CHECK_THROWS_WITH(
       Recipe::load(recipe, {"model.layers[3].basic_stage.blocks=0"}),
-      Catch::StartsWith(std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18.yaml:") &&
-          Catch::Contains("model.layers[10].repeat: expected how often, a whole number of at least 0, found "
-                          "'-1'; used at " +
-                          std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:9:5"));
+      Catch::Matchers::StartsWith(std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18.yaml:") &&
+          Catch::Matchers::ContainsSubstring(
+              "model.layers[10].repeat: expected how often, a whole number of at least 0, found "
+              "'-1'; used at " +
+              std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:9:5"));
   const auto smaller = Recipe::load(recipe, {"model.templates.basic_block.layers[2]=tanh"});
   CHECK(smaller->model.layers[5]->chosen_as == "tanh");
   CHECK_THROWS_WITH(
       Recipe::load(recipe, {"model.templates=nowhere.yaml"}),
-      Catch::StartsWith(
+      Catch::Matchers::StartsWith(
           "command line:1:7: error: cannot read nowhere.yaml, relative to the working directory ") &&
-          Catch::EndsWith("1 error, nothing was started"));
+          Catch::Matchers::EndsWith("1 error, nothing was started"));
 }
 
 TEST_CASE("of what ranks do, only what they share of batch normalisation is part of a run's identity") {

@@ -2,7 +2,7 @@
 #include "core/recipe/keys.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/recipe/recipe.h"
 

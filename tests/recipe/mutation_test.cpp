@@ -2,9 +2,9 @@
 #include "tests/recipe/mutation.h"
 
 #include <unistd.h>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/base/file.h"
 #include "core/recipe/recipe.h"

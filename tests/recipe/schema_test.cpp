@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/schema.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
+#include "tests/catch.h"
 
 #include "core/base/file.h"
 #include "tests/recipe/json_schema.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/starter.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include "tests/catch.h"
 
 #include "core/run/resume.h"
 #include "core/storage/checkpoint.h"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/run/run_state.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
 
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::error_text;
 
 RunState sample() {
@@ -101,17 +101,17 @@ TEST_CASE("a damaged state is refused with what is wrong in it") {
     REQUIRE(at != std::string::npos);
     return changed.replace(at, from.size(), to);
   };
-  CHECK_THAT(refused(""), Contains("x/state.json: expected all of it to be an object"));
-  CHECK_THAT(refused("[]"), Contains("an object"));
-  CHECK_THAT(refused(text.substr(0, text.size() / 2)), Contains("an object"));
-  CHECK_THAT(refused(with("\"format\": 1", "\"format\": 2")), Contains("has format 2"));
-  CHECK_THAT(refused(with("\"step\": 120", "\"step\": -1")), Contains("progress.step"));
-  CHECK_THAT(refused(with("\"step\": 120", "\"step\": 1.5")), Contains("a whole number"));
-  CHECK_THAT(refused(with("\"step\"", "\"stop\"")), Contains("progress.step to be there"));
-  CHECK_THAT(refused(with("\"winograd\"", "7")), Contains("algorithms"));
-  CHECK_THAT(refused(with("0.95", "\"high\"")), Contains("progress.best"));
-  CHECK_THAT(refused(with("1073741824", "-1")), Contains("progress.unreadable"));
-  CHECK_THAT(refused(with("\"60000\"", "60000")), Contains("expected data to be text"));
+  CHECK_THAT(refused(""), ContainsSubstring("x/state.json: expected all of it to be an object"));
+  CHECK_THAT(refused("[]"), ContainsSubstring("an object"));
+  CHECK_THAT(refused(text.substr(0, text.size() / 2)), ContainsSubstring("an object"));
+  CHECK_THAT(refused(with("\"format\": 1", "\"format\": 2")), ContainsSubstring("has format 2"));
+  CHECK_THAT(refused(with("\"step\": 120", "\"step\": -1")), ContainsSubstring("progress.step"));
+  CHECK_THAT(refused(with("\"step\": 120", "\"step\": 1.5")), ContainsSubstring("a whole number"));
+  CHECK_THAT(refused(with("\"step\"", "\"stop\"")), ContainsSubstring("progress.step to be there"));
+  CHECK_THAT(refused(with("\"winograd\"", "7")), ContainsSubstring("algorithms"));
+  CHECK_THAT(refused(with("0.95", "\"high\"")), ContainsSubstring("progress.best"));
+  CHECK_THAT(refused(with("1073741824", "-1")), ContainsSubstring("progress.unreadable"));
+  CHECK_THAT(refused(with("\"60000\"", "60000")), ContainsSubstring("expected data to be text"));
 }
 
 }  // namespace trainer

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/storage/checkpoint.h"
 #include "tests/storage/scratch_directory.h"
@@ -12,7 +12,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::error_text;
 using test::put;
 using test::ScratchDirectory;
@@ -65,21 +65,23 @@ TEST_CASE(
   CHECK(files.averages == good / kAveragesFile);
   CHECK(files.run == run.path());
   REQUIRE(files.damaged.size() == 1);
-  CHECK_THAT(files.damaged[0], Contains((bad / kModelFile).string()));
+  CHECK_THAT(files.damaged[0], ContainsSubstring((bad / kModelFile).string()));
 
   files = find_trained(good);
   CHECK(files.model == good / kModelFile);
   CHECK(files.run == run.path());
-  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(bad); }), Contains("model.safetensors"));
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(bad); }), ContainsSubstring("model.safetensors"));
   for (const int64_t step : {5, 10}) fs::remove_all(run / "checkpoints" / fmt::format("step-{:08}", step));
-  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }), Contains("only damaged ones"));
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }),
+             ContainsSubstring("only damaged ones"));
 }
 
 TEST_CASE("where nothing trained is, that is said") {
   const ScratchDirectory folder;
-  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder.path()); }), Contains("found neither"));
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder.path()); }),
+             ContainsSubstring("found neither"));
   CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder / "nowhere"); }),
-             Contains("no such file or directory"));
+             ContainsSubstring("no such file or directory"));
 }
 
 }  // namespace trainer

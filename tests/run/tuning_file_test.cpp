@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/run/tuning_file.h"
 
-#include <catch2/catch.hpp>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "tests/storage/scratch_directory.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The saver in the background of training; also run under TSan.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <fstream>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/run/checkpoints.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/device.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "tests/host/environment.h"
 #include "tests/storage/scratch_directory.h"
@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 const std::string kBegin =
     "model: {input: [1, 2, 2], layers: [flatten, {linear: 2}]}\ndata: {format: synthetic}\n";
@@ -54,7 +54,7 @@ TEST_CASE("a run that resumes keeps its checkpoint's device, unless the recipe n
   const Surroundings one(true);
   CHECK(chosen("auto", &cpu).type == "cpu");
   CHECK(chosen("auto", &cpu).threads == 3);
-  CHECK_THAT(chosen("auto", &cpu).reason, Contains("the checkpoint was made on it"));
+  CHECK_THAT(chosen("auto", &cpu).reason, ContainsSubstring("the checkpoint was made on it"));
   CHECK(chosen("cuda", &cpu).type == "cuda");
   CHECK(chosen("auto", &cuda).type == "cuda");
   const Surroundings none(false);

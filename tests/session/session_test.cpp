@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/session/session.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/run/status.h"
 #include "core/session/start.h"
@@ -17,7 +17,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::contents;
 using test::error_text;
 using test::ScratchDirectory;
@@ -98,7 +98,7 @@ TEST_CASE("session: a signal saves the run, and the same call goes on from there
                                            "run.allow_changes=[training.max_duration]"};
   CHECK(run(directory, longer) == ExitCode::done);
   CHECK_THAT(contents(directory / "log.txt"),
-             Contains("resuming after step " + std::to_string(stopped.step)));
+             ContainsSubstring("resuming after step " + std::to_string(stopped.step)));
   CHECK(run(scratch / "whole", {"training.max_duration=" + steps}) == ExitCode::done);
   CHECK(contents(directory / kModelFile) == contents(scratch / "whole" / kModelFile));
 }
@@ -109,7 +109,7 @@ TEST_CASE("session: a run that fails says so in its status, and throws") {
   const std::string text = error_text(ExitCode::internal, [&] {
     run(directory, {"optimizer.lr=3e38", "lr_scheduler=constant"});
   });
-  CHECK_THAT(text, Contains("the loss became"));
+  CHECK_THAT(text, ContainsSubstring("the loss became"));
   CHECK(status_of(directory).state == RunStatus::State::failed);
   CHECK(status_of(directory).message == text);
   CHECK(status_of(directory).exit_code == 70);
@@ -128,7 +128,8 @@ TEST_CASE("session: a run whose directory is moved ends, and goes on once it is 
   const std::string text = error_text(ExitCode::io, [&] { run(directory, {endless}); });
   mover.request_stop();
   mover.join();
-  CHECK_THAT(text, Contains("run directory " + directory.string() + " was moved, removed or unmounted"));
+  CHECK_THAT(text,
+             ContainsSubstring("run directory " + directory.string() + " was moved, removed or unmounted"));
   CHECK(scratch.names() == std::set<std::string>{"away"});
   for (const auto& entry : fs::recursive_directory_iterator(away)) {
     const std::string name = entry.path().filename().string();
@@ -141,8 +142,9 @@ TEST_CASE("session: a run whose directory is moved ends, and goes on once it is 
   const std::string steps = std::to_string(saved + 10) + "ba";
   CHECK(run(directory, {"training.max_duration=" + steps, "run.allow_changes=[training.max_duration]"}) ==
         ExitCode::done);
-  CHECK_THAT(contents(directory / "log.txt"), Contains("resuming after step " + std::to_string(saved)) &&
-                                                  Contains("metrics.jsonl is missing"));
+  CHECK_THAT(contents(directory / "log.txt"),
+             ContainsSubstring("resuming after step " + std::to_string(saved)) &&
+                 ContainsSubstring("metrics.jsonl is missing"));
 }
 
 TEST_CASE("session: a run whose directory is removed leaves nothing in its place") {
@@ -160,7 +162,7 @@ TEST_CASE("session: a run whose directory is removed leaves nothing in its place
       error_text(ExitCode::io, [&] { run(directory, {"training.max_duration=100000ba"}); });
   remover.request_stop();
   remover.join();
-  CHECK_THAT(text, Contains("was moved, removed or unmounted"));
+  CHECK_THAT(text, ContainsSubstring("was moved, removed or unmounted"));
   CHECK(fs::is_empty(directory));
 }
 
@@ -182,7 +184,7 @@ TEST_CASE("session: a run that an earlier version has stored as text goes on") {
   CHECK(stored["mathematics"] == recipe->identity().mathematics);
   CHECK(stored["hash"] == text_hash(recipe->identity().mathematics));
   CHECK_THAT(error_text(ExitCode::recipe, [&] { run(directory, {"training.max_duration=12ba"}); }),
-             Contains("(training.max_duration is 8ba there and 12ba here)"));
+             ContainsSubstring("(training.max_duration is 8ba there and 12ba here)"));
   CHECK(run(directory, {"training.max_duration=12ba", "run.allow_changes=[training.max_duration]"}) ==
         ExitCode::done);
   CHECK(status_of(directory).step == 12);
@@ -200,7 +202,7 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
   CHECK_FALSE(start.is_own);
   CHECK(start.step() == 8);
   CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {from_other})); }),
-             Contains("belongs to another run (training.max_duration is 8ba there and 20ba here)"));
+             ContainsSubstring("belongs to another run (training.max_duration is 8ba there and 20ba here)"));
   CHECK(choose_start(*recipe_in(own, {from_other, "run.allow_changes=[training]"})).step() == 8);
 
   const auto same = recipe_in(other, {"training.max_duration=8ba"});
@@ -210,7 +212,7 @@ TEST_CASE("start: where a run resumes follows run.resume and what its directory 
                         [&] {
                           choose_start(*recipe_in(other, {"training.max_duration=8ba", "run.resume=never"}));
                         }),
-             Contains("which \"never\" would discard"));
+             ContainsSubstring("which \"never\" would discard"));
   require_steps_left(*same, choose_start(*same), 8);
   CHECK_THROWS(require_steps_left(*same, choose_start(*same), 7));
 }
@@ -239,7 +241,8 @@ TEST_CASE("start: damaged checkpoints of its own do not let a run begin again") 
   const Start start = choose_start(*recipe);
   CHECK_FALSE(start.from);
   CHECK(start.unusable.size() == 2);
-  CHECK_THAT(error_text(ExitCode::data, [&] { require_whole(*recipe, start); }), Contains("can be used"));
+  CHECK_THAT(error_text(ExitCode::data, [&] { require_whole(*recipe, start); }),
+             ContainsSubstring("can be used"));
   require_unchanged(*recipe, start);
   fs::remove_all(list_checkpoints(checkpoint_root(directory)).front());
   CHECK_THROWS(require_unchanged(*recipe, start));

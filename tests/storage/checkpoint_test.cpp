@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/checkpoint.h"
 
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <random>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -13,7 +13,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::ScratchDirectory;
 
 std::string noise(size_t bytes, uint32_t seed) {
@@ -97,7 +97,7 @@ TEST_CASE("any flipped bit of a checkpoint is found, and the file named") {
       const int64_t at = std::uniform_int_distribution<int64_t>(0, bytes - 1)(random);
       const int bit = static_cast<int>(random() % 8);
       flip_bit(path / name, at, bit);
-      CHECK_THAT(problem_of(path), Contains(name));
+      CHECK_THAT(problem_of(path), ContainsSubstring(name));
       flip_bit(path / name, at, bit);
     }
   }
@@ -108,22 +108,22 @@ TEST_CASE("missing, longer and shorter files are found") {
   const ScratchDirectory scratch;
   const fs::path path = write_checkpoint(scratch.path(), 3);
   fs::resize_file(path / kModelFile, 4999);
-  CHECK_THAT(problem_of(path), Contains("has 4999 bytes, the manifest expects 5000"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("has 4999 bytes, the manifest expects 5000"));
   fs::resize_file(path / kModelFile, 5001);
-  CHECK_THAT(problem_of(path), Contains("has 5001 bytes"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("has 5001 bytes"));
   fs::remove(path / kModelFile);
-  CHECK_THAT(problem_of(path), Contains("model.safetensors: is missing"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("model.safetensors: is missing"));
   fs::create_directory(path / kModelFile);
-  CHECK_THAT(problem_of(path), Contains("is not a regular file"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("is not a regular file"));
   fs::remove(path / kManifestFile);
-  CHECK_THAT(problem_of(path), Contains("manifest.txt: is missing"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("manifest.txt: is missing"));
 }
 
 TEST_CASE("a checkpoint of another step's name is refused") {
   const ScratchDirectory scratch;
   const fs::path path = write_checkpoint(scratch.path(), 3);
   fs::rename(path, scratch.path() / "step-00000004");
-  CHECK_THAT(problem_of(scratch.path() / "step-00000004"), Contains("belongs to step 3"));
+  CHECK_THAT(problem_of(scratch.path() / "step-00000004"), ContainsSubstring("belongs to step 3"));
 }
 
 TEST_CASE("a manifest is read as it is written, and in no other way") {
@@ -142,18 +142,18 @@ TEST_CASE("a manifest is read as it is written, and in no other way") {
     for (const char c : {'0', ' ', '\n', 'z', '\0', '/'}) {
       std::string changed = text;
       changed[i] = c;
-      if (changed != text) CHECK_THAT(refused(changed), Contains("m:"));
+      if (changed != text) CHECK_THAT(refused(changed), ContainsSubstring("m:"));
     }
-    CHECK_THAT(refused(text.substr(0, i)), Contains("m:"));
+    CHECK_THAT(refused(text.substr(0, i)), ContainsSubstring("m:"));
   }
-  CHECK_THAT(refused(text + "\n"), Contains("checksum"));
+  CHECK_THAT(refused(text + "\n"), ContainsSubstring("checksum"));
   const auto with_name = [](const std::string& name) {
     return to_text({.step = 1, .files = {{name, 1, 1}}});
   };
-  CHECK_THAT(refused(with_name("../x")), Contains("name"));
-  CHECK_THAT(refused(with_name(".x")), Contains("name"));
-  CHECK_THAT(refused(with_name("a b")), Contains("name"));
-  CHECK_THAT(refused(to_text({.step = 1, .files = {{"a", 1, 1}, {"a", 2, 2}}})), Contains("twice"));
+  CHECK_THAT(refused(with_name("../x")), ContainsSubstring("name"));
+  CHECK_THAT(refused(with_name(".x")), ContainsSubstring("name"));
+  CHECK_THAT(refused(with_name("a b")), ContainsSubstring("name"));
+  CHECK_THAT(refused(to_text({.step = 1, .files = {{"a", 1, 1}, {"a", 2, 2}}})), ContainsSubstring("twice"));
 }
 
 TEST_CASE("a save that fails or is given up leaves nothing, and the old checkpoint") {
@@ -182,7 +182,7 @@ TEST_CASE("a file that does not read back as it was written fails the save") {
       }
     };
     const std::string problem = test::error_text(ExitCode::data, [&] { writer.add(kModelFile, produce); });
-    CHECK_THAT(problem, Contains("model.safetensors: is damaged"));
+    CHECK_THAT(problem, ContainsSubstring("model.safetensors: is damaged"));
   }
   CHECK(fs::is_empty(scratch.path()));
 }

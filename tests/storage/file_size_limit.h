@@ -3,8 +3,8 @@
 
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
+#include "tests/catch.h"
 
 namespace trainer::test {
 

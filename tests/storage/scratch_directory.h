@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 

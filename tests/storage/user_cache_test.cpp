@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/user_cache.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 #include <vector>
+#include "tests/catch.h"
 
 #include "tests/host/environment.h"
 #include "tests/storage/scratch_directory.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tasks/task.h"
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 TaskSetting setting_of(const Shape& input, const Shape& output) {
   return {.input = input,
@@ -62,12 +62,13 @@ TEST_CASE("a class for each pixel needs label maps of the input's size, and no m
   smaller.output = {8, 4, 3, 5};
   flat.input = {90};
   mixing.mixes = true;
-  CHECK_THROWS_WITH(inputs_of(without_maps, true), Contains("data.format: idx has no label maps"));
+  CHECK_THROWS_WITH(inputs_of(without_maps, true), ContainsSubstring("data.format: idx has no label maps"));
   CHECK_THROWS_WITH(
       inputs_of(smaller, true),
-      Contains("model: the network's output 8x4x3x5 must have the height and width of its input, 6x5,"));
-  CHECK_THROWS_WITH(inputs_of(flat, true), Contains("the height and width of its input, 90,"));
-  CHECK_THROWS_WITH(inputs_of(mixing, true), Contains("data.mix: needs one label for each image"));
+      ContainsSubstring(
+          "model: the network's output 8x4x3x5 must have the height and width of its input, 6x5,"));
+  CHECK_THROWS_WITH(inputs_of(flat, true), ContainsSubstring("the height and width of its input, 90,"));
+  CHECK_THROWS_WITH(inputs_of(mixing, true), ContainsSubstring("data.mix: needs one label for each image"));
 }
 
 TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {
@@ -99,8 +100,9 @@ TEST_CASE("what has no class for each sample is not predicted") {
     const TaskSetting setting = setting_of({3, 6, 5}, output);
     CHECK_THROWS_WITH(
         task_for(output).check_prediction(setting),
-        Contains("model: predict prints one class for each image; the network's output " + to_string(output) +
-                 (output.size() == 4 ? " has one for each pixel" : " has another form")));
+        ContainsSubstring("model: predict prints one class for each image; the network's output " +
+                          to_string(output) +
+                          (output.size() == 4 ? " has one for each pixel" : " has another form")));
   }
 }
 

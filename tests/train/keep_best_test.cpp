@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/rank_times.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
+#include "tests/catch.h"
 
 #include "tests/reference/thread_ranks.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/train/replicas.h"
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "cpu/backend.h"
@@ -61,15 +61,18 @@ TEST_CASE("a flipped bit is found on every rank, with the rank and the tensor") 
   const std::string name = GENERATE("head.bias", "norm.running_var");
   INFO(name);
   for (const std::string& text : told(3, flip(name))) {
-    CHECK_THAT(text, Catch::StartsWith("after step 9 the ranks' weights are not the same: rank 1 on ") &&
-                         Catch::Contains(" has other bits in " + name + ";") && !Catch::Contains("rank 0"));
+    CHECK_THAT(text,
+               Catch::Matchers::StartsWith("after step 9 the ranks' weights are not the same: rank 1 on ") &&
+                   Catch::Matchers::ContainsSubstring(" has other bits in " + name + ";") &&
+                   !Catch::Matchers::ContainsSubstring("rank 0"));
   }
 }
 
 TEST_CASE("of two ranks nobody can tell which one is wrong") {
   for (const std::string& text : told(2, flip("head.bias")))
-    CHECK_THAT(text, Catch::Contains("rank 0 on ") && Catch::Contains("and rank 1 on ") &&
-                         Catch::Contains("have other bits"));
+    CHECK_THAT(text, Catch::Matchers::ContainsSubstring("rank 0 on ") &&
+                         Catch::Matchers::ContainsSubstring("and rank 1 on ") &&
+                         Catch::Matchers::ContainsSubstring("have other bits"));
 }
 
 }  // namespace trainer

@@ -2,9 +2,9 @@
 #include "core/train/unreadable_list.h"
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <thread>
+#include "tests/catch.h"
 
 #include "core/base/error.h"
 #include "core/base/file.h"

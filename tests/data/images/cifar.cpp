@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/cifar.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "core/data/formats.h"
 #include "tests/data/samples.h"
@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 constexpr size_t kCifarBytes = 3072;
 
@@ -100,24 +100,24 @@ TEST_CASE("bad CIFAR files are refused with file and offset") {
   const auto error = [&](Cifar set, const std::string& bytes) {
     write_file(path, bytes);
     const std::string text = data_error([&] { open_cifar(set, path, Split::train); });
-    CHECK_THAT(text, Contains(path + ": offset "));
+    CHECK_THAT(text, ContainsSubstring(path + ": offset "));
     return text;
   };
   const std::string good = cifar_record(labels(1), 0);
   CHECK_THAT(error(Cifar::ten, ""),
-             Contains("offset 0: expected records of 3073 bytes, found an empty file"));
-  CHECK_THAT(
-      error(Cifar::ten, good + good.substr(0, 3000)),
-      Contains("offset 6073: expected 73 more bytes, as records have 3073, found the end of the file"));
+             ContainsSubstring("offset 0: expected records of 3073 bytes, found an empty file"));
+  CHECK_THAT(error(Cifar::ten, good + good.substr(0, 3000)),
+             ContainsSubstring(
+                 "offset 6073: expected 73 more bytes, as records have 3073, found the end of the file"));
   CHECK_THAT(error(Cifar::hundred, good),
-             Contains("offset 3073: expected 1 more bytes, as records have 3074"));
+             ContainsSubstring("offset 3073: expected 1 more bytes, as records have 3074"));
   CHECK_THAT(error(Cifar::ten, good + cifar_record(labels(10), 0)),
-             Contains("offset 3073: expected a label below 10, found 10"));
+             ContainsSubstring("offset 3073: expected a label below 10, found 10"));
   CHECK_THAT(error(Cifar::hundred, cifar_record(labels(0, 99), 0) + cifar_record(labels(19, 100), 0)),
-             Contains("offset 3075: expected a label below 100, found 100"));
+             ContainsSubstring("offset 3075: expected a label below 100, found 100"));
   CHECK_THAT(error(Cifar::hundred, cifar_record(labels(20, 1), 0)),
-             Contains("offset 0: expected a coarse label below 20, found 20"));
-  CHECK_THAT(error(Cifar::ten, gzip(good)), Contains("gzip; unpack it with `tar -xzf`"));
+             ContainsSubstring("offset 0: expected a coarse label below 20, found 20"));
+  CHECK_THAT(error(Cifar::ten, gzip(good)), ContainsSubstring("gzip; unpack it with `tar -xzf`"));
 }
 
 TEST_CASE("a network with fewer classes is told the first CIFAR label that is too large, in its own file") {
@@ -126,9 +126,9 @@ TEST_CASE("a network with fewer classes is told the first CIFAR label that is to
   const auto source = open_cifar(Cifar::ten, folder.path(""), Split::train);
   CHECK_NOTHROW(source->check_labels(10));
   // Sample 4 is the second of the third file.
-  CHECK_THAT(
-      data_error([&] { source->check_labels(4); }),
-      Contains("data_batch_3.bin: offset 3073: expected a label below 4, the network's number of classes"));
+  CHECK_THAT(data_error([&] { source->check_labels(4); }),
+             ContainsSubstring(
+                 "data_batch_3.bin: offset 3073: expected a label below 4, the network's number of classes"));
 }
 
 TEST_CASE("formats cifar10 and cifar100 stand in the table and name the files that are missing") {

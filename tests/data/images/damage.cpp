@@ -2,9 +2,9 @@
 #include "tests/data/images/damage.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/decode.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/data/images/resample.h"
@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;
 
 /// The pixel at (y, x) as red, green, blue.
@@ -245,22 +245,25 @@ TEST_CASE("a file cut off anywhere is damaged, whichever part is wanted") {
 
 TEST_CASE("what is no picture, and headers that ask for too much") {
   CHECK_THAT(decode_error(""), Equals("the file is empty"));
-  CHECK_THAT(decode_error("meeting at noon, bring the photos"), Contains("neither JPEG nor PNG"));
+  CHECK_THAT(decode_error("meeting at noon, bring the photos"), ContainsSubstring("neither JPEG nor PNG"));
   CHECK_THAT(decode_error("\xFF\xD8\xFF and no more"), !Equals(""));
 
   std::string huge = jpeg(landscape(16, 16));
   const size_t frame = huge.find("\xFF\xC0");
   REQUIRE(frame != std::string::npos);
   huge.replace(frame + 5, 4, "\xFD\xE8\xFD\xE8");  // 65000 x 65000
-  CHECK_THAT(decode_error(huge), Contains("65000 x 65000 pixels, more than data.max_pixels 134217728"));
-  CHECK_THAT(decode_error(jpeg(landscape(20, 30)), WholeView(), 599), Contains("30 x 20 pixels, more than"));
+  CHECK_THAT(decode_error(huge),
+             ContainsSubstring("65000 x 65000 pixels, more than data.max_pixels 134217728"));
+  CHECK_THAT(decode_error(jpeg(landscape(20, 30)), WholeView(), 599),
+             ContainsSubstring("30 x 20 pixels, more than"));
   CHECK(decoded(jpeg(landscape(20, 30)), WholeView(), 600).width == 30);
 
   const std::string large = png(plain({0}, 1));
   std::string no_rows = large;
   no_rows.replace(20, 4, std::string(4, '\0'));
   CHECK(!decode_error(no_rows).empty());
-  CHECK_THAT(decode_error(png(landscape(20, 30)), WholeView(), 599), Contains("30 x 20 pixels, more than"));
+  CHECK_THAT(decode_error(png(landscape(20, 30)), WholeView(), 599),
+             ContainsSubstring("30 x 20 pixels, more than"));
 }
 
 TEST_CASE("damage within the picture's data is found") {

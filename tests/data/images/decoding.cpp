@@ -2,8 +2,8 @@
 #include "tests/data/images/decoding.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
+#include "tests/catch.h"
 
 namespace trainer {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/idx.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "tests/data/samples.h"
@@ -10,7 +10,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
@@ -155,7 +155,7 @@ TEST_CASE("damaged plain files are refused with file and offset") {
   }
   SECTION("a product beyond 64 bits") {
     write_file(files.images, idx_bytes(kImages, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, files.pixels));
-    CHECK_THAT(files.error(), Contains("expected 4294967295 x 4294967295 x 4294967295 bytes"));
+    CHECK_THAT(files.error(), ContainsSubstring("expected 4294967295 x 4294967295 x 4294967295 bytes"));
   }
   SECTION("another number of labels") {
     write_file(files.labels, idx_bytes(kLabels, {4}, files.classes.substr(0, 4)));
@@ -184,12 +184,13 @@ TEST_CASE("damaged gzip files are refused with file and offset") {
       damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
       write_file(path, damaged);
       // Where the header's count is hit, the labels are the first that do not fit.
-      CHECK_THAT(files.error(), StartsWith(files.prefix) && Contains(": offset "));
+      CHECK_THAT(files.error(), StartsWith(files.prefix) && ContainsSubstring(": offset "));
     }
   }
   SECTION("garbage after the stream") {
     write_file(path, packed + "garbage");
-    CHECK_THAT(files.error(), StartsWith(path + ": offset ") && Contains("expected intact gzip data"));
+    CHECK_THAT(files.error(),
+               StartsWith(path + ": offset ") && ContainsSubstring("expected intact gzip data"));
   }
   SECTION("more data than the header says") {
     write_file(path, gzip(files.good_images + "x"));

@@ -2,9 +2,9 @@
 #include "core/data/images/image_folder.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/data/formats.h"
 #include "core/data/images/subset.h"
@@ -19,7 +19,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 
 std::string plain(int grey, int height = 12, int width = 12) {
@@ -74,7 +74,7 @@ TEST_CASE("classes and files are sorted by name; what is no picture by name is p
 
   source->check_labels(2);
   CHECK_THAT(data_error([&] { source->check_labels(1); }),
-             Contains("at most 1 class folders") && EndsWith("found 2"));
+             ContainsSubstring("at most 1 class folders") && EndsWith("found 2"));
 }
 
 TEST_CASE("folders that make no set of classes are refused by name") {
@@ -104,14 +104,17 @@ TEST_CASE("folders that make no set of classes are refused by name") {
   section.format = "record";
   section.train = train + ".rec";
   section.val = val + ".rec";
-  CHECK_THAT(data_error([&] { peek(Split::val); }), Contains("val.rec (data.val): expected the classes of"));
+  CHECK_THAT(data_error([&] { peek(Split::val); }),
+             ContainsSubstring("val.rec (data.val): expected the classes of"));
   put(train, "ant/readme.txt", "");
-  CHECK_THAT(data_error([&] { open(train); }), Contains("train/ant: expected .jpg, .jpeg or .png files"));
+  CHECK_THAT(data_error([&] { open(train); }),
+             ContainsSubstring("train/ant: expected .jpg, .jpeg or .png files"));
 
   put(folder.path("flat"), "1.png", plain(1));
-  CHECK_THAT(data_error([&] { open(folder.path("flat")); }), Contains("expected a folder for each class"));
+  CHECK_THAT(data_error([&] { open(folder.path("flat")); }),
+             ContainsSubstring("expected a folder for each class"));
   CHECK_THAT(data_error([&] { open(folder.path("flat/1.png")); }),
-             Contains("expected a folder, found a file"));
+             ContainsSubstring("expected a folder, found a file"));
 }
 
 TEST_CASE("files that cannot be read say why") {
@@ -131,8 +134,8 @@ TEST_CASE("files that cannot be read say why") {
       source->read(static_cast<int64_t>(i), image);
       FAIL("sample " << i << " was read");
     } catch (const UnreadableSampleError& error) {
-      CHECK_THAT(error.sample().name, Contains(root + "/a/" + std::to_string(i + 1)));
-      CHECK_THAT(error.sample().reason, Contains(reasons[i]));
+      CHECK_THAT(error.sample().name, ContainsSubstring(root + "/a/" + std::to_string(i + 1)));
+      CHECK_THAT(error.sample().reason, ContainsSubstring(reasons[i]));
     }
   }
 }
@@ -189,7 +192,7 @@ TEST_CASE(
     std::set<std::string> named;
     for (const UnreadableSample& sample : source->take_unreadable()) {
       CHECK(named.insert(fs::path(sample.name).stem().string()).second);
-      CHECK_THAT(sample.reason, !Contains(root) && !EndsWith("."));
+      CHECK_THAT(sample.reason, !ContainsSubstring(root) && !EndsWith("."));
     }
     std::set<std::string> wanted;
     for (const int number : bad) wanted.insert(std::to_string(100 + number));
@@ -257,7 +260,7 @@ TEST_CASE("a fraction for validation takes each sample once, by the seed") {
   CHECK(validation_count(200, 0.999) == 199);
   CHECK(labels(Split::val, 0.1, 1) == labels(Split::val, 0.1, 1));
   CHECK(labels(Split::val, 0.1, 1) != labels(Split::val, 0.1, 2));
-  CHECK_THAT(data_error([] { validation_count(1, 0.5); }), Contains("data.val_fraction"));
+  CHECK_THAT(data_error([] { validation_count(1, 0.5); }), ContainsSubstring("data.val_fraction"));
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include "core/data/images/mix.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 #include <vector>
+#include "tests/catch.h"
 
 #include "core/data/images/synthetic.h"
 #include "tests/data/samples.h"

@@ -2,9 +2,9 @@
 #include "core/data/images/picture_files.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <mutex>
+#include "tests/catch.h"
 
 #include "core/data/images/decode.h"
 #include "core/data/images/transforms/table.h"
@@ -15,7 +15,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 void put(const std::string& path, const std::string& bytes) {
   fs::create_directories(fs::path(path).parent_path());
@@ -46,7 +46,7 @@ TEST_CASE("files stay in their order, folders stand for the pictures below them,
         std::vector<std::string>{"missing.png", root + "/a/y.jpg", root + "/a/z.JPEG", root + "/b.png",
                                  root + "/notes.txt"});
   fs::create_directory(folder.path("empty"));
-  CHECK_THAT(data_error([&] { picture_files({folder.path("empty")}); }), Contains("found none"));
+  CHECK_THAT(data_error([&] { picture_files({folder.path("empty")}); }), ContainsSubstring("found none"));
 }
 
 TEST_CASE("colour becomes brightness for a network of one channel, grey stays as it is") {
@@ -79,7 +79,7 @@ TEST_CASE("pictures of one size are demanded where the shape is fixed") {
   const auto source = open_picture_files({small, large, folder.path("no.png")}, {1, 6, 5}, kMaxPixels);
   CHECK(reason_of(*source, 0).empty());
   CHECK(reason_of(*source, 1) == "expected 5x6 pixels, found 10x12; begin data.eval_transform with resize");
-  CHECK_THAT(reason_of(*source, 2), Contains("No such file"));
+  CHECK_THAT(reason_of(*source, 2), ContainsSubstring("No such file"));
 }
 
 TEST_CASE("where somebody is told, unreadable samples become empty rows and the others stay as they are") {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/data/images/transforms/augment_ops.h"
 #include "core/data/images/transforms/colour.h"
@@ -18,7 +18,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Pixels = std::vector<uint8_t>;
 
 /// Pictures of the fixture, which holds them as numbers.
@@ -254,8 +254,8 @@ TEST_CASE("what needs colours says so at its key") {
   CHECK(diagnostics.ok());
   jitter->output_shape({1, 8, 8}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 1);
-  CHECK_THAT(diagnostics.problems()[0],
-             Contains("r.yaml:7:30") && Contains("hue: needs images with 3 channels, got 1"));
+  CHECK_THAT(diagnostics.problems()[0], ContainsSubstring("r.yaml:7:30") &&
+                                            ContainsSubstring("hue: needs images with 3 channels, got 1"));
 }
 
 TEST_CASE("windows that do not fit are reported at their key") {
@@ -268,8 +268,8 @@ TEST_CASE("windows that do not fit are reported at their key") {
   CHECK(diagnostics.problems().size() == 1);
   gaussian->output_shape({1, 8, 6}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 2);
-  CHECK_THAT(diagnostics.problems()[0], Contains("must be 3 or 5, got 4"));
-  CHECK_THAT(diagnostics.problems()[1], Contains("reaches 6 pixels") && Contains("8x6"));
+  CHECK_THAT(diagnostics.problems()[0], ContainsSubstring("must be 3 or 5, got 4"));
+  CHECK_THAT(diagnostics.problems()[1], ContainsSubstring("reaches 6 pixels") && ContainsSubstring("8x6"));
 }
 
 TEST_CASE("rotation turns both ways and by nothing leaves the picture alone") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/record.h"
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "core/base/checksum.h"
 #include "core/data/formats.h"
@@ -20,7 +20,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 namespace fs = std::filesystem;
 
 /// Two classes of pictures of several sizes, one of them no picture.
@@ -78,9 +78,9 @@ TEST_CASE("a record of decoded samples gives the bits of its source") {
   list.push_back(make_transform("random_crop"));
   list.push_back(make_transform("horizontal_flip"));
   CHECK(training_bits(*source, list, 20) == training_bits(*record, list, 20));
-  CHECK_THAT(
-      data_error([&] { record->check_labels(1); }),
-      Contains(path + ": offset ") && Contains("expected a label below 1, the network's number of classes"));
+  CHECK_THAT(data_error([&] { record->check_labels(1); }),
+             ContainsSubstring(path + ": offset ") &&
+                 ContainsSubstring("expected a label below 1, the network's number of classes"));
 }
 
 TEST_CASE("a record of picture files gives the bits of its folder, damage included") {
@@ -103,7 +103,7 @@ TEST_CASE("a record of picture files gives the bits of its folder, damage includ
     CHECK(a.label == b.label);
   }
   CHECK_THROWS_AS(record->read(3, b), UnreadableSampleError);
-  CHECK_THROWS_WITH(record->read(3, b), Contains(path + ", sample 3: "));
+  CHECK_THROWS_WITH(record->read(3, b), ContainsSubstring(path + ", sample 3: "));
 
   TransformList list;
   list.push_back(make_transform("random_resized_crop"));
@@ -155,7 +155,7 @@ struct Damaged {
   std::string error(const std::string& bytes) const {
     write_file(path, bytes);
     const std::string text = data_error([&] { read_all(*open_record(path, kMaxPixels)); });
-    CHECK_THAT(text, Contains(path + ": offset "));
+    CHECK_THAT(text, ContainsSubstring(path + ": offset "));
     return text;
   }
   /// The good file with another tail, its checksum made right.
@@ -168,27 +168,29 @@ TEST_CASE("truncated, altered and foreign record files are refused with file and
   const Damaged damaged;
   const std::string& good = damaged.good;
   CHECK_THAT(damaged.error(""),
-             Contains("offset 0: expected the head of a record file, found the end of the file"));
-  CHECK_THAT(damaged.error(std::string(500, 'x')), Contains("offset 0: expected the mark of a record file"));
-  CHECK_THAT(damaged.error(good.substr(0, 60)), Contains("offset 60: expected the tail of a record file"));
-  CHECK_THAT(damaged.error(good.substr(0, good.size() - 1)), Contains("the file is truncated"));
-  CHECK_THAT(damaged.error(good + "x"), Contains("the mark of a record file's end"));
+             ContainsSubstring("offset 0: expected the head of a record file, found the end of the file"));
+  CHECK_THAT(damaged.error(std::string(500, 'x')),
+             ContainsSubstring("offset 0: expected the mark of a record file"));
+  CHECK_THAT(damaged.error(good.substr(0, 60)),
+             ContainsSubstring("offset 60: expected the tail of a record file"));
+  CHECK_THAT(damaged.error(good.substr(0, good.size() - 1)), ContainsSubstring("the file is truncated"));
+  CHECK_THAT(damaged.error(good + "x"), ContainsSubstring("the mark of a record file's end"));
   std::string changed = good;
   changed[8] = 2;
-  CHECK_THAT(damaged.error(changed), Contains("offset 8: expected version 1, found 2"));
+  CHECK_THAT(damaged.error(changed), ContainsSubstring("offset 8: expected version 1, found 2"));
   changed = good;
   changed[12] = 7;
-  CHECK_THAT(damaged.error(changed), Contains("offset 12: expected samples of kind 0"));
+  CHECK_THAT(damaged.error(changed), ContainsSubstring("offset 12: expected samples of kind 0"));
   changed = good;
   changed[16 + 24 * 2 + 5] ^= 1;  // in the third sample
   CHECK_THAT(damaged.error(changed),
-             Contains("offset 64: expected 24 bytes with checksum") && Contains("altered"));
+             ContainsSubstring("offset 64: expected 24 bytes with checksum") && ContainsSubstring("altered"));
   changed = good;
   changed[16 + 24 * 6 + 3] ^= 1;
-  CHECK_THAT(damaged.error(changed), Contains("offset 160: expected an index with checksum"));
+  CHECK_THAT(damaged.error(changed), ContainsSubstring("offset 160: expected an index with checksum"));
   changed = good;
   changed[good.size() - 40] ^= 1;
-  CHECK_THAT(damaged.error(changed), Contains("expected a tail with checksum"));
+  CHECK_THAT(damaged.error(changed), ContainsSubstring("expected a tail with checksum"));
 }
 
 TEST_CASE("a record's numbers are checked even where its checksums are right") {

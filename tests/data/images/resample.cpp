@@ -2,8 +2,8 @@
 #include "core/data/images/resample.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
+#include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "tests/data/images/decoding.h"

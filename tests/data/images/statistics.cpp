@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/statistics.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
+#include "tests/catch.h"
 
 #include "core/data/images/decode.h"
 #include "core/data/images/image_folder.h"

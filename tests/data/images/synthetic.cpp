@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/images/synthetic.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
+#include "tests/catch.h"
 
 namespace trainer {
 namespace {

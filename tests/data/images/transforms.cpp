@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
+#include "tests/catch.h"
 
 #include "core/data/images/transforms/table.h"
 #include "tests/data/samples.h"
@@ -9,7 +9,7 @@
 namespace trainer {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 Image numbered(int64_t channels, int64_t height, int64_t width) {
   Image image;
@@ -82,7 +82,8 @@ TEST_CASE("random_crop to another size, smaller and larger") {
 
   crop->output_shape({1, 9, 7}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 1);
-  CHECK_THAT(diagnostics.problems()[0], Contains("data.augment[0]") && Contains("must be at most 11"));
+  CHECK_THAT(diagnostics.problems()[0],
+             ContainsSubstring("data.augment[0]") && ContainsSubstring("must be at most 11"));
 }
 
 TEST_CASE("random_crop with more padding than picture") {
@@ -169,8 +170,8 @@ TEST_CASE("normalize for another number of channels is reported at its parameter
   TransformChain(list, {3, 4, 4}, diagnostics);
   REQUIRE(diagnostics.problems().size() == 1);
   CHECK_THAT(diagnostics.problems()[0],
-             Contains("r.yaml:7:19") &&
-                 Contains("mean: must have 1 number or 3, as the samples have 3 channels, got 2"));
+             ContainsSubstring("r.yaml:7:19") &&
+                 ContainsSubstring("mean: must have 1 number or 3, as the samples have 3 channels, got 2"));
   Diagnostics fits;
   CHECK(TransformChain(list, {2, 4, 4}, fits).output_shape() == Shape{2, 4, 4});
   CHECK(fits.ok());
@@ -186,7 +187,8 @@ TEST_CASE("a chain passes shapes on and refuses a sample of another shape") {
   CHECK(chain.output_shape() == Shape{1, 6, 6});
   std::vector<float> row(64);
   const Image image = numbered(1, 8, 8);
-  CHECK_THAT(data_error([&] { chain.write(image, row.data()); }), Contains("1x8x8") && Contains("1x6x6"));
+  CHECK_THAT(data_error([&] { chain.write(image, row.data()); }),
+             ContainsSubstring("1x8x8") && ContainsSubstring("1x6x6"));
 }
 
 TEST_CASE("a device cuts and mirrors as the host does, from the same draws") {
