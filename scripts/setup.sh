@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is needed to build and run on Debian 12. It shows the command first and installs only what is missing.
+# Installs what is needed to build and run on Debian 12 or 13. It shows the command first and installs only what is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +27,7 @@ dry_run=no
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(python3-venv munge slurm-wlm libopenmpi-dev openmpi-bin man-db zsh fish clang libclang-rt-14-dev libomp-dev xz-utils
+      packages+=(python3-venv munge slurm-wlm libopenmpi-dev openmpi-bin man-db zsh fish clang libclang-rt-dev libomp-dev xz-utils
         "${package_tools[@]}")
       tools+=(munged slurmctld slurmd mpirun man zsh fish clang++ xz)
       with_tensorboard=yes
