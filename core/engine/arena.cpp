@@ -80,10 +80,12 @@ Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> 
 Arrangement arrange(const std::vector<Lifetime>& lifetimes) {
   const int64_t bound = lower_bound_bytes(lifetimes);
   const auto steps = [](const Lifetime& life) { return life.last - life.first + 1; };
-  const std::array<std::function<int64_t(const Lifetime&)>, 3> firsts = {
+  const std::array<std::function<int64_t(const Lifetime&)>, 5> firsts = {
       [](const Lifetime& life) { return life.bytes; },
       steps,
       [](const Lifetime& life) { return -life.first; },
+      [&](const Lifetime& life) { return life.bytes * steps(life); },
+      [](const Lifetime& life) { return life.first; },
   };
   Arrangement best;
   for (const auto& key : firsts) {

@@ -45,10 +45,10 @@ struct CountTo<0, kLanes...> {
 /// Trades the upper halves of p's groups of 2 * kHalf lanes for the lower halves of q's.
 template <class Isa, int kHalf, int... kLane>
 TRAINER_INLINE void trade(Vector<Isa>& p, Vector<Isa>& q, Indices<kLane...>) {
-  constexpr int n = Isa::kLanes;
+  constexpr int kLanes = Isa::kLanes;
   const Vector<Isa> low =
-      __builtin_shufflevector(p, q, ((kLane & kHalf) == 0 ? kLane : n + kLane - kHalf)...);
-  q = __builtin_shufflevector(p, q, ((kLane & kHalf) == 0 ? kLane + kHalf : n + kLane)...);
+      __builtin_shufflevector(p, q, ((kLane & kHalf) == 0 ? kLane : kLanes + kLane - kHalf)...);
+  q = __builtin_shufflevector(p, q, ((kLane & kHalf) == 0 ? kLane + kHalf : kLanes + kLane)...);
   p = low;
 }
 

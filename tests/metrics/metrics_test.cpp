@@ -117,7 +117,7 @@ TEST_CASE("metrics: the keys of all lines are those of a full one") {
   std::vector<std::string> keys;
   const auto line = nlohmann::ordered_json::parse(to_json(full_record()));
   for (const auto& item : line.items()) keys.push_back(item.key());
-  CHECK(record_keys({"top5", "top1"}) == keys);
+  CHECK(record_keys({"top5", "top1", "world_size", "whole"}) == keys);
   for (const char* text : {"split", "event", "reason"}) std::erase(keys, text);
   std::vector<std::string> named;
   for (const auto& [name, value] : numbers_of(full_record())) named.push_back(name);
