@@ -16,8 +16,9 @@ constexpr std::array kDoingNames = {"starting",   "awaiting data", "computing",
 struct Whereabouts {
   int64_t step = 0;  ///< 0: before the first one
   Doing doing = Doing::starting;
-  bool waits = false;  ///< for the other ranks
-  int64_t moves = 0;   ///< how often it has said so: one that hangs says no more
+  bool waits = false;      ///< for the other ranks
+  int64_t moves = 0;       ///< how often it has said so: one that hangs says no more
+  int64_t first_step = 0;  ///< of this process, which may take longer; 0: not yet
   bool operator==(const Whereabouts&) const = default;
 };
 

@@ -69,9 +69,10 @@ class Communicator {
   void at(int64_t step, Doing doing) {
     step_ = step;
     doing_ = doing;
+    if (first_step_ == 0 && doing == Doing::awaiting_data) first_step_ = step;
     ++moves_;
   }
-  Whereabouts whereabouts() const { return {step_, doing_, waits_, moves_}; }
+  Whereabouts whereabouts() const { return {step_, doing_, waits_, moves_, first_step_}; }
   /// Seconds that this rank has waited for others so far. For the thread that waits.
   double waited() const { return waited_; }
 
@@ -95,7 +96,7 @@ class Communicator {
 
  private:
   bool is_muted_ = false;
-  std::atomic<int64_t> step_ = 0, moves_ = 0;
+  std::atomic<int64_t> step_ = 0, moves_ = 0, first_step_ = 0;
   std::atomic<Doing> doing_ = Doing::starting;
   std::atomic<bool> waits_ = false;
   double waited_ = 0;

@@ -42,6 +42,7 @@ std::string encode_where(const Whereabouts& where) {
       .number(static_cast<uint64_t>(where.doing))
       .number(where.waits ? 1 : 0)
       .number(static_cast<uint64_t>(where.moves))
+      .number(static_cast<uint64_t>(where.first_step))
       .take();
 }
 
@@ -50,6 +51,7 @@ Whereabouts decode_where(BodyReader& body) {
   where.doing = static_cast<Doing>(body.below(kDoingNames.size()));
   where.waits = body.below(2) == 1;
   where.moves = static_cast<int64_t>(body.number());
+  where.first_step = static_cast<int64_t>(body.number());
   return where;
 }
 
@@ -211,7 +213,6 @@ void Hub::find_lost() {
 
 void Hub::move(Peer& peer, const Whereabouts& where) {
   if (where.moves != peer.where.moves || where.waits != peer.where.waits) peer.moved = Line::Clock::now();
-  if (peer.first_step == 0) peer.first_step = where.step;
   peer.where = where;
 }
 
@@ -219,7 +220,8 @@ void Hub::move(Peer& peer, const Whereabouts& where) {
 /// longer.
 bool Hub::is_in_step(const Peer& peer) {
   const Doing doing = peer.where.doing;
-  return peer.where.step > peer.first_step && (doing == Doing::awaiting_data || doing == Doing::computing);
+  const bool is_warm = peer.where.first_step > 0 && peer.where.step > peer.where.first_step;
+  return is_warm && (doing == Doing::awaiting_data || doing == Doing::computing);
 }
 
 /// Where another rank waits longer for the last one than the deadline, or three of them outside of steps; and

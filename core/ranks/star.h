@@ -88,7 +88,6 @@ class Hub final : public StarEnd {
     std::string host;
     Whereabouts where;
     Line::Clock::time_point moved = Line::Clock::now();  ///< when it last said so
-    int64_t first_step = 0;                              ///< that it was seen at, which may take longer
     bool has_left = false;                               ///< and said so
     std::optional<Line::Clock::time_point> closed;       ///< without having said so
   };

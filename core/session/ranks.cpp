@@ -200,8 +200,8 @@ void Ranks::leave(ExitCode code, const std::string& text) const {
   std::string reason = text;
   if (Control* control = watched_; control != nullptr) {
     const std::string laggard = control->laggard();
-    if (code == ExitCode::peer_lost && !text.starts_with("rank ") && !laggard.empty())
-      reason += "; it waits for " + laggard;
+    const bool is_named = text.starts_with("rank ") || text.find("; it waits for ") != std::string::npos;
+    if (code == ExitCode::peer_lost && !is_named && !laggard.empty()) reason += "; it waits for " + laggard;
     control->farewell(code, reason);
   }
   const std::string self = fmt::format("rank {} on {}", identity_.rank, host_name());

@@ -137,25 +137,33 @@ def killed(scratch):
 
 
 def hangs(scratch):
-    """The host of one rank hangs in its reading of samples: the other one sees within a single deadline that it does, and where."""
+    """The host of rank 1 hangs in its reading of step 49: rank 0 sees within a single deadline that it does, and where.
+
+    Nothing but the steps themselves is to make the ranks meet: no lines of metrics, and no evaluation. Where rank 1 has saved, its
+    steps so far are computed, as they would be on a GPU. Rank 0 then waits for step 49, to save or to have room for step 52.
+    """
     deadline = 6
     pictures = write_pictures(scratch / 'pictures', train=30, val=6)
     recipe = scratch / 'pictures.yaml'
     recipe.write_text(PICTURES.format(pictures))
-    run = Run(scratch, 'hangs', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
-              'data.eval_transform=[resize: 6, center_crop: 4]', f'parallelism.deadline={deadline}s')
-    log = run.directory / 'calls.txt'
-    process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train', FAULT_CALLS='open',
-                        FAULT_AT='400', FAULT_ACTION='stall', FAULT_LOG=str(log))
-    while not (log.exists() and 'stall' in log.read_text()):
-        time.sleep(0.02)
-        if process.poll() is not None:
-            sys.exit(f'hangs: ended before that:\n{run.errors()}')
-    began = time.monotonic()
-    code = process.wait(60)
-    took, told = time.monotonic() - began, re.search(r'rank 1 on \S+, at step \d+: awaiting data; others have waited for it', run.errors())
-    require(code == PEER_LOST and told and took < 2 * deadline,
-            f'a rank whose host hangs: exit code {code} after {took:.1f} s, deadline {deadline} s; it is named', run.errors())
+    for interval in '1ba', '48ba':
+        run = Run(scratch, f'hangs_{interval}', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
+                  'data.eval_transform=[resize: 6, center_crop: 4]', 'logging.interval=1000ba', 'validation.interval=100ep',
+                  f'parallelism.deadline={deadline}s', f'checkpoint.interval={interval}')
+        log = run.directory / 'calls.txt'
+        process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train',
+                            FAULT_CALLS='open', FAULT_AT='400', FAULT_ACTION='stall', FAULT_LOG=str(log))
+        while not (log.exists() and 'stall' in log.read_text()):
+            time.sleep(0.02)
+            if process.poll() is not None:
+                sys.exit(f'hangs: ended before that:\n{run.errors()}')
+        began = time.monotonic()
+        code = process.wait(60)
+        took = time.monotonic() - began
+        told = re.search(r'rank 1 on \S+, at step 49: awaiting data; others have waited for it', run.errors())
+        require(code == PEER_LOST and told and took < 2 * deadline,
+                f'a rank whose host hangs, saves each {interval}: exit code {code} after {took:.1f} s, deadline {deadline} s; it is named',
+                run.errors())
 
 
 class Hosts:
