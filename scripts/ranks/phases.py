@@ -115,8 +115,10 @@ class Phases:
             return run.errors.strip().partition('\n')[0] or 'nobody says why'
         step = '0' if phase == 'start-up' else '[1-9][0-9]*'
         where = f'at step {step}: {PHASES[phase]}'
-        told = re.search(rf'rank {rank} on {re.escape(socket.gethostname())}( is gone, {where}| has not been heard of for \d+ s, {where}|'
-                         rf', {where}; others have waited for it for \d+ s)', run.errors)
+        name = rf'rank {rank} on {re.escape(socket.gethostname())}'
+        told = re.search(rf'{name} is gone, {where}|{name} has not been heard of for \d+ s, {where}|'
+                         # Outside of steps MPI's own patience may end first.
+                         rf'{name}, {where}(?:, not heard of for \d+ s)?; others have waited for it for \d+ s|it waits for {name}, {where}', run.errors)
         return told and told[0]
 
 
