@@ -38,8 +38,7 @@ class AlgorithmChoice {
     if (own_ && offers_own_winograd(context)) all.emplace_back(kOwnWinograd);
     if (suits_winograd && exists(make, kWinograd)) all.emplace_back(kWinograd);
     all.emplace_back(kDirect);
-    if (all.size() > 1 && all[0] == kOwnWinograd && !own_winograd_wins(context, all[1] == kWinograd))
-      std::swap(all[0], all[1]);
+    if (all.size() > 1 && all[0] == kOwnWinograd && !own_winograd_wins(context)) std::swap(all[0], all[1]);
     choice.algorithm = tuning_ == nullptr ? all[0] : fastest<Primitive>(context, all, make);
     return choice.algorithm == kOwnWinograd ? std::nullopt : std::make_optional(make(choice.algorithm));
   }

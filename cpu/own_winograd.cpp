@@ -105,8 +105,14 @@ bool offers_own_winograd(const OpContext& context) {
   return use_of(context).has_value();
 }
 
-bool own_winograd_wins(const OpContext& /*context*/, bool /*onednn_has_winograd*/) {
-  return true;
+bool own_winograd_wins(const OpContext& context) {
+  constexpr int64_t kVector = 16, kManyTiles = 8, kPixelsOfTile = winograd::kTile * winograd::kTile;
+  const Use use = *use_of(context);
+  const Geometry& g = use.geometry;
+  const int64_t pixels = g.images * g.y_height * g.y_width;
+  return &winograd::best_kernels() != &winograd::plain_kernels() &&
+         std::min(g.inputs, g.outputs) >= kVector && g.tiles() >= kManyTiles &&
+         3 * pixels >= kPixelsOfTile * g.tiles();
 }
 
 Choice select_own_winograd(const OpContext& context) {

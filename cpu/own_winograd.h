@@ -13,9 +13,10 @@ constexpr const char* kOwnWinograd = "winograd, own";
 /// Whether it exists for this use of an operation.
 bool offers_own_winograd(const OpContext& context);
 
-/// Whether it is faster here than oneDNN's algorithms (as measured: docs/benchmarks.md), which may include
-/// its own Winograd's.
-bool own_winograd_wins(const OpContext& context, bool onednn_has_winograd);
+/// Whether it is faster here than oneDNN's algorithms, as measured (docs/benchmarks.md): with AVX2 or
+/// AVX-512, full vectors of channels, tiles enough for the work on the weights to pay, and a third of their
+/// pixels in use.
+bool own_winograd_wins(const OpContext& context);
 
 Choice select_own_winograd(const OpContext& context);
 std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots);

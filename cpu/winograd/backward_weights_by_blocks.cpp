@@ -9,8 +9,8 @@ namespace {
 
 /// Channels of a block of dw, whose products at all positions stay in the second-level cache.
 constexpr int64_t kInputsOfBlock = 32, kOutputsOfBlock = 64;
-/// So many tiles are transformed at once if those are all; more are taken kGradientTiles at a time.
-constexpr int64_t kTilesAtOnce = 256;
+/// So many tiles are transformed at once if those are all; of more, so many at a time.
+constexpr int64_t kMostTiles = 128, kSomeTiles = 64;
 
 class BackwardWeightsByBlocks final : public BackwardWeights {
  public:
@@ -18,7 +18,7 @@ class BackwardWeightsByBlocks final : public BackwardWeights {
       : steps_(kernels, geometry),
         outputs_(geometry.outputs),
         all_{0, geometry.tiles()},
-        passes_(all_.count <= kTilesAtOnce ? 1 : blocks_of(all_.count, kGradientTiles)),
+        passes_(all_.count <= kMostTiles ? 1 : blocks_of(all_.count, kSomeTiles)),
         room_(blocks_of(all_.count, passes_), kernels.lanes),
         largest_{0, kInputsOfBlock / kernels.lanes, 0, kOutputsOfBlock / kernels.lanes},
         columns_(blocks_of(steps_.out_blocks(), largest_.out_count)),

@@ -61,7 +61,7 @@ std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& ge
 std::unique_ptr<BackwardWeights> make_backward_weights(const Kernels& kernels, const Geometry& geometry,
                                                        int threads) {
   // Each thread's own sums must stay in the last-level cache, and be worth adding up.
-  constexpr int64_t kMostFloats = int64_t{6} << 20;
+  constexpr int64_t kMostFloats = int64_t{4} << 20;
   const int64_t useful = useful_threads(geometry, threads);
   const bool few_weights = useful * geometry.inputs * geometry.outputs * kPositions <= kMostFloats &&
                            geometry.tiles() >= 2 * kGradientTiles * useful;

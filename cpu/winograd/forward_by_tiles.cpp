@@ -8,7 +8,7 @@ namespace trainer::cpu::winograd {
 namespace {
 
 /// Floats of transformed pixels that stay in the second-level cache beside what they are multiplied with.
-constexpr int64_t kCachedFloats = 96 * 1024;
+constexpr int64_t kCachedFloats = 48 * 1024;
 
 class ForwardByTiles final : public Forward {
  public:

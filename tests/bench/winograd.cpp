@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -269,7 +271,7 @@ void run_shape(const OneDnn& onednn, const winograd::Kernels& kernels, const Nam
 }  // namespace
 }  // namespace trainer::cpu
 
-/// [NAME of a shape, or all] [RUNS] [check]
+/// [NAME of a shape, IMAGESxINPUTSxOUTPUTSxPIXELS, or all] [RUNS] [check]
 int main(int count, char** arguments) {
   using namespace trainer::cpu;
   const std::string name = count > 1 ? arguments[1] : "all";
@@ -279,8 +281,12 @@ int main(int count, char** arguments) {
   fmt::print("{} kernels, {} threads, {:.0f} GFLOP/s at most\n", kernels.name, omp_get_max_threads(), rate);
   fmt::print("{:8} {:8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>9} {:>7}\n", "shape", "pass", "direct", "onednn w",
              "ours", "GFLOP/s", "peak", "error", "MiB");
-  for (const Named& shape : all_shapes()) {
-    if (name == "all" || name == shape.name)
-      run_shape(onednn, kernels, shape, rate, count > 3, count > 2 ? std::atoi(arguments[2]) : 3);
+  int64_t images = 0, inputs = 0, outputs = 0, pixels = 0;
+  std::vector<Named> shapes = all_shapes();
+  if (std::sscanf(name.c_str(), "%ldx%ldx%ldx%ld", &images, &inputs, &outputs, &pixels) == 4)
+    shapes = {square(name.c_str(), images, inputs, outputs, pixels)};
+  const int runs = count > 2 ? std::atoi(arguments[2]) : 3;
+  for (const Named& shape : shapes) {
+    if (name == "all" || name == shape.name) run_shape(onednn, kernels, shape, rate, count > 3, runs);
   }
 }
