@@ -12,6 +12,7 @@
 #include <latch>
 #include <memory>
 #include <new>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -69,6 +70,49 @@ void use_threads(int count) {
   start_threads(count);
 }
 
+/// Whether an operation takes longer on one thread than several threads take to begin and to end it.
+bool is_worth_threads(const OpContext& context) {
+  constexpr double kWork = 1 << 19, kWorkOfElement = 16;  // about 10 us of one thread
+  double elements = 0;
+  for (const auto* specs : {&context.inputs, &context.outputs}) {
+    for (const TensorSpec& spec : *specs) elements += static_cast<double>(numel(spec.shape));
+  }
+  return context.op.flops(context.inputs, context.outputs) + kWorkOfElement * elements >= kWork;
+}
+
+/// For as long as it lives, what this thread asks of oneDNN and of our loops is not divided.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Calls make() so that what it makes is for as many threads as the operation is worth.
+template <class Make>
+auto on_its_threads(const OpContext& context, const Make& make) {
+  std::optional<OneThread> alone;
+  if (!is_worth_threads(context)) alone.emplace();
+  return cpu::telling_of_memory(make);
+}
+
+/// The kernel of a small operation.
+class SmallKernel final : public Kernel {
+ public:
+  explicit SmallKernel(std::unique_ptr<Kernel> whole) : whole_(std::move(whole)) {}
+  void run() override {
+    const OneThread alone;
+    whole_->run();
+  }
+
+ private:
+  std::unique_ptr<Kernel> whole_;
+};
+
 class CpuPlanner final : public Planner {
  public:
   CpuPlanner(std::shared_ptr<const cpu::Handlers> handlers, bool emulate_bf16)
@@ -94,11 +138,11 @@ class CpuPlanner final : public Planner {
   }
 
   Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
-    return cpu::telling_of_memory([&] { return handlers_->find(context.op)->select(context, inputs); });
+    return on_its_threads(context, [&] { return handlers_->find(context.op)->select(context, inputs); });
   }
 
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    return cpu::telling_of_memory([&] { return cpu::select_reorder(context, from, to); });
+    return on_its_threads(context, [&] { return cpu::select_reorder(context, from, to); });
   }
 
   int64_t memory_bytes() const override {
@@ -134,8 +178,10 @@ class CpuDevice final : public Device {
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
     require_room_for_code();
-    return cpu::telling_of_memory(
-        [&] { return handlers_->find(context.op)->compile(context, choice, slots); });
+    auto kernel =
+        on_its_threads(context, [&] { return handlers_->find(context.op)->compile(context, choice, slots); });
+    if (is_worth_threads(context)) return kernel;
+    return std::make_unique<SmallKernel>(std::move(kernel));
   }
 
  private:

@@ -6,12 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--tests] [--lint] [--package] [--dry-run]
+usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
   --tests    also install what scripts/test.sh needs: Slurm, munge and Open MPI (tests/slurm starts its own; no service is needed),
              man, zsh and fish, what --package installs, TensorBoard from PyPI, in build/tensorboard, and what sanitizers
              and scripts/fuzz.sh need: clang, its runtime libraries, OpenMP
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
+  --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI in build/bench (5.5 GB)
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -23,6 +24,7 @@ tools=(g++ cmake ninja git python3)
 package_tools=(dpkg-dev file)
 readonly tensorboard=tensorboard==2.21.0 # what the event files of runs are read with
 with_tensorboard=no
+with_newest_torch=no
 dry_run=no
 for argument in "$@"; do
   case $argument in
@@ -35,6 +37,10 @@ for argument in "$@"; do
     --lint)
       packages+=(clang-format clang-tidy)
       tools+=(clang-format clang-tidy)
+      ;;
+    --bench)
+      packages+=(python3-venv python3-torch)
+      with_newest_torch=yes
       ;;
     --package) packages+=("${package_tools[@]}") ;;
     --dry-run) dry_run=yes ;;
@@ -134,5 +140,16 @@ install_tensorboard() {
   "$folder/bin/pip" install --quiet --disable-pip-version-check "$tensorboard"
 }
 
+# Again where PyPI has a newer one.
+install_newest_torch() {
+  local folder=build/bench
+  echo "setup: running:"
+  echo "  python3 -m venv $folder && $folder/bin/pip install --upgrade torch numpy"
+  [ "$dry_run" = no ] || return 0
+  python3 -m venv "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --upgrade torch numpy
+}
+
 install_packages
 [ "$with_tensorboard" = no ] || install_tensorboard
+[ "$with_newest_torch" = no ] || install_newest_torch

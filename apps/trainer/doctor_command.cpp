@@ -16,6 +16,7 @@
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
 #include "cpu/backend.h"
+#include "cpu/waiting.h"
 
 namespace trainer {
 namespace {
@@ -28,6 +29,7 @@ void print_cpu() {
   print_text("device.type=cpu\n");
   print("processor", processor_name());
   print("threads", fmt::format("{} may be used", available_threads()));
+  print("they wait", waiting_policy());
   print("memory", human_bytes(make_cpu_backend(0).planner->memory_bytes()));
   print("oneDNN", onednn_version());
 }

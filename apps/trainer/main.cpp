@@ -11,6 +11,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "cpu/waiting.h"
 
 namespace trainer {
 namespace {
@@ -71,6 +72,7 @@ void name_lack_of_threads(int status, void* /*unused*/) {
 }  // namespace trainer
 
 int main(int argc, char** argv) {
+  trainer::spin_briefly(argv);
   trainer::reserve_standard_streams();
   ::on_exit(trainer::name_lack_of_threads, nullptr);
   // A limit of file sizes makes writing fail, as a full disk does.

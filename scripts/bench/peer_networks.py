@@ -63,10 +63,42 @@ def resnet50():
     return resnet(bottleneck, [3, 4, 6, 3], stem, 1000)
 
 
+def relu6_after(channels_in, channels_out, kernel, stride=1, groups=1):
+    conv = nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(norm_after(conv), nn.ReLU6(inplace=True))
+
+
+class InvertedResidual(nn.Module):
+    """Widens, filters each channel, narrows; the input is added where the shape stays."""
+
+    def __init__(self, channels_in, channels_out, stride, widen):
+        super().__init__()
+        width = channels_in * widen
+        layers = [relu6_after(channels_in, width, 1)] if widen != 1 else []
+        self.branch = nn.Sequential(*layers, relu6_after(width, width, 3, stride, width),
+                                    norm_after(nn.Conv2d(width, channels_out, 1, bias=False)))
+        self.same = stride == 1 and channels_in == channels_out
+
+    def forward(self, x):
+        return x + self.branch(x) if self.same else self.branch(x)
+
+
+def mobilenet_v2():
+    layers, channels = [relu6_after(3, 32, 3, 2)], 32
+    for widen, channels_out, depth, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                               (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(depth):
+            layers.append(InvertedResidual(channels, channels_out, stride if i == 0 else 1, widen))
+            channels = channels_out
+    return nn.Sequential(*layers, relu6_after(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2),
+                         nn.Linear(1280, 1000))
+
+
 # name: maker, shape of a picture, classes
 NETWORKS = {
     "mlp": (mlp, (1, 28, 28), 10),
     "lenet": (lenet, (1, 28, 28), 10),
     "resnet18": (resnet18_32, (3, 32, 32), 10),
     "resnet50": (resnet50, (3, 224, 224), 1000),
+    "mobilenet_v2": (mobilenet_v2, (3, 224, 224), 1000),
 }

@@ -14,13 +14,14 @@ import resource
 import time
 
 arguments = argparse.ArgumentParser(description=__doc__)
-arguments.add_argument("network", choices=["mlp", "lenet", "resnet18", "resnet50"])
+arguments.add_argument("network", choices=["mlp", "lenet", "resnet18", "resnet50", "mobilenet_v2"])
 arguments.add_argument("--threads", type=int, default=2)
 arguments.add_argument("--batch", type=int, default=128)
 arguments.add_argument("--steps", type=int, default=50, help="steps of one window")
 arguments.add_argument("--windows", type=int, default=6)
 arguments.add_argument("--layout", choices=["nchw", "nhwc"], default="nchw")
 arguments.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: under autocast")
+arguments.add_argument("--compile", action="store_true", help="by torch.compile")
 arguments.add_argument("--data", default="/usr/share/datasets/fashion-mnist", help="a directory, or synthetic")
 options = arguments.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
@@ -59,6 +60,12 @@ else:
 if options.layout == "nhwc":
     model = model.to(memory_format=torch.channels_last)
     images = images.contiguous(memory_format=torch.channels_last)
+compute = model
+if options.compile:
+    import torch._inductor.config
+    if os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
+        torch._inductor.config.cpp.simdlen = 256
+    compute = torch.compile(model)
 position = 0
 
 
@@ -70,7 +77,7 @@ def step():
     position += options.batch
     optimizer.zero_grad(set_to_none=True)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-        logits = model(x)
+        logits = compute(x)
     loss = loss_of(logits.float(), y)
     loss.backward()
     optimizer.step()
@@ -87,7 +94,7 @@ for window in range(options.windows + 2):
     float(loss)
     windows.append((time.perf_counter() - began) / options.steps * 1e3)
 print(json.dumps({
-    "version": torch.__version__, "network": options.network, "layout": options.layout,
+    "version": torch.__version__, "network": options.network, "layout": options.layout, "compiled": options.compile,
     "ms_per_step": windows[2:], "data": options.data, "first_step_s": first_step_s,
     "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
 }))

@@ -17,17 +17,17 @@ def busy_seconds():
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def timed(command, env):
-    """Output of a command, and the cores that everything else used meanwhile."""
+def timed(command, env, allowed=lambda: 0.0):
+    """Output of a command, and the cores that everything else used meanwhile, but for `allowed` processor seconds."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy, began = busy_seconds(), time.perf_counter()
+    busy, began = busy_seconds() - allowed(), time.perf_counter()
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     own = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return done.stdout, max(0.0, (busy_seconds() - busy - own) / wall)
+    return done.stdout, max(0.0, (busy_seconds() - allowed() - busy - own) / wall)
 
 
 def until_clean(turn, most=MOST_FOREIGN_CPU):

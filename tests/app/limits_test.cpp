@@ -91,6 +91,20 @@ TEST_CASE("where threads are bound to cores, all of the machine's are counted") 
 }
 #endif
 
+TEST_CASE("threads that wait spin briefly unless the user says otherwise") {
+  const Workspace workspace;
+  const auto waiting = [&](const std::string& variables) {
+    const std::string without = "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT ";
+    return run_shell(without + variables + " \"$TRAINER\" doctor | grep 'they wait'", workspace.path())
+        .output;
+  };
+  CHECK_THAT(waiting(""), ContainsSubstring("spin briefly, then sleep (GOMP_SPINCOUNT=1000)"));
+  CHECK_THAT(waiting("GOMP_SPINCOUNT=7"), ContainsSubstring("(GOMP_SPINCOUNT=7)"));
+  const std::string active = waiting("OMP_WAIT_POLICY=active");
+  CHECK_THAT(active, ContainsSubstring("OMP_WAIT_POLICY=active"));
+  CHECK_THAT(active, !ContainsSubstring("GOMP_SPINCOUNT"));
+}
+
 TEST_CASE("a time limit in which a run makes no progress is called too short") {
   const Workspace workspace;
   // One step takes longer than the whole limit.
