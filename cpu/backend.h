@@ -27,4 +27,13 @@ std::string processor_name();
 /// "2.6.3"
 std::string onednn_version();
 
+/// Makes threads of OpenMP, oneDNN's included, that wait for others spin briefly, then sleep. What the user
+/// has set (OMP_WAIT_POLICY, GOMP_SPINCOUNT) stays. GCC's OpenMP reads these variables while the program is
+/// loaded, so the program starts itself once more; call this first in main. Where it cannot, or where OpenMP
+/// has bound this thread to a core already, it goes on as it is.
+void spin_briefly(char** argv);
+
+/// How they wait, for people: "spin briefly, then sleep (GOMP_SPINCOUNT=...)".
+std::string waiting_policy();
+
 }  // namespace trainer

@@ -13,7 +13,7 @@ constexpr const char* kOwnWinograd = "winograd, own";
 /// Whether it exists for this use of an operation.
 bool offers_own_winograd(const OpContext& context);
 
-/// Whether it is faster here than oneDNN's algorithms, as measured (docs/benchmarks.md): with AVX2 or
+/// Whether it is faster here than oneDNN's algorithms, as tests/bench/winograd.cpp measures: with AVX2 or
 /// AVX-512, full vectors of channels, tiles enough for the work on the weights to pay, and a third of their
 /// pixels in use.
 bool own_winograd_wins(const OpContext& context);

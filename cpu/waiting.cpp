@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/waiting.h"
-
 #include <fmt/format.h>
+#include <omp.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
+
+#include "cpu/backend.h"
 
 namespace trainer {
 namespace {
@@ -16,10 +18,17 @@ constexpr const char* kSpins = "GOMP_SPINCOUNT";
 // scripts/bench/neighbours.py measures what either costs.
 constexpr const char* kBriefly = "1000";
 
+/// Whether OpenMP has bound this thread to fewer processors than there are, as OMP_PROC_BIND asks it to: a
+/// program that is started now would see no others.
+bool is_bound() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < omp_get_num_procs();
+}
+
 }  // namespace
 
 void spin_briefly(char** argv) {
-  if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr) return;
+  if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr || is_bound()) return;
   if (::setenv(kSpins, kBriefly, 0) == 0) ::execv("/proc/self/exe", argv);
 }
 

@@ -16,7 +16,6 @@
 #include "core/ranks/identity.h"
 #include "core/ranks/launch.h"
 #include "cpu/backend.h"
-#include "cpu/waiting.h"
 
 namespace trainer {
 namespace {

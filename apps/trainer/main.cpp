@@ -11,7 +11,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
-#include "cpu/waiting.h"
+#include "cpu/backend.h"
 
 namespace trainer {
 namespace {

@@ -22,6 +22,7 @@ arguments.add_argument("networks", nargs="*", help=f"of {', '.join(NETWORKS)}; d
 arguments.add_argument("--neighbours", type=int, nargs="+", default=[0, 1, 2, 4], help="busy processes, 0 first")
 arguments.add_argument("--rounds", type=int, default=5)
 arguments.add_argument("--threads", type=int, default=2)
+arguments.add_argument("--steps", type=int, default=0, help="steps of one window; default: about a quiet second's worth")
 arguments.add_argument("--trainer", default=TRAINER)
 arguments.add_argument("--peer", default="newest", help="debian, newest, an interpreter that has torch, or none")
 arguments.add_argument("--environment", action="append", default=[], metavar="NAME=VALUE",
@@ -72,7 +73,7 @@ def step_ms(measure, count):
 def sides_of(network):
     """Each side's name, and what measures it."""
     def ours(environment):
-        return lambda run: our_turn(network, run, threads=options.threads, trainer=options.trainer, environment=environment)
+        return lambda run: our_turn(network, run, steps=options.steps, threads=options.threads, trainer=options.trainer, environment=environment)
 
     sides = {"ours": ours({})}
     if VARIABLES:
@@ -80,8 +81,8 @@ def sides_of(network):
     if options.peer != "none" and not options.quiet_pairs:
         peer = Peer(options.peer)
         ways = [way for way in peer.ways(network) if len(way) == 1]
-        way = min(ways, key=lambda w: step_ms(lambda run: peer.turn(network, w, run, threads=options.threads), 0))
-        sides[f"PyTorch {' '.join(way)}"] = lambda run: peer.turn(network, way, run, threads=options.threads)
+        way = min(ways, key=lambda w: step_ms(lambda run: peer.turn(network, w, run, steps=options.steps, threads=options.threads), 0))
+        sides[f"PyTorch {' '.join(way)}"] = lambda run: peer.turn(network, way, run, steps=options.steps, threads=options.threads)
     return sides
 
 
