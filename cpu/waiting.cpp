@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "cpu/backend.h"
 
@@ -29,7 +31,10 @@ bool is_bound() {
 
 void spin_briefly(char** argv) {
   if (std::getenv(kPolicy) != nullptr || std::getenv(kSpins) != nullptr || is_bound()) return;
-  if (::setenv(kSpins, kBriefly, 0) == 0) ::execv("/proc/self/exe", argv);
+  std::error_code unreadable;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  // By its own path, since the link's name would be the process's: ps and pkill would know it as "exe".
+  if (!unreadable && ::setenv(kSpins, kBriefly, 0) == 0) ::execv(program.c_str(), argv);
 }
 
 std::string waiting_policy() {

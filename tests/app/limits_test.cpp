@@ -105,6 +105,22 @@ TEST_CASE("threads that wait spin briefly unless the user says otherwise") {
   CHECK_THAT(active, !ContainsSubstring("GOMP_SPINCOUNT"));
 }
 
+TEST_CASE("a process that started itself again keeps its name, for ps and pkill") {
+  const Workspace workspace;
+  // The pipe is full at once: the program waits there until its name is read.
+  const Outcome named = run_shell(R"(
+mkfifo pipe
+env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT "$TRAINER" schema >pipe &
+exec 3<pipe
+head -c 1 <&3 >/dev/null
+cat "/proc/$!/comm"
+cat <&3 >/dev/null
+wait $!)",
+                                  workspace.path());
+  CHECK(named.code == 0);
+  CHECK(named.output == "trainer\n");
+}
+
 TEST_CASE("a time limit in which a run makes no progress is called too short") {
   const Workspace workspace;
   // One step takes longer than the whole limit.

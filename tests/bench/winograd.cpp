@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions by this program's Winograd kernels beside oneDNN's, and how far ours are from double. Run
-// by scripts/bench/winograd.py. ONEDNN_MAX_CPU_ISA restricts both to older instructions.
+// by hand: build/release/bin/bench_winograd all 3 check. ONEDNN_MAX_CPU_ISA restricts both to older instructions.
 #include <fmt/core.h>
 #include <omp.h>
 
