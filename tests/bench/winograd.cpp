@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions by this program's Winograd kernels beside oneDNN's, and how far ours are from double. Run
-// by hand: build/release/bin/bench_winograd all 3 check. ONEDNN_MAX_CPU_ISA restricts both to older instructions.
+// by hand: build/release/bin/bench_winograd all 3 check. ONEDNN_MAX_CPU_ISA restricts both to older
+// instructions.
 #include <fmt/core.h>
 #include <omp.h>
 
@@ -78,19 +79,24 @@ double milliseconds_of(const std::function<void()>& work, double seconds) {
   return shortest;
 }
 
+#define TRAINER_REGISTERS                                                                                    \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
+      "xmm13", "xmm14", "xmm15"
 #define TRAINER_FMA(number) "vfmadd213ps %%ymm15, %%ymm14, %%ymm" #number "\n\t"
 /// 12 multiply-adds of 8 lanes a round, in registers; nothing else.
 void multiply_add(int64_t rounds) {
+  asm volatile("vzeroall" : : : TRAINER_REGISTERS);  // what is left in them could be slow: denormals
   for (int64_t i = 0; i < rounds; ++i) {
-    asm volatile(
-        TRAINER_FMA(0) TRAINER_FMA(1) TRAINER_FMA(2) TRAINER_FMA(3) TRAINER_FMA(4) TRAINER_FMA(5)
-            TRAINER_FMA(6) TRAINER_FMA(7) TRAINER_FMA(8) TRAINER_FMA(9) TRAINER_FMA(10) TRAINER_FMA(11)
-        :
-        :
-        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11");
+    asm volatile(TRAINER_FMA(0) TRAINER_FMA(1) TRAINER_FMA(2) TRAINER_FMA(3) TRAINER_FMA(4) TRAINER_FMA(5)
+                     TRAINER_FMA(6) TRAINER_FMA(7) TRAINER_FMA(8) TRAINER_FMA(9) TRAINER_FMA(10)
+                         TRAINER_FMA(11)
+                 :
+                 :
+                 : TRAINER_REGISTERS);
   }
 }
 #undef TRAINER_FMA
+#undef TRAINER_REGISTERS
 
 /// GFLOP/s of all threads; those of 512 bits take twice as long on the processors that this has been run on.
 double peak() {
