@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "cpu/batch_norm.h"
@@ -17,11 +18,13 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-/// y clamped at zero with `relu`; a mask, where one is wanted, gets a bit for each y > 0.
+/// y clamped to 0 and `ceiling` with `relu`; a mask, where one is wanted, gets a bit for each y in between.
 template <class T>
-TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu, T* y,
-                                       int32_t* mask, int64_t count) {
+TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu,
+                                       float ceiling, T* y, int32_t* mask, int64_t count) {
   Row mean, scale, shift, value, added;
+  const Row highest = Row{} + ceiling;
+  const bool is_capped = ceiling < std::numeric_limits<float>::infinity();
   load(a.mean.data(), mean), load(a.scale.data(), scale), load(a.shift.data(), shift);
   const int64_t rows = count / kColumns, whole = rows * kColumns;
   for (int64_t first = 0; first < rows; first += kRowsOfBits) {
@@ -34,8 +37,13 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* res
         value += added;
       }
       if (relu) {
-        bits |= (value > 0.0f) & (1 << (r - first));
+        Bits passes = value > 0.0f;
         value = value < 0.0f ? Row{} : value;
+        if (is_capped) {
+          passes &= value < highest;
+          value = value > highest ? highest : value;
+        }
+        bits |= passes & (1 << (r - first));
       }
       store(value, y + r * kColumns);
     }
@@ -48,8 +56,8 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* res
     const auto s = static_cast<size_t>(i - whole);
     float v = (float(x[i]) - a.mean[s]) * a.scale[s] + a.shift[s];
     if (residual != nullptr) v += float(residual[i]);
-    y[i] = T(relu && v < 0.0f ? 0.0f : v);
-    if (mask != nullptr && v > 0.0f)
+    y[i] = T(!relu ? v : v < 0.0f ? 0.0f : v > ceiling ? ceiling : v);
+    if (mask != nullptr && v > 0.0f && v < ceiling)
       mask[rows / kRowsOfBits * kColumns + i - whole] |= 1 << rows % kRowsOfBits;
   }
 }
@@ -60,7 +68,12 @@ class BatchNormKernel final : public Kernel {
  public:
   BatchNormKernel(const BatchNorm& op, const ChannelBlocks& blocks, const std::optional<RankTable>& table,
                   Slots slots)
-      : eps_(op.eps), relu_(op.relu), blocks_(blocks), table_(table), slots_(std::move(slots)) {}
+      : eps_(op.eps),
+        relu_(op.relu),
+        ceiling_(static_cast<float>(op.ceiling)),
+        blocks_(blocks),
+        table_(table),
+        slots_(std::move(slots)) {}
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
@@ -68,7 +81,7 @@ class BatchNormKernel final : public Kernel {
     T* y = at<T>(out[0]);
     int32_t* mask = out.size() > 3 && out[3] != nullptr ? at<int32_t>(out[3]) : nullptr;
     auto apply = [&](const Piece& p, const Affine& affine) {
-      apply_affine(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, relu_,
+      apply_affine(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, relu_, ceiling_,
                    y + p.offset, mask == nullptr ? nullptr : mask + p.bits, p.count);
     };
     if (table_) {
@@ -119,6 +132,7 @@ class BatchNormKernel final : public Kernel {
 
   double eps_;
   bool relu_;
+  float ceiling_;
   ChannelBlocks blocks_;
   std::optional<RankTable> table_;
   Slots slots_;

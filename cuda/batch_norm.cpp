@@ -29,7 +29,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
                                         const Slots& slots) {
   const auto& op = static_cast<const BatchNorm&>(context.op);
   return kernel(context, [=, images = rows_of(context.inputs[0]), eps = op.eps, relu = op.relu,
-                          stream = gpu.stream.get()] {
+                          ceiling = static_cast<float>(op.ceiling), stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormTensors tensors{
         .x = *in[0],
@@ -40,8 +40,10 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
         .mean = optional_at<float>(out[1]),
         .variance = optional_at<float>(out[2]),
         .mask = out.size() > 3 ? optional_at<uint8_t>(out[3]) : nullptr,
+        .relu = relu,
+        .ceiling = ceiling,
     };
-    return launch_batch_norm(images, eps, relu, tensors, *slots.workspace, stream);
+    return launch_batch_norm(images, eps, tensors, *slots.workspace, stream);
   });
 }
 

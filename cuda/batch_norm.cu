@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    apply_affine(RowWalk walk, bool relu, Affine affine, const float* shift_of, const T* x, const T* residual,
-                 T* y, uint8_t* mask) {
+    apply_affine(RowWalk walk, bool relu, float ceiling, Affine affine, const float* shift_of, const T* x,
+                 const T* residual, T* y, uint8_t* mask) {
   const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),
@@ -107,18 +107,19 @@ __global__ void __launch_bounds__(kThreads)
     if (mask != nullptr) {
       unsigned bits = 0;
 #pragma unroll
-      for (int i = 0; i < Octet::kSize; ++i) bits |= (i < at.left && value.v[i] > 0 ? 1u : 0u) << i;
+      for (int i = 0; i < Octet::kSize; ++i)
+        bits |= (i < at.left && value.v[i] > 0 && value.v[i] < ceiling ? 1u : 0u) << i;
       mask[row * walk.octets() + at.octet] = static_cast<uint8_t>(bits);
     }
-    if (relu) value = each([](float v) { return v < 0 ? 0.0f : v; }, value);
+    if (relu) value = each([=](float v) { return v < 0 ? 0.0f : v > ceiling ? ceiling : v; }, value);
     store(value, at.left, y + place);
   }
 }
 
 }  // namespace
 
-cudaError_t launch_batch_norm(const ImageRows& images, double eps, bool relu, const BatchNormTensors& t,
-                              void* workspace, cudaStream_t stream) {
+cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t, void* workspace,
+                              cudaStream_t stream) {
   const RowWalk walk(images.rows, images.channels);
   auto* part_means = static_cast<float*>(workspace);
   float* part_squares = part_means + walk.parts * walk.channels;
@@ -133,8 +134,8 @@ cudaError_t launch_batch_norm(const ImageRows& images, double eps, bool relu, co
     status = launch(settle_moments, finish_grid(walk.channels), finish_block(), stream, walk, part_means,
                     part_squares, eps, t.gamma, t.mean, t.variance, affine);
     if (status != cudaSuccess) return status;
-    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, relu, affine, t.beta, x,
-                  static_cast<const T*>(t.residual), static_cast<T*>(t.y), t.mask);
+    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, affine, t.beta,
+                  x, static_cast<const T*>(t.residual), static_cast<T*>(t.y), t.mask);
   });
 }
 

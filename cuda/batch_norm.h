@@ -21,7 +21,7 @@ struct ImageRows {
 /// Memory for the sums of parts and for what a channel's elements are computed with.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
 
-/// residual and mask, mean and variance may be nullptr.
+/// residual and mask, mean and variance may be nullptr. With relu y is clamped to 0 and ceiling.
 struct BatchNormTensors {
   const void* x;
   const float *gamma, *beta;
@@ -29,8 +29,10 @@ struct BatchNormTensors {
   void* y;
   float *mean, *variance;
   uint8_t* mask;
+  bool relu;
+  float ceiling;
 };
-cudaError_t launch_batch_norm(const ImageRows& images, double eps, bool relu, const BatchNormTensors& tensors,
+cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& tensors,
                               void* workspace, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and

@@ -14,20 +14,26 @@ struct Words {
 };
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a pure function of
-/// key and counter, so that draws do not depend on threads, order or device.
-TRAINER_HD Words philox(uint64_t key, Words counter) {
-  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+/// key and counter, so that draws do not depend on threads, order or device. One of its ten rounds:
+TRAINER_HD void philox_round(uint32_t key0, uint32_t key1, uint32_t& v0, uint32_t& v1, uint32_t& v2,
+                             uint32_t& v3) {
+  const uint64_t product0 = uint64_t{0xD2511F53u} * v0, product1 = uint64_t{0xCD9E8D57u} * v2;
+  v0 = static_cast<uint32_t>(product1 >> 32) ^ v1 ^ key0;
+  v1 = static_cast<uint32_t>(product1);
+  v2 = static_cast<uint32_t>(product0 >> 32) ^ v3 ^ key1;
+  v3 = static_cast<uint32_t>(product0);
+}
+
+/// All rounds, each with its own pair of keys.
+template <class Round>
+TRAINER_HD void philox_rounds(uint64_t key, const Round& round) {
   auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter.v[0];
-    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter.v[2];
-    counter = {{static_cast<uint32_t>(product1 >> 32) ^ counter.v[1] ^ key0, static_cast<uint32_t>(product1),
-                static_cast<uint32_t>(product0 >> 32) ^ counter.v[3] ^ key1,
-                static_cast<uint32_t>(product0)}};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
+  for (int i = 0; i < 10; ++i, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) round(key0, key1);
+}
+
+TRAINER_HD Words philox(uint64_t key, Words counter) {
+  auto& v = counter.v;
+  philox_rounds(key, [&](uint32_t key0, uint32_t key1) { philox_round(key0, key1, v[0], v[1], v[2], v[3]); });
   return counter;
 }
 

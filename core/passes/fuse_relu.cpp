@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
@@ -9,16 +12,17 @@
 namespace trainer {
 namespace {
 
-/// The same operation with the relu in it, or nullptr where it cannot take one.
-std::shared_ptr<const Operation> with_relu(const Operation& op) {
+/// The same operation with a relu in it that ends at `ceiling`, or nullptr where it cannot take one.
+std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) {
+  if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
+    return std::make_shared<BatchNorm>(norm->eps, true, ceiling);
+  }
+  if (std::isfinite(ceiling)) return nullptr;
   if (const auto* conv = dynamic_cast<const Conv2d*>(&op); conv != nullptr && !conv->relu) {
     return std::make_shared<Conv2d>(conv->geometry, true);
   }
   if (const auto* linear = dynamic_cast<const Linear*>(&op); linear != nullptr && !linear->relu) {
     return std::make_shared<Linear>(true);
-  }
-  if (const auto* norm = dynamic_cast<const BatchNorm*>(&op); norm != nullptr && !norm->relu) {
-    return std::make_shared<BatchNorm>(norm->eps, true);
   }
   return nullptr;
 }
@@ -31,18 +35,25 @@ void add_mask(Program& program, Node& node) {
       program.add({.name = "", .spec = {shape, DType::u8}, .role = Role::activation, .initial = {}}));
 }
 
-bool is_relu(const Operation& op) {
+/// Where a relu ends: infinity, or 6. Nothing if the operation is none.
+std::optional<double> ceiling_of_relu(const Operation& op) {
   const auto* unary = dynamic_cast<const Unary*>(&op);
-  return unary != nullptr && std::holds_alternative<elementwise::Relu>(unary->function);
+  if (unary == nullptr) return std::nullopt;
+  if (std::holds_alternative<elementwise::Relu>(unary->function))
+    return std::numeric_limits<double>::infinity();
+  if (std::holds_alternative<elementwise::Relu6>(unary->function)) return 6.0;
+  return std::nullopt;
 }
 
 void fuse_relu_into(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    const auto fused = with_relu(*entry.nodes[n].op);
-    if (fused == nullptr) continue;
+    if (entry.nodes[n].outputs.empty() || entry.nodes[n].outputs[0] == kNone) continue;
     const int reader = only_reader(entry, uses, entry.nodes[n].outputs[0]);
-    if (reader < 0 || !is_relu(*entry.nodes[static_cast<size_t>(reader)].op)) continue;
+    if (reader < 0) continue;
+    const std::optional<double> ceiling = ceiling_of_relu(*entry.nodes[static_cast<size_t>(reader)].op);
+    const auto fused = ceiling ? with_relu(*entry.nodes[n].op, *ceiling) : nullptr;
+    if (fused == nullptr) continue;
     entry.nodes[n].op = fused;
     entry.nodes[n].outputs[0] = entry.nodes[static_cast<size_t>(reader)].outputs[0];
     add_mask(program, entry.nodes[n]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <limits>
 
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
@@ -15,19 +16,22 @@ const std::vector<Shape> kImages = {{3, 5, 2, 1},  {1, 2, 3, 5},   {2, 16, 4, 4}
 /// More than one part of the rows; more than one block of channels too.
 const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}};
 
-TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu) {
+constexpr double kNoCeiling = std::numeric_limits<double>::infinity();
+
+TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu, double ceiling = kNoCeiling) {
   const Shape channels{sketch.build().shape(x)[1]};
   const TensorId gamma = sketch.parameter("gamma", channels, Values::positive);
   const TensorId beta = sketch.parameter("beta", channels);
-  const auto y = sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, relu), {x, gamma, beta, residual});
+  const auto op = std::make_shared<BatchNorm>(1e-3, relu, ceiling);
+  const auto y = sketch.build().emit_all(op, {x, gamma, beta, residual});
   sketch.output("mean", y[1]);
   sketch.output("variance", y[2]);
   return y[0];
 }
 
-void draft_batch_norm(Sketch& sketch, const Shape& shape, bool residual, bool relu) {
+void draft_batch_norm(Sketch& sketch, const Shape& shape, bool residual, bool relu, double ceiling) {
   const TensorId x = sketch.parameter("x", shape);
-  const TensorId y = normalised(sketch, x, residual ? sketch.parameter("r", shape) : kNone, relu);
+  const TensorId y = normalised(sketch, x, residual ? sketch.parameter("r", shape) : kNone, relu, ceiling);
   sketch.output("y", y);
   sketch.loss(y);
 }
@@ -80,15 +84,17 @@ void draft_fold(Sketch& sketch, int64_t channels) {
 }  // namespace
 
 void add_batch_norm_cases(std::vector<KernelCase>& cases) {
-  auto add = [&](const Shape& shape, bool residual, bool relu) {
+  auto add = [&](const Shape& shape, bool residual, bool relu, double ceiling = kNoCeiling) {
     // Rounded inputs of a relu may cross zero, and few values leave next to nothing of a gradient.
     const bool narrow = !relu && numel(shape) / shape[1] >= 16;
-    cases.push_back({fmt::format("batch_norm {} residual {} relu {}", to_string(shape), residual, relu),
-                     [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu); }, narrow});
+    cases.push_back(
+        {fmt::format("batch_norm {} residual {} relu {} up to {}", to_string(shape), residual, relu, ceiling),
+         [=](Sketch& sketch) { draft_batch_norm(sketch, shape, residual, relu, ceiling); }, narrow});
   };
   for (const Shape& shape : kImages) {
     for (const bool residual : {false, true}) {
       for (const bool relu : {false, true}) add(shape, residual, relu);
+      add(shape, residual, true, 0.7);
     }
     cases.push_back({fmt::format("batch_norm, its gradient a sum, {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});

@@ -2,6 +2,7 @@
 #include "core/graph/ops/batch_norm.h"
 
 #include <fmt/format.h>
+#include <limits>
 
 #include "tests/catch.h"
 
@@ -28,22 +29,25 @@ TensorId blocked(Sketch& sketch, const std::string& name, const Shape& shape) {
   return sketch.build().emit<Conv2d>({x, w, kNone}, Conv2dGeometry{});
 }
 
-TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu,
-                    const std::string& prefix = "") {
+constexpr double kNoCeiling = std::numeric_limits<double>::infinity();
+
+TensorId normalised(Sketch& sketch, TensorId x, TensorId residual, bool relu, const std::string& prefix = "",
+                    double ceiling = kNoCeiling) {
   const Shape channels{sketch.build().shape(x)[1]};
   const TensorId gamma = sketch.parameter(prefix + "gamma", channels, Values::positive);
   const TensorId beta = sketch.parameter(prefix + "beta", channels);
-  const auto op = std::make_shared<BatchNorm>(1e-3, relu);
+  const auto op = std::make_shared<BatchNorm>(1e-3, relu, ceiling);
   const auto y = sketch.build().emit_all(op, {x, gamma, beta, residual});
   sketch.output(prefix + "mean", y[1]);
   sketch.output(prefix + "variance", y[2]);
   return y[0];
 }
 
-void draft(Sketch& sketch, const Shape& shape, bool blocks, bool residual, bool relu) {
+void draft(Sketch& sketch, const Shape& shape, bool blocks, bool residual, bool relu,
+           double ceiling = kNoCeiling) {
   const TensorId x = blocks ? blocked(sketch, "x", shape) : sketch.parameter("x", shape);
   const TensorId r = !residual ? kNone : blocks ? blocked(sketch, "r", shape) : sketch.parameter("r", shape);
-  const TensorId y = normalised(sketch, x, r, relu);
+  const TensorId y = normalised(sketch, x, r, relu, "", ceiling);
   sketch.output("y", y);
   sketch.loss(y);
 }
@@ -64,12 +68,17 @@ TEST_CASE("batch normalisation has the right values and gradients, in plain and 
   }
 }
 
-TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu") {
+TEST_CASE("with relu in it, it equals a batch normalisation, a sum and a relu, which may have a ceiling") {
   for (const Shape& shape : kShapes) {
     for (const bool residual : {false, true}) {
       INFO(to_string(shape) << " residual " << residual);
       for (uint64_t seed : {1, 2, 3}) {
-        check_cpu([&](Sketch& sketch) { draft(sketch, shape, seed % 2 == 0, residual, true); }, seed);
+        for (const double ceiling : {kNoCeiling, 0.7}) {
+          auto with_relu = [&](Sketch& sketch) {
+            draft(sketch, shape, seed % 2 == 0, residual, true, ceiling);
+          };
+          check_cpu(with_relu, seed);
+        }
       }
     }
   }

@@ -209,6 +209,26 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("fuse_relu computes a relu6 with a normalisation, which keeps where its gradient passes") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 4, 4}), gamma = draft.parameter("gamma", {3});
+  auto relu6 = [&](TensorId of) {
+    return draft.build.emit<Unary>({of}, elementwise::Function(elementwise::Relu6{}));
+  };
+  const TensorId norm = draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {x, gamma, gamma, kNone})[0];
+  const TensorId image =
+      draft.build.emit<Conv2d>({relu6(norm), draft.parameter("w", {5, 3, 1, 1}), kNone}, Conv2dGeometry{});
+  draft.output("y", relu6(image));
+  CHECK(draft.after({fuse_relu()}) == R"(
+entry train_step
+ forward:
+  %5: f32[2,3,4,4], %3: f32[3], %4: f32[3], %9: u8[2,3,4,4] = batch_norm(@x, @gamma, @gamma, -) {eps=1e-05 relu ceiling=6}
+  %7: f32[2,5,4,4] = conv2d(%5, @w, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %8: f32[2,5,4,4] = relu6(%7)
+  output y = %8
+)");
+}
+
 TEST_CASE("a second relu after a fused one stays") {
   Draft draft;
   const TensorId y =

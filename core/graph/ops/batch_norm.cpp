@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/channels.h"
 
@@ -44,6 +46,7 @@ void expect_table(std::span<const TensorSpec> inputs, size_t place, int64_t chan
 void BatchNorm::describe(AttributeVisitor& visit) const {
   visit("eps", eps, kEpsStyle);
   visit("relu", relu);
+  if (std::isfinite(ceiling)) visit("ceiling", ceiling);
 }
 
 std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+
 #include "core/graph/operation.h"
 
 namespace trainer {
@@ -8,11 +10,14 @@ namespace trainer {
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
-/// add the residual and then clamp at zero in the same walk. A fifth input, where there is one, is the table
-/// of all ranks' moments (ops/sync_batch_norm.h); mean and variance are theirs then.
+/// add the residual and then clamp at zero, and at a ceiling, in the same walk. With relu the fourth output
+/// is the mask: where 0 < y < ceiling. A fifth input, where there is one, is the table of all ranks' moments
+/// (ops/sync_batch_norm.h); mean and variance are theirs then.
 class BatchNorm final : public Operation {
  public:
-  explicit BatchNorm(double epsilon, bool with_relu = false) : eps(epsilon), relu(with_relu) {}
+  explicit BatchNorm(double epsilon, bool with_relu = false,
+                     double highest = std::numeric_limits<double>::infinity())
+      : eps(epsilon), relu(with_relu), ceiling(highest) {}
   std::string_view name() const override { return "batch_norm"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -25,6 +30,7 @@ class BatchNorm final : public Operation {
 
   const double eps;
   const bool relu;
+  const double ceiling;  ///< of relu6: 6
 };
 
 /// dy, x, gamma, mean, variance, mask where relu, another dy or absent -> dx, dgamma, dbeta and, where there

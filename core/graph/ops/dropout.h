@@ -14,13 +14,16 @@ struct DropoutRule {
   uint64_t key = 0;
 
   void describe(AttributeVisitor& visit) const;
+  TRAINER_HD static Words counter(int64_t four_elements, int32_t sample, int32_t step) {
+    return {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
+             static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}};
+  }
   TRAINER_HD Words block(int64_t four_elements, int32_t sample, int32_t step) const {
-    return philox(key, {{static_cast<uint32_t>(four_elements), static_cast<uint32_t>(four_elements >> 32),
-                         static_cast<uint32_t>(sample), static_cast<uint32_t>(step)}});
+    return philox(key, counter(four_elements, sample, step));
   }
-  TRAINER_HD float factor(uint32_t word) const {
-    return uniform(word) < static_cast<float>(p) ? 0.0f : static_cast<float>(1.0 / (1.0 - p));
-  }
+  TRAINER_HD bool drops(uint32_t word) const { return uniform(word) < static_cast<float>(p); }
+  TRAINER_HD float kept() const { return static_cast<float>(1.0 / (1.0 - p)); }
+  TRAINER_HD float factor(uint32_t word) const { return drops(word) ? 0.0f : kept(); }
 };
 
 /// x (N, …), sample indices i32 (N), step i32 (1) -> y. The gradient is the same operation on dy: the mask is
