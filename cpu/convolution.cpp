@@ -4,7 +4,6 @@
 #include "cpu/algorithm_choice.h"
 #include "cpu/onednn.h"
 #include "cpu/table.h"
-#include "cpu/widened.h"
 
 namespace trainer::cpu {
 namespace {
@@ -212,14 +211,6 @@ std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& 
   return primitive_kernel(onednn, BackwardWeights(found), arguments);
 }
 
-/// Winograd's algorithm exists in f32 only, and takes a quarter of the products. Where channels are many, so
-/// that converting costs little beside them, and pictures not too small, it beats bf16's twofold rate
-/// (measured on AMD's Zen 4 and 5). For the weights' gradient it would need too much workspace.
-bool pays_in_f32(const Problem& p) {
-  constexpr int64_t kManyChannels = 256, kPixels = 64;
-  return p.x[1] >= kManyChannels && p.y[1] >= kManyChannels && p.x[2] * p.x[3] >= kPixels;
-}
-
 }  // namespace
 
 void add_convolution(Handlers& handlers) {
@@ -234,11 +225,8 @@ void add_convolution(Handlers& handlers) {
           return compile(engine, c, choice, slots);
         });
   };
-  auto pays = [](auto problem) { return [=](const OpContext& c) { return pays_in_f32(problem(c)); }; };
-  handlers[typeid(Conv2d)] =
-      widened(onednn, handler(select_forward, compile_forward), pays(forward_problem), kWinograd);
-  handlers[typeid(Conv2dBackwardData)] = widened(onednn, handler(select_backward_data, compile_backward_data),
-                                                 pays(backward_data_problem), kWinograd);
+  handlers[typeid(Conv2d)] = handler(select_forward, compile_forward);
+  handlers[typeid(Conv2dBackwardData)] = handler(select_backward_data, compile_backward_data);
   handlers[typeid(Conv2dBackwardWeights)] = handler(select_backward_weights, compile_backward_weights);
 }
 

@@ -28,7 +28,10 @@ struct Use {
   Direction direction;
   Geometry geometry;  ///< of the forward convolution, whatever the direction
   Shape x, w, y;
+  winograd::Storage storage = winograd::Storage::f32;
   bool bias = false, relu = false;
+
+  const winograd::Kernels& kernels() const { return winograd::best_kernels(storage); }
 };
 
 constexpr int64_t kFewestChannels = 8, kMostPadding = 2;
@@ -56,8 +59,7 @@ std::optional<Use> use_of(Direction direction, const Conv2dGeometry& g, const Sh
              y};
 }
 
-std::optional<Use> use_of(const OpContext& c) {
-  if (c.inputs[0].dtype != DType::f32) return std::nullopt;
+std::optional<Use> use_in_f32(const OpContext& c) {
   if (const auto* op = dynamic_cast<const Conv2d*>(&c.op)) {
     auto use =
         use_of(Direction::forward, op->geometry, c.inputs[0].shape, c.inputs[1].shape, c.outputs[0].shape);
@@ -72,14 +74,22 @@ std::optional<Use> use_of(const OpContext& c) {
   return use;
 }
 
+std::optional<Use> use_of(const OpContext& c) {
+  const DType dtype = c.inputs[0].dtype;
+  if (dtype != DType::f32 && dtype != DType::bf16) return std::nullopt;
+  auto use = use_in_f32(c);
+  if (use && dtype == DType::bf16) use->storage = winograd::Storage::bf16;
+  return use;
+}
+
 std::unique_ptr<winograd::Forward> forward_of(const Use& use) {
   const bool reversed = use.direction == Direction::data;
-  return make_forward(winograd::best_kernels(), reversed ? use.geometry.reversed() : use.geometry, reversed,
+  return make_forward(use.kernels(), reversed ? use.geometry.reversed() : use.geometry, reversed,
                       omp_get_max_threads());
 }
 
 std::unique_ptr<winograd::BackwardWeights> gradient_of(const Use& use) {
-  return make_backward_weights(winograd::best_kernels(), use.geometry, omp_get_max_threads());
+  return make_backward_weights(use.kernels(), use.geometry, omp_get_max_threads());
 }
 
 Layout layout_of(const Shape& shape, dnnl::memory::format_tag tag) {
@@ -110,7 +120,7 @@ bool own_winograd_wins(const OpContext& context) {
   const Use use = *use_of(context);
   const Geometry& g = use.geometry;
   const int64_t pixels = g.images * g.y_height * g.y_width;
-  return &winograd::best_kernels() != &winograd::plain_kernels() &&
+  return &use.kernels() != &winograd::plain_kernels(use.storage) &&
          std::min(g.inputs, g.outputs) >= kVector && g.tiles() >= kManyTiles &&
          3 * pixels >= kPixelsOfTile * g.tiles();
 }
@@ -118,7 +128,7 @@ bool own_winograd_wins(const OpContext& context) {
 Choice select_own_winograd(const OpContext& context) {
   using Tag = dnnl::memory::format_tag;
   const Use use = *use_of(context);
-  const winograd::Kernels& kernels = winograd::best_kernels();
+  const winograd::Kernels& kernels = use.kernels();
   const bool wide = kernels.lanes == 16;
   const Tag images = wide ? Tag::nChw16c : Tag::nChw8c;
   const Layout x = layout_of(use.x, images), y = layout_of(use.y, images);
@@ -139,19 +149,19 @@ std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slo
   const Use use = *use_of(context);
   if (use.direction == Direction::weights) {
     return kernel([=, gradient = std::shared_ptr(gradient_of(use))] {
-      gradient->run({.x = at<const float>(slots.inputs[0]),
-                     .dy = at<const float>(slots.inputs[1]),
+      gradient->run({.x = *slots.inputs[0],
+                     .dy = *slots.inputs[1],
                      .dw = at<float>(slots.outputs[0]),
                      .db = use.bias ? at<float>(slots.outputs[1]) : nullptr,
                      .workspace = at<float>(slots.workspace)});
     });
   }
   return kernel([=, forward = std::shared_ptr(forward_of(use))] {
-    forward->run({.x = at<const float>(slots.inputs[0]),
-                  .w = at<const float>(slots.inputs[1]),
-                  .bias = use.bias ? at<const float>(slots.inputs[2]) : nullptr,
+    forward->run({.x = *slots.inputs[0],
+                  .w = *slots.inputs[1],
+                  .bias = use.bias ? *slots.inputs[2] : nullptr,
                   .relu = use.relu,
-                  .y = at<float>(slots.outputs[0]),
+                  .y = *slots.outputs[0],
                   .workspace = at<float>(slots.workspace)});
   });
 }
@@ -164,7 +174,7 @@ double own_winograd_milliseconds(const OpContext& context) {
     std::vector<void* const*> slots;
     for (size_t i = 0; i < specs.size(); ++i) {
       const int64_t elements = specs[i].shape.empty() ? 0 : stored_elements(layouts[i], specs[i].shape);
-      slots.push_back(rooms.emplace_back(elements * static_cast<int64_t>(sizeof(float))).slot());
+      slots.push_back(rooms.emplace_back(elements * bytes_per_element(specs[i].dtype)).slot());
     }
     return slots;
   };

@@ -13,6 +13,8 @@ namespace {
 /// 6 x 2 sums, two vectors of weights and an element of v in every lane: 15 of 16 registers.
 struct Avx2 {
   using Floats = float __attribute__((vector_size(32)));
+  using Words = uint32_t __attribute__((vector_size(32)));
+  using Halves = uint16_t __attribute__((vector_size(16)));
   static constexpr const char* kName = "avx2";
   static constexpr int kLanes = 8, kStrip = 6, kInputs = 4;
 
@@ -23,11 +25,11 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels* avx2_kernels() {
-  return &KernelSet<Avx2>::kAll;
+const Kernels* avx2_kernels(Storage storage) {
+  return &kernels_of<Avx2>(storage);
 }
 #else
-const Kernels* avx2_kernels() {
+const Kernels* avx2_kernels(Storage) {
   return nullptr;
 }
 #endif

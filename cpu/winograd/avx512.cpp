@@ -13,6 +13,8 @@ namespace {
 /// 14 x 2 sums, two vectors of weights and an element of v in every lane: 31 of 32 registers.
 struct Avx512 {
   using Floats = float __attribute__((vector_size(64)));
+  using Words = uint32_t __attribute__((vector_size(64)));
+  using Halves = uint16_t __attribute__((vector_size(32)));
   static constexpr const char* kName = "avx512";
   static constexpr int kLanes = 16, kStrip = 14, kInputs = 8;
 
@@ -23,11 +25,11 @@ struct Avx512 {
 
 }  // namespace
 
-const Kernels* avx512_kernels() {
-  return &KernelSet<Avx512>::kAll;
+const Kernels* avx512_kernels(Storage storage) {
+  return &kernels_of<Avx512>(storage);
 }
 #else
-const Kernels* avx512_kernels() {
+const Kernels* avx512_kernels(Storage) {
   return nullptr;
 }
 #endif

@@ -10,7 +10,8 @@ namespace trainer::cpu::winograd {
 
 /// A cross-correlation with 3x3 weights at stride 1: x (images, inputs, height, width) -> y (images, outputs,
 /// y_height, y_width). Both lie in blocks of channels, (image, block, row, column, lane); weights in
-/// (output block, input block, 3, 3, input lane, output lane). Lanes without a channel hold zero.
+/// (output block, input block, 3, 3, input lane, output lane). Lanes without a channel hold zero. x, y, their
+/// gradients, w and bias are stored as the kernels say, dw and db in f32.
 struct Geometry {
   int64_t images, inputs, outputs;
   int64_t height, width;      ///< of x
@@ -37,10 +38,10 @@ inline int64_t blocks_of(int64_t count, int64_t size) {
 class Forward {
  public:
   struct Call {
-    const float *x, *w;
-    const float* bias;  ///< one for each output, or null
+    const void *x, *w;
+    const void* bias;  ///< one for each output, or null
     bool relu;
-    float* y;
+    void* y;
     float* workspace;  ///< aligned to 64 bytes
   };
 
@@ -58,7 +59,7 @@ std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& ge
 class BackwardWeights {
  public:
   struct Call {
-    const float *x, *dy;
+    const void *x, *dy;
     float* dw;
     float* db;         ///< one for each output, or null
     float* workspace;  ///< aligned to 64 bytes

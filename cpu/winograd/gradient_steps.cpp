@@ -11,14 +11,15 @@ int64_t next_vectors(int64_t left) {
 
 }  // namespace
 
-void GradientSteps::transform_pixels(const float* x, int64_t in_block, Tiles tiles, Positions v) const {
-  kernels_.transform_x(x_grid_, x + in_block * x_grid_.height * x_grid_.width * kernels_.lanes, tiles, v);
+void GradientSteps::transform_pixels(const void* x, int64_t in_block, Tiles tiles, Positions v) const {
+  const int64_t block = x_grid_.height * x_grid_.width * kernels_.lanes;
+  kernels_.transform_x(x_grid_, element(kernels_, x, in_block * block), tiles, v);
 }
 
-void GradientSteps::transform_gradients(const float* dy, int64_t out_block, Tiles tiles, Positions g,
+void GradientSteps::transform_gradients(const void* dy, int64_t out_block, Tiles tiles, Positions g,
                                         float* sums) const {
-  kernels_.transform_dy(dy_grid_, dy + out_block * dy_grid_.height * dy_grid_.width * kernels_.lanes, tiles,
-                        g, sums);
+  const int64_t block = dy_grid_.height * dy_grid_.width * kernels_.lanes;
+  kernels_.transform_dy(dy_grid_, element(kernels_, dy, out_block * block), tiles, g, sums);
 }
 
 void GradientSteps::multiply(const Region& region, TileRoom room, int64_t tiles, const float* v,

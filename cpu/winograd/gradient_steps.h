@@ -26,9 +26,9 @@ class GradientSteps {
   Region all() const { return {0, in_blocks_, 0, out_blocks_}; }
 
   /// The pixels of one block of inputs -> v.
-  void transform_pixels(const float* x, int64_t in_block, Tiles tiles, Positions v) const;
+  void transform_pixels(const void* x, int64_t in_block, Tiles tiles, Positions v) const;
   /// The gradients of one block of outputs -> g; adds them up in `sums` (lanes) unless that is null.
-  void transform_gradients(const float* dy, int64_t out_block, Tiles tiles, Positions g, float* sums) const;
+  void transform_gradients(const void* dy, int64_t out_block, Tiles tiles, Positions g, float* sums) const;
 
   /// Floats that the products of a region take.
   int64_t m_floats(const Region& region) const { return m_position(region) * kPositions; }

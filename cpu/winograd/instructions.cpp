@@ -5,7 +5,7 @@
 
 namespace trainer::cpu::winograd {
 
-std::vector<const Kernels*> usable_kernels() {
+std::vector<const Kernels*> usable_kernels(Storage storage) {
   avoid_amx();
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   auto has = [isa](dnnl::cpu_isa wanted) {
@@ -13,9 +13,12 @@ std::vector<const Kernels*> usable_kernels() {
     return (isa & bits) == bits;
   };
   std::vector<const Kernels*> usable;
-  if (avx512_kernels() != nullptr && has(dnnl::cpu_isa::avx512_core)) usable.push_back(avx512_kernels());
-  if (avx2_kernels() != nullptr && has(dnnl::cpu_isa::avx2)) usable.push_back(avx2_kernels());
-  usable.push_back(&plain_kernels());
+  auto add = [&](const Kernels* kernels, dnnl::cpu_isa needed) {
+    if (kernels != nullptr && has(needed)) usable.push_back(kernels);
+  };
+  add(avx512_kernels(storage), dnnl::cpu_isa::avx512_core);
+  add(avx2_kernels(storage), dnnl::cpu_isa::avx2);
+  usable.push_back(&plain_kernels(storage));
   return usable;
 }
 

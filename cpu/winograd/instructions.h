@@ -9,10 +9,10 @@ namespace trainer::cpu::winograd {
 
 /// The kernels that run on this processor, the best first. Only those whose instructions oneDNN uses here, so
 /// that both store activations alike and the environment variable ONEDNN_MAX_CPU_ISA restricts both.
-std::vector<const Kernels*> usable_kernels();
+std::vector<const Kernels*> usable_kernels(Storage storage);
 
-inline const Kernels& best_kernels() {
-  return *usable_kernels().front();
+inline const Kernels& best_kernels(Storage storage) {
+  return *usable_kernels(storage).front();
 }
 
 }  // namespace trainer::cpu::winograd

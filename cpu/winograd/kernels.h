@@ -32,28 +32,34 @@ struct Positions {
   int64_t stride;  ///< floats between positions
 };
 
-/// The loops, compiled for one instruction set. Channels come in blocks of `lanes`, which are the lanes of
-/// all vectors; channels that do not exist are zero. Pointers to vectors are aligned to 4 bytes only.
+/// What pixels and weights are stored as. All that lies between two transforms is float, and so are the
+/// gradients of weights.
+enum class Storage { f32, bf16 };
+
+/// The loops, compiled for one instruction set and one storage. Channels come in blocks of `lanes`, which are
+/// the lanes of all vectors; channels that do not exist are zero. Pointers to vectors are aligned to 4 bytes
+/// only.
 struct Kernels {
   const char* name;
   int64_t lanes;
   int64_t strip;  ///< tiles whose sums registers hold at once
+  Storage storage;
 
   /// A block of channels of x -> v[position][tile][lane].
-  void (*transform_x)(const Grid& grid, const float* x, Tiles tiles, Positions v);
+  void (*transform_x)(const Grid& grid, const void* x, Tiles tiles, Positions v);
   /// A block of channels of dy -> the same. Adds the sums of the lanes to `sums` unless it is null.
-  void (*transform_dy)(const Grid& grid, const float* dy, Tiles tiles, Positions v, float* sums);
+  void (*transform_dy)(const Grid& grid, const void* dy, Tiles tiles, Positions v, float* sums);
   /// A block of weights, (3, 3, lanes of inputs, lanes of outputs) -> u[position][input][output], the inputs
   /// at `row` floats. `reversed` is for the data's gradient: inputs and outputs trade places, taps are
   /// rotated.
-  void (*transform_w)(const float* w, bool reversed, Positions u, int64_t row);
+  void (*transform_w)(const void* w, bool reversed, Positions u, int64_t row);
   /// m[vector][tile][lane] = (or, if `add`, +=) v[block][tile][lane] * u[block][lane][vector][lane], summed
   /// over the blocks, for one position and one or two vectors of outputs. Blocks of v and vectors of m are at
   /// strides.
   void (*multiply)(const float* v, int64_t v_stride, int64_t tiles, int64_t blocks, const float* u,
                    int64_t vectors, bool add, float* m, int64_t m_stride);
   /// m[position][tile][lane] -> a block of channels of y, plus `bias` (lanes of them, or null), clamped.
-  void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, float* y);
+  void (*transform_y)(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y);
   /// m[input][vector][lane] = (or, if `add`, +=) v[tile][input] * g[vector][tile][lane], summed over the
   /// tiles, for one position, a block of inputs and one to three vectors of outputs. Vectors of g and rows of
   /// m are at strides.
@@ -67,9 +73,9 @@ struct Kernels {
 
 /// Null where the compiler had no such instructions to compile for; whether the processor has them is for the
 /// caller to find out.
-const Kernels* avx512_kernels();
-const Kernels* avx2_kernels();
+const Kernels* avx512_kernels(Storage storage);
+const Kernels* avx2_kernels(Storage storage);
 /// For every processor.
-const Kernels& plain_kernels();
+const Kernels& plain_kernels(Storage storage);
 
 }  // namespace trainer::cpu::winograd

@@ -29,6 +29,15 @@ std::unique_ptr<BackwardWeights> backward_weights_by_blocks(const Kernels& kerne
 /// that.
 constexpr int64_t kGradientTiles = 96;
 
+/// The place of an element of a tensor.
+inline const void* element(const Kernels& kernels, const void* tensor, int64_t number) {
+  const int64_t bytes = kernels.storage == Storage::f32 ? sizeof(float) : sizeof(uint16_t);
+  return static_cast<const char*>(tensor) + number * bytes;
+}
+inline void* element(const Kernels& kernels, void* tensor, int64_t number) {
+  return const_cast<void*>(element(kernels, static_cast<const void*>(tensor), number));
+}
+
 /// Part `i` of `parts` of a range, as equal as can be.
 inline Tiles part_of(Tiles tiles, int64_t i, int64_t parts) {
   const int64_t begin = tiles.count * i / parts, end = tiles.count * (i + 1) / parts;

@@ -31,9 +31,9 @@ class PairSteps {
   /// Floats that the transformed weights of a pair take, for one group of inputs.
   int64_t u_floats() const { return u_position() * kPositions; }
   /// The weights of a pair of outputs and of a group of inputs -> u.
-  void transform_weights(const float* w, int64_t group, int64_t pair, float* u) const;
+  void transform_weights(const void* w, int64_t group, int64_t pair, float* u) const;
   /// The pixels of one block of inputs -> v.
-  void transform_pixels(const float* x, int64_t in_block, Tiles tiles, Positions v) const;
+  void transform_pixels(const void* x, int64_t in_block, Tiles tiles, Positions v) const;
   /// v of a group of inputs, whose tiles begin at `first`, times u -> m of two blocks. The first group's sums
   /// replace what is in m, the others' are added.
   void multiply(int64_t group, int64_t pair, int64_t tiles, const float* v, int64_t first, TileRoom v_room,

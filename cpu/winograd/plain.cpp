@@ -7,6 +7,8 @@ namespace {
 /// Vectors that the compiler makes of whatever the processor has.
 struct Plain {
   using Floats = float __attribute__((vector_size(32)));
+  using Words = uint32_t __attribute__((vector_size(32)));
+  using Halves = uint16_t __attribute__((vector_size(16)));
   static constexpr const char* kName = "plain";
   static constexpr int kLanes = 8, kStrip = 3, kInputs = 2;
 
@@ -15,8 +17,8 @@ struct Plain {
 
 }  // namespace
 
-const Kernels& plain_kernels() {
-  return KernelSet<Plain>::kAll;
+const Kernels& plain_kernels(Storage storage) {
+  return kernels_of<Plain>(storage);
 }
 
 }  // namespace trainer::cpu::winograd

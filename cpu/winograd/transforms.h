@@ -44,10 +44,12 @@ TRAINER_INLINE void each_tile(const Grid& grid, Tiles tiles, const Body& body) {
 }
 
 /// kSize x kSize pixels of a picture, from (top, left) on; zero outside of it.
-template <class Isa, int kSize>
+template <class Isa, class Stored, int kSize>
 class Pixels {
+  using Element = typename Stored::Element;
+
  public:
-  Pixels(const Grid& grid, const float* picture, int64_t top, int64_t left)
+  Pixels(const Grid& grid, const Element* picture, int64_t top, int64_t left)
       : line_(grid.width * Isa::kLanes), left_(left), width_(grid.width) {
     inside_ = top >= 0 && left >= 0 && top + kSize <= grid.height && left + kSize <= grid.width;
     if (inside_) first_ = picture + top * line_ + left * Isa::kLanes;
@@ -65,7 +67,8 @@ class Pixels {
     if (inside_) {
       use([this](int j, V* values) {
         TRAINER_UNROLL
-        for (int i = 0; i < kSize; ++i) values[i] = load<Isa>(first_ + i * line_ + j * Isa::kLanes);
+        for (int i = 0; i < kSize; ++i)
+          values[i] = Stored::template get<Isa>(first_ + i * line_ + j * Isa::kLanes);
       });
       return;
     }
@@ -73,16 +76,17 @@ class Pixels {
       const int64_t at = left_ + j;
       const bool exists = at >= 0 && at < width_;
       TRAINER_UNROLL
-      for (int i = 0; i < kSize; ++i) values[i] = exists ? load<Isa>(rows_[i] + at * step_[i]) : V{};
+      for (int i = 0; i < kSize; ++i)
+        values[i] = exists ? Stored::template get<Isa>(rows_[i] + at * step_[i]) : V{};
     });
   }
 
  private:
-  alignas(64) static constexpr float kZeros[Isa::kLanes] = {};
+  alignas(64) static constexpr Element kZeros[Isa::kLanes] = {};
   int64_t line_, left_, width_;
   bool inside_;
-  const float* first_ = nullptr;
-  const float* rows_[kSize] = {};
+  const Element* first_ = nullptr;
+  const Element* rows_[kSize] = {};
   int64_t step_[kSize] = {};
 };
 
@@ -93,12 +97,13 @@ TRAINER_INLINE void put_row(float* tile, int64_t stride, int i, const Vector<Isa
   for (int j = 0; j < kWindow; ++j) store<Isa>(tile + (i * kWindow + j) * stride, values[j]);
 }
 
-template <class Isa>
-void transform_x(const Grid& grid, const float* x, Tiles tiles, Positions v) {
+template <class Isa, class Stored>
+void transform_x(const Grid& grid, const void* x, Tiles tiles, Positions v) {
   using V = Vector<Isa>;
   each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
-    const Pixels<Isa, kWindow> pixels(grid, x + picture * grid.stride, row * kTile - grid.top,
-                                      column * kTile - grid.left);
+    const auto* of_picture = static_cast<const typename Stored::Element*>(x) + picture * grid.stride;
+    const Pixels<Isa, Stored, kWindow> pixels(grid, of_picture, row * kTile - grid.top,
+                                              column * kTile - grid.left);
     float* to = v.data + t * Isa::kLanes;
     pixels.visit([&](const auto& pixel_column) {
       both_ways<Isa, kWindow, kWindow>([](const V* in, V* out) { Points<Isa>::data(in, out); }, pixel_column,
@@ -107,12 +112,13 @@ void transform_x(const Grid& grid, const float* x, Tiles tiles, Positions v) {
   });
 }
 
-template <class Isa>
-void transform_dy(const Grid& grid, const float* dy, Tiles tiles, Positions v, float* sums) {
+template <class Isa, class Stored>
+void transform_dy(const Grid& grid, const void* dy, Tiles tiles, Positions v, float* sums) {
   using V = Vector<Isa>;
   V sum = {};
   each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
-    const Pixels<Isa, kTile> pixels(grid, dy + picture * grid.stride, row * kTile, column * kTile);
+    const auto* of_picture = static_cast<const typename Stored::Element*>(dy) + picture * grid.stride;
+    const Pixels<Isa, Stored, kTile> pixels(grid, of_picture, row * kTile, column * kTile);
     float* to = v.data + t * Isa::kLanes;
     V of_tile = {};
     pixels.visit([&](const auto& pixel_column) {
@@ -128,14 +134,15 @@ void transform_dy(const Grid& grid, const float* dy, Tiles tiles, Positions v, f
   if (sums != nullptr) store<Isa>(sums, load<Isa>(sums) + sum);
 }
 
-template <class Isa>
-void transform_w(const float* w, bool reversed, Positions u, int64_t row) {
+template <class Isa, class Stored>
+void transform_w(const void* w, bool reversed, Positions u, int64_t row) {
   using V = Vector<Isa>;
   constexpr int kLanes = Isa::kLanes, kAll = kTaps * kTaps;
   V taps[kAll][kLanes];
   for (int tap = 0; tap < kAll; ++tap) {
-    const float* from = w + (reversed ? kAll - 1 - tap : tap) * kLanes * kLanes;
-    for (int i = 0; i < kLanes; ++i) taps[tap][i] = load<Isa>(from + i * kLanes);
+    const auto* from =
+        static_cast<const typename Stored::Element*>(w) + (reversed ? kAll - 1 - tap : tap) * kLanes * kLanes;
+    for (int i = 0; i < kLanes; ++i) taps[tap][i] = Stored::template get<Isa>(from + i * kLanes);
     if (reversed) transpose<Isa>(taps[tap]);
   }
   for (int in = 0; in < kLanes; ++in) {
@@ -156,15 +163,16 @@ TRAINER_INLINE void get_column(const float* tile, int64_t stride, int j, Vector<
   for (int i = 0; i < kWindow; ++i) values[i] = load<Isa>(tile + (i * kWindow + j) * stride);
 }
 
-template <class Isa>
-void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, float* y) {
+template <class Isa, class Stored>
+void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, bool relu, void* y) {
   using V = Vector<Isa>;
   const V shift = bias != nullptr ? load<Isa>(bias) : V{};
   each_tile(grid, tiles, [&](int64_t t, int64_t picture, int64_t row, int64_t column) {
     const float* from = m.data + t * Isa::kLanes;
     const int64_t top = row * kTile, left = column * kTile;
     const int64_t rows = grid.height - top, columns = grid.width - left;
-    float* to = y + picture * grid.stride + (top * grid.width + left) * Isa::kLanes;
+    auto* to = static_cast<typename Stored::Element*>(y) + picture * grid.stride +
+               (top * grid.width + left) * Isa::kLanes;
     both_ways<Isa, kWindow, kTile>([](const V* in, V* out) { Points<Isa>::results(in, out); },
                                    [&](int j, V* values) { get_column<Isa>(from, m.stride, j, values); },
                                    [&](int i, V* out) {
@@ -174,7 +182,8 @@ void transform_y(const Grid& grid, Positions m, Tiles tiles, const float* bias, 
                                        V value = out[j] + shift;
                                        if (relu) value = value < V{} ? V{} : value;
                                        if (j < columns)
-                                         store<Isa>(to + (i * grid.width + j) * Isa::kLanes, value);
+                                         Stored::template put<Isa>(to + (i * grid.width + j) * Isa::kLanes,
+                                                                   value);
                                      }
                                    });
   });

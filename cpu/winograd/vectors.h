@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/winograd/kernels.h"
+
 // What the files of this folder's three instruction sets are made of. All is a template of the set, so that
 // no function is compiled for two of them under one name; nothing of the standard library that is a function.
 
@@ -32,6 +34,45 @@ template <class Isa>
 TRAINER_INLINE void store(float* to, Vector<Isa> v) {
   std::memcpy(to, &v, sizeof v);
 }
+
+/// How a vector lies in memory: as it is.
+struct StoredFloat {
+  static constexpr Storage kStorage = Storage::f32;
+  using Element = float;
+
+  template <class Isa>
+  static TRAINER_INLINE Vector<Isa> get(const float* from) {
+    return load<Isa>(from);
+  }
+  template <class Isa>
+  static TRAINER_INLINE void put(float* to, Vector<Isa> v) {
+    store<Isa>(to, v);
+  }
+};
+
+/// The upper half of each lane, rounded as BFloat16 rounds: to nearest, ties to even; NaN stays NaN.
+struct StoredBFloat16 {
+  static constexpr Storage kStorage = Storage::bf16;
+  using Element = uint16_t;
+
+  template <class Isa>
+  static TRAINER_INLINE Vector<Isa> get(const uint16_t* from) {
+    typename Isa::Halves halves;
+    std::memcpy(&halves, from, sizeof halves);
+    const auto wide = __builtin_convertvector(halves, typename Isa::Words) << 16;
+    Vector<Isa> v;
+    std::memcpy(&v, &wide, sizeof v);
+    return v;
+  }
+  template <class Isa>
+  static TRAINER_INLINE void put(uint16_t* to, Vector<Isa> v) {
+    typename Isa::Words wide;
+    std::memcpy(&wide, &v, sizeof wide);
+    const auto rounded = (wide + 0x7FFFU + (wide >> 16 & 1U)) >> 16, quiet = wide >> 16 | 0x40U;
+    const auto halves = __builtin_convertvector(v == v ? rounded : quiet, typename Isa::Halves);
+    std::memcpy(to, &halves, sizeof halves);
+  }
+};
 
 template <int... kLanes>
 struct Indices {};

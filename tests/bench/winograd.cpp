@@ -282,7 +282,7 @@ int main(int count, char** arguments) {
   using namespace trainer::cpu;
   const std::string name = count > 1 ? arguments[1] : "all";
   const OneDnn onednn;
-  const winograd::Kernels& kernels = winograd::best_kernels();
+  const winograd::Kernels& kernels = winograd::best_kernels(winograd::Storage::f32);
   const double rate = peak();
   fmt::print("{} kernels, {} threads, {:.0f} GFLOP/s at most\n", kernels.name, omp_get_max_threads(), rate);
   fmt::print("{:8} {:8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>9} {:>7}\n", "shape", "pass", "direct", "onednn w",

@@ -9,6 +9,7 @@
 #include <vector>
 #include "tests/catch.h"
 
+#include "core/base/bfloat16.h"
 #include "core/base/rng.h"
 #include "cpu/winograd/instructions.h"
 #include "cpu/winograd/orders.h"
@@ -230,6 +231,67 @@ void check_gradient(const Kernels& kernels, const Sample& sample, int64_t thread
   }
 }
 
+/// What bf16 keeps of values, as its bits.
+std::vector<uint16_t> narrowed(const std::vector<float>& values) {
+  std::vector<uint16_t> bits(values.size());
+  for (size_t i = 0; i < values.size(); ++i) put(values[i], reinterpret_cast<BFloat16&>(bits[i]));
+  return bits;
+}
+/// Whether they are what rounding to nearest gives: at most half a unit of the last of 8 bits away, plus what
+/// two compilations of the same sums differ by.
+bool are_rounded(const std::vector<uint16_t>& bits, const std::vector<float>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto found = static_cast<float>(reinterpret_cast<const BFloat16&>(bits[i]));
+    if (!(std::abs(found - values[i]) <= std::abs(values[i]) * 0x1p-8f + 1e-5f)) return false;
+  }
+  return true;
+}
+std::vector<float> rounded(std::vector<float> values) {
+  for (float& value : values) value = static_cast<float>(BFloat16(value));
+  return values;
+}
+
+void check_bf16_storage(const Kernels& wide, const Kernels& narrow, const Sample& sample, int64_t threads) {
+  const auto x = rounded(sample.x.blocked()), dy = rounded(sample.dy.blocked()),
+             w = rounded(sample.w.blocked()), bias = rounded(sample.bias);
+  const auto x16 = narrowed(x), dy16 = narrowed(dy), w16 = narrowed(w), bias16 = narrowed(bias);
+  for (const MakeForward create : {forward_by_tiles, forward_by_outputs}) {
+    for (const bool reversed : {false, true}) {
+      const Geometry g = reversed ? sample.g.reversed() : sample.g;
+      const auto expected = create(wide, g, reversed, threads), found = create(narrow, g, reversed, threads);
+      const size_t stored = (reversed ? sample.dx : sample.y).stored();
+      std::vector<uint16_t> y16(stored, 0x7FFF);
+      Memory workspace(found->workspace_floats());
+      if (reversed) {
+        const auto y = run_forward(*expected, dy, w, nullptr, false, stored);
+        found->run({dy16.data(), w16.data(), nullptr, false, y16.data(), workspace.data()});
+        CHECK(are_rounded(y16, y));
+      } else {
+        const auto y = run_forward(*expected, x, w, bias.data(), true, stored);
+        found->run({x16.data(), w16.data(), bias16.data(), true, y16.data(), workspace.data()});
+        CHECK(are_rounded(y16, y));
+      }
+      CHECK(workspace.guard_is_intact());
+    }
+  }
+  for (const MakeGradient create : {backward_weights_by_tiles, backward_weights_by_blocks}) {
+    std::vector<std::vector<float>> results;
+    for (const Kernels* kernels : {&wide, &narrow}) {
+      const auto gradient = create(*kernels, sample.g, threads);
+      Memory dw(static_cast<int64_t>(sample.dw.stored())), db(sample.g.outputs),
+          workspace(gradient->workspace_floats());
+      const bool is_wide = kernels == &wide;
+      gradient->run({is_wide ? static_cast<const void*>(x.data()) : x16.data(),
+                     is_wide ? static_cast<const void*>(dy.data()) : dy16.data(), dw.data(), db.data(),
+                     workspace.data()});
+      results.push_back(dw.values());
+      results.push_back(db.values());
+    }
+    for (const size_t i : {0, 1})
+      CHECK(error_of(results[i + 2], std::vector<double>(results[i].begin(), results[i].end())) <= 1e-6);
+  }
+}
+
 Geometry geometry_of(int64_t images, int64_t inputs, int64_t outputs, int64_t height, int64_t width,
                      int64_t top, int64_t left) {
   return {.images = images,
@@ -244,7 +306,7 @@ Geometry geometry_of(int64_t images, int64_t inputs, int64_t outputs, int64_t he
 }
 
 void check_all(const Geometry& g, std::initializer_list<int64_t> threads) {
-  for (const Kernels* kernels : usable_kernels()) {
+  for (const Kernels* kernels : usable_kernels(Storage::f32)) {
     for (const uint64_t seed : {1, 2}) {
       const Sample sample(g, kernels->lanes, seed);
       for (const int64_t count : threads) {
@@ -282,7 +344,7 @@ TEST_CASE("Winograd convolutions agree with double for every number of channels,
 
 TEST_CASE("a forward Winograd convolution has the same bits for every number of threads") {
   const Geometry g = geometry_of(3, 24, 40, 11, 10, 1, 1);
-  for (const Kernels* kernels : usable_kernels()) {
+  for (const Kernels* kernels : usable_kernels(Storage::f32)) {
     const Sample sample(g, kernels->lanes, 3);
     std::vector<std::vector<float>> results;
     for (const int64_t threads : {1, 2, 5, 64}) {
@@ -294,9 +356,22 @@ TEST_CASE("a forward Winograd convolution has the same bits for every number of 
   }
 }
 
+TEST_CASE("tensors in bf16 give the rounded results of tensors in f32") {
+  const auto wide = usable_kernels(Storage::f32), narrow = usable_kernels(Storage::bf16);
+  for (const Geometry& g : {geometry_of(2, 17, 40, 9, 7, 1, 1), geometry_of(1, 150, 33, 6, 11, 0, 2),
+                            geometry_of(7, 16, 16, 19, 17, 1, 1)}) {
+    for (size_t i = 0; i < wide.size(); ++i) {
+      for (const int64_t threads : {1, 3}) {
+        INFO(fmt::format("{}, {} inputs, {} threads", wide[i]->name, g.inputs, threads));
+        check_bf16_storage(*wide[i], *narrow[i], Sample(g, wide[i]->lanes, 6), threads);
+      }
+    }
+  }
+}
+
 TEST_CASE("what is not a number stays none through a Winograd convolution with its relu in it") {
   const Geometry g = geometry_of(1, 16, 16, 8, 8, 1, 1);
-  for (const Kernels* kernels : usable_kernels()) {
+  for (const Kernels* kernels : usable_kernels(Storage::f32)) {
     Sample sample(g, kernels->lanes, 4);
     sample.x.rows[0] = kPoison;
     const auto forward = make_forward(*kernels, g, false, 1);
