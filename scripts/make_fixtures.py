@@ -7,6 +7,7 @@ Needs numpy, torch (CPU), torchvision and PIL. The files are small and kept with
 none of them.
 """
 
+import contextlib
 import json
 import math
 import pathlib
@@ -42,6 +43,14 @@ def write(name, tensors):
 def f32(*shape):
     """Numbers that fp32 holds exactly, in double: both sides start from the same values."""
     return torch.randn(*shape).float().double()
+
+
+@contextlib.contextmanager
+def apart():
+    """What is drawn within has a seed of its own: additions leave the numbers of everything else as they are."""
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        yield
 
 
 def record(out, name, forward, **inputs):
@@ -89,6 +98,12 @@ ACTIVATIONS = {
     "hard_sigmoid": F.hardsigmoid,
     "hard_swish": F.hardswish,
 }
+LATER_ACTIVATIONS = {
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "elu": F.elu,
+    "softplus": lambda x: F.softplus(x, threshold=1000),
+    "mish": F.mish,
+}
 
 
 TRANSPOSED = [
@@ -116,6 +131,10 @@ def more_operations(out):
     for i, (n, c, h, w) in enumerate([(2, 3, 4, 5), (1, 17, 3, 3)]):
         record(out, f"scale_channels.{i}", lambda x, s: x * s, x=f32(n, c, h, w), s=f32(n, c, 1, 1))
         record(out, f"add_channels.{i}", lambda x, b: x + b.reshape(1, -1, 1, 1), x=f32(n, c, h, w), b=f32(c))
+    with apart():
+        x = torch.cat([torch.linspace(-12, 12, 97).float().double(), 3 * f32(95)])
+        for name, function in LATER_ACTIVATIONS.items():
+            record(out, name, lambda x, f=function: f(x), x=x)
 
 
 def operations():
@@ -257,6 +276,22 @@ class Lars(torch.optim.Optimizer):
         self.sgd.step()
 
 
+class Lion(torch.optim.Optimizer):
+    """Lion after Chen et al. (2023), since PyTorch has none."""
+
+    def __init__(self, parameters, lr, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            first, second = group["betas"]
+            for p in group["params"]:
+                mean = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * mean.lerp(p.grad, 1 - first).sign())
+                mean.lerp_(p.grad, 1 - second)
+
+
 OPTIMIZERS = {
     "sgd.0": (torch.optim.SGD, {"lr": 0.1}),
     "sgd.1": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}),
@@ -268,11 +303,14 @@ OPTIMIZERS = {
     "lars.1": (Lars, {"lr": 0.5, "momentum": 0.8, "trust": 0.05, "nesterov": True}),
     "adamw.1": (torch.optim.AdamW, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.2}),
 }
+LATER_OPTIMIZERS = {
+    "lion.0": (Lion, {"lr": 1e-2}),
+    "lion.1": (Lion, {"lr": 0.05, "betas": (0.5, 0.8), "weight_decay": 0.1}),
+}
 
 
-def optimizers():
-    out = {}
-    for name, (kind, options) in OPTIMIZERS.items():
+def optimizer_traces(out, table):
+    for name, (kind, options) in table.items():
         w = f32(37).requires_grad_(True)
         out[f"{name}/w"] = w.detach().clone()
         optimizer = kind([w], **options)
@@ -283,6 +321,11 @@ def optimizers():
             weights.append(w.detach().clone())
         out[f"{name}/gradients"] = torch.stack(gradients)
         out[f"{name}/weights"] = torch.stack(weights)
+
+
+def optimizers():
+    out = {}
+    optimizer_traces(out, OPTIMIZERS)
     for i, limit in enumerate([0.5, 100.0]):
         parts = [f32(13).requires_grad_(True), f32(4, 5).requires_grad_(True)]
         for j, part in enumerate(parts):
@@ -297,6 +340,8 @@ def optimizers():
     out["clip_value/g"], out["clip_value/limit"] = parts.grad.clone(), torch.tensor([0.7])
     torch.nn.utils.clip_grad_value_([parts], 0.7)
     out["clip_value/clipped"] = parts.grad
+    with apart():
+        optimizer_traces(out, LATER_OPTIMIZERS)
     write("optimizers", out)
 
 
@@ -311,6 +356,8 @@ def schedules():
         "one_cycle.0": lambda o: lr.OneCycleLR(o, max_lr=0.5, total_steps=total, cycle_momentum=False),
         "one_cycle.1": lambda o: lr.OneCycleLR(o, max_lr=0.5, total_steps=total, cycle_momentum=False, pct_start=0.45,
                                                div_factor=10, final_div_factor=100),
+        "exponential": lambda o: lr.ExponentialLR(o, gamma=0.9),
+        "cosine_restarts": lambda o: lr.CosineAnnealingWarmRestarts(o, T_0=5, T_mult=2, eta_min=0.5 * 0.05),
     }
     for name, kind in kinds.items():
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)

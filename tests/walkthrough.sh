@@ -132,7 +132,7 @@ model:
   layers:
     - flatten
     - linear: 16
-    - elu: {alpha: 0.5}
+    - celu: {alpha: 0.5}
     - feature_mix: {std: 0.2, name: mix}
     - linear: 4
 data: {format: synthetic, synthetic: {train_samples: 256, val_samples: 64}}
@@ -145,7 +145,7 @@ trainer=$build/bin/trainer
 g++ -std=c++20 -fsyntax-only -I"$copy" "$copy/tests/fuzz/raw_u8.cpp" || fail "the fuzzer does not compile"
 python3 -c 'import sys; sys.stdout.buffer.write(b"".join(bytes([i % 2] + [i * 7 % 50 + 100 * (i % 2)] * 64) for i in range(64)))' >"$work/raw"
 "$trainer" layers >"$work/layers.txt"
-for name in elu feature_mix qhm; do
+for name in celu feature_mix qhm; do
   grep -q "^  $name " "$work/layers.txt" || fail "the registry does not list $name"
 done
 "$trainer" plan --config "$work/recipe.yaml" --dump program:after=drop_double_relu >"$work/program.txt" || fail "the pass is not in the order"

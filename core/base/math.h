@@ -21,6 +21,12 @@ TRAINER_HD double tanh(double x) {
 TRAINER_HD double erf(double x) {
   return ::erf(x);
 }
+TRAINER_HD double expm1(double x) {
+  return ::expm1(x);
+}
+TRAINER_HD double log1p(double x) {
+  return ::log1p(x);
+}
 TRAINER_HD double sqrt(double x) {
   return ::sqrt(x);
 }
@@ -69,6 +75,18 @@ TRAINER_HD float exp(float x) {
   return p * bits_to_float((half + 127) << 23) * bits_to_float((whole - half + 127) << 23);
 }
 
+/// exp(x) - 1, relative error below 3e-7.
+TRAINER_HD float expm1(float x) {
+  float p = 1.0f / 5040;  // Taylor series; for |x| <= 0.4 the first term left out is below 5e-8 of the sum
+  p = p * x + 1.0f / 720;
+  p = p * x + 1.0f / 120;
+  p = p * x + 1.0f / 24;
+  p = p * x + 1.0f / 6;
+  p = p * x + 0.5f;
+  p = p * x + 1.0f;
+  return (x < 0 ? -x : x) < 0.4f ? p * x : exp(x) - 1.0f;
+}
+
 /// tanh(x), relative error below 3e-7.
 TRAINER_HD float tanh(float x) {
   const float size = x < 0 ? -x : x;
@@ -82,6 +100,21 @@ TRAINER_HD float tanh(float x) {
   const float decay = exp(-2.0f * size);
   const float large = (1.0f - decay) / (1.0f + decay);
   return size < 0.63f ? small : (x < 0 ? -large : large);
+}
+
+/// log(1 + x) for x from 0 to 1, relative error below 2e-7.
+TRAINER_HD float log1p(float x) {
+  float p = -0.0032563785f;  // log(1 + x) / x in x
+  p = p * x + 0.0199071616f;
+  p = p * x - 0.0570642017f;
+  p = p * x + 0.1061426476f;
+  p = p * x - 0.1531186253f;
+  p = p * x + 0.1967811733f;
+  p = p * x - 0.2495455891f;
+  p = p * x + 0.3333000541f;
+  p = p * x - 0.4999990463f;
+  p = p * x + 1.0f;
+  return p * x;
 }
 
 /// erf(x), absolute error below 2e-7.

@@ -104,6 +104,76 @@ class Polynomial : public Falling {
   double power_ = 2;
 };
 
+/// The same rate until the last part of training, in which it falls along a line ("WSD": warm-up, stable,
+/// decay).
+class Trapezoid : public Falling {
+ public:
+  void declare(Fields& fields) override {
+    Falling::declare(fields);
+    fields.add("decay", &decay_, "fraction of training, at its end, during which the rate falls")
+        .above(0)
+        .at_most(1);
+  }
+
+ private:
+  double height(double part) const override { return std::min(1.0, (1 - part) / decay_); }
+  double decay_ = 0.2;
+};
+
+/// The square root of the warm-up's length over the number of the update, from 1 (Vaswani et al., "Attention
+/// Is All You Need", 2017); a warm-up of 0 counts as 1.
+class InverseSqrt : public Schedule {
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t, int64_t) const override {
+    return std::sqrt(static_cast<double>(std::max<int64_t>(warmup_updates, 1)) /
+                     static_cast<double>(update + 1));
+  }
+};
+
+/// gamma^k after k periods from the end of the warm-up; with a period of 1ep as PyTorch's ExponentialLR.
+class Exponential : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("gamma", &gamma_, "factor after each period").above(0).at_most(1);
+    fields.add("period", &period_, "how long the rate stays the same").at_least(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t,
+                      int64_t batches_per_epoch) const override {
+    const int64_t periods = (update - warmup_updates) / batches_in(period_, batches_per_epoch);
+    return std::pow(gamma_, static_cast<double>(periods));
+  }
+
+  double gamma_ = 0.95;
+  Duration period_{1, Duration::Unit::epochs};
+};
+
+/// Half a cosine wave from 1 to min_factor, again and again (Loshchilov and Hutter, "SGDR", 2017): the first
+/// lasts a period, each other `growth` times as long as the one before.
+class CosineRestarts : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("period", &period_, "length of the first wave").at_least(1);
+    fields.add("growth", &growth_, "length of a wave over that of the wave before").at_least(1);
+    fields.add("min_factor", &min_factor_, "factor at the end of a wave").at_least(0).at_most(1);
+  }
+
+ private:
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t,
+                      int64_t batches_per_epoch) const override {
+    int64_t at = update - warmup_updates, length = batches_in(period_, batches_per_epoch);
+    for (; at >= length; length *= growth_) at -= length;
+    const double part = static_cast<double>(at) / static_cast<double>(length);
+    return min_factor_ + (1 - min_factor_) / 2 * (1 + std::cos(std::numbers::pi * part));
+  }
+
+  Duration period_{10, Duration::Unit::epochs};
+  int64_t growth_ = 1;
+  double min_factor_ = 0;
+};
+
 /// Up to the base rate along half a cosine wave and down again (Smith and Topin, "Super-Convergence", 2018),
 /// update for update as PyTorch's OneCycleLR without its cycle of momentum. It is its own warm-up.
 class OneCycle : public Schedule {
@@ -150,6 +220,14 @@ const Registry<Schedule>& schedules() {
       {"linear", "the rate falls along a line", [] { return std::make_unique<Linear>(); }},
       {"polynomial", "the rate falls as a power of the remaining fraction of training",
        [] { return std::make_unique<Polynomial>(); }},
+      {"trapezoid", "the rate stays the same, then falls along a line",
+       [] { return std::make_unique<Trapezoid>(); }},
+      {"inverse_sqrt", "the rate falls as the inverse square root of the number of updates",
+       [] { return std::make_unique<InverseSqrt>(); }},
+      {"exponential", "the rate drops by a factor after each period",
+       [] { return std::make_unique<Exponential>(); }},
+      {"cosine_restarts", "the rate falls along half a cosine wave, again and again",
+       [] { return std::make_unique<CosineRestarts>(); }},
       {"one_cycle", "the rate rises to its base value, then falls far below its initial value",
        [] { return std::make_unique<OneCycle>(); }},
   };

@@ -28,7 +28,8 @@ class Schedule : public Component {
   Duration warmup_{0, Duration::Unit::batches};
 };
 
-/// constant, multi_step, cosine, linear, polynomial, one_cycle.
+/// constant, multi_step, cosine, linear, polynomial, trapezoid, inverse_sqrt, exponential, cosine_restarts,
+/// one_cycle.
 const Registry<Schedule>& schedules();
 
 /// One value for each update, as the device reads them.

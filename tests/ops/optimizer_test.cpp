@@ -71,6 +71,7 @@ const std::vector<std::string> kOptimizers = {
     "adamw",
     "{name: adamw, beta1: 0.5, beta2: 0.9, eps: 1e-3, weight_decay: 0.2}",
     "{name: adamw, clip_norm: 0.05, weight_decay: 0}",
+    "{name: lion, beta1: 0.5, weight_decay: 0.2}",
 };
 
 /// Those above, and every optimiser as it is without a word of the recipe.

@@ -271,6 +271,8 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
   adam.beta1 = 0.5, adam.beta2 = 0.9, adam.eps = 1e-3;
   update::AdamW adamw;
   adamw.beta1 = 0.5, adamw.beta2 = 0.9, adamw.eps = 1e-3;
+  update::Lion lion;
+  lion.beta1 = 0.5, lion.beta2 = 0.8;
   const std::vector<Rule> rules = {
       {"sgd.0", 0.1, a_step(update::Sgd{}, 0)},
       {"sgd.1", 0.05, a_step(update::Sgd{.momentum = 0.9}, 0.1)},
@@ -281,6 +283,8 @@ TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
       {"lars.1", 0.5, a_step(lars(0.8, true, 0.05), 0)},
       {"adamw.0", 0.01, a_step(update::AdamW{}, 0.01)},
       {"adamw.1", 0.1, a_step(adamw, 0.2)},
+      {"lion.0", 0.01, a_step(update::Lion{}, 0)},
+      {"lion.1", 0.05, a_step(lion, 0.1)},
   };
   for (const Rule& rule : rules) {
     const Shape shape = fixture.shape(rule.name + "/w");

@@ -95,6 +95,35 @@ TEST_CASE("schedules: linear and polynomial fall to their least factor, after th
   CHECK(cubic->factor(1000, 100, 10) == 0.1);
 }
 
+TEST_CASE("schedules: trapezoid stays at the base rate until its last part") {
+  const auto schedule = make("trapezoid", "{warmup: 20ba, decay: 0.25, min_factor: 0.1}");
+  CHECK(schedule->factor(9, 100, 10) == 0.5);
+  CHECK(schedule->factor(20, 100, 10) == 1);
+  CHECK(schedule->factor(80, 100, 10) == 1);  // three quarters of what follows the warm-up
+  CHECK(schedule->factor(90, 100, 10) == Approx(0.1 + 0.9 / 2).epsilon(kTiny));
+  CHECK(schedule->factor(100, 100, 10) == 0.1);
+}
+
+TEST_CASE("schedules: inverse_sqrt goes on where the warm-up ends") {
+  const auto schedule = make("inverse_sqrt", "{warmup: 16ba}");
+  CHECK(schedule->factor(15, 100, 10) == 1);
+  CHECK(schedule->factor(63, 100, 10) == 0.5);
+  CHECK(make("inverse_sqrt", "{}")->factor(99, 1000, 10) == Approx(0.1).epsilon(kTiny));
+}
+
+TEST_CASE("schedules: exponential and cosine_restarts count their periods from the end of the warm-up") {
+  const auto steps = make("exponential", "{warmup: 5ba, gamma: 0.5, period: 2ep}");
+  CHECK(steps->factor(24, 100, 10) == 1);
+  CHECK(steps->factor(25, 100, 10) == 0.5);
+  CHECK(steps->factor(45, 100, 10) == 0.25);
+  const auto waves = make("cosine_restarts", "{warmup: 5ba, period: 1ep, growth: 3, min_factor: 0.2}");
+  CHECK(waves->factor(5, 100, 10) == 1);
+  CHECK(waves->factor(10, 100, 10) == Approx(0.6).epsilon(kTiny));
+  CHECK(waves->factor(15, 100, 10) == 1);
+  CHECK(waves->factor(30, 100, 10) == Approx(0.6).epsilon(kTiny));
+  CHECK(waves->factor(45, 100, 10) == 1);
+}
+
 TEST_CASE("schedules: one_cycle takes no warm-up and lasts as long as training, however short") {
   Diagnostics diagnostics;
   make("one_cycle", "{warmup: 1ep}", diagnostics);
@@ -115,6 +144,8 @@ TEST_CASE("schedules: the rates are PyTorch's") {
       {"linear", "linear", "{min_factor: 0.1}"},
       {"polynomial", "polynomial", "{power: 1.5}"},
       {"cosine", "cosine", "{min_factor: 0.05}"},
+      {"exponential", "exponential", "{gamma: 0.9, period: 1ba}"},
+      {"cosine_restarts", "cosine_restarts", "{period: 5ba, growth: 2, min_factor: 0.05}"},
       {"one_cycle.0", "one_cycle", "{}"},
       {"one_cycle.1", "one_cycle", "{rise: 0.45, div_factor: 10, final_div_factor: 100}"}};
   for (const auto& [name, kind, keys] : cases) {
@@ -170,8 +201,9 @@ TEST_CASE("schedules: every one has a name, a line of help and can be made") {
     CHECK_FALSE(row.help.empty());
     CHECK(row.make() != nullptr);
   }
-  CHECK(names ==
-        std::vector<std::string>{"constant", "multi_step", "cosine", "linear", "polynomial", "one_cycle"});
+  CHECK(names == std::vector<std::string>{"constant", "multi_step", "cosine", "linear", "polynomial",
+                                          "trapezoid", "inverse_sqrt", "exponential", "cosine_restarts",
+                                          "one_cycle"});
 }
 
 }  // namespace

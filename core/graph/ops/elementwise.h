@@ -126,6 +126,90 @@ struct Gelu {
   }
 };
 
+/// Gelu with P(x) = (1 + tanh(u)) / 2, u = sqrt(2 / pi) * (x + 0.044715 * x^3), as GPT-2 has it
+struct GeluTanh {
+  static constexpr const char* kName = "gelu_tanh";
+  static constexpr const char* kHelp = "y = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2";
+  static constexpr Reads kGradientReads = Reads::x;
+  static constexpr double kScale = 0.79788456080286535588, kCube = 0.044715;
+  template <class F>
+  void declare(F&) {}
+  static constexpr double kFlat = 10;  ///< from here on the hyperbolic tangent is 1
+  template <class T>
+  static TRAINER_HD T tanh_of(T x) {
+    return math::tanh(T(kScale) * (x + T(kCube) * x * x * x));
+  }
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return T(0.5) * x * (T(1) + tanh_of(math::clamp(x, T(-kFlat), T(kFlat))));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    const T near = math::clamp(x, T(-kFlat), T(kFlat)), t = tanh_of(near);
+    const T slope = T(kScale) * (T(1) + T(3 * kCube) * near * near);
+    return T(0.5) * dy * (T(1) + t + x * (T(1) - t * t) * slope);
+  }
+};
+
+/// y = x for x > 0, alpha * (exp(x) - 1) otherwise; dy/dx = 1 or y + alpha
+struct Elu {
+  static constexpr const char* kName = "elu";
+  static constexpr const char* kHelp = "y = x for x > 0, alpha * (exp(x) - 1) otherwise";
+  static constexpr Reads kGradientReads = Reads::x;
+  double alpha = 1;
+  template <class F>
+  void declare(F& fields) {
+    fields.add("alpha", &alpha, "limit for x towards minus infinity, negated");
+  }
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return x > T(0) ? x : T(alpha) * math::expm1(x);
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    return x > T(0) ? dy : dy * (T(alpha) * math::exp(x));
+  }
+};
+
+/// y = log(1 + exp(x)), without overflow; dy/dx = 1 / (1 + exp(-x))
+struct Softplus {
+  static constexpr const char* kName = "softplus";
+  static constexpr const char* kHelp = "y = log(1 + exp(x))";
+  static constexpr Reads kGradientReads = Reads::x;
+  template <class F>
+  void declare(F&) {}
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    return (x < T(0) ? T(0) : x) + math::log1p(math::exp(x < T(0) ? x : -x));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    return dy / (T(1) + math::exp(-x));
+  }
+};
+
+/// y = x * t with t = tanh(log(1 + e)) = n / (n + 2), where e = exp(x), n = e * (e + 2); t' = 4e(e + 1) / (n
+/// + 2)^2
+struct Mish {
+  static constexpr const char* kName = "mish";
+  static constexpr const char* kHelp = "y = x * tanh(log(1 + exp(x)))";
+  static constexpr Reads kGradientReads = Reads::x;
+  static constexpr double kFlat = 20;  ///< from here on t is 1
+  template <class F>
+  void declare(F&) {}
+  template <class T>
+  TRAINER_HD T operator()(T x) const {
+    const T e = math::exp(x > T(kFlat) ? T(kFlat) : x), n = e * (e + T(2));
+    return x * (n / (n + T(2)));
+  }
+  template <class T>
+  TRAINER_HD T gradient(T x, T dy) const {
+    const T near = x > T(kFlat) ? T(kFlat) : x;
+    const T e = math::exp(near), n = e * (e + T(2)), d = T(1) / (n + T(2));
+    return dy * (n * d + near * (T(4) * e * (e + T(1)) * d * d));
+  }
+};
+
 /// y = min(max(x, 0), 6)
 struct Relu6 {
   static constexpr const char* kName = "relu6";
@@ -200,7 +284,7 @@ struct HardSwish {
 };
 
 /// The closing list: a new function is its functor above and its name here.
-using Function =
-    std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu, Relu6, HardTanh, HardSigmoid, HardSwish>;
+using Function = std::variant<Relu, LeakyRelu, Sigmoid, Tanh, Silu, Gelu, GeluTanh, Elu, Softplus, Mish,
+                              Relu6, HardTanh, HardSigmoid, HardSwish>;
 
 }  // namespace trainer::elementwise

@@ -140,7 +140,43 @@ struct Lars : Sgd {
   }
 };
 
+/// Lion (Chen et al., "Symbolic Discovery of Optimization Algorithms", 2023): the sign of a mixture of
+/// gradient and running mean, beside which the decay shrinks the weights.
+struct Lion : Defaults {
+  static constexpr const char* kName = "lion";
+  static constexpr const char* kHelp =
+      "steps by the sign of gradient and momentum, with decoupled weight decay";
+  static constexpr double kLr = 1e-4;
+  static constexpr std::array kMoments = {".exp_avg"};
+  static constexpr double kFlops = 9;
+  double beta1 = 0.9, beta2 = 0.99;
+
+  template <class F>
+  void declare(F& fields) {
+    fields.add("beta1", &beta1, "share of the running mean in a step").at_least(0).below(1);
+    fields.add("beta2", &beta2, "decay of the running mean").at_least(0).below(1);
+  }
+  size_t moments() const { return kMoments.size(); }
+
+  template <class T>
+  struct Step {
+    T lr;
+  };
+  template <class T>
+  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
+    return {lr};
+  }
+  template <class T>
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& /*v*/) const {
+    const T mixed = T(beta1) * m + T(1 - beta1) * g;
+    // What is not a number stays none.
+    const T sign = mixed > T(0) ? T(1) : (mixed < T(0) ? T(-1) : mixed);
+    w -= step.lr * (sign + decay * w);
+    m = T(beta2) * m + T(1 - beta2) * g;
+  }
+};
+
 /// The closing list: a new optimiser is its rule above and its name here.
-using Rule = std::variant<Sgd, Adam, AdamW, Lars>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lars, Lion>;
 
 }  // namespace trainer::update
