@@ -34,7 +34,10 @@ if [ ! -d "$tree" ]; then
   mmdebstrap --mode=root --variant=apt --include=ca-certificates,git "$name" "$tree.new"
   mv "$tree.new" "$tree"
 fi
-cp --dereference /etc/resolv.conf "$tree/etc/resolv.conf"
+# It finds hosts and trusts authorities as this system does, which may be behind a proxy.
+for file in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt; do
+  [ ! -e "$file" ] || cp --dereference "$file" "$tree$file"
+done
 
 # What git would commit, so that neither builds nor runs go along; files that are gone go there too.
 mkdir -p "$sources"
