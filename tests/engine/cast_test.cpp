@@ -4,6 +4,7 @@
 #include "tests/catch.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/engine/plan.h"
 #include "core/graph/ops/binary.h"
@@ -36,16 +37,20 @@ int count(const PlannedEntry& entry, std::string_view operation) {
 
 }  // namespace
 
-TEST_CASE("casts write the layout that their reader wants: nothing is reordered in bf16") {
+TEST_CASE("casts write the layout that their reader wants: nothing is reordered behind them") {
   for (const char* model : {"mlp", "resnet18_32"}) {
     INFO(model);
     const auto plan = plan_in_bf16(model);
     if (!plan) return;
     for (const PlannedEntry& entry : plan->entries) {
       INFO(entry.name);
-      CHECK(count(entry, "reorder") == 0);
+      // The gradients of oneDNN 3's strided convolutions want pictures with channels last.
+      if (onednn_version().starts_with("2.")) CHECK(count(entry, "reorder") == 0);
       CHECK(count(entry, "cast") > 0);
+      std::set<TensorId> cast;
       for (const PlannedNode& planned : entry.nodes) {
+        if (planned.node.op->name() == "cast") cast.insert(planned.node.outputs[0]);
+        if (planned.node.op->name() == "reorder") CHECK_FALSE(cast.contains(planned.node.inputs[0]));
         INFO(planned.node.op->name() << " " << planned.choice.implementation);
         CHECK_FALSE(planned.choice.implementation.starts_with("ref"));
       }
