@@ -142,6 +142,11 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
   return primitive_kernel(onednn, Forward(found), arguments);
 }
 
+/// Whether it is code without vectors, which oneDNN has for everything.
+bool is_reference(const Choice& choice) {
+  return choice.implementation.starts_with("ref");
+}
+
 Problem backward_data_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2dBackwardData&>(c.op);
   return {op.geometry, c.outputs[0], c.inputs[1], c.inputs[0].shape};
@@ -156,10 +161,25 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
         return backward_data(onednn, p, Descriptors(p, how), algorithm_named(how));
       });
   if (!found) return select_own_winograd(c);
-  choice.inputs = {to_layout(found->diff_dst_desc(), p.y), to_layout(found->weights_desc(), p.w)};
-  choice.outputs = {to_layout(found->diff_src_desc(), p.x)};
-  const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
-  describe(choice, backward_data(onednn, p, d, algorithm_named(choice.algorithm)));
+  const auto take = [&](const BackwardData::primitive_desc& best) {
+    choice.inputs = {to_layout(best.diff_dst_desc(), p.y), to_layout(best.weights_desc(), p.w)};
+    choice.outputs = {to_layout(best.diff_src_desc(), p.x)};
+    const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
+    describe(choice, backward_data(onednn, p, d, algorithm_named(choice.algorithm)));
+    return !is_reference(choice);
+  };
+  if (take(*found)) return choice;
+  // oneDNN 3.7 names layouts for a kernel at stride 2 that it does not find again when it is given them.
+  for (const auto tag : {dnnl::memory::format_tag::nChw16c, dnnl::memory::format_tag::nChw8c}) {
+    Descriptors blocked(p, kDirect);
+    blocked.x = Descriptor(p.x, to_onednn(p.dtype), tag);
+    blocked.y = Descriptor(p.y, to_onednn(p.dtype), tag);
+    try {
+      if (take(backward_data(onednn, p, blocked, algorithm::convolution_direct))) return choice;
+    } catch (const dnnl::error&) {  // none with this layout
+    }
+  }
+  take(*found);
   return choice;
 }
 

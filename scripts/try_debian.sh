@@ -52,7 +52,7 @@ exec unshare --mount --pid --fork --kill-child bash -euc '
   mount -t proc proc "$tree/proc"
   mount --rbind /dev "$tree/dev"
   mount -t tmpfs tmpfs "$tree/dev/shm"
-  mount -t sysfs sysfs "$tree/sys"
+  mount --rbind /sys "$tree/sys"
   proxies=()
   for variable in http_proxy https_proxy; do [ -z "${!variable:-}" ] || proxies+=("$variable=${!variable}"); done
   exec chroot "$tree" env -i HOME=/srv LANG=C.UTF-8 PATH="$PATH" ${proxies[@]+"${proxies[@]}"} \
