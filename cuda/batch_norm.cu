@@ -89,11 +89,9 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
   affine.scale[c] = static_cast<float>(gamma[c] / math::sqrt(variance + eps));
 }
 
-/// A little more than what 64 registers hold would cost a block in four.
-constexpr int kBlocksOfApply = 4;
-
+/// Four blocks for each multiprocessor: a little more than what 64 registers hold would cost one of them.
 template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocksOfApply)
+__global__ void __launch_bounds__(kThreads, 4)
     apply_affine(RowWalk walk, bool relu, float ceiling, Affine affine, const float* shift_of, const T* x,
                  const T* residual, T* y, uint8_t* mask) {
   const Column at = column_of(walk, blockIdx.x);
