@@ -16,7 +16,7 @@ struct TargetSlots {
       : label(inputs[labels]), mixed(inputs.size() > labels + 2) {
     if (mixed) other = inputs[labels + 2], mix_weight = inputs[labels + 3];
   }
-  SoftmaxTarget row(int64_t n) const {
+  SoftmaxTarget row(int64_t n) const {  // of mixed samples each has one row
     const int32_t own = at<const int32_t>(label)[n];
     return mixed ? SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(mix_weight)[n]}
                  : SoftmaxTarget{own, own, 1};
@@ -42,8 +42,8 @@ TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t clas
   return sum;
 }
 
-/// Loss of one sample, in double: log-sum-exp minus the target's mean of the logits.
-double sample_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
+/// Loss of one row, in double: log-sum-exp minus the target's mean of the logits.
+double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
   const float largest = row_max(row, classes);
   const double log_sum = std::log(static_cast<double>(exp_sum(row, largest, classes))) + largest;
   double mean = 0;
@@ -52,6 +52,25 @@ double sample_loss(const float* row, int64_t classes, const SoftmaxTarget& targe
     mean /= static_cast<double>(classes);
   }
   return target.loss<double>(log_sum, row[target.label], row[target.other], mean, smoothing);
+}
+
+/// The sum over samples of weight times the mean of term(row) over the sample's rows. Terms are found in
+/// parallel and added up in order: the same bits for any number of threads. Samples of weight 0 count for
+/// nothing, even with NaN.
+template <class Term>
+float weighted_sum(const LogitExtents& extents, const float* weight, double* terms, const Term& term) {
+  const int64_t rows = extents.samples * extents.positions;
+  parallel_rows(rows, extents.classes, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      terms[row] = weight[row / extents.positions] == 0 ? 0 : term(row);
+  });
+  double sum = 0;
+  for (int64_t n = 0; n < extents.samples; ++n) {
+    double of_sample = 0;
+    for (int64_t p = 0; p < extents.positions; ++p) of_sample += terms[n * extents.positions + p];
+    sum += weight[n] * of_sample;
+  }
+  return static_cast<float>(sum / static_cast<double>(extents.positions));
 }
 
 TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const SoftmaxTarget& target,
@@ -69,16 +88,15 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
   if (is_per_pixel(context.inputs[0])) return compile_pixel_cross_entropy(context, slots);
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
-  const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
+  const LogitExtents extents(context.inputs[0].shape);
   const TargetSlots targets(slots.inputs, 1);
-  return kernel([=, x = slots.inputs[0], weight = slots.inputs[2], loss = slots.outputs[0]] {
-    double sum = 0;  // one thread, in order: the same bits for any number of threads
-    for (int64_t n = 0; n < rows; ++n) {
-      const float w = at<const float>(weight)[n];
-      if (w == 0) continue;
-      sum += w * sample_loss(at<const float>(x) + n * classes, classes, targets.row(n), smoothing);
-    }
-    *at<float>(loss) = static_cast<float>(sum);
+  return kernel([=, x = slots.inputs[0], weight = slots.inputs[2], loss = slots.outputs[0],
+                 workspace = slots.workspace] {
+    *at<float>(loss) =
+        weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+          const float* logits = at<const float>(x) + row * extents.classes;
+          return row_loss(logits, extents.classes, targets.row(row), smoothing);
+        });
   });
 }
 
@@ -87,15 +105,17 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context,
   if (is_per_pixel(context.inputs[1])) return compile_pixel_cross_entropy_backward(context, slots);
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
-  const int64_t rows = context.inputs[1].shape[0], classes = context.inputs[1].shape[1];
+  const LogitExtents extents(context.inputs[1].shape);
   const TargetSlots targets(slots.inputs, 2);
   return kernel(
       [=, dloss = slots.inputs[0], x = slots.inputs[1], weight = slots.inputs[3], dx = slots.outputs[0]] {
-        parallel_rows(rows, classes, [=](int64_t begin, int64_t end) {
-          for (int64_t n = begin; n < end; ++n) {
-            gradient_row(at<const float>(x) + n * classes, classes, targets.row(n),
-                         *at<const float>(dloss) * at<const float>(weight)[n], smoothing,
-                         at<float>(dx) + n * classes);
+        const float scale = *at<const float>(dloss) / static_cast<float>(extents.positions);
+        const int64_t classes = extents.classes;
+        parallel_rows(extents.samples * extents.positions, classes, [=](int64_t begin, int64_t end) {
+          for (int64_t row = begin; row < end; ++row) {
+            gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
+                         scale * at<const float>(weight)[row / extents.positions], smoothing,
+                         at<float>(dx) + row * classes);
           }
         });
       });
@@ -113,24 +133,24 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
   if (is_per_pixel(context.inputs[0])) return compile_pixel_top_k(context, slots);
   const int64_t k = static_cast<const TopK&>(context.op).k;
-  const int64_t rows = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
+  const LogitExtents extents(context.inputs[0].shape);
   return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
-                 correct = slots.outputs[0]] {
-    double sum = 0;
-    for (int64_t n = 0; n < rows; ++n) {
-      const bool hit =
-          among_largest(at<const float>(x) + n * classes, classes, at<const int32_t>(label)[n], k);
-      sum += hit ? at<const float>(weight)[n] : 0.0f;
-    }
-    *at<float>(correct) = static_cast<float>(sum);
+                 correct = slots.outputs[0], workspace = slots.workspace] {
+    *at<float>(correct) =
+        weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
+          const float* logits = at<const float>(x) + row * extents.classes;
+          return among_largest(logits, extents.classes, at<const int32_t>(label)[row], k) ? 1.0 : 0.0;
+        });
   });
 }
 
-/// Sums of the tiles of an image wait in the workspace for being added up in order.
+/// Terms of rows, or sums of the tiles of an image, wait in the workspace for being added up in order.
 Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  if (is_per_pixel(context.inputs[0]))
-    choice.workspace_bytes = pixel_workspace_bytes(context.inputs[0].shape);
+  const LogitExtents extents(context.inputs[0].shape);
+  choice.workspace_bytes = is_per_pixel(context.inputs[0])
+                               ? pixel_workspace_bytes(context.inputs[0].shape)
+                               : extents.samples * extents.positions * static_cast<int64_t>(sizeof(double));
   return choice;
 }
 

@@ -25,17 +25,17 @@ struct Tile {
 struct Tiling {
   explicit Tiling(const Shape& logits)
       : extents(logits),
-        per_sample((extents.pixels + kTilePixels - 1) / kTilePixels),
+        per_sample((extents.positions + kTilePixels - 1) / kTilePixels),
         tiles(extents.samples * per_sample) {}
   int64_t sample(int64_t tile) const { return tile / per_sample; }
   int64_t first_pixel(int64_t tile) const { return tile % per_sample * kTilePixels; }
   int64_t first_logit(int64_t tile) const {
-    return sample(tile) * extents.classes * extents.pixels + first_pixel(tile);
+    return sample(tile) * extents.classes * extents.positions + first_pixel(tile);
   }
-  int64_t first_label(int64_t tile) const { return sample(tile) * extents.pixels + first_pixel(tile); }
+  int64_t first_label(int64_t tile) const { return sample(tile) * extents.positions + first_pixel(tile); }
   Tile at(int64_t tile, const float* logits) const {
-    return {logits + first_logit(tile), extents.classes, extents.pixels,
-            std::min(kTilePixels, extents.pixels - first_pixel(tile))};
+    return {logits + first_logit(tile), extents.classes, extents.positions,
+            std::min(kTilePixels, extents.positions - first_pixel(tile))};
   }
 
   LogitExtents extents;
@@ -116,7 +116,7 @@ double weighted_sum(const Tiling& tiling, const float* weights, double* sums, co
   });
   double all = 0;
   for (int64_t t = 0; t < tiling.tiles; ++t) all += weights[tiling.sample(t)] * sums[t];
-  return all / static_cast<double>(tiling.extents.pixels);
+  return all / static_cast<double>(tiling.extents.positions);
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
   return kernel([=, tiling = Tiling(context.inputs[1].shape), dloss = slots.inputs[0], x = slots.inputs[1],
                  label = slots.inputs[2], weight = slots.inputs[3], dx = slots.outputs[0]] {
-    const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.pixels);
+    const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.positions);
     parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         tile_gradient(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),

@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// With their classes last, logits of pixels are rows like those of samples.
+/// With their classes last, logits of positions are rows like those of samples.
 Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
 }
@@ -15,7 +15,7 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
-  choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.pixels);
+  choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions);
   return choice;
 }
 
@@ -23,7 +23,7 @@ Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& i
 LogitRows rows_at(const LogitExtents& extents, const Slots& slots, size_t first) {
   const bool mixed = slots.inputs.size() > first + 3;
   return {extents.samples,
-          extents.pixels,
+          extents.positions,
           extents.classes,
           at<const int32_t>(slots.inputs[first + 1]),
           at<const float>(slots.inputs[first + 2]),

@@ -89,30 +89,30 @@ template <class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial) {
   double sum = 0;
   const int64_t first = blockIdx.x * kRowsOfBlock, end = first + kRowsOfBlock;
-  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.samples * rows.pixels;
+  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.samples * rows.positions;
        row += kWarps) {
-    const float weight = rows.weight[row / rows.pixels];
+    const float weight = rows.weight[row / rows.positions];
     if (weight != 0) sum += weight * term(rows, logits, row);
   }
   sum = block_sum(lane() == 0 ? sum : 0.0);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-__global__ void finish_sum(const double* partial, int64_t count, double pixels, float* total) {
+__global__ void finish_sum(const double* partial, int64_t count, double positions, float* total) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
   sum = block_sum(sum);
-  if (threadIdx.x == 0) *total = static_cast<float>(sum / pixels);
+  if (threadIdx.x == 0) *total = static_cast<float>(sum / positions);
 }
 
 template <class T>
 __global__ void gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
   const int64_t index = blockIdx.x * kWarps + threadIdx.x / kWarp;
-  if (index >= rows.samples * rows.pixels) return;
+  if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.classes;
   const Softmax of_row = softmax(row, rows.classes);
   const SoftmaxTarget t = target(rows, index);
-  const float scale = *dloss / static_cast<float>(rows.pixels) * rows.weight[index / rows.pixels];
+  const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
   const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
   for (int64_t c = lane(); c < rows.classes; c += kWarp) {
     const float p = math::exp(to_float(row[c]) - of_row.largest) * inverse;
@@ -133,7 +133,7 @@ cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term,
                                     stream, rows, logits, term, partial);
   if (status != cudaSuccess) return status;
   return launch(finish_sum, dim3(1), dim3(kThreads), stream, partial, blocks,
-                static_cast<double>(rows.pixels), total);
+                static_cast<double>(rows.positions), total);
 }
 
 }  // namespace

@@ -9,16 +9,16 @@
 
 namespace trainer::cuda {
 
-/// Rows of logits as they lie: of each sample `pixels` rows of `classes` logits. Labels: one of each row;
+/// Rows of logits as they lie: of each sample `positions` rows of `classes` logits. Labels: one of each row;
 /// weights: one of each sample. With `other` there are two labels, the first by its mix weight.
 struct LogitRows {
-  int64_t samples, pixels, classes;
+  int64_t samples, positions, classes;
   const int32_t* label;
   const float* weight;
   const int32_t* other;
   const float* mix_weight;
 
-  int64_t count() const { return samples * pixels; }
+  int64_t count() const { return samples * positions; }
 };
 
 /// Memory for the sums of parts.

@@ -98,9 +98,7 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe) {
   Entry entry(entry_name::kTrainStep);
   Builder build(program, entry);
   const int64_t micro = recipe.training.micro_batch();
-  Shape images{micro};
-  images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
-  const TensorId x = program.input(input_name::kImages, {images, DType::f32});
+  const TensorId x = recipe.model.declare_input(program, micro);
   const TensorId index = program.input(input_name::kSampleIndex, {{micro}, DType::i32});
   const std::vector<TensorId> outputs = recipe.model.build(
       {.build = build, .training = true, .sample_index = index, .step = step_counter(program)}, x);

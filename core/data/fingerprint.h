@@ -14,6 +14,7 @@ using Fingerprint = std::map<std::string, std::string>;
 // Its properties. A format gives those it has.
 namespace fingerprint_name {
 constexpr const char* kSamples = "samples";    ///< the number
+constexpr const char* kTokens = "tokens";      ///< the number
 constexpr const char* kClasses = "classes";    ///< the names
 constexpr const char* kLabels = "labels";      ///< of all samples
 constexpr const char* kNames = "names";        ///< of the samples' files, below the folder of all

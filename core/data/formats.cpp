@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/data/images/formats.h"
-#include "core/data/subset.h"
+#include "core/data/tokens/formats.h"
 
 namespace trainer {
 namespace {
@@ -31,7 +31,11 @@ void require_training_classes(const DataSection& section, Split split) {
 }  // namespace
 
 const std::vector<SourceFormat>& source_formats() {
-  static const std::vector<SourceFormat> table = image_formats();
+  static const std::vector<SourceFormat> table = [] {
+    std::vector<SourceFormat> rows = image_formats();
+    for (SourceFormat& row : token_formats()) rows.push_back(std::move(row));
+    return rows;
+  }();
   return table;
 }
 
@@ -79,11 +83,6 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
 std::optional<SourceInfo> peek_source(const DataSection& section, const SourceRequest& request) {
   std::optional<SourceInfo> info = source_format(section).peek(section, request);
   if (info) require_training_classes(section, request.split);
-  if (info && section.val_fraction > 0) {
-    const int64_t of_validation = validation_count(info->size, section.val_fraction);
-    info->size = request.split == Split::val ? of_validation : info->size - of_validation;
-    info->resident_bytes += info->size * static_cast<int64_t>(sizeof(int64_t));
-  }
   return info;
 }
 

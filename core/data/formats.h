@@ -11,6 +11,7 @@
 #include "core/data/error_budget.h"
 #include "core/data/section.h"
 #include "core/data/source.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 
@@ -30,6 +31,7 @@ using OriginOf = std::function<Origin(const std::string& key)>;
 /// A row of the table of formats.
 struct SourceFormat {
   std::string name;
+  InputKind kind = InputKind::pixels;  ///< of its samples
   bool reads_files = true;
   bool gives_label_maps = false;
   bool takes_lists = false;  ///< of files, separated by commas
@@ -37,7 +39,7 @@ struct SourceFormat {
   /// replaced within it.
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&, const ErrorBudget*)>
       open;
-  /// Of all samples at the split's path, val_fraction aside.
+  /// Of the split's samples; nothing where files are missing.
   std::function<std::optional<SourceInfo>(const DataSection&, const SourceRequest&)> peek;
   std::function<std::vector<std::string>(const std::string& path, Split split)> missing;
   /// The files of a split that hold its samples; absent where each sample has one of its own.

@@ -23,6 +23,7 @@ struct DataSection {
   int64_t workers = 1, prefetch = 4;
   bool drop_last = true;
   std::string cache = "none";  ///< or device
+  std::string token_type = "uint16";
   TransformList augment, eval_transform;
   Mix mix;
   int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;

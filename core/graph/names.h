@@ -5,6 +5,9 @@
 /// N: rows of a micro-batch.
 namespace trainer {
 
+/// What a network reads of each sample, and a source has: a picture (C, H, W), T tokens, or F numbers.
+enum class InputKind { pixels, tokens, features };
+
 namespace entry_name {
 constexpr const char* kTrainStep = "train_step";
 constexpr const char* kAccumulateFirst = "accumulate_first";
@@ -17,9 +20,11 @@ constexpr const char* kPredict = "predict";
 }  // namespace entry_name
 
 namespace input_name {
-constexpr const char* kImages = "images";    ///< f32 (N, C, H, W), or u8 where the device scales them
-constexpr const char* kLabels = "labels";    ///< i32 (N) or (N, H, W)
-constexpr const char* kWeights = "weights";  ///< f32 (N)
+constexpr const char* kImages = "images";      ///< f32 (N, C, H, W), or u8 where the device scales them
+constexpr const char* kTokens = "tokens";      ///< i32 (N, T)
+constexpr const char* kFeatures = "features";  ///< f32 (N, F)
+constexpr const char* kLabels = "labels";      ///< i32 (N), (N, T) or (N, H, W)
+constexpr const char* kWeights = "weights";    ///< f32 (N)
 constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N), within the global batch
 constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only where samples are mixed
 constexpr const char* kMixWeights = "mix_weights";    ///< f32 (N), of `labels`; only where samples are mixed
@@ -36,7 +41,7 @@ constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)
 /// All but the logits have one element.
 namespace output_name {
 constexpr const char* kLoss = "loss";      ///< a weighted sum over samples
-constexpr const char* kLogits = "logits";  ///< f32 (N, classes) or (N, classes, H, W)
+constexpr const char* kLogits = "logits";  ///< f32 (N, classes), (N, T, classes) or (N, classes, H, W)
 constexpr const char* kLearningRate = "lr";
 constexpr const char* kGradientNorm = "grad_norm";      ///< before clipping
 constexpr const char* kLossScale = "loss_scale";        ///< of the next step

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-/// What logits are compared with: a label for each sample (N), or for each of its pixels (N, H, W).
+/// What logits are compared with: a label for each sample (N), each position (N, T) or each pixel (N, H, W).
 struct Targets {
   TensorId labels;                                     ///< i32
   TensorId weights;                                    ///< f32 (N)
@@ -16,7 +16,7 @@ struct Targets {
 /// What training makes small.
 class Loss : public Component {
  public:
-  /// logits (N, C) or (N, C, H, W) -> (1), a weighted sum over samples.
+  /// logits (N, C), (N, T, C) or (N, C, H, W) -> (1), a weighted sum over samples.
   virtual TensorId build(Builder& build, TensorId logits, const Targets& targets) const = 0;
 };
 const Registry<Loss>& losses();

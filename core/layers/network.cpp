@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -16,6 +17,27 @@ namespace {
 constexpr size_t kInput = std::numeric_limits<size_t>::max();
 /// Of the number of a layer's output.
 constexpr size_t kMostDigits = 3;
+
+struct InputRow {
+  std::string name;  ///< in recipes
+  InputKind kind;
+  const char* tensor;
+  DType dtype;
+  size_t rank;  ///< of a sample
+  std::string shape;
+};
+
+const std::vector<InputRow>& input_rows() {
+  static const std::vector<InputRow> table = {
+      {"pixels", InputKind::pixels, input_name::kImages, DType::f32, 3, "[channels, height, width]"},
+      {"tokens", InputKind::tokens, input_name::kTokens, DType::i32, 1, "[tokens]"},
+      {"features", InputKind::features, input_name::kFeatures, DType::f32, 1, "[features]"}};
+  return table;
+}
+
+const InputRow& input_row(const std::string& name) {
+  return *std::ranges::find(input_rows(), name, &InputRow::name);
+}
 
 std::vector<std::string> names_of(const Registry<Layer>& registry) {
   std::vector<std::string> names;
@@ -41,9 +63,14 @@ void Network::declare(Fields& fields) {
            "blocks of layers with arguments, `NAME: {arguments: {a: 1}, layers: [...]}`, or a network that "
            "defines them, as for network")
       .keeps_mathematics();
-  fields.add("input", &input, "shape of one sample; of images: [channels, height, width]")
+  fields
+      .add("input", &input,
+           "shape of one sample: [channels, height, width] of an image, [tokens] of a text, [features]")
       .required()
       .extent(1);
+  std::vector<std::string> kinds;
+  for (const InputRow& row : input_rows()) kinds.push_back(row.name);
+  fields.add("input_kind", &input_kind, "what model.input is the shape of").one_of(kinds);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields.add("initial_weights", &initial_weights,
@@ -59,6 +86,17 @@ void Network::declare(Fields& fields) {
 
 void Network::write_out(Value& model, const std::string& path, Reading& reading) {
   expand_templates(model, path, names_of(trainer::layers()), reading);
+}
+
+InputKind Network::kind() const {
+  return input_row(input_kind).kind;
+}
+
+TensorId Network::declare_input(Program& program, int64_t samples) const {
+  const InputRow& row = input_row(input_kind);
+  Shape shape{samples};
+  shape.insert(shape.end(), input.begin(), input.end());
+  return program.input(row.tensor, {shape, row.dtype});
 }
 
 std::string Network::layer_name(size_t index) const {

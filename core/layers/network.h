@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/graph/names.h"
 #include "core/layers/layer.h"
 
 namespace trainer {
@@ -14,7 +15,8 @@ namespace trainer {
 struct Network {
   FilePath file;                         ///< `model.network`; its keys have been read into the others
   std::optional<std::string> templates;  ///< `model.templates`; they have been written out into the layers
-  std::vector<int64_t> input;            ///< shape of one sample; of pictures (C, H, W)
+  std::vector<int64_t> input;            ///< shape of one sample, as its kind says
+  std::string input_kind = "pixels";
   std::vector<std::unique_ptr<Layer>> layers;
   std::optional<FilePath> initial_weights;
   std::vector<std::string> replace;  ///< patterns of names that initial_weights does not set
@@ -26,11 +28,15 @@ struct Network {
   /// Reports names that are used twice, inputs that nobody makes, and layers that get too few or too many.
   void check(Diagnostics& diagnostics) const;
 
+  InputKind kind() const;
+  /// Declares the input for so many samples. Throws TooLarge.
+  TensorId declare_input(Program& program, int64_t samples) const;
+
   /// A layer's name in parameters and messages: its own, or its number.
   std::string layer_name(size_t index) const;
 
-  /// Writes the forward part for a batch `x`; returns each layer's first output. Shapes that do not fit throw
-  /// Error (exit 78) at the layer.
+  /// Writes the forward part for the input `x`; returns each layer's first output. Shapes that do not fit
+  /// throw Error (exit 78) at the layer.
   std::vector<TensorId> build(LayerContext context, TensorId x) const;
 
  private:

@@ -14,6 +14,7 @@ namespace {
 
 TaskSetting task_setting(const Recipe& recipe, const Shape& output) {
   return {.input = recipe.model.input,
+          .input_kind = recipe.model.kind(),
           .output = output,
           .format = recipe.data.format,
           .gives_label_maps = source_format(recipe.data).gives_label_maps,
@@ -46,6 +47,7 @@ bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
 /// What each entry makes of the bytes of its split's pictures. Mixup blends them as numbers, on the host.
 std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   std::map<std::string, PixelScales> scales;
+  if (recipe.model.kind() != InputKind::pixels) return scales;
   for (const auto& [entry, split] :
        {std::pair{entry_name::kTrainStep, Split::train}, std::pair{entry_name::kEvaluate, Split::val}}) {
     const PixelMap map = pixel_map(recipe.data.transform_list(split), recipe.model.input[0]);
@@ -54,18 +56,17 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   return scales;
 }
 
-Entry forward_entry(Program& program, const Recipe& recipe, std::string_view name) {
+Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std::string_view name) {
   const bool training = name == entry_name::kTrainStep;
   Entry entry{std::string(name)};
   Builder build(program, entry);
-  const TensorId images = program.find(input_name::kImages);
   const LayerContext context{.build = build,
                              .name = "",
                              .training = training,
                              .seed = static_cast<uint64_t>(recipe.run.seed),
                              .sample_index = program.find(input_name::kSampleIndex),
                              .step = step_counter(program)};
-  const TensorId logits = recipe.model.build(context, images).back();
+  const TensorId logits = recipe.model.build(context, input).back();
   if (name == entry_name::kPredict) {
     entry.outputs.push_back({output_name::kLogits, logits});
     return entry;
@@ -135,15 +136,16 @@ void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabl
 Program forward_program(const Recipe& recipe, Purpose purpose) {
   Program program;
   const int64_t rows = recipe.training.micro_batch();
-  Shape images{rows};
-  images.insert(images.end(), recipe.model.input.begin(), recipe.model.input.end());
+  TensorId input = kNone;
   try {
-    program.input(input_name::kImages, {images, DType::f32});
+    input = recipe.model.declare_input(program, rows);
   } catch (const TooLarge& problem) {
     fail_at(recipe.origin_of("model.input"), problem.what());
   }
   program.input(input_name::kSampleIndex, {{rows}, DType::i32});
-  auto add = [&](const char* name) { program.entries.push_back(forward_entry(program, recipe, name)); };
+  auto add = [&](const char* name) {
+    program.entries.push_back(forward_entry(program, recipe, input, name));
+  };
   if (purpose == Purpose::train) add(entry_name::kTrainStep);
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(recipe, program);

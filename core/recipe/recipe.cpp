@@ -232,8 +232,24 @@ void Recipe::check(Diagnostics& diagnostics) const {
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);
-  source_format(data).check(
-      data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);
+  check_format(diagnostics);
+}
+
+void Recipe::check_format(Diagnostics& diagnostics) const {
+  const SourceFormat& format = source_format(data);
+  if (format.kind == model.kind()) {
+    return format.check(
+        data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);
+  }
+  std::vector<std::string> suited;
+  for (const SourceFormat& row : source_formats()) {
+    if (row.kind == model.kind()) suited.push_back(row.name);
+  }
+  const std::string remedy =
+      suited.empty() ? "no format has those yet" : fmt::format("use {}", fmt::join(suited, ", "));
+  diagnostics.error(origin_of("data.format"), fmt::format("{} does not have the {} that the network reads "
+                                                          "(model.input_kind); {}",
+                                                          format.name, model.input_kind, remedy));
 }
 
 /// The metric of the checkpoint to keep must be one that evaluation reports.

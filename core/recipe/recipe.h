@@ -70,6 +70,7 @@ class Recipe {
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;
   void check_best_metric(Diagnostics& diagnostics) const;
+  void check_format(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;
 

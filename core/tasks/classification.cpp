@@ -23,8 +23,8 @@ TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
 class Classification final : public Task {
  public:
   std::string_view name() const override { return "classification"; }
-  /// All but those with a class for each pixel; what has another form is refused by the loss.
-  bool applies_to(const Shape& output) const override { return output.size() != 4; }
+  /// All but those with classes for each position; what has another form is refused by the loss.
+  bool applies_to(const Shape& output) const override { return output.size() < 3 || output.size() > 4; }
 
   Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const override {
     const Shape rows{setting.output[0]};
@@ -70,12 +70,13 @@ class Classification final : public Task {
 const std::vector<Metric>& top_metrics() {
   static const std::vector<Metric> table = {
       {.name = "top1",
-       .help = "fraction of samples (or pixels) whose label has the largest logit",
+       .help = "fraction of samples (or of their tokens or pixels) whose label has the largest logit",
        .direction = Direction::larger,
        .sums = {"top1"},
        .value = mean_of_samples},
       {.name = "top5",
-       .help = "fraction of samples (or pixels) whose label is among the five largest logits",
+       .help =
+           "fraction of samples (or of their tokens or pixels) whose label is among the five largest logits",
        .direction = Direction::larger,
        .sums = {"top5"},
        .value = mean_of_samples},

@@ -9,6 +9,7 @@
 // clang-format off
 #define TRAINER_TASKS(row) \
   row(classification_task) \
+  row(language_modeling_task) \
   row(pixel_classification_task)
 // clang-format on
 

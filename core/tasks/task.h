@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/graph/builder.h"
+#include "core/graph/names.h"
 #include "core/layers/loss.h"
 #include "core/tasks/metric.h"
 
@@ -21,7 +22,8 @@ namespace trainer {
 
 /// What a task may want to know of a recipe and its network.
 struct TaskSetting {
-  Shape input;                                     ///< of a sample, as the network takes it
+  Shape input;  ///< of a sample, as the network takes it
+  InputKind input_kind = InputKind::pixels;
   Shape output;                                    ///< of the network, micro-batch first
   std::string format;                              ///< data.format
   bool gives_label_maps = false;                   ///< that format has a label for every pixel

@@ -53,13 +53,15 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
 
 void add_loss_cases(std::vector<KernelCase>& cases) {
   for (const Shape& shape : {Shape{1, 2}, Shape{3, 31}, Shape{70, 33}, Shape{2, 1000}, Shape{3, 5, 3, 7},
-                             Shape{2, 33, 1, 9}, Shape{1, 40, 2, 3}}) {
+                             Shape{2, 33, 1, 9}, Shape{1, 40, 2, 3}, Shape{3, 7, 5}, Shape{2, 3, 1000}}) {
     for (const double smoothing : {0.0, 0.2}) {
       cases.push_back({fmt::format("cross_entropy {}", to_string(shape)), [=](Sketch& sketch) {
-                         const bool pixels = shape.size() == 4;
-                         const Shape labels = pixels ? Shape{shape[0], shape[2], shape[3]} : Shape{shape[0]};
+                         const Shape labels = shape.size() == 4   ? Shape{shape[0], shape[2], shape[3]}
+                                              : shape.size() == 3 ? Shape{shape[0], shape[1]}
+                                                                  : Shape{shape[0]};
                          const std::vector<TensorId> inputs{
-                             sketch.parameter("logits", shape), sketch.integers("labels", labels, shape[1]),
+                             sketch.parameter("logits", shape),
+                             sketch.integers("labels", labels, LogitExtents(shape).classes),
                              sketch.input("weights", {shape[0]}, Values::positive)};
                          sketch.output("top1", sketch.build().emit<TopK>(inputs, 1));
                          sketch.output("top2", sketch.build().emit<TopK>(inputs, 2));

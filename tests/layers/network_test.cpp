@@ -216,9 +216,10 @@ TEST_CASE("shapes that do not fit are errors at the layer or its parameter") {
   check_problem(
       "input: [3, 4, 4]\nlayers:\n  - max_pool2d: {kernel_size: 2, name: p}\n  - add: {inputs: [p, input]}\n",
       "test.yaml:4:5: error: layers[1].add: the inputs must have one shape, got 2x3x2x2 and 2x3x4x4");
-  check_problem("input: [3, 4, 4]\nlayers:\n  - reshape: [4, 12]\n",
-                "test.yaml:3:5: error: layers[0].reshape: expected logits (N, classes), got 2x4x12; end the "
-                "network with flatten and linear");
+  check_problem(
+      "input: [3, 4, 4]\nlayers:\n  - reshape: [4, 2, 2, 3]\n",
+      "test.yaml:3:5: error: layers[0].reshape: expected logits (N, classes), got 2x4x2x2x3; end the "
+      "network with flatten and linear");
 }
 
 TEST_CASE("squeeze_excite has torchvision's parameters and the channels that it is told") {

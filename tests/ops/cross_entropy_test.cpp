@@ -73,6 +73,20 @@ TEST_CASE("cross entropy of mixed labels has the right values and gradient") {
   }
 }
 
+TEST_CASE("cross entropy per token of a sequence has the right values and gradient, the metric beside it") {
+  for (const Shape& shape : {Shape{1, 1, 2}, Shape{3, 7, 5}, Shape{2, 33, 31}, Shape{5, 3, 300}}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      check_program(fmt::format("cross_entropy {}", to_string(shape)), [&](Sketch& sketch) {
+        const TensorId logits = sketch.parameter("logits", shape);
+        const TensorId labels = sketch.integers("labels", {shape[0], shape[1]}, shape[2]);
+        const TensorId weights = sketch.input("weights", {shape[0]}, Values::positive);
+        sketch.output("loss", sketch.build().emit<CrossEntropy>({logits, labels, weights}, smoothing));
+        sketch.output("top1", sketch.build().emit<TopK>({logits, labels, weights}, 1));
+      });
+    }
+  }
+}
+
 TEST_CASE("cross entropy per pixel has the right values and gradient, the metric beside it") {
   for (const Shape& shape :
        {Shape{1, 2, 1, 1}, Shape{3, 5, 3, 7}, Shape{2, 31, 1, 33}, Shape{2, 3, 31, 33}}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tasks/task.h"
 
+#include <cmath>
 #include "tests/catch.h"
 
 namespace trainer {
@@ -71,6 +72,29 @@ TEST_CASE("a class for each pixel needs label maps of the input's size, and no m
   CHECK_THROWS_WITH(inputs_of(mixing, true), ContainsSubstring("data.mix: needs one label for each image"));
 }
 
+TEST_CASE("classes for each position need a network that reads tokens, and as many positions as it reads") {
+  TaskSetting good = setting_of({6}, {8, 6, 50});
+  good.input_kind = InputKind::tokens;
+  TaskSetting pixels = good, shorter = good;
+  pixels.input_kind = InputKind::pixels;
+  shorter.output = {8, 5, 50};
+  const auto inputs = inputs_of(good, true);
+  CHECK(inputs == inputs_of(good, false));
+  CHECK_THROWS_WITH(inputs_of(pixels, true), ContainsSubstring("needs model.input_kind: tokens"));
+  CHECK_THROWS_WITH(inputs_of(shorter, true),
+                    ContainsSubstring("must have as many positions as its input, 6"));
+  CHECK(task_for(good.output).name() == "language_modeling");
+  CHECK(task_for(good.output).classes(good.output) == 50);
+}
+
+TEST_CASE("perplexity is the exponential of the mean loss") {
+  const std::vector<Metric> all = all_metrics();
+  const Metric* perplexity = find_metric(all, "perplexity");
+  REQUIRE(perplexity != nullptr);
+  CHECK(perplexity->value(std::vector<double>{4 * std::log(7.0)}, 4) == Approx(7));
+  CHECK(direction_of("perplexity") == Direction::smaller);
+}
+
 TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {
   const TaskSetting setting = setting_of({1, 6, 6}, {8, 3});
   const Task& task = task_for(setting.output);
@@ -96,13 +120,15 @@ TEST_CASE("a prediction is a class, its name where it has one, and probabilities
 }
 
 TEST_CASE("what has no class for each sample is not predicted") {
-  for (const Shape& output : {Shape{8, 4, 6, 5}, Shape{8, 4, 6}}) {
+  for (const Shape& output : {Shape{8, 4, 6, 5}, Shape{8, 4, 6}, Shape{8}}) {
     const TaskSetting setting = setting_of({3, 6, 5}, output);
     CHECK_THROWS_WITH(
         task_for(output).check_prediction(setting),
         ContainsSubstring("model: predict prints one class for each image; the network's output " +
                           to_string(output) +
-                          (output.size() == 4 ? " has one for each pixel" : " has another form")));
+                          (output.size() == 4   ? " has one for each pixel"
+                           : output.size() == 3 ? " has one for each token"
+                                                : " has another form")));
   }
 }
 

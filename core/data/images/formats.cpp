@@ -7,6 +7,7 @@
 
 #include "core/data/images/subset.h"
 #include "core/data/images/tolerant.h"
+#include "core/data/subset.h"
 
 namespace trainer {
 namespace {
@@ -17,6 +18,17 @@ std::unique_ptr<DataSource> open_images(const ImageFormat& format, const DataSec
   if (section.val_fraction > 0)
     source = take_split(std::move(source), request.split, section.val_fraction, request.seed);
   return budget == nullptr ? std::move(source) : tolerate_unreadable(std::move(source), *budget);
+}
+
+/// A fraction set aside is chosen from the samples' numbers, which are then kept.
+std::optional<SourceInfo> peek_images(const ImageFormat& format, const DataSection& section,
+                                      const SourceRequest& request) {
+  std::optional<SourceInfo> info = format.peek(section, request);
+  if (!info || section.val_fraction == 0) return info;
+  const int64_t of_validation = validation_count(info->size, section.val_fraction);
+  info->size = request.split == Split::val ? of_validation : info->size - of_validation;
+  info->resident_bytes += info->size * static_cast<int64_t>(sizeof(int64_t));
+  return info;
 }
 
 /// Where files of the format may have any size, the transforms must make them all what the network takes.
@@ -62,7 +74,7 @@ SourceFormat row_of(const ImageFormat& format) {
           .gives_label_maps = format.gives_label_maps,
           .takes_lists = format.takes_lists,
           .open = [format](const auto&... all) { return open_images(format, all...); },
-          .peek = format.peek,
+          .peek = [format](const auto&... all) { return peek_images(format, all...); },
           .missing = format.missing,
           .files = format.files,
           .class_names = format.class_names,

@@ -9,14 +9,16 @@ namespace {
 void expect_classification(std::span<const TensorSpec> inputs) {
   expect_type(inputs, {2}, DType::f32);
   const Shape &logits = inputs[0].shape, &labels = inputs[1].shape;
-  const bool per_pixel = logits.size() == 4 && labels.size() == 3;
-  expect(logits.size() == 2 || per_pixel, "expected logits (N, classes), got " + to_string(logits) +
-                                              "; end the network with flatten and linear");
+  const bool per_position = logits.size() == 3 || (logits.size() == 4 && labels.size() == 3);
+  expect(logits.size() == 2 || per_position, "expected logits (N, classes), got " + to_string(logits) +
+                                                 "; end the network with flatten and linear");
   expect(inputs[2].shape == Shape{logits[0]}, "needs one weight per sample");
-  if (per_pixel) {
-    expect(labels == Shape{logits[0], logits[2], logits[3]},
-           "needs one label per pixel, got labels of shape " + to_string(labels) + " for logits " +
-               to_string(logits));
+  if (per_position) {
+    const Shape expected =
+        logits.size() == 3 ? Shape{logits[0], logits[1]} : Shape{logits[0], logits[2], logits[3]};
+    expect(labels == expected,
+           fmt::format("needs one label per {}, got labels of shape {} for logits {}",
+                       logits.size() == 3 ? "position" : "pixel", to_string(labels), to_string(logits)));
   } else {
     expect(labels == Shape{logits[0]}, "needs one label per sample");
   }
@@ -39,8 +41,10 @@ double softmax_flops(const TensorSpec& logits) {
 
 }  // namespace
 
-LogitExtents::LogitExtents(const Shape& logits)
-    : samples(logits[0]), classes(logits[1]), pixels(logits.size() == 4 ? logits[2] * logits[3] : 1) {}
+LogitExtents::LogitExtents(const Shape& logits) : samples(logits[0]), positions(1), classes(logits[1]) {
+  if (logits.size() == 3) positions = logits[1], classes = logits[2];
+  if (logits.size() == 4) positions = logits[2] * logits[3];
+}
 
 void CrossEntropy::describe(AttributeVisitor& visit) const {
   visit("label_smoothing", label_smoothing, {.hidden = label_smoothing == 0});
@@ -76,8 +80,8 @@ double CrossEntropyBackward::flops(std::span<const TensorSpec> inputs, std::span
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  expect(k <= inputs[0].shape[1],
-         fmt::format("top{} needs at least {} classes, got {}", k, k, inputs[0].shape[1]));
+  const int64_t classes = LogitExtents(inputs[0].shape).classes;
+  expect(k <= classes, fmt::format("top{} needs at least {} classes, got {}", k, k, classes));
   return {{.shape = {1}, .dtype = DType::f32}};
 }
 

@@ -8,10 +8,11 @@
 
 namespace trainer {
 
-/// Logits seen as (N, C, pixels); pixels is 1 where a sample has one label.
+/// What each sample has a label for: one position, the T of a sequence, or a picture's H * W pixels. Of a
+/// picture (N, C, H, W) the classes of a position lie apart; elsewhere they are the last extent.
 struct LogitExtents {
   explicit LogitExtents(const Shape& logits);
-  int64_t samples, classes, pixels;
+  int64_t samples, positions, classes;
 };
 
 /// What a row of logits is compared with: `label`, or both labels by their weights.
@@ -36,8 +37,8 @@ struct SoftmaxTarget {
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
 /// With weights 1 / N it is the mean. Two more inputs, other labels i32 (N) and mix weights m (N), replace
-/// log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, C, H, W) and labels (N, H, W): the
-/// mean of l over a sample's pixels takes the place of l.
+/// log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits
+/// (N, C, H, W) and labels (N, H, W): the mean of l over a sample's positions takes the place of l.
 class CrossEntropy final : public Operation {
  public:
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
@@ -50,7 +51,7 @@ class CrossEntropy final : public Operation {
   const double label_smoothing;
 };
 
-/// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / pixels * (p - target), where
+/// dloss (1), then cross_entropy's inputs -> dlogits = dloss * weight / positions * (p - target), where
 /// target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
@@ -66,7 +67,7 @@ class CrossEntropyBackward final : public Operation {
 
 /// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples whose label is among the k
 /// largest logits. Among equal logits the lower class comes first; NaN is never among them.
-/// logits (N, C, H, W), labels (N, H, W): each sample counts as the share of its pixels.
+/// logits (N, T, C) or (N, C, H, W): each sample counts as the share of its positions.
 class TopK final : public Operation {
  public:
   explicit TopK(int64_t count) : k(count) {}

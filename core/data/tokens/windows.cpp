@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/tokens/windows.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/base/rng.h"
+#include "core/data/row_reader.h"
+#include "core/graph/names.h"
+
+namespace trainer {
+namespace {
+
+/// A window's tokens and the one behind them.
+struct WindowMemory final : RowMemory {
+  std::vector<int32_t> tokens;
+};
+
+class WindowRows final : public RowReader {
+ public:
+  WindowRows(const TokenStream& stream, const WindowRequest& windows, int64_t most_shift,
+             const BatchInputs& inputs)
+      : stream_(stream),
+        windows_(windows),
+        most_shift_(most_shift),
+        tokens_(find_input(inputs, input_name::kTokens)),
+        labels_(find_input(inputs, input_name::kLabels)) {}
+
+  std::unique_ptr<RowMemory> make_memory() const override {
+    auto memory = std::make_unique<WindowMemory>();
+    memory->tokens.resize(static_cast<size_t>(windows_.length + 1));
+    return memory;
+  }
+
+  void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
+    std::vector<int32_t>& window = static_cast<WindowMemory&>(memory).tokens;
+    const int64_t begin = windows_.begin + shift(place.epoch) + place.sample * windows_.length;
+    stream_.read(begin, windows_.vocabulary, window);
+    if (tokens_) std::copy(window.begin(), window.end() - 1, batch.row<int32_t>(*tokens_, row));
+    if (labels_) std::copy(window.begin() + 1, window.end(), batch.row<int32_t>(*labels_, row));
+  }
+
+ private:
+  int64_t shift(int64_t epoch) const {
+    if (most_shift_ == 0) return 0;
+    return RandomStream(random_key(windows_.seed, "window shift"), static_cast<uint32_t>(epoch))
+        .next_below(most_shift_ + 1);
+  }
+
+  const TokenStream& stream_;
+  WindowRequest windows_;
+  int64_t most_shift_;
+  std::optional<size_t> tokens_, labels_;
+};
+
+class TokenWindows final : public DataSource {
+ public:
+  TokenWindows(TokenStream stream, const WindowRequest& windows)
+      : stream_(std::move(stream)), windows_(windows), size_(window_count(stream_, windows)) {}
+
+  int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return {windows_.length}; }
+  int64_t classes() const override { return windows_.vocabulary; }
+  int64_t resident_bytes() const override { return stream_.resident_bytes(); }
+  /// Each window is checked when it is read: reading all that there is may take minutes.
+  void check_labels(int64_t) const override {}
+  Fingerprint fingerprint() const override { return stream_.fingerprint(); }
+
+  std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
+    const bool shifts = windows_.shifts && request.training != nullptr;
+    const int64_t free = windows_.end - windows_.begin - 1 - size_ * windows_.length;
+    return std::make_unique<WindowRows>(stream_, windows_, shifts ? std::min(free, windows_.length - 1) : 0,
+                                        request.inputs);
+  }
+
+ private:
+  TokenStream stream_;
+  WindowRequest windows_;
+  int64_t size_;
+};
+
+}  // namespace
+
+int64_t window_count(const TokenStream& stream, const WindowRequest& request) {
+  const int64_t tokens = request.end - request.begin, count = (tokens - 1) / request.length;
+  if (count < 1) {
+    throw Error(
+        ExitCode::data,
+        fmt::format(
+            "{}: expected at least {} tokens, a window of model.input and the one behind it, found {}",
+            stream.path(), request.length + 1, tokens));
+  }
+  // Any shift below a window's length leaves as many, so that epochs are equally long.
+  return request.shifts ? std::max<int64_t>(1, (tokens - request.length) / request.length) : count;
+}
+
+std::unique_ptr<DataSource> token_windows(TokenStream stream, const WindowRequest& request) {
+  return std::make_unique<TokenWindows>(std::move(stream), request);
+}
+
+}  // namespace trainer

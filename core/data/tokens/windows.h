@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/data/source.h"
+#include "core/data/tokens/stream.h"
+
+namespace trainer {
+
+/// A part of a stream as samples: windows of `length` tokens, each with the token after each as its label.
+struct WindowRequest {
+  int64_t begin = 0, end = 0;  ///< of the stream
+  int64_t length = 0;
+  int64_t vocabulary = 0;  ///< tokens are below it
+  /// Whether the windows of each epoch begin at a place of their own, drawn by the seed. Otherwise the first
+  /// begins at the first token. Windows do not overlap; what does not fill one is left out.
+  bool shifts = false;
+  uint64_t seed = 0;  ///< of the run
+};
+
+/// Windows of a part, how many there are. Throws Error (exit 65) where there is not one.
+int64_t window_count(const TokenStream& stream, const WindowRequest& request);
+
+/// The windows as samples, which fill the inputs `tokens` (T) and `labels` (T).
+std::unique_ptr<DataSource> token_windows(TokenStream stream, const WindowRequest& request);
+
+}  // namespace trainer

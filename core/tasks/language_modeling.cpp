@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "core/graph/names.h"
+#include "core/tasks/classification.h"
+#include "core/tasks/table.h"
+
+namespace trainer {
+namespace {
+
+double perplexity(std::span<const double> sums, double samples) {
+  return std::exp(mean_of_samples(sums, samples));
+}
+
+void check_positions(const TaskSetting& setting) {
+  const std::string output = to_string(setting.output);
+  if (setting.input_kind != InputKind::tokens) {
+    fail_at(setting.origin_of("model"),
+            fmt::format("the network's output {} has classes for each position of a sequence, which needs "
+                        "model.input_kind: tokens; for one class for each sample take one position of it",
+                        output));
+  }
+  if (setting.output[1] != setting.input[0]) {
+    fail_at(setting.origin_of("model"),
+            fmt::format("the network's output {} must have as many positions as its input, {}", output,
+                        setting.input[0]));
+  }
+}
+
+/// The token after each token of a window as its label, logits (N, T, vocabulary).
+class LanguageModeling final : public Task {
+ public:
+  std::string_view name() const override { return "language_modeling"; }
+  bool applies_to(const Shape& output) const override { return output.size() == 3; }
+
+  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
+    check_positions(setting);
+    const Shape& output = setting.output;
+    return {.labels = program.input(input_name::kLabels, {{output[0], output[1]}, DType::i32}),
+            .weights = program.input(input_name::kWeights, {{output[0]}, DType::f32})};
+  }
+
+  const std::vector<Metric>& metrics() const override {
+    static const std::vector<Metric> table = [] {
+      std::vector<Metric> all = top_metrics();
+      all.push_back({.name = "perplexity",
+                     .help = "exp of the mean loss over the tokens",
+                     .direction = Direction::smaller,
+                     .sums = {output_name::kLoss},
+                     .value = perplexity});
+      return all;
+    }();
+    return table;
+  }
+  const std::vector<MetricSum>& sums() const override { return top_sums(); }
+  int64_t classes(const Shape& output) const override { return output[2]; }
+
+  void check_prediction(const TaskSetting& setting) const override {
+    fail_at(
+        setting.origin_of("model"),
+        fmt::format("predict prints one class for each image; the network's output {} has one for each token",
+                    to_string(setting.output)));
+  }
+
+  std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {
+    throw std::logic_error("predictions for each token are refused");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Task> language_modeling_task() {
+  return std::make_unique<LanguageModeling>();
+}
+
+}  // namespace trainer
