@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace trainer {
@@ -35,11 +36,13 @@ std::optional<Duration> parse_duration(std::string_view text) {
   if (!parts || parts->first < 0) return std::nullopt;
   if (parts->second == "ep") return Duration{parts->first, Duration::Unit::epochs};
   if (parts->second == "ba") return Duration{parts->first, Duration::Unit::batches};
+  if (parts->second == "tok") return Duration{parts->first, Duration::Unit::tokens};
   return std::nullopt;
 }
 
 std::string to_string(const Duration& duration) {
-  return fmt::format("{}{}", duration.count, duration.unit == Duration::Unit::epochs ? "ep" : "ba");
+  constexpr std::array<const char*, 3> kUnits = {"ep", "ba", "tok"};
+  return fmt::format("{}{}", duration.count, kUnits[static_cast<size_t>(duration.unit)]);
 }
 
 int64_t product_or_most(int64_t a, int64_t b) {
@@ -47,9 +50,11 @@ int64_t product_or_most(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
 }
 
-int64_t batches_in(const Duration& duration, int64_t batches_per_epoch) {
+int64_t batches_in(const Duration& duration, const BatchCounts& batches) {
   if (duration.unit == Duration::Unit::batches) return duration.count;
-  return product_or_most(duration.count, batches_per_epoch);
+  if (duration.unit == Duration::Unit::epochs) return product_or_most(duration.count, batches.per_epoch);
+  if (batches.tokens < 1) throw std::logic_error("a duration in tokens, and batches without");
+  return duration.count / batches.tokens + (duration.count % batches.tokens == 0 ? 0 : 1);
 }
 
 std::optional<TimeSpan> parse_time_span(std::string_view text) {

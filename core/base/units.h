@@ -9,9 +9,9 @@
 
 namespace trainer {
 
-/// A length of training: `10ep` (epochs) or `500ba` (batches of global_batch_size).
+/// A length of training: `10ep` (epochs), `500ba` (batches of global_batch_size) or `1000000tok` (tokens).
 struct Duration {
-  enum class Unit { epochs, batches };
+  enum class Unit { epochs, batches, tokens };
   int64_t count = 0;
   Unit unit = Unit::epochs;
   bool operator==(const Duration&) const = default;
@@ -23,8 +23,14 @@ std::string to_string(const Duration& duration);
 /// a * b for a, b >= 0; the largest number where that is larger.
 int64_t product_or_most(int64_t a, int64_t b);
 
-/// Batches in `duration`, given the batches of one epoch; as above where there are too many to count.
-int64_t batches_in(const Duration& duration, int64_t batches_per_epoch);
+/// What durations are converted by.
+struct BatchCounts {
+  int64_t per_epoch = 1;  ///< batches of one epoch
+  int64_t tokens = 0;     ///< of one batch; 0: its samples are no tokens
+};
+
+/// Batches in `duration`, the last of which may be a part; as above where there are too many to count.
+int64_t batches_in(const Duration& duration, const BatchCounts& batches);
 
 /// A time: `90s`, `30min`, `12h`.
 struct TimeSpan {

@@ -27,7 +27,8 @@ struct WithUnit;
 
 template <>
 struct WithUnit<Duration> {
-  static constexpr const char* kExpected = "a duration such as 10ep (epochs) or 500ba (batches)";
+  static constexpr const char* kExpected =
+      "a duration such as 10ep (epochs), 500ba (batches) or 1000000tok (tokens)";
   static std::optional<Duration> parse(std::string_view text) { return parse_duration(text); }
   static int64_t count(const Duration& duration) { return duration.count; }
 };
@@ -41,7 +42,8 @@ struct WithUnit<TimeSpan> {
 
 template <>
 struct WithUnit<Cadence> {
-  static constexpr const char* kExpected = "a time such as 10min, or a duration such as 1ep or 500ba";
+  static constexpr const char* kExpected =
+      "a time such as 10min, or a duration such as 1ep, 500ba or 1000000tok";
   static std::optional<Cadence> parse(std::string_view text) { return parse_cadence(text); }
   static int64_t count(const Cadence& cadence) { return cadence.count(); }
 };

@@ -82,8 +82,9 @@ int64_t TrainingOrder::steps_in(int64_t epochs) const {
   return samples / global_batch_ + (samples % global_batch_ == 0 ? 0 : 1);
 }
 
-int64_t TrainingOrder::steps_in(const Duration& duration) const {
-  return duration.unit == Duration::Unit::batches ? duration.count : steps_in(duration.count);
+int64_t TrainingOrder::steps_in(const Duration& duration, int64_t tokens_of_batch) const {
+  return duration.unit == Duration::Unit::epochs ? steps_in(duration.count)
+                                                 : batches_in(duration, {.tokens = tokens_of_batch});
 }
 
 }  // namespace trainer

@@ -31,7 +31,8 @@ class TrainingOrder {
   /// Steps until every one of `epochs` epochs is done, its dropped remainder aside. Not exact where 63 bits
   /// cannot count the samples: more steps than any run has.
   int64_t steps_in(int64_t epochs) const;
-  int64_t steps_in(const Duration& duration) const;
+  /// Of batches with so many tokens.
+  int64_t steps_in(const Duration& duration, int64_t tokens_of_batch = 0) const;
 
  private:
   int64_t size_, global_batch_;

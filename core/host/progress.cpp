@@ -47,7 +47,8 @@ std::vector<std::string> parts_of(const ProgressState& state, const std::string&
           fmt::format("{:3}%", percent),
           fmt::format("eta {}", eta),
           loss_text(state.loss),
-          fmt::format("{:.0f} samples/s", state.samples_per_s),
+          state.tokens_per_s > 0 ? fmt::format("{:.0f} tokens/s", state.tokens_per_s)
+                                 : fmt::format("{:.0f} samples/s", state.samples_per_s),
           fmt::format("wait {:.0f}%", state.data_wait * 100)};
 }
 

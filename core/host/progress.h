@@ -14,7 +14,8 @@ struct ProgressState {
   int64_t epoch = 0, epochs = 0;  ///< from 1; `epochs` 0 where the run's length is not in epochs
   double loss = 0;
   double samples_per_s = 0;
-  double data_wait = 0;  ///< the part of the time spent waiting for data, 0 to 1
+  double tokens_per_s = 0;  ///< shown instead, where samples are tokens
+  double data_wait = 0;     ///< the part of the time spent waiting for data, 0 to 1
 };
 
 /// Shows how far a run is: on a terminal one line that changes in place, elsewhere plain lines now and then

@@ -15,8 +15,11 @@ struct LayerContext {
   std::string name;  ///< its own, or its number: parameters are called `name.weight`
   bool training = false;
   uint64_t seed = 0;
-  TensorId sample_index = kNone;                     ///< i32 (N): place of each sample in the global batch
-  TensorId step = kNone;                             ///< i32 (1)
+  TensorId sample_index = kNone;    ///< i32 (N): place of each sample in the global batch
+  TensorId step = kNone;            ///< i32 (1)
+  TensorId first_position = kNone;  ///< i32 (1): place of the first token, in generation; none: 0
+  TensorId document_start = kNone;  ///< i32 (N, T): where each token's document begins; none: 0
+  int64_t cached_positions = 0;     ///< that attention keeps keys and values of, in generation
   const std::vector<std::string>* freeze = nullptr;  ///< patterns of names; kept by whoever made this
 
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);

@@ -74,6 +74,7 @@ void visit(Record& record, const Field& field) {
   field("lr", record.lr);
   field("grad_norm", record.grad_norm);
   field("samples_per_s", record.samples_per_s);
+  field("tokens_per_s", record.tokens_per_s);
   field("data_wait_ms", record.data_wait_ms);
   field("forward_ms", record.forward_ms);
   field("backward_ms", record.backward_ms);

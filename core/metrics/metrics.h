@@ -27,7 +27,8 @@ struct MetricsRecord {
   std::string split;
   double loss = 0;
   NamedNumbers metrics;
-  std::optional<double> lr, grad_norm, samples_per_s, data_wait_ms, forward_ms, backward_ms, update_ms;
+  std::optional<double> lr, grad_norm, samples_per_s, tokens_per_s, data_wait_ms, forward_ms, backward_ms,
+      update_ms;
   std::optional<int64_t> memory_bytes;
   std::optional<double> loss_scale;
   std::optional<int64_t> skipped;  ///< steps so far that changed nothing

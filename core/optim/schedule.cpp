@@ -14,7 +14,7 @@ namespace trainer {
 namespace {
 
 class Constant : public Schedule {
-  double after_warmup(int64_t, int64_t, int64_t, int64_t) const override { return 1; }
+  double after_warmup(int64_t, int64_t, int64_t, const BatchCounts&) const override { return 1; }
 };
 
 /// gamma^k, where k milestones have been reached; they count from the start of training, warm-up included.
@@ -50,9 +50,9 @@ class MultiStep : public Schedule {
   }
 
  private:
-  double after_warmup(int64_t update, int64_t, int64_t, int64_t batches_per_epoch) const override {
+  double after_warmup(int64_t update, int64_t, int64_t, const BatchCounts& batches) const override {
     const auto reached = std::ranges::count_if(milestones_, [&](const std::string& text) {
-      return update >= batches_in(parse_duration(text).value(), batches_per_epoch);
+      return update >= batches_in(parse_duration(text).value(), batches);
     });
     return std::pow(gamma_, static_cast<double>(reached));
   }
@@ -71,7 +71,8 @@ class Falling : public Schedule {
   }
 
  private:
-  double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates, int64_t) const override {
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates,
+                      const BatchCounts&) const override {
     if (update >= total_updates) return min_factor_;
     const double part =
         static_cast<double>(update - warmup_updates) / static_cast<double>(total_updates - warmup_updates);
@@ -123,7 +124,7 @@ class Trapezoid : public Falling {
 /// The square root of the warm-up's length over the number of the update, from 1 (Vaswani et al., "Attention
 /// Is All You Need", 2017); a warm-up of 0 counts as 1.
 class InverseSqrt : public Schedule {
-  double after_warmup(int64_t update, int64_t warmup_updates, int64_t, int64_t) const override {
+  double after_warmup(int64_t update, int64_t warmup_updates, int64_t, const BatchCounts&) const override {
     return std::sqrt(static_cast<double>(std::max<int64_t>(warmup_updates, 1)) /
                      static_cast<double>(update + 1));
   }
@@ -140,8 +141,8 @@ class Exponential : public Schedule {
 
  private:
   double after_warmup(int64_t update, int64_t warmup_updates, int64_t,
-                      int64_t batches_per_epoch) const override {
-    const int64_t periods = (update - warmup_updates) / batches_in(period_, batches_per_epoch);
+                      const BatchCounts& batches) const override {
+    const int64_t periods = (update - warmup_updates) / batches_in(period_, batches);
     return std::pow(gamma_, static_cast<double>(periods));
   }
 
@@ -162,8 +163,8 @@ class CosineRestarts : public Schedule {
 
  private:
   double after_warmup(int64_t update, int64_t warmup_updates, int64_t,
-                      int64_t batches_per_epoch) const override {
-    int64_t at = update - warmup_updates, length = batches_in(period_, batches_per_epoch);
+                      const BatchCounts& batches) const override {
+    int64_t at = update - warmup_updates, length = batches_in(period_, batches);
     for (; at >= length; length *= growth_) at -= length;
     const double part = static_cast<double>(at) / static_cast<double>(length);
     return min_factor_ + (1 - min_factor_) / 2 * (1 + std::cos(std::numbers::pi * part));
@@ -185,7 +186,7 @@ class OneCycle : public Schedule {
   }
 
  private:
-  double after_warmup(int64_t update, int64_t, int64_t total_updates, int64_t) const override {
+  double after_warmup(int64_t update, int64_t, int64_t total_updates, const BatchCounts&) const override {
     const auto at = static_cast<double>(update), last = static_cast<double>(total_updates - 1);
     const double top = rise_ * static_cast<double>(total_updates) - 1;  // the update of the base rate
     const double first = 1 / div_factor_, end = first / final_div_factor_;
@@ -205,10 +206,10 @@ void Schedule::declare(Fields& fields) {
   fields.add("warmup", &warmup_, "linear warm-up from 0 over this duration");
 }
 
-double Schedule::factor(int64_t update, int64_t total_updates, int64_t batches_per_epoch) const {
-  const int64_t warmup = batches_in(warmup_, batches_per_epoch);
+double Schedule::factor(int64_t update, int64_t total_updates, const BatchCounts& batches) const {
+  const int64_t warmup = batches_in(warmup_, batches);
   if (update < warmup) return static_cast<double>(update + 1) / static_cast<double>(warmup);
-  return after_warmup(update, warmup, total_updates, batches_per_epoch);
+  return after_warmup(update, warmup, total_updates, batches);
 }
 
 const Registry<Schedule>& schedules() {
@@ -235,10 +236,10 @@ const Registry<Schedule>& schedules() {
 }
 
 std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,
-                                  int64_t batches_per_epoch) {
+                                  const BatchCounts& batches) {
   std::vector<float> rates(static_cast<size_t>(std::max<int64_t>(total_updates, 0)));
   for (size_t i = 0; i < rates.size(); ++i) {
-    const double factor = schedule.factor(static_cast<int64_t>(i), total_updates, batches_per_epoch);
+    const double factor = schedule.factor(static_cast<int64_t>(i), total_updates, batches);
     rates[i] = static_cast<float>(base_lr * factor);
   }
   return rates;

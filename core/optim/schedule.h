@@ -17,12 +17,12 @@ class Schedule : public Component {
   /// factor().
   virtual void check(Diagnostics&) const {}
 
-  double factor(int64_t update, int64_t total_updates, int64_t batches_per_epoch) const;
+  double factor(int64_t update, int64_t total_updates, const BatchCounts& batches) const;
 
  protected:
   /// The factor of an update >= warmup_updates.
   virtual double after_warmup(int64_t update, int64_t warmup_updates, int64_t total_updates,
-                              int64_t batches_per_epoch) const = 0;
+                              const BatchCounts& batches) const = 0;
 
  private:
   Duration warmup_{0, Duration::Unit::batches};
@@ -34,6 +34,6 @@ const Registry<Schedule>& schedules();
 
 /// One value for each update, as the device reads them.
 std::vector<float> learning_rates(const Schedule& schedule, double base_lr, int64_t total_updates,
-                                  int64_t batches_per_epoch);
+                                  const BatchCounts& batches);
 
 }  // namespace trainer

@@ -25,7 +25,8 @@ constexpr int64_t kMostSteps = int64_t{1} << 28;
 LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   const TrainingSection& training = recipe.training;
   LoopSettings settings{.global_batch_size = training.global_batch_size,
-                        .micro_batches = training.micro_batches()};
+                        .micro_batches = training.micro_batches(),
+                        .tokens_of_sample = recipe.tokens_of_batch() / training.global_batch_size};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
   if (job.purpose != Purpose::predict) {
@@ -37,7 +38,10 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   if (job.validation) settings.validation_samples = job.validation->size;
   if (!job.train) return settings;
   const TrainingOrder order(job.train->size, training.global_batch_size, recipe.data.drop_last);
-  settings.steps = order.steps_in(training.max_duration);
+  const auto steps_in = [&](const Duration& duration) {
+    return order.steps_in(duration, recipe.tokens_of_batch());
+  };
+  settings.steps = steps_in(training.max_duration);
   if (settings.steps > kMostSteps) {
     fail_at(recipe.origin_of("training.max_duration"),
             fmt::format("must be at most {} batches, got {}", kMostSteps, settings.steps));
@@ -45,9 +49,9 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   settings.samples_per_epoch = recipe.data.drop_last
                                    ? job.train->size / training.global_batch_size * training.global_batch_size
                                    : job.train->size;
-  settings.validation_interval = order.steps_in(recipe.validation.interval);
-  settings.logging_interval = order.steps_in(recipe.logging.interval);
-  settings.verify_interval = order.steps_in(recipe.parallelism.verify);
+  settings.validation_interval = steps_in(recipe.validation.interval);
+  settings.logging_interval = steps_in(recipe.logging.interval);
+  settings.verify_interval = steps_in(recipe.parallelism.verify);
   return settings;
 }
 
@@ -58,15 +62,17 @@ CheckpointPolicy checkpoint_policy(const Recipe& recipe, const Job& job) {
     policy.every_seconds = static_cast<double>(span->seconds);
   } else if (job.train) {
     const TrainingOrder order(job.train->size, recipe.training.global_batch_size, recipe.data.drop_last);
-    policy.every_steps = order.steps_in(std::get<Duration>(wanted.interval.value));
+    policy.every_steps = order.steps_in(std::get<Duration>(wanted.interval.value), recipe.tokens_of_batch());
   }
   return policy;
 }
 
 std::vector<float> lr_table(const Recipe& recipe, const LoopSettings& settings) {
-  const int64_t per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / settings.global_batch_size);
+  const BatchCounts batches{
+      .per_epoch = std::max<int64_t>(1, settings.samples_per_epoch / settings.global_batch_size),
+      .tokens = recipe.tokens_of_batch()};
   return learning_rates(*recipe.lr_scheduler, recipe.optimizer->lr, std::max<int64_t>(1, settings.steps),
-                        per_epoch);
+                        batches);
 }
 
 /// Adds to the kind of that name, which need not be there yet.

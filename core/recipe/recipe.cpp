@@ -93,6 +93,18 @@ std::vector<std::string> scalar_paths(const Value& value, const std::string& pat
   return paths;
 }
 
+/// Reports durations in tokens at and below a value.
+void refuse_tokens(const Value& value, const Location& where, const std::string& path,
+                   Diagnostics& diagnostics) {
+  const std::optional<Duration> duration = parse_duration(value.text);
+  if (value.kind == Value::Kind::scalar && duration && duration->unit == Duration::Unit::tokens)
+    diagnostics.error(
+        where, path, fmt::format("{} counts tokens, and the network reads none; write ep or ba", value.text));
+  for (const Value& item : value.items) refuse_tokens(item, item.where, path, diagnostics);
+  for (const Value::Entry& entry : value.entries)
+    refuse_tokens(entry.value, entry.where, path + "." + entry.key, diagnostics);
+}
+
 /// The files that a value and all it holds come from.
 void add_files(const Value& value, std::set<std::string>& files) {
   files.insert(value.where.file);
@@ -233,6 +245,16 @@ void Recipe::check(Diagnostics& diagnostics) const {
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);
   check_format(diagnostics);
+  if (tokens_of_batch() > 0) return;
+  for (const char* section :
+       {"training", "lr_scheduler", "parallelism", "validation", "logging", "checkpoint"}) {
+    if (const Value::Entry* given = find_path(given_, section))
+      refuse_tokens(given->value, given->where, section, diagnostics);
+  }
+}
+
+int64_t Recipe::tokens_of_batch() const {
+  return model.kind() == InputKind::tokens ? model.input[0] * training.global_batch_size : 0;
 }
 
 void Recipe::check_format(Diagnostics& diagnostics) const {

@@ -62,6 +62,8 @@ class Recipe {
 
   /// The place of a section or of one of its keys ("data", "data.train"), or of the file.
   Origin origin_of(const std::string& path) const;
+  /// Tokens of a global batch; 0 where the network reads none.
+  int64_t tokens_of_batch() const;
 
  private:
   static std::unique_ptr<Recipe> read(Value root, const std::string& path,

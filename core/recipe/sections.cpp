@@ -157,7 +157,9 @@ void ParallelismSection::declare(Fields& fields) {
 }
 
 void TrainingSection::declare(Fields& fields) {
-  fields.add("max_duration", &max_duration, "how long to train: epochs (10ep) or batches (500ba)")
+  fields
+      .add("max_duration", &max_duration,
+           "how long to train: epochs (10ep), batches (500ba) or tokens (1000000tok)")
       .at_least(1);
   fields.add("global_batch_size", &global_batch_size, "samples per update, on any hardware")
       .at_least(1)

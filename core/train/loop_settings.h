@@ -17,6 +17,7 @@ struct LoopSettings {
   int64_t samples_per_epoch = 0;
   int64_t global_batch_size = 0;
   int64_t micro_batches = 1;
+  int64_t tokens_of_sample = 0;     ///< 0: samples are no sequences of tokens
   int64_t validation_interval = 0;  ///< 0: only at the end
   int64_t logging_interval = 50;
   int64_t verify_interval = 0;  ///< of the ranks' weights; 0: never

@@ -100,13 +100,15 @@ void Recorder::share_unreadable(Communicator& ranks) {
 
 void Recorder::show(double loss) {
   const double samples = static_cast<double>(interval_.steps * settings_.global_batch_size);
-  out_.progress.update({.step = state_.step,
-                        .steps = settings_.steps,
-                        .epoch = static_cast<int64_t>(std::ceil(epoch())),
-                        .epochs = settings_.epochs,
-                        .loss = loss,
-                        .samples_per_s = samples / interval_.seconds,
-                        .data_wait = interval_.data_wait / interval_.seconds});
+  out_.progress.update(
+      {.step = state_.step,
+       .steps = settings_.steps,
+       .epoch = static_cast<int64_t>(std::ceil(epoch())),
+       .epochs = settings_.epochs,
+       .loss = loss,
+       .samples_per_s = samples / interval_.seconds,
+       .tokens_per_s = samples * static_cast<double>(settings_.tokens_of_sample) / interval_.seconds,
+       .data_wait = interval_.data_wait / interval_.seconds});
 }
 
 double Recorder::epoch() const {
@@ -127,6 +129,8 @@ void Recorder::write_interval(const StepReport& step) {
   record.lr = step.lr;
   record.grad_norm = step.grad_norm;
   record.samples_per_s = steps * static_cast<double>(settings_.global_batch_size) / interval_.seconds;
+  if (settings_.tokens_of_sample > 0)
+    record.tokens_per_s = *record.samples_per_s * static_cast<double>(settings_.tokens_of_sample);
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
   record.forward_ms = phase_ms(Phase::forward);
   record.backward_ms = phase_ms(Phase::backward);

@@ -106,8 +106,10 @@ TEST_CASE("every type says what it expected and found, in one error, and keeps i
   expect(&t.number, "1e999", "expected a number within the range of 64-bit floating point, found '1e999'");
   expect(&t.text, "~", "expected text, found nothing");
   expect(&t.text, "[a]", "expected text, found a list");
-  expect(&t.duration, "10", "expected a duration such as 10ep (epochs) or 500ba (batches), found '10'");
-  expect(&t.duration, "{}", "expected a duration such as 10ep (epochs) or 500ba (batches), found a map");
+  expect(&t.duration, "10",
+         "expected a duration such as 10ep (epochs), 500ba (batches) or 1000000tok (tokens), found '10'");
+  expect(&t.duration, "{}",
+         "expected a duration such as 10ep (epochs), 500ba (batches) or 1000000tok (tokens), found a map");
   expect(&t.size, "95%", "expected a size such as 512MiB or 80GiB, found '95%'");
   expect(&t.pair, "[1, 2, 3]", "expected an integer or a list of two, found a list of 3");
   expect(&t.pair, "{}", "expected an integer or a list of two, found a map");

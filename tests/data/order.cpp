@@ -79,6 +79,10 @@ TEST_CASE("with drop_last an epoch holds whole batches") {
   CHECK(order.steps_in(3) == 30);
   CHECK(order.steps_in(Duration{2, Duration::Unit::epochs}) == 20);
   CHECK(order.steps_in(Duration{7, Duration::Unit::batches}) == 7);
+  CHECK(order.steps_in(Duration{7, Duration::Unit::batches}, 3) == 7);
+  for (const auto& [tokens, steps] : {std::pair{0, 0}, {1, 1}, {64, 1}, {65, 2}, {6400, 100}})
+    CHECK(order.steps_in(Duration{tokens, Duration::Unit::tokens}, 64) == steps);
+  CHECK_THROWS_AS(order.steps_in(Duration{7, Duration::Unit::tokens}), std::logic_error);
   CHECK(order.at(0, 3).index == 3);
   CHECK(order.at(9, 9).epoch == 0);
   CHECK(order.at(9, 9).index == 99);
@@ -94,8 +98,8 @@ TEST_CASE("more epochs than anybody can count are more steps than any run has") 
     CHECK(TrainingOrder(103, 10, drop_last).steps_in(kMost) > int64_t{1} << 40);
     CHECK(TrainingOrder(kMost, 1, drop_last).steps_in(2) == kMost);
   }
-  CHECK(batches_in(Duration{kMost, Duration::Unit::epochs}, 2) == kMost);
-  CHECK(batches_in(Duration{kMost, Duration::Unit::batches}, 2) == kMost);
+  CHECK(batches_in(Duration{kMost, Duration::Unit::epochs}, {.per_epoch = 2}) == kMost);
+  CHECK(batches_in(Duration{kMost, Duration::Unit::batches}, {.per_epoch = 2}) == kMost);
 }
 
 TEST_CASE("without drop_last every epoch takes each sample once, across batches") {

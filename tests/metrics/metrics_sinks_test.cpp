@@ -30,7 +30,8 @@ MetricsRecord validation(int64_t step) {
 std::string short_table(const ScratchDirectory& scratch) {
   std::string text = contents(scratch / "metrics.csv");
   const std::string all =
-      "lr,grad_norm,samples_per_s,data_wait_ms,forward_ms,backward_ms,update_ms,memory_bytes,loss_scale,"
+      "lr,grad_norm,samples_per_s,tokens_per_s,data_wait_ms,forward_ms,backward_ms,update_ms,memory_bytes,"
+      "loss_scale,"
       "skipped,event,"
       "reason,"
       "in_a_row,time";

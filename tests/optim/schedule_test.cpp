@@ -41,87 +41,89 @@ constexpr double kTiny = 1e-15;
 
 TEST_CASE("schedules: constant") {
   const auto schedule = make("constant", "{}");
-  for (const int64_t update : {0, 1, 99}) CHECK(schedule->factor(update, 100, 10) == 1);
+  for (const int64_t update : {0, 1, 99}) CHECK(schedule->factor(update, 100, {.per_epoch = 10}) == 1);
 }
 
 TEST_CASE("schedules: warm-up rises to 1 in as many updates as it says") {
   for (const std::string name : {"constant", "cosine"}) {
     for (const std::string warmup : {"20ba", "2ep"}) {
       const auto schedule = make(name, "{warmup: " + warmup + "}");
-      CHECK(schedule->factor(0, 100, 10) == 1.0 / 20);
-      CHECK(schedule->factor(9, 100, 10) == 0.5);
-      CHECK(schedule->factor(19, 100, 10) == 1);
-      CHECK(schedule->factor(20, 100, 10) == 1);
+      CHECK(schedule->factor(0, 100, {.per_epoch = 10}) == 1.0 / 20);
+      CHECK(schedule->factor(9, 100, {.per_epoch = 10}) == 0.5);
+      CHECK(schedule->factor(19, 100, {.per_epoch = 10}) == 1);
+      CHECK(schedule->factor(20, 100, {.per_epoch = 10}) == 1);
     }
   }
-  CHECK(make("constant", "{warmup: 1ba}")->factor(0, 100, 10) == 1);
-  CHECK(make("constant", "{warmup: 0ep}")->factor(0, 100, 10) == 1);
+  CHECK(make("constant", "{warmup: 1ba}")->factor(0, 100, {.per_epoch = 10}) == 1);
+  CHECK(make("constant", "{warmup: 0ep}")->factor(0, 100, {.per_epoch = 10}) == 1);
 }
 
 TEST_CASE("schedules: multi_step drops at its milestones") {
   const auto schedule = make("multi_step", "{milestones: [3ep, 50ba], gamma: 0.5, warmup: 5ba}");
-  CHECK(schedule->factor(0, 100, 10) == 0.2);
-  CHECK(schedule->factor(5, 100, 10) == 1);
-  CHECK(schedule->factor(29, 100, 10) == 1);
-  CHECK(schedule->factor(30, 100, 10) == 0.5);
-  CHECK(schedule->factor(49, 100, 10) == 0.5);
-  CHECK(schedule->factor(50, 100, 10) == 0.25);
-  CHECK(schedule->factor(99, 100, 10) == 0.25);
-  CHECK(make("multi_step", "{milestones: [1ba]}")->factor(1, 2, 1) == 0.1);
+  CHECK(schedule->factor(0, 100, {.per_epoch = 10}) == 0.2);
+  CHECK(schedule->factor(5, 100, {.per_epoch = 10}) == 1);
+  CHECK(schedule->factor(29, 100, {.per_epoch = 10}) == 1);
+  CHECK(schedule->factor(30, 100, {.per_epoch = 10}) == 0.5);
+  CHECK(schedule->factor(49, 100, {.per_epoch = 10}) == 0.5);
+  CHECK(schedule->factor(50, 100, {.per_epoch = 10}) == 0.25);
+  CHECK(schedule->factor(99, 100, {.per_epoch = 10}) == 0.25);
+  CHECK(make("multi_step", "{milestones: [1ba]}")->factor(1, 2, {}) == 0.1);
 }
 
 TEST_CASE("schedules: cosine falls from 1 towards its least factor") {
   const auto schedule = make("cosine", "{warmup: 20ba, min_factor: 0.2}");
-  CHECK(schedule->factor(20, 100, 10) == 1);
-  CHECK(schedule->factor(60, 100, 10) == Approx(0.6).epsilon(kTiny));
-  CHECK(schedule->factor(40, 100, 10) == Approx(0.2 + 0.8 * (0.5 + std::sqrt(0.125))).epsilon(kTiny));
-  CHECK(schedule->factor(99, 100, 10) > 0.2);
-  CHECK(schedule->factor(99, 100, 10) < 0.2004);
-  CHECK(schedule->factor(100, 100, 10) == 0.2);
-  CHECK(schedule->factor(100'000, 100, 10) == 0.2);
+  CHECK(schedule->factor(20, 100, {.per_epoch = 10}) == 1);
+  CHECK(schedule->factor(60, 100, {.per_epoch = 10}) == Approx(0.6).epsilon(kTiny));
+  CHECK(schedule->factor(40, 100, {.per_epoch = 10}) ==
+        Approx(0.2 + 0.8 * (0.5 + std::sqrt(0.125))).epsilon(kTiny));
+  CHECK(schedule->factor(99, 100, {.per_epoch = 10}) > 0.2);
+  CHECK(schedule->factor(99, 100, {.per_epoch = 10}) < 0.2004);
+  CHECK(schedule->factor(100, 100, {.per_epoch = 10}) == 0.2);
+  CHECK(schedule->factor(100'000, 100, {.per_epoch = 10}) == 0.2);
   for (int64_t update = 21; update < 100; ++update) {
-    CHECK(schedule->factor(update, 100, 10) < schedule->factor(update - 1, 100, 10));
+    CHECK(schedule->factor(update, 100, {.per_epoch = 10}) <
+          schedule->factor(update - 1, 100, {.per_epoch = 10}));
   }
-  CHECK(make("cosine", "{}")->factor(50, 100, 10) == Approx(0.5).epsilon(kTiny));
+  CHECK(make("cosine", "{}")->factor(50, 100, {.per_epoch = 10}) == Approx(0.5).epsilon(kTiny));
 }
 
 TEST_CASE("schedules: linear and polynomial fall to their least factor, after the warm-up") {
   const auto linear = make("linear", "{warmup: 20ba, min_factor: 0.2}");
-  CHECK(linear->factor(19, 100, 10) == 1);
-  CHECK(linear->factor(40, 100, 10) == Approx(0.8).epsilon(kTiny));
-  CHECK(linear->factor(100, 100, 10) == 0.2);
+  CHECK(linear->factor(19, 100, {.per_epoch = 10}) == 1);
+  CHECK(linear->factor(40, 100, {.per_epoch = 10}) == Approx(0.8).epsilon(kTiny));
+  CHECK(linear->factor(100, 100, {.per_epoch = 10}) == 0.2);
   const auto cubic = make("polynomial", "{power: 3, min_factor: 0.1}");
-  CHECK(cubic->factor(50, 100, 10) == Approx(0.1 + 0.9 * 0.125).epsilon(kTiny));
-  CHECK(cubic->factor(1000, 100, 10) == 0.1);
+  CHECK(cubic->factor(50, 100, {.per_epoch = 10}) == Approx(0.1 + 0.9 * 0.125).epsilon(kTiny));
+  CHECK(cubic->factor(1000, 100, {.per_epoch = 10}) == 0.1);
 }
 
 TEST_CASE("schedules: trapezoid stays at the base rate until its last part") {
   const auto schedule = make("trapezoid", "{warmup: 20ba, decay: 0.25, min_factor: 0.1}");
-  CHECK(schedule->factor(9, 100, 10) == 0.5);
-  CHECK(schedule->factor(20, 100, 10) == 1);
-  CHECK(schedule->factor(80, 100, 10) == 1);  // three quarters of what follows the warm-up
-  CHECK(schedule->factor(90, 100, 10) == Approx(0.1 + 0.9 / 2).epsilon(kTiny));
-  CHECK(schedule->factor(100, 100, 10) == 0.1);
+  CHECK(schedule->factor(9, 100, {.per_epoch = 10}) == 0.5);
+  CHECK(schedule->factor(20, 100, {.per_epoch = 10}) == 1);
+  CHECK(schedule->factor(80, 100, {.per_epoch = 10}) == 1);  // three quarters of what follows the warm-up
+  CHECK(schedule->factor(90, 100, {.per_epoch = 10}) == Approx(0.1 + 0.9 / 2).epsilon(kTiny));
+  CHECK(schedule->factor(100, 100, {.per_epoch = 10}) == 0.1);
 }
 
 TEST_CASE("schedules: inverse_sqrt goes on where the warm-up ends") {
   const auto schedule = make("inverse_sqrt", "{warmup: 16ba}");
-  CHECK(schedule->factor(15, 100, 10) == 1);
-  CHECK(schedule->factor(63, 100, 10) == 0.5);
-  CHECK(make("inverse_sqrt", "{}")->factor(99, 1000, 10) == Approx(0.1).epsilon(kTiny));
+  CHECK(schedule->factor(15, 100, {.per_epoch = 10}) == 1);
+  CHECK(schedule->factor(63, 100, {.per_epoch = 10}) == 0.5);
+  CHECK(make("inverse_sqrt", "{}")->factor(99, 1000, {.per_epoch = 10}) == Approx(0.1).epsilon(kTiny));
 }
 
 TEST_CASE("schedules: exponential and cosine_restarts count their periods from the end of the warm-up") {
   const auto steps = make("exponential", "{warmup: 5ba, gamma: 0.5, period: 2ep}");
-  CHECK(steps->factor(24, 100, 10) == 1);
-  CHECK(steps->factor(25, 100, 10) == 0.5);
-  CHECK(steps->factor(45, 100, 10) == 0.25);
+  CHECK(steps->factor(24, 100, {.per_epoch = 10}) == 1);
+  CHECK(steps->factor(25, 100, {.per_epoch = 10}) == 0.5);
+  CHECK(steps->factor(45, 100, {.per_epoch = 10}) == 0.25);
   const auto waves = make("cosine_restarts", "{warmup: 5ba, period: 1ep, growth: 3, min_factor: 0.2}");
-  CHECK(waves->factor(5, 100, 10) == 1);
-  CHECK(waves->factor(10, 100, 10) == Approx(0.6).epsilon(kTiny));
-  CHECK(waves->factor(15, 100, 10) == 1);
-  CHECK(waves->factor(30, 100, 10) == Approx(0.6).epsilon(kTiny));
-  CHECK(waves->factor(45, 100, 10) == 1);
+  CHECK(waves->factor(5, 100, {.per_epoch = 10}) == 1);
+  CHECK(waves->factor(10, 100, {.per_epoch = 10}) == Approx(0.6).epsilon(kTiny));
+  CHECK(waves->factor(15, 100, {.per_epoch = 10}) == 1);
+  CHECK(waves->factor(30, 100, {.per_epoch = 10}) == Approx(0.6).epsilon(kTiny));
+  CHECK(waves->factor(45, 100, {.per_epoch = 10}) == 1);
 }
 
 TEST_CASE("schedules: one_cycle takes no warm-up and lasts as long as training, however short") {
@@ -131,7 +133,7 @@ TEST_CASE("schedules: one_cycle takes no warm-up and lasts as long as training, 
   for (int64_t total : {1, 2, 3, 7}) {
     const auto schedule = make("one_cycle", "{rise: 0.3}");
     for (int64_t update = 0; update <= total; ++update) {
-      const double factor = schedule->factor(update, total, 1);
+      const double factor = schedule->factor(update, total, {});
       CHECK(factor > 0);
       CHECK(factor <= 1);
     }
@@ -151,7 +153,7 @@ TEST_CASE("schedules: the rates are PyTorch's") {
   for (const auto& [name, kind, keys] : cases) {
     const std::vector<float> expected = fixture.read_floats(*fixture.find(name));
     const std::vector<float> rates =
-        learning_rates(*make(kind, keys), 0.5, static_cast<int64_t>(expected.size()), 10);
+        learning_rates(*make(kind, keys), 0.5, static_cast<int64_t>(expected.size()), {.per_epoch = 10});
     for (size_t i = 0; i < expected.size(); ++i) {
       INFO(name << ", update " << i);
       CHECK(rates[i] == Approx(expected[i]).epsilon(1e-6));
@@ -161,15 +163,15 @@ TEST_CASE("schedules: the rates are PyTorch's") {
 
 TEST_CASE("schedules: training may end within the warm-up") {
   const auto schedule = make("cosine", "{warmup: 10ep}");
-  const std::vector<float> rates = learning_rates(*schedule, 1, 5, 1);
+  const std::vector<float> rates = learning_rates(*schedule, 1, 5, {});
   CHECK(rates == std::vector<float>{0.1f, 0.2f, 0.3f, 0.4f, 0.5f});
-  CHECK(schedule->factor(10, 5, 1) == 0);
+  CHECK(schedule->factor(10, 5, {}) == 0);
 }
 
 TEST_CASE("schedules: the table holds one rate for each update") {
   const auto schedule = make("multi_step", "{milestones: [1ep], gamma: 0.1}");
-  CHECK(learning_rates(*schedule, 0.5, 4, 2) == std::vector<float>{0.5f, 0.5f, 0.05f, 0.05f});
-  CHECK(learning_rates(*schedule, 0.5, 0, 2).empty());
+  CHECK(learning_rates(*schedule, 0.5, 4, {.per_epoch = 2}) == std::vector<float>{0.5f, 0.5f, 0.05f, 0.05f});
+  CHECK(learning_rates(*schedule, 0.5, 0, {.per_epoch = 2}).empty());
 }
 
 TEST_CASE("schedules: bad milestones are reported, each at its own path") {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/base/host_device.h"
+#include "core/graph/operation.h"
+#include "core/graph/ops/dropout.h"
+
+namespace trainer {
+
+/// Which keys a query sees, and how its scores are made. Heads lie side by side in the last extent, so that
+/// sequences have rank 3: (N, T, heads * size).
+struct AttentionRule {
+  int64_t heads = 1;
+  int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)
+  bool causal = false;   ///< a query sees the keys up to its own position
+  int64_t window = 0;    ///< and of these the last so many; 0: all
+  double scale = 0;      ///< scores are scale * q . k; 0: 1 / sqrt(size)
+  std::optional<DropoutRule> dropout = {};  ///< of the probabilities
+
+  void describe(AttributeVisitor& visit) const;
+  /// The keys [first, end) that the query at `position` sees of `keys`; those before `start` are of another
+  /// document.
+  struct Keys {
+    int64_t first, end;
+  };
+  TRAINER_HD Keys keys_of(int64_t position, int64_t keys, int64_t start) const {
+    const int64_t end = causal && position + 1 < keys ? position + 1 : keys;
+    const int64_t oldest = window > 0 && position + 1 > window ? position + 1 - window : 0;
+    return {oldest > start ? oldest : start, end};
+  }
+  /// The element of the probabilities of one sample that dropout draws for.
+  TRAINER_HD static int64_t element(int64_t head, int64_t query, int64_t key, int64_t queries, int64_t keys) {
+    return (head * queries + query) * keys + key;
+  }
+};
+
+/// The order of the operations' inputs. `q` alone, packed, holds queries, keys and values side by side:
+/// (N, T, (heads + 2 * kv_heads) * size); `k` and `v` are then absent.
+namespace attention_input {
+constexpr size_t kQ = 0;  ///< (N, T, heads * size)
+constexpr size_t kK = 1;  ///< (N, S, kv_heads * size)
+constexpr size_t kV = 2;
+constexpr size_t kFirst = 3;   ///< i32 (1): position of the first query among the keys; absent: 0, and S = T
+constexpr size_t kStart = 4;   ///< i32 (N, T): the first key of each query's document; absent: 0
+constexpr size_t kSample = 5;  ///< i32 (N), for dropout: place in the global batch
+constexpr size_t kStep = 6;    ///< i32 (1), for dropout
+constexpr size_t kCount = 7;
+}  // namespace attention_input
+
+/// y = dropout(softmax(scale * q kT)) v for each sample and head (Vaswani et al., "Attention Is All You
+/// Need", 2017) -> y (N, T, heads * size) and the logarithm of each row's sum of exponentials, f32 (N, T,
+/// heads), which is all that the gradient needs besides. A query that sees no key gives zeros and minus
+/// infinity.
+class Attention final : public Operation {
+ public:
+  explicit Attention(const AttentionRule& r) : rule(r) {}
+  std::string_view name() const override { return "attention"; }
+  void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const AttentionRule rule;
+};
+
+/// The inputs of attention, then dy, y and the log-sum-exp -> dq, dk, dv; of packed inputs dq alone, packed.
+class AttentionBackward final : public Operation {
+ public:
+  explicit AttentionBackward(const AttentionRule& r) : rule(r) {}
+  std::string_view name() const override { return "attention_backward"; }
+  void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const AttentionRule rule;
+};
+
+}  // namespace trainer
