@@ -16,6 +16,7 @@
   row(add_channels) \
   row(add_convolution) \
   row(add_elementwise) \
+  row(add_embedding) \
   row(add_guards) \
   row(add_inner_product) \
   row(add_loss) \

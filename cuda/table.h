@@ -12,6 +12,7 @@
   row(add_channels) \
   row(add_dropout) \
   row(add_elementwise) \
+  row(add_embedding) \
   row(add_guards) \
   row(add_loss) \
   row(add_loss_scale) \

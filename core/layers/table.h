@@ -11,6 +11,7 @@
   row(conv_transpose2d_layer) \
   row(batch_norm_layer) \
   row(linear_layer) \
+  row(embedding_layer) \
   row(max_pool2d_layer) \
   row(avg_pool2d_layer) \
   row(global_avg_pool2d_layer) \

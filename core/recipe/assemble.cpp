@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/config/patterns.h"
+#include "core/graph/ops/embedding.h"
 #include "core/passes/table.h"
 
 namespace trainer {
@@ -104,6 +105,21 @@ void check_freeze(const Recipe& recipe, const Program& program) {
   diagnostics.throw_if_any();
 }
 
+/// Throws where a token could be beyond the rows of an embedding: the data promises ids below the network's
+/// outputs.
+void check_vocabulary(const Program& program) {
+  const int64_t outputs = class_count(program);
+  for (const Node& node : program.entries.back().nodes) {
+    if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
+    const int64_t rows = program.spec(node.inputs[1]).shape[0];
+    if (rows >= outputs) continue;
+    fail_at(node.origin,
+            fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
+                        "vocabulary to {} or more",
+                        rows, outputs - 1, outputs, outputs));
+  }
+}
+
 /// Throws where the ranks are GPUs, the only devices that compute asynchronously.
 bool shards_optimizer(const Recipe& recipe, bool is_async) {
   const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
@@ -149,6 +165,7 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
   if (purpose == Purpose::train) add(entry_name::kTrainStep);
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(recipe, program);
+  check_vocabulary(program);
   return program;
 }
 

@@ -29,6 +29,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
   row(add_image_cases) \
   row(add_movement_cases) \
   row(add_random_cases) \
+  row(add_sequence_cases) \
   row(add_optimizer_cases) \
   row(add_guard_cases)
 // clang-format on

@@ -11,6 +11,7 @@
   row(add_channels) \
   row(add_convolution) \
   row(add_elementwise) \
+  row(add_embedding) \
   row(add_guards) \
   row(add_linear) \
   row(add_loss) \

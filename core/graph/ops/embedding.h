@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// ids i32 (N, T), table (V, E) -> y (N, T, E): the row of each id. Whoever binds the ids sees to it that all
+/// are below V; nothing checks them here.
+class Embedding final : public Operation {
+ public:
+  std::string_view name() const override { return "embedding"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+};
+
+/// ids i32 (N, T), dy (N, T, E) -> the gradient of the table (V, E), f32: for each row the sum of dy where
+/// its id stands, in the order of tokens; zero for an id that does not occur.
+class EmbeddingBackward final : public Operation {
+ public:
+  explicit EmbeddingBackward(int64_t v) : vocabulary(v) {}
+  std::string_view name() const override { return "embedding_backward"; }
+  void describe(AttributeVisitor& visit) const override { visit("vocabulary", vocabulary, {.hidden = true}); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const int64_t vocabulary;
+};
+
+}  // namespace trainer

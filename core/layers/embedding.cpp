@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/embedding.h"
+
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+class EmbeddingLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("vocabulary", &vocabulary_, "rows of the table; token ids are below it").required().extent(1);
+    fields.add("features", &features_, "features of each token").required().extent(1);
+    initializer_.declare(fields);
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    return {context.build.emit<Embedding>(
+        {x[0], context.parameter("weight", {vocabulary_, features_}, initial())})};
+  }
+
+ private:
+  /// By default as PyTorch's Embedding.
+  Initial initial() const {
+    if (initializer_.name == "default") return {.kind = Initial::Kind::normal, .a = 0, .b = 1, .table = {}};
+    return initializer_.weight(features_, vocabulary_);
+  }
+
+  int64_t vocabulary_ = 0, features_ = 0;
+  Initializer initializer_;
+};
+
+}  // namespace
+
+Registered<Layer> embedding_layer() {
+  return {"embedding", "token ids (N, T) to a learned row of features for each: (N, T, features)",
+          [] { return std::make_unique<EmbeddingLayer>(); }};
+}
+
+}  // namespace trainer

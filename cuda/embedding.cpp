@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/embedding.h"
+
+#include "cuda/table.h"
+#include "cuda/table_rows.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// The second input has the rows: those of the table, or their gradients.
+std::optional<std::string> why_not_rows(const Gpu& gpu, const OpContext& context) {
+  return floats_only(gpu, {.op = context.op, .inputs = {context.inputs[1]}, .outputs = {}});
+}
+
+TableAccess access_of(const OpContext& context, int64_t rows) {
+  return {.row_of = {},
+          .tokens = numel(context.inputs[0].shape),
+          .rows = rows,
+          .width = context.inputs[1].shape.back()};
+}
+
+std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                        const Slots& slots) {
+  return kernel(context, [=, access = access_of(context, context.inputs[1].shape[0]),
+                          dtype = context.inputs[1].dtype, stream = gpu.stream.get()]() mutable {
+    access.row_of.ids = at<const int32_t>(slots.inputs[0]);
+    return launch_read_rows(access, dtype, *slots.inputs[1], *slots.outputs[0], stream);
+  });
+}
+
+Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "sorted tokens");
+  choice.workspace_bytes = sum_rows_workspace(numel(context.inputs[0].shape));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                         const Slots& slots) {
+  return kernel(context, [=, access = access_of(context, context.outputs[0].shape[0]),
+                          dtype = context.inputs[1].dtype, stream = gpu.stream.get()]() mutable {
+    access.row_of.ids = at<const int32_t>(slots.inputs[0]);
+    return launch_sum_rows(access, dtype, *slots.inputs[1], at<float>(slots.outputs[0]), *slots.workspace,
+                           stream);
+  });
+}
+
+}  // namespace
+
+void add_embedding(Handlers& handlers) {
+  handlers[typeid(Embedding)] = {
+      [](const Gpu&, const OpContext& context, const OpenLayouts&) { return row_major(context, "rows"); },
+      compile_forward, why_not_rows};
+  handlers[typeid(EmbeddingBackward)] = {select_backward, compile_backward, why_not_rows};
+}
+
+}  // namespace trainer::cuda
