@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/bfloat16.h"
 #include "core/engine/buffer.h"
 #include "core/graph/ops/conv2d.h"
 #include "cpu/onednn.h"
@@ -23,37 +24,53 @@ using winograd::Geometry;
 
 enum class Direction { forward, data, weights };
 
-/// A convolution or one of its gradients, in the terms of cpu/winograd.
+/// A convolution or one of its gradients, in the terms of cpu/winograd. Groups are computed one after the
+/// other.
 struct Use {
   Direction direction;
-  Geometry geometry;  ///< of the forward convolution, whatever the direction
+  Geometry geometry;  ///< of a group's forward convolution, whatever the direction
   Shape x, w, y;
   winograd::Storage storage = winograd::Storage::f32;
   bool bias = false, relu = false;
 
   const winograd::Kernels& kernels() const { return winograd::best_kernels(storage); }
+  /// Groups begin with a block of channels, except where there is one alone.
+  bool fits_blocks() const {
+    const int64_t lanes = kernels().lanes;
+    return geometry.groups == 1 || (geometry.inputs % lanes == 0 && geometry.outputs % lanes == 0);
+  }
+  int64_t bytes_of(int64_t elements) const {
+    return elements * (storage == winograd::Storage::f32 ? sizeof(float) : sizeof(BFloat16));
+  }
 };
 
-constexpr int64_t kFewestChannels = 8, kMostPadding = 2;
+/// The part of a group in what a slot points to, of `bytes` each; null where there is no slot.
+template <class T>
+T* of_group(void* const* slot, int64_t group, int64_t bytes) {
+  return slot == nullptr ? nullptr : reinterpret_cast<T*>(at<std::byte>(slot) + group * bytes);
+}
+
+constexpr int64_t kFewestChannels = 8, kMostPadding = 2, kTapsOfWeight = winograd::kTaps * winograd::kTaps;
 
 std::optional<Use> use_of(Direction direction, const Conv2dGeometry& g, const Shape& x, const Shape& w,
                           const Shape& y) {
   const Extent2 ones{1, 1};
   if (g.kernel != Extent2{winograd::kTaps, winograd::kTaps} || g.stride != ones || g.dilation != ones ||
-      g.groups != 1 || std::max(g.padding[0], g.padding[1]) > kMostPadding ||
-      std::min(x[1], y[1]) < kFewestChannels) {
+      std::max(g.padding[0], g.padding[1]) > kMostPadding ||
+      std::min(x[1], y[1]) < kFewestChannels * g.groups) {
     return std::nullopt;
   }
   return Use{direction,
              {.images = x[0],
-              .inputs = x[1],
-              .outputs = y[1],
+              .inputs = x[1] / g.groups,
+              .outputs = y[1] / g.groups,
               .height = x[2],
               .width = x[3],
               .y_height = y[2],
               .y_width = y[3],
               .top = g.padding[0],
-              .left = g.padding[1]},
+              .left = g.padding[1],
+              .groups = g.groups},
              x,
              w,
              y};
@@ -79,7 +96,7 @@ std::optional<Use> use_of(const OpContext& c) {
   if (dtype != DType::f32 && dtype != DType::bf16) return std::nullopt;
   auto use = use_in_f32(c);
   if (use && dtype == DType::bf16) use->storage = winograd::Storage::bf16;
-  return use;
+  return use && use->fits_blocks() ? use : std::nullopt;
 }
 
 std::unique_ptr<winograd::Forward> forward_of(const Use& use) {
@@ -147,22 +164,34 @@ Choice select_own_winograd(const OpContext& context) {
 
 std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slots& slots) {
   const Use use = *use_of(context);
+  const Geometry& g = use.geometry;
+  const int64_t x = use.bytes_of(g.inputs * g.height * g.width), outputs = use.bytes_of(g.outputs),
+                y = outputs * g.y_height * g.y_width, weights = g.outputs * g.inputs * kTapsOfWeight;
   if (use.direction == Direction::weights) {
-    return kernel([=, gradient = std::shared_ptr(gradient_of(use))] {
-      gradient->run({.x = *slots.inputs[0],
-                     .dy = *slots.inputs[1],
-                     .dw = at<float>(slots.outputs[0]),
-                     .db = use.bias ? at<float>(slots.outputs[1]) : nullptr,
-                     .workspace = at<float>(slots.workspace)});
+    void* const* bias = use.bias ? slots.outputs[1] : nullptr;
+    return kernel([=, groups = g.groups, bytes = static_cast<int64_t>(g.outputs * sizeof(float)),
+                   gradient = std::shared_ptr(gradient_of(use))] {
+      for (int64_t i = 0; i < groups; ++i) {
+        gradient->run({.x = of_group<const void>(slots.inputs[0], i, x),
+                       .dy = of_group<const void>(slots.inputs[1], i, y),
+                       .dw = at<float>(slots.outputs[0]) + i * weights,
+                       .db = of_group<float>(bias, i, bytes),
+                       .workspace = at<float>(slots.workspace)});
+      }
     });
   }
-  return kernel([=, forward = std::shared_ptr(forward_of(use))] {
-    forward->run({.x = *slots.inputs[0],
-                  .w = *slots.inputs[1],
-                  .bias = use.bias ? *slots.inputs[2] : nullptr,
-                  .relu = use.relu,
-                  .y = *slots.outputs[0],
-                  .workspace = at<float>(slots.workspace)});
+  const bool reversed = use.direction == Direction::data;
+  void* const* bias = use.bias ? slots.inputs[2] : nullptr;
+  return kernel([=, groups = g.groups, read = reversed ? y : x, written = reversed ? x : y,
+                 of_weights = use.bytes_of(weights), forward = std::shared_ptr(forward_of(use))] {
+    for (int64_t i = 0; i < groups; ++i) {
+      forward->run({.x = of_group<const void>(slots.inputs[0], i, read),
+                    .w = of_group<const void>(slots.inputs[1], i, of_weights),
+                    .bias = of_group<const void>(bias, i, outputs),
+                    .relu = use.relu,
+                    .y = of_group<void>(slots.outputs[0], i, written),
+                    .workspace = at<float>(slots.workspace)});
+    }
   });
 }
 

@@ -26,7 +26,8 @@ Geometry Geometry::reversed() const {
           .y_height = height,
           .y_width = width,
           .top = kTaps - 1 - top,
-          .left = kTaps - 1 - left};
+          .left = kTaps - 1 - left,
+          .groups = groups};
 }
 
 Grid Geometry::grid_of_x(int64_t lanes) const {
@@ -36,7 +37,7 @@ Grid Geometry::grid_of_x(int64_t lanes) const {
           .width = width,
           .top = top,
           .left = left,
-          .stride = blocks_of(inputs, lanes) * height * width * lanes};
+          .stride = groups * blocks_of(inputs, lanes) * height * width * lanes};
 }
 
 Grid Geometry::grid_of_y(int64_t lanes) const {
@@ -46,7 +47,7 @@ Grid Geometry::grid_of_y(int64_t lanes) const {
           .width = y_width,
           .top = 0,
           .left = 0,
-          .stride = blocks_of(outputs, lanes) * y_height * y_width * lanes};
+          .stride = groups * blocks_of(outputs, lanes) * y_height * y_width * lanes};
 }
 
 std::unique_ptr<Forward> make_forward(const Kernels& kernels, const Geometry& geometry, bool reversed,

@@ -209,3 +209,22 @@ TEST_CASE("convolutions in bf16 take the algorithm that they take in f32, where 
     CHECK(algorithm(*op, DType::bf16, 2) == "direct");  // three quarters of a tile would be wasted
   }
 }
+
+TEST_CASE("groups of whole blocks of channels take the program's own algorithm; others do not") {
+  const Conv2dGeometry geometry{.kernel = {3, 3}, .padding = {1, 1}, .groups = 2};
+  const Case whole{{2, 64, 9, 8}, 32, geometry}, parts{{2, 36, 9, 8}, 36, geometry};
+  for (const Case& c : {whole, parts}) {
+    for (const bool relu : {false, true})
+      check_program(text(c), [&](Sketch& sketch) { draft(sketch, c, true, relu); });
+    check_bf16([&](Sketch& sketch) { draft(sketch, c, true, true); }, 1);
+  }
+  const auto cpu = make_cpu_backend(1, nullptr, true);
+  auto algorithm = [&](const Case& c) {
+    const Conv2d op(c.geometry);
+    const Shape w{c.out_channels, c.x[1] / 2, 3, 3}, y{c.x[0], c.out_channels, c.x[2], c.x[3]};
+    const OpContext context{.op = op, .inputs = {{c.x}, {w}, {}}, .outputs = {{y}}};
+    return cpu.planner->select(context, OpenLayouts(3, Layout{})).algorithm;
+  };
+  CHECK(algorithm(whole) == "winograd, own");
+  CHECK(algorithm(parts) == "direct");
+}
