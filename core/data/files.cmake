@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/data
-  USES base config engine
+  USES base config engine text
   PRIVATE JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads fmt::fmt)
 # Their loops are vectorised with shuffles, which -O2 leaves out.
 set_source_files_properties(

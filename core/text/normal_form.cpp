@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/normal_form.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace trainer {
+namespace {
+
+/// No character before U+0300, whose first byte is 0xCC, combines with the one before it.
+bool may_combine(char byte) {
+  return static_cast<unsigned char>(byte) >= 0xCC;
+}
+
+void append_composed(std::string_view line, std::string& text) {
+  utf8proc_uint8_t* result = nullptr;
+  const utf8proc_ssize_t size = utf8proc_map(
+      reinterpret_cast<const utf8proc_uint8_t*>(line.data()), static_cast<utf8proc_ssize_t>(line.size()),
+      &result, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
+  if (size < 0) throw std::bad_alloc();  // the text is well-formed
+  text.append(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
+}
+
+}  // namespace
+
+/// Line by line: what follows a line's end never combines with it, and utf8proc needs memory for its text.
+std::string_view composed(std::string_view text, std::string& storage) {
+  if (std::ranges::none_of(text, may_combine)) return text;
+  storage.clear();
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    const std::string_view line = text.substr(begin, end == std::string_view::npos ? end : end + 1 - begin);
+    if (std::ranges::any_of(line, may_combine)) {
+      append_composed(line, storage);
+    } else {
+      storage += line;
+    }
+    begin += line.size();
+  }
+  return storage;
+}
+
+}  // namespace trainer

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+/// What the project itself must know of a SentencePiece model.
+struct SentencePieceModel {
+  bool removes_blanks = true;  ///< runs of white space become one blank, at a text's borders none
+  bool blanks_end_words = false;
+};
+
+/// Reads the message ModelProto of libsentencepiece (src/sentencepiece_model.proto) as far as the library
+/// trusts it: scores are finite, and the table of normalizations holds no reference beyond itself. Throws
+/// Error (exit 65), naming `path`, where that is not so.
+SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model);
+
+}  // namespace trainer

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/base/checksum.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/text/tokenizer_files.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::string_view name() const override { return "bytes"; }
+  int64_t vocabulary() const override { return 256; }
+  std::optional<int32_t> end_of_text() const override { return std::nullopt; }
+  uint64_t checksum() const override { return 0; }
+  std::unique_ptr<TextEncoder> make_encoder() const override { return std::make_unique<Encoder>(); }
+  std::string decode(std::span<const int32_t> tokens) const override {
+    std::string text;
+    for (const int32_t token : tokens) {
+      if (token < 0 || token > 255) throw std::out_of_range("a token that is no byte");
+      text.push_back(static_cast<char>(token));
+    }
+    return text;
+  }
+
+ private:
+  struct Encoder final : TextEncoder {
+    int64_t encode(std::string_view text, std::vector<int32_t>& tokens) override {
+      for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+      return 0;
+    }
+  };
+};
+
+/// GPT-2's pairs, by either name.
+struct FilePair {
+  const char *vocabulary, *merges;
+};
+constexpr std::array<FilePair, 2> kPairs = {{{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
+
+std::string contents_of(const fs::path& path) {
+  std::optional<std::string> text = fs::is_directory(path) ? std::nullopt : read_text(path);
+  if (!text)
+    throw Error(ExitCode::recipe, fmt::format("{}: there is no such file of a tokenizer", path.string()));
+  return std::move(*text);
+}
+
+uint64_t checksum_of(std::initializer_list<std::string_view> contents) {
+  Checksum sum;
+  for (const std::string_view text : contents) sum.add(std::as_bytes(std::span(text)));
+  return sum.value();
+}
+
+std::unique_ptr<Tokenizer> open_pair(const fs::path& vocabulary, const fs::path& merges) {
+  const std::string tokens = contents_of(vocabulary), pairs = contents_of(merges);
+  ByteLevelBpeParts parts = read_gpt2_files(vocabulary.string(), tokens, merges.string(), pairs);
+  parts.checksum = checksum_of({tokens, pairs});
+  return byte_level_bpe(std::move(parts));
+}
+
+std::unique_ptr<Tokenizer> open_file(const fs::path& path) {
+  for (const auto& [vocabulary, merges] : kPairs) {
+    if (path.filename() == vocabulary || path.filename() == merges)
+      return open_pair(path.parent_path() / vocabulary, path.parent_path() / merges);
+  }
+  const std::string text = contents_of(path);
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string::npos && text[begin] == '{') {
+    ByteLevelBpeParts parts = read_tokenizer_json(path.string(), text);
+    parts.checksum = checksum_of({text});
+    return byte_level_bpe(std::move(parts));
+  }
+  if (text.starts_with('\n')) return sentence_piece(path.string(), text);  // the first field of its message
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or a SentencePiece model; "
+                  "found a file that begins as none of them",
+                  path.string()));
+}
+
+/// The file of a folder that says how to tokenize.
+fs::path main_file(const fs::path& folder) {
+  std::vector<fs::path> models;
+  if (fs::exists(folder / "tokenizer.json")) return folder / "tokenizer.json";
+  for (const auto& [vocabulary, merges] : kPairs) {
+    if (fs::exists(folder / vocabulary) && fs::exists(folder / merges)) return folder / vocabulary;
+  }
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".model") models.push_back(entry.path());
+  }
+  if (models.size() == 1) return models.front();
+  throw Error(ExitCode::recipe,
+              fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or one "
+                          "SentencePiece model (*.model); found {} of the last and none of the others",
+                          folder.string(), models.size()));
+}
+
+}  // namespace
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> tokens;
+  make_encoder()->encode(text, tokens);
+  return tokens;
+}
+
+std::unique_ptr<Tokenizer> byte_tokenizer() {
+  return std::make_unique<ByteTokenizer>();
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path) {
+  return open_file(fs::is_directory(path) ? main_file(path) : fs::path(path));
+}
+
+}  // namespace trainer

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/text/byte_level_bpe.h"
+#include "core/text/tokenizer.h"
+
+namespace trainer {
+
+// One reader for each kind of file; `open_tokenizer` tells them apart. `path` is for messages. All throw
+// Error: exit 65 where the contents are damaged, 78 where they ask for what is not supported, by its name.
+
+/// Hugging Face's tokenizer.json (https://huggingface.co/docs/tokenizers): normalizer NFC or none;
+/// pre-tokenizers Split, Digits and, as the last one, ByteLevel; model BPE; added tokens. What truncates,
+/// pads or adds tokens around a text (post_processor) is not applied.
+ByteLevelBpeParts read_tokenizer_json(const std::string& path, std::string_view text);
+
+/// GPT-2's pair of files.
+ByteLevelBpeParts read_gpt2_files(const std::string& vocabulary_path, std::string_view vocabulary,
+                                  const std::string& merges_path, std::string_view merges);
+
+/// A model of libsentencepiece.
+std::unique_ptr<Tokenizer> sentence_piece(const std::string& path, std::string_view model);
+
+/// "LEFT RIGHT", as files write a merge; throws at anything else, naming `place`.
+std::pair<std::string, std::string> split_merge(const std::string& place, std::string_view text);
+
+}  // namespace trainer

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text/tokenizer.h"
+
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include "tests/catch.h"
+
+#include "core/base/error.h"
+#include "tests/text/files.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Tokens = std::vector<int32_t>;
+
+/// What opening says, behind the exit code: "65 PATH: ...".
+std::string problem_of(const std::string& path) {
+  try {
+    open_tokenizer(path);
+  } catch (const Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+  }
+  return "";
+}
+
+Tokens tokens_of(const Json& numbers) {
+  Tokens tokens;
+  for (const Json& number : numbers.items()) tokens.push_back(static_cast<int32_t>(number.integer().value()));
+  return tokens;
+}
+
+/// Well-formed text from bytes that may begin or end within a character, as the reference returns it.
+std::string as_text(const std::string& bytes) {
+  const std::string dumped = Json(bytes).dump(-1, Json::NotUtf8::replace);
+  return Json::parse(dumped).value().text();
+}
+
+TEST_CASE("tokens are those of the reference implementations") {
+  const Json all = Json::parse(contents(tokenizer_fixture("cases.json"))).value();
+  REQUIRE(all.members().size() == 5);
+  for (const auto& [name, cases] : all.members()) {
+    const auto tokenizer = open_tokenizer(tokenizer_fixture(name));
+    for (const Json& one : cases.items()) {
+      CAPTURE(name, one["text"].text());
+      const Tokens tokens = tokenizer->encode(one["text"].text());
+      CHECK(tokens == tokens_of(one["tokens"]));
+      CHECK(as_text(tokenizer->decode(tokens)) == one["decoded"].text());
+    }
+  }
+}
+
+TEST_CASE("a tokenizer knows its vocabulary and what ends a text") {
+  CHECK(open_tokenizer(tokenizer_fixture("gpt2"))->vocabulary() == 420);
+  const auto llama = open_tokenizer(tokenizer_fixture("llama3.json"));
+  CHECK(llama->name() == "byte-level BPE");
+  CHECK(llama->vocabulary() == 424);
+  CHECK(llama->end_of_text() == 420);
+  CHECK(llama->encode("a<|endoftext|>b") == Tokens{llama->encode("a")[0], 420, llama->encode("b")[0]});
+  const auto pieces = open_tokenizer(tokenizer_fixture("sp_bpe.model"));
+  CHECK(pieces->name() == "SentencePiece");
+  CHECK(pieces->end_of_text() == 2);
+  CHECK(byte_tokenizer()->encode("a\xff") == Tokens{'a', 255});
+  CHECK(byte_tokenizer()->decode(Tokens{'a', 255}) == "a\xff");
+  CHECK(!byte_tokenizer()->end_of_text());
+  CHECK_THROWS_AS(llama->decode(Tokens{424}), std::out_of_range);
+  CHECK_THROWS_AS(llama->decode(Tokens{-1}), std::out_of_range);
+  CHECK_THROWS_AS(pieces->decode(Tokens{100000}), std::out_of_range);
+}
+
+TEST_CASE("malformed UTF-8 becomes U+FFFD, once for each maximal part, and is counted") {
+  const std::string bad =
+      "\xe4\xb8"
+      "a\xff\xc0\x80\xed\xa0\x80\xf0\x9f\x98";
+  const std::string good = "\uFFFDa\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD";
+  for (const char* name : {"qwen2.json", "sp_bpe.model"}) {
+    const auto tokenizer = open_tokenizer(tokenizer_fixture(name));
+    Tokens tokens;
+    CHECK(tokenizer->make_encoder()->encode(bad, tokens) == 8);
+    CHECK(tokens == tokenizer->encode(good));
+  }
+}
+
+TEST_CASE("a folder's tokenizer is found, whatever it is") {
+  const TokenizerFolder folder;
+  std::filesystem::create_directory(folder.path("a"));
+  CHECK_THAT(problem_of(folder.path("a")), ContainsSubstring("found 0 of the last and none of the others"));
+  std::filesystem::copy(tokenizer_fixture("sp_bpe.model"), folder.path("a/tokenizer.model"));
+  CHECK(open_tokenizer(folder.path("a"))->name() == "SentencePiece");
+  std::filesystem::copy(tokenizer_fixture("gpt2"), folder.path("a"));
+  CHECK(open_tokenizer(folder.path("a"))->vocabulary() == 420);
+  CHECK(open_tokenizer(folder.path("a/merges.txt"))->checksum() ==
+        open_tokenizer(folder.path("a/vocab.json"))->checksum());
+  std::filesystem::copy(tokenizer_fixture("qwen2.json"), folder.path("a/tokenizer.json"));
+  CHECK(open_tokenizer(folder.path("a"))->vocabulary() == 424);
+  CHECK_THAT(problem_of(folder.path("b")),
+             ContainsSubstring("78 " + folder.path("b") + ": there is no such file"));
+}
+
+TEST_CASE("a long word takes no more than n log n, and blanks that no letter ends are words as well") {
+  const auto tokenizer = open_tokenizer(tokenizer_fixture("qwen2.json"));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string word(2'000'000, 'a'), blanks(2'000'000, ' ');
+  CHECK(tokenizer->decode(tokenizer->encode(word)) == word);
+  CHECK(tokenizer->decode(tokenizer->encode(blanks)) == blanks);
+  // Quadratic, it would be minutes.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+}
+
+TEST_CASE("a SentencePiece model reads a long text in parts, as it would read the whole") {
+  for (const char* name : {"sp_bpe.model", "sp_plain.model"}) {
+    const auto tokenizer = open_tokenizer(tokenizer_fixture(name));
+    const std::string line = "kalo miren  tas qu \u8a9e the  king. ";
+    std::string text;
+    while (text.size() < (size_t{3} << 20)) text += line;
+    const Tokens whole = tokenizer->encode(text);
+    // The same line has the same tokens again and again.
+    const size_t period = tokenizer->encode(text.substr(0, 10 * line.size())).size() / 10;
+    CHECK(whole.size() >= period * (text.size() / line.size()));
+    size_t different = 0;
+    for (size_t i = period; i + 2 * period < whole.size(); ++i)
+      different += whole[i] != whole[i + period] ? 1 : 0;
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("unknown kinds are refused by their name, exit 78") {
+  const TokenizerFolder folder;
+  const auto with = [&](const std::string& section, const std::string& key, const Json& value) {
+    Json root = small_tokenizer();
+    (section.empty() ? root : root[section])[key] = value;
+    return problem_of(folder.write("tokenizer.json", root.dump()));
+  };
+  const std::string path = "78 " + folder.path("tokenizer.json") + ": ";
+  CHECK(with("model", "type", "WordPiece") == path + "model.type is WordPiece; supported: BPE");
+  CHECK(with("pre_tokenizer", "type", "Metaspace") ==
+        path + "pre_tokenizer is Metaspace; supported: Split, Digits and ByteLevel");
+  CHECK(with("", "pre_tokenizer", Json()) ==
+        path + "pre_tokenizer is without ByteLevel; supported: byte-level BPE");
+  CHECK(with("", "normalizer", {{"type", "Lowercase"}}) ==
+        path + "normalizer is Lowercase; supported: NFC, or none");
+  CHECK(with("model", "byte_fallback", true) ==
+        path + "model.byte_fallback is true; supported: byte-level BPE, which needs none");
+  CHECK(with("model", "dropout", 0.1) == path + "model.dropout is 0.1; supported: none");
+  CHECK(with("model", "end_of_word_suffix", "</w>") ==
+        path + "model.end_of_word_suffix is '</w>'; supported: none");
+  CHECK(with("", "added_tokens", Json::array({{{"content", "x"}, {"id", 258}, {"single_word", true}}})) ==
+        path + "added_tokens[0].single_word is true; supported: false");
+  for (const char* pattern : {"\\w+", "[a[b]]", "a{1,2}+", "(?m)a", "\\p{Letter}", "(", "\\1"}) {
+    CAPTURE(pattern);
+    const Json split = {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
+    const std::string found =
+        with("", "pre_tokenizer",
+             {{"type", "Sequence"}, {"pretokenizers", Json::array({split, {{"type", "ByteLevel"}}})}});
+    CHECK_THAT(found, ContainsSubstring("pre_tokenizer.pretokenizers[0].pattern: "));
+    CHECK(found.starts_with("78"));
+  }
+  CHECK_THAT(problem_of(folder.write("x", "IQ== 0\nIg== 1\n")), ContainsSubstring("begins as none of them"));
+}
+
+TEST_CASE("damaged files are refused with the place, exit 65") {
+  const TokenizerFolder folder;
+  const auto with = [&](const std::string& key, const Json& value) {
+    Json root = small_tokenizer();
+    root["model"][key] = value;
+    return problem_of(folder.write("tokenizer.json", root.dump()));
+  };
+  CHECK(problem_of(folder.write("tokenizer.json", small_tokenizer().dump())).empty());
+  const std::string path = "65 " + folder.path("tokenizer.json") + ": ";
+  CHECK(with("merges", Json::array({"a b c"})) ==
+        path + "model.merges[0]: expected two tokens with a blank between them, found 'a b c'");
+  CHECK(with("merges", Json::array({Json::array({"a"})})) ==
+        path + "model.merges[0]: expected two texts, found [\"a\"]");
+  CHECK(with("merges", Json::array({"a c"})) == path + "expected a token 'ac', of which a merge speaks");
+  CHECK(with("merges", 3) == path + "model.merges: expected an array, found 3");
+  CHECK(with("vocab", Json({{"a", -1}})) ==
+        path + "model.vocab: 'a': expected a token, a number from 0 on, found -1");
+  CHECK_THAT(with("vocab", Json({{"a", 2000000000}})),
+             ContainsSubstring("expected tokens from 0 to 16777215"));
+  CHECK_THAT(with("vocab", Json({{"a", 1}})),
+             ContainsSubstring("expected a token for each byte, found none"));
+  CHECK_THAT(problem_of(folder.write("tokenizer.json", "{\"model\":")),
+             ContainsSubstring(path + "expected JSON"));
+  const std::string model = contents(tokenizer_fixture("sp_bpe.model"));
+  for (const size_t size : {size_t{1}, size_t{2}, model.size() / 2, model.size() - 1}) {
+    CAPTURE(size);
+    CHECK(problem_of(folder.write("m.model", model.substr(0, size)))
+              .starts_with("65 " + folder.path("m.model")));
+  }
+}
+
+}  // namespace
+}  // namespace trainer
