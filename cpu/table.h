@@ -21,6 +21,7 @@
   row(add_inner_product) \
   row(add_loss) \
   row(add_loss_scale) \
+  row(add_matmul) \
   row(add_movement) \
   row(add_optimizer) \
   row(add_pixels) \

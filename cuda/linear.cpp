@@ -30,8 +30,6 @@ constexpr const char* kThenRelu = "cublaslt, relu";
 constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
-/// How many algorithms runtime.autotune times, of the product with its epilogue and of that without.
-constexpr int kTimed = 4;
 
 /// One of the three products, and which of its operation's tensors it reads and writes.
 struct Problem {
@@ -40,12 +38,6 @@ struct Problem {
   const Linear* forward = nullptr;
   bool relu = false;  ///< follows the product and its bias
 };
-
-/// A batch may begin at any sample of a larger one; all else begins where the plan puts it.
-uint32_t sample_alignment(const TensorSpec& x) {
-  const auto bytes = static_cast<uint64_t>(numel(x.shape) / x.shape[0] * bytes_per_element(x.dtype));
-  return static_cast<uint32_t>(std::min<uint64_t>(kArenaAlignment, bytes & (~bytes + 1)));
-}
 
 /// The matrix (N, K) or (O, K), which is its transpose column by column.
 MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
@@ -154,7 +146,7 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   const Problem problem = problem_of(gpu, context);
   const MatrixProduct &whole = problem.product, plain = without_epilogue(whole);
-  const int most = gpu.tuning == nullptr ? 1 : kTimed;
+  const int most = gpu.tuning == nullptr ? 1 : kMatmulsTimed;
   std::vector<Selected> candidates;
   for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
     candidates.push_back({whole, algorithm});
@@ -167,17 +159,10 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   if (gpu.tuning == nullptr) return candidates[0];
   const std::string key = fmt::format("cuBLASLt {}, {}: {}{}", cublasLtGetVersion(), gpu.name, whole.text(),
                                       problem.relu ? " relu" : "");
-  const std::optional<std::string> known = known_fastest(gpu, key);
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Selected& one) { return one.text() == known; });
-  if (found != candidates.end()) {
-    keep_fastest(gpu, key, *known);
-    return *found;
-  }
-  const size_t best =
-      fastest_of(candidates.size(), [&](size_t i) { return time_of(gpu, candidates[i], context); });
-  share_fastest(gpu, key, candidates[best].text());
-  return candidates[best];
+  std::vector<std::string> texts;
+  for (const Selected& one : candidates) texts.push_back(one.text());
+  return candidates[choose_fastest(gpu, key, texts,
+                                   [&](size_t i) { return time_of(gpu, candidates[i], context); })];
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
@@ -205,16 +190,9 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
 }
 
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
-  const DType dtype = context.inputs[0].dtype;
-  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
-    return fmt::format("cuBLASLt multiplies f32, f16 and bf16 here, not {}", to_string(dtype));
-  if (!wants(context, 0)) return std::nullopt;
-  if (context.inputs[1].dtype != dtype)
-    return fmt::format("cuBLASLt needs factors of one type, got {} and {}", to_string(dtype),
-                       to_string(context.inputs[1].dtype));
-  if (gpu.described() || choose(gpu, context)) return std::nullopt;
-  return fmt::format("cuBLASLt {} has no algorithm for {} on {}", cublasLtGetVersion(),
-                     problem_of(gpu, context).product.text(), gpu.name);
+  if (auto reason = why_no_factors(context)) return reason;
+  if (!wants(context, 0) || gpu.described() || choose(gpu, context)) return std::nullopt;
+  return no_algorithm(problem_of(gpu, context).product, gpu.name);
 }
 
 class LinearKernel {

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
+
+#include "core/engine/arena.h"
 
 namespace trainer::cuda {
 namespace {
@@ -35,10 +38,19 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
-MatrixLayout layout(const MatrixProduct::Operand& operand) {
-  return make<MatrixLayout>(kName, cublasLtMatrixLayoutCreate, data_type(operand.dtype),
-                            static_cast<uint64_t>(operand.rows), static_cast<uint64_t>(operand.columns),
-                            operand.rows);
+template <class T>
+void set(const MatrixLayout& layout, cublasLtMatrixLayoutAttribute_t attribute, T value) {
+  check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value), kName);
+}
+
+MatrixLayout layout(const MatrixProduct::Operand& operand, int64_t batch) {
+  MatrixLayout made = make<MatrixLayout>(kName, cublasLtMatrixLayoutCreate, data_type(operand.dtype),
+                                         static_cast<uint64_t>(operand.rows),
+                                         static_cast<uint64_t>(operand.columns), operand.rows);
+  if (batch == 1) return made;
+  set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch));
+  set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.stride);
+  return made;
 }
 
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
@@ -89,7 +101,27 @@ std::string MatrixProduct::text() const {
   };
   std::string text = fmt::format("{} = {} {}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
                                  kEpilogues[static_cast<size_t>(epilogue)]);
+  if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
+}
+
+uint32_t sample_alignment(const TensorSpec& x) {
+  const auto bytes = static_cast<uint64_t>(numel(x.shape) / x.shape[0] * bytes_per_element(x.dtype));
+  return static_cast<uint32_t>(std::min<uint64_t>(kArenaAlignment, bytes & (~bytes + 1)));
+}
+
+std::optional<std::string> why_no_factors(const OpContext& context) {
+  const DType dtype = context.inputs[0].dtype, other = context.inputs[1].dtype;
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    return fmt::format("cuBLASLt multiplies f32, f16 and bf16 here, not {}", to_string(dtype));
+  if (other != dtype)
+    return fmt::format("cuBLASLt needs factors of one type, got {} and {}", to_string(dtype),
+                       to_string(other));
+  return std::nullopt;
+}
+
+std::string no_algorithm(const MatrixProduct& product, const std::string& gpu) {
+  return fmt::format("cuBLASLt {} has no algorithm for {} on {}", cublasLtGetVersion(), product.text(), gpu);
 }
 
 Matmul::Matmul(const MatrixProduct& product)
@@ -97,9 +129,9 @@ Matmul::Matmul(const MatrixProduct& product)
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                          CUDA_R_32F)),
-      a_(layout(product.a)),
-      b_(layout(product.b)),
-      d_(layout(product.d)) {
+      a_(layout(product.a, product.batch)),
+      b_(layout(product.b, product.batch)),
+      d_(layout(product.d, product.batch)) {
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product.epilogue));

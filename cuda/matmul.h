@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/engine/planner.h"
 #include "cuda/check.h"
 
 namespace trainer::cuda {
@@ -15,15 +17,17 @@ namespace trainer::cuda {
 enum class Epilogue { none, bias, sum_b };
 
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
-/// transpose that way. Sums are f32.
+/// transpose that way. Sums are f32. Of a batch each matrix lies `stride` elements behind the one before.
 struct MatrixProduct {
   struct Operand {
     int64_t rows = 0, columns = 0;
     DType dtype = DType::f32;
     bool transposed = false;
     uint32_t alignment = 64;  ///< bytes, of its address
+    int64_t stride = 0;       ///< elements from a matrix of a batch to the next
   };
   Operand a, b, d;
+  int64_t batch = 1;  ///< products of as many matrices; only without an epilogue
   Epilogue epilogue = Epilogue::none;
   DType bias_dtype = DType::f32;
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
@@ -39,6 +43,18 @@ struct MatmulAlgorithm {
 
 /// The most workspace that an algorithm may want: NVIDIA's advice for Hopper; older GPUs choose less.
 constexpr int64_t kMostMatmulWorkspace = int64_t{32} << 20;
+
+/// How many algorithms of a product runtime.autotune times.
+constexpr int kMatmulsTimed = 4;
+
+/// The alignment of a batch: it may begin at any sample of a larger one. All else begins where the plan puts
+/// it.
+uint32_t sample_alignment(const TensorSpec& x);
+
+/// The reason why the operation's first two inputs are no factors for cuBLASLt; absent: there is none.
+std::optional<std::string> why_no_factors(const OpContext& context);
+/// The text for a product that cuBLASLt has no algorithm for.
+std::string no_algorithm(const MatrixProduct& product, const std::string& gpu);
 
 /// The heuristics' best for the product, at most `most`; empty where there is none.
 std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const MatrixProduct& product, int most);

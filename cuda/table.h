@@ -25,7 +25,8 @@
 /// These need cuDNN or cuBLASLt.
 #define TRAINER_CUDA_LIBRARIES(row) \
   row(add_convolution) \
-  row(add_linear)
+  row(add_linear) \
+  row(add_matmul)
 // clang-format on
 
 namespace trainer::cuda {

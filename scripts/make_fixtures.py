@@ -565,7 +565,7 @@ def update_scale_on_cpu(scale, growth_tracker, found_inf, growth, backoff, inter
         growth_tracker.add_(1)
 
 
-class CpuReplicator(torch.cuda.amp.grad_scaler._MultiDeviceReplicator):
+class CpuReplicator(torch.amp.grad_scaler._MultiDeviceReplicator):
     def __init__(self, master_tensor):  # without the demand for CUDA
         self.master = master_tensor
         self._per_device_tensors = {}
@@ -574,7 +574,7 @@ class CpuReplicator(torch.cuda.amp.grad_scaler._MultiDeviceReplicator):
 def grad_scaler():
     """PyTorch's GradScaler on the CPU: its two kernels replaced, its demands for CUDA left out."""
     torch.cuda.amp.grad_scaler.amp_definitely_not_available = lambda: False
-    torch.cuda.amp.grad_scaler._MultiDeviceReplicator = CpuReplicator
+    torch.amp.grad_scaler._MultiDeviceReplicator = CpuReplicator
     torch._amp_foreach_non_finite_check_and_unscale_ = unscale_on_cpu
     torch._amp_update_scale_ = update_scale_on_cpu
     scaler = torch.cuda.amp.GradScaler()

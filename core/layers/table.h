@@ -24,7 +24,8 @@
   row(reshape_layer) \
   row(add_layer) \
   row(mul_layer) \
-  row(concat_layer)
+  row(concat_layer) \
+  row(matmul_layer)
 // clang-format on
 
 namespace trainer {

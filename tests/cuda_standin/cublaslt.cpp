@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <type_traits>
 
 #include "tests/cuda_standin/products.h"
 #include "tests/cuda_standin/runtime.h"
@@ -29,8 +30,11 @@ struct Descriptor {
 struct Layout {
   cudaDataType_t type;
   int64_t rows, columns;  // column by column, dense
-  size_t bytes() const { return static_cast<size_t>(rows * columns) * element_bytes(type); }
+  int32_t batch = 1;
+  int64_t stride = 0;  // elements from a matrix of the batch to the next
   int64_t count() const { return rows * columns; }
+  size_t bytes() const { return static_cast<size_t>((batch - 1) * stride + count()) * element_bytes(type); }
+  int64_t bytes_to_next() const { return stride * static_cast<int64_t>(element_bytes(type)); }
 };
 
 struct Preference {
@@ -67,14 +71,18 @@ cublasStatus_t refused(const std::string& reason) {
 
 /// One number for all that an algorithm is chosen by.
 uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, const Layout& d) {
-  return std::hash<std::string>()(fmt::format("{} {} {} {} {} {}x{} {}x{} {}x{} {} {} {}", int{how.compute},
-                                              how.transpose_a, how.transpose_b, int{how.epilogue},
-                                              how.bias_type, a.rows, a.columns, b.rows, b.columns, d.rows,
-                                              d.columns, int{a.type}, int{b.type}, int{d.type}));
+  std::string text = fmt::format("{} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
+                                 int{how.epilogue}, how.bias_type);
+  for (const Layout* matrix : {&a, &b, &d}) {
+    text += fmt::format(" {}x{} {} {} {}", matrix->rows, matrix->columns, int{matrix->type}, matrix->batch,
+                        matrix->stride);
+  }
+  return std::hash<std::string>()(text);
 }
 
 /// The gradient of a bias comes with even extents only, so that callers meet a product without its epilogue.
 bool is_supported(const Descriptor& how, const Layout& d) {
+  if (d.batch > 1 && how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return false;
   switch (how.epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_BIAS:
@@ -103,9 +111,20 @@ struct Product {
   void* d_data;
 
   void run() const {
+    const auto at = [](auto* data, const Layout& layout, int64_t n) {
+      using Byte =
+          std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const char, char>;
+      return static_cast<Byte*>(data) + n * layout.bytes_to_next();
+    };
+    for (int64_t n = 0; n < d.batch; ++n) multiply(at(a_data, a, n), at(b_data, b, n), at(d_data, d, n));
+  }
+
+  /// One product of the batch.
+  void multiply(const void* a_matrix, const void* b_matrix, void* d_matrix) const {
     const bool transpose_a = how.transpose_a == CUBLAS_OP_T, transpose_b = how.transpose_b == CUBLAS_OP_T;
     const int64_t k = transpose_a ? a.rows : a.columns;
-    const std::vector<float> left = operand(a, a_data, transpose_a), right = operand(b, b_data, transpose_b);
+    const std::vector<float> left = operand(a, a_matrix, transpose_a),
+                             right = operand(b, b_matrix, transpose_b);
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
@@ -116,7 +135,7 @@ struct Product {
       multiply_add(1, d.columns, k, ones.data(), right.data(), columns.data());
       store(bias_type, columns, how.bias);
     }
-    store(d.type, transposed(d.rows, d.columns, sums), d_data);
+    store(d.type, transposed(d.rows, d.columns, sums), d_matrix);
   }
 
   /// An element for each row of d.
@@ -140,6 +159,8 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
                       size_t bytes) {
   if (algorithm.product != product_of(product.how, product.a, product.b, product.d))
     return "an algorithm for another product";
+  if (product.a.batch != product.d.batch || product.b.batch != product.d.batch)
+    return "matrices of batches that differ";
   if (bytes < algorithm.workspace) return "too small a workspace";
   if (bytes > 0 && (workspace == nullptr || !is_aligned(workspace, 256)))
     return "a workspace that is not aligned to 256 bytes";
@@ -209,6 +230,19 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaData
   *made = reinterpret_cast<cublasLtMatrixLayout_t>(
       new Layout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)});
   return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                size_t bytes) {
+  auto& layout = *object<Layout>(handle);
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return set(layout.batch, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return set(layout.stride, value, bytes);
+    default:
+      return refused("an attribute of a matrix that the stand-in does not know");
+  }
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
   delete object<Layout>(handle);

@@ -16,6 +16,7 @@
   row(add_linear) \
   row(add_loss) \
   row(add_loss_scale) \
+  row(add_matmul) \
   row(add_movement) \
   row(add_optimizer) \
   row(add_pooling) \
