@@ -11,23 +11,55 @@ using Forward = dnnl::inner_product_forward;
 using BackwardData = dnnl::inner_product_backward_data;
 using BackwardWeights = dnnl::inner_product_backward_weights;
 
+/// The layout of a matrix of `shape` as that of its transpose.
+Layout turned(const Layout& layout, const Shape& shape) {
+  Layout turned = layout;
+  if (layout.row_major()) {
+    turned = {.dims = shape, .padded = shape, .strides = {shape[1], 1}, .block_sizes = {}, .block_dims = {}};
+  }
+  for (std::vector<int64_t>* pair : {&turned.dims, &turned.padded, &turned.strides}) {
+    std::swap(pair->at(0), pair->at(1));
+  }
+  for (int64_t& dim : turned.block_dims) dim = 1 - dim;
+  const bool row_major = turned.block_sizes.empty() &&
+                         (turned.dims[0] == 1 || turned.strides[0] == turned.dims[1]) &&
+                         (turned.dims[1] == 1 || turned.strides[1] == 1);
+  return row_major ? Layout{} : turned;
+}
+
 /// x (N, K), w (O, K), y (N, O), N counting all rows; activations row-major, so that (N, T, K) is such a
-/// matrix as it lies; weights in whatever layout suits all three products. An image in a convolution's layout
+/// matrix as it lies; weights in whatever layout suits all three products, which sees no difference between
+/// (O, K) and its transpose. An image in a convolution's layout
 /// is reordered first: taking it as it lies would end in a general matrix product with other weights for each
 /// direction.
 struct Problem {
   Shape x, w, y;
   DType dtype, w_dtype;  ///< of x and y; of w and the bias: the same, but f32 for their gradients
   bool bias = false, relu = false;
+  bool transposed;  ///< the tensor of weights is (K, O)
 
-  Problem(const TensorSpec& of_x, int64_t outputs)
-      : x(as_rows(of_x.shape)), w{outputs, x[1]}, y{x[0], outputs}, dtype(of_x.dtype), w_dtype(of_x.dtype) {}
+  Problem(const TensorSpec& of_x, int64_t outputs, bool turns)
+      : x(as_rows(of_x.shape)),
+        w{outputs, x[1]},
+        y{x[0], outputs},
+        dtype(of_x.dtype),
+        w_dtype(of_x.dtype),
+        transposed(turns) {}
 
   Descriptor plain_x() const { return to_descriptor(Layout{}, x, dtype); }
   Descriptor plain_y() const { return to_descriptor(Layout{}, y, dtype); }
   Descriptor plain_bias() const { return bias ? to_descriptor(Layout{}, {y[1]}, w_dtype) : Descriptor(); }
   Descriptor any_w() const { return any_layout(w, w_dtype); }
-  Descriptor w_in(const Layout& layout) const { return to_descriptor(layout, w, w_dtype); }
+  Descriptor w_in(const Layout& layout) const {
+    return to_descriptor(transposed ? turned(layout, {w[1], w[0]}) : layout, w, w_dtype);
+  }
+  /// Of the tensor of weights, from oneDNN's of w.
+  Layout layout_of(const Descriptor& found) const {
+    const Layout layout = to_layout(found, w);
+    if (!transposed) return layout;
+    const Layout of_tensor = turned(layout, w);
+    return has_descriptor(of_tensor) ? of_tensor : Layout{};
+  }
 };
 
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& w) {
@@ -62,17 +94,22 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 }
 
 Problem forward_problem(const OpContext& c) {
-  Problem p(c.inputs[0], c.outputs[0].shape.back());
+  const auto& op = static_cast<const Linear&>(c.op);
+  Problem p(c.inputs[0], c.outputs[0].shape.back(), op.transposed);
   p.bias = !c.inputs[2].shape.empty();
-  p.relu = static_cast<const Linear&>(c.op).relu;
+  p.relu = op.relu;
   return p;
 }
+
+/// Fewer rows do not repay a reorder of weights that an embedding, too, reads, and which lie row by row.
+constexpr int64_t kRowsWorthAReorder = 32;
 
 Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = forward_problem(c);
   const auto found = forward(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  choice.inputs[1] = to_layout(found.weights_desc(), p.w);
+  const bool as_it_lies = p.x[0] < kRowsWorthAReorder && inputs[1] && inputs[1]->row_major();
+  if (!as_it_lies) choice.inputs[1] = p.layout_of(found.weights_desc());
   describe(choice, forward(onednn, p, p.w_in(choice.inputs[1])));
   return choice;
 }
@@ -91,14 +128,14 @@ std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, c
 }
 
 Problem backward_data_problem(const OpContext& c) {
-  return {c.outputs[0], c.inputs[0].shape.back()};
+  return {c.outputs[0], c.inputs[0].shape.back(), static_cast<const LinearBackwardData&>(c.op).transposed};
 }
 
 Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = backward_data_problem(c);
   const auto found = backward_data(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  choice.inputs[1] = to_layout(found.weights_desc(), p.w);
+  choice.inputs[1] = p.layout_of(found.weights_desc());
   describe(choice, backward_data(onednn, p, p.w_in(choice.inputs[1])));
   return choice;
 }
@@ -116,9 +153,10 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
 }
 
 Problem backward_weights_problem(const OpContext& c) {
-  Problem p(c.inputs[0], c.inputs[1].shape.back());
+  const auto& op = static_cast<const LinearBackwardWeights&>(c.op);
+  Problem p(c.inputs[0], c.inputs[1].shape.back(), op.transposed);
   p.w_dtype = DType::f32;
-  p.bias = static_cast<const LinearBackwardWeights&>(c.op).has_bias;
+  p.bias = op.has_bias;
   return p;
 }
 
@@ -126,7 +164,7 @@ Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const O
   const Problem p = backward_weights_problem(c);
   const auto found = backward_weights(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  choice.outputs[0] = to_layout(found.diff_weights_desc(), p.w);
+  choice.outputs[0] = p.layout_of(found.diff_weights_desc());
   describe(choice, backward_weights(onednn, p, p.w_in(choice.outputs[0])));
   return choice;
 }

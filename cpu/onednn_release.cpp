@@ -59,8 +59,8 @@ dnnl::pooling_backward::primitive_desc describe_pooling_backward(
 }
 
 /// Descriptors are opaque here: those with blocks come of oneDNN's tags alone, so the tag is searched.
-dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type) {
-  if (layout.block_sizes.empty()) return {layout.dims, type, layout.strides};
+static std::optional<dnnl::memory::desc> tagged_descriptor(const Layout& layout,
+                                                           dnnl::memory::data_type type) {
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; ++tag) {
     constexpr bool kNullIfRefused = true;
     const dnnl::memory::desc found(layout.dims, type, static_cast<dnnl::memory::format_tag>(tag),
@@ -69,7 +69,17 @@ dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_t
     const std::optional<Layout> offered = layout_of(found);
     if (offered && is_same(*offered, layout)) return found;
   }
+  return std::nullopt;
+}
+
+dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type) {
+  if (layout.block_sizes.empty()) return {layout.dims, type, layout.strides};
+  if (const auto found = tagged_descriptor(layout, type)) return *found;
   throw std::logic_error("oneDNN has no tag for a layout of blocks");
+}
+
+bool has_descriptor(const Layout& layout) {
+  return layout.block_sizes.empty() || tagged_descriptor(layout, dnnl::memory::data_type::f32);
 }
 
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
@@ -123,6 +133,10 @@ dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_t
   std::ranges::copy(layout.block_sizes, blocking.inner_blks);
   std::ranges::copy(layout.block_dims, blocking.inner_idxs);
   return dnnl::memory::desc(raw);
+}
+
+bool has_descriptor(const Layout&) {
+  return true;
 }
 
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {

@@ -41,6 +41,9 @@ dnnl::post_ops relu_after();
 /// A descriptor of the layout's own dimensions. Throws std::logic_error where oneDNN has no such layout.
 dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);
 
+/// Whether oneDNN has such a layout.
+bool has_descriptor(const Layout& layout);
+
 /// Nothing where the descriptor is not made of blocks.
 std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor);
 

@@ -18,6 +18,8 @@
 //   yT (O, N) = w xT           with the bias in the epilogue
 //   dxT (K, N) = wT dyT
 //   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
+// Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
+//   dw (O, K) = dyT x
 // relu is a kernel of ours: cuBLASLt does not say whether its own keeps NaN, and guards must see one.
 // A gelu stays an operation of its own: cuBLASLt's epilogues GELU_AUX_BIAS and DGELU_BGRAD compute the
 // approximation by tanh, up to 5e-4 from ours by erf, and a recipe must mean one function on every device.
@@ -35,6 +37,7 @@ constexpr const char* kColumnSums = "column_sums";
 struct Problem {
   MatrixProduct product;
   size_t a = 0, b = 0;  ///< inputs
+  size_t dy = 1;        ///< the input whose sum is a bias's gradient
   const Linear* forward = nullptr;
   bool relu = false;  ///< follows the product and its bias
 };
@@ -61,7 +64,7 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     const bool bias = !context.inputs[2].shape.empty();
     problem.forward = forward;
     problem.a = 1;
-    product.a = operand(context.inputs[1], true);
+    product.a = operand(context.inputs[1], !forward->transposed);
     product.b = operand(context.inputs[0]);
     product.b.alignment = sample_alignment(context.inputs[0]);
     problem.relu = forward->relu;
@@ -69,17 +72,18 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
       product.epilogue = Epilogue::bias;
       product.bias_dtype = context.inputs[2].dtype;
     }
-  } else if (dynamic_cast<const LinearBackwardData*>(&context.op) != nullptr) {
+  } else if (const auto* data = dynamic_cast<const LinearBackwardData*>(&context.op)) {
     problem.a = 1;
-    product.a = operand(context.inputs[1]);
+    product.a = operand(context.inputs[1], data->transposed);
     product.b = operand(context.inputs[0]);
   } else {
-    problem.b = 1;
-    product.a = operand(context.inputs[0]);
-    product.a.alignment = sample_alignment(context.inputs[0]);
-    product.b = operand(context.inputs[1], true);
+    const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
+    (transposed ? problem.a : problem.b) = 1;
+    product.a = operand(context.inputs[problem.a]);
+    product.b = operand(context.inputs[problem.b], true);
+    (transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
     if (wants(context, 1)) {
-      product.epilogue = Epilogue::sum_b;
+      product.epilogue = transposed ? Epilogue::sum_a : Epilogue::sum_b;
       product.bias_dtype = context.outputs[1].dtype;
     }
   }
@@ -90,6 +94,10 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
 MatrixProduct without_epilogue(MatrixProduct product) {
   product.epilogue = Epilogue::none;
   return product;
+}
+
+bool sums(Epilogue epilogue) {
+  return epilogue == Epilogue::sum_a || epilogue == Epilogue::sum_b;
 }
 
 /// The matrix as own kernels see it, row by row.
@@ -116,7 +124,7 @@ cudaError_t launch_rest(const Problem& problem, bool has_epilogue, const Matrix&
                         cudaStream_t stream) {
   const DType bias_dtype = problem.product.bias_dtype;
   const Epilogue missing = has_epilogue ? Epilogue::none : problem.product.epilogue;
-  if (missing == Epilogue::sum_b) return launch_column_sums(dy, dy_data, bias, bias_dtype, workspace, stream);
+  if (sums(missing)) return launch_column_sums(dy, dy_data, bias, bias_dtype, workspace, stream);
   if (missing == Epilogue::none && !problem.relu) return cudaSuccess;
   return launch_add_bias(y, data, missing == Epilogue::none ? nullptr : bias, bias_dtype, problem.relu,
                          stream);
@@ -125,7 +133,7 @@ cudaError_t launch_rest(const Problem& problem, bool has_epilogue, const Matrix&
 float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context) {
   const Problem problem = problem_of(gpu, context);
   const MatrixProduct& whole = problem.product;
-  const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.b]);
+  const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.dy]);
   const DeviceMemory a = scratch_memory(bytes_of(whole.a)), b = scratch_memory(bytes_of(whole.b)),
                      d = scratch_memory(bytes_of(whole.d)),
                      bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
@@ -135,8 +143,8 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   matmul.use(selected.algorithm);
   return milliseconds(gpu.stream.get(), [&] {
     matmul.run(gpu.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(), gpu.stream.get());
-    check(launch_rest(problem, selected.product.epilogue == whole.epilogue, y, d.get(), dy, b.get(),
-                      bias.get(), workspace.get(), gpu.stream.get()),
+    check(launch_rest(problem, selected.product.epilogue == whole.epilogue, y, d.get(), dy,
+                      (problem.dy == problem.a ? a : b).get(), bias.get(), workspace.get(), gpu.stream.get()),
           "timing");
   });
 }
@@ -181,8 +189,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.workspace_bytes = algorithm.workspace_bytes;
   const MatrixProduct& whole = problem.product;
   if (product.epilogue == whole.epilogue) return choice;
-  choice.implementation = whole.epilogue == Epilogue::sum_b ? kAndColumnSums : kThenBias;
-  if (whole.epilogue == Epilogue::sum_b) {
+  choice.implementation = sums(whole.epilogue) ? kAndColumnSums : kThenBias;
+  if (sums(whole.epilogue)) {
     choice.workspace_bytes =
         std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
   }
@@ -201,7 +209,7 @@ class LinearKernel {
       : problem_(problem_of(gpu, context)),
         has_epilogue_(choice.implementation == kFused || choice.implementation == kThenRelu),
         y_(as_matrix(context.outputs[0])),
-        dy_(as_matrix(context.inputs[problem_.b])),
+        dy_(as_matrix(context.inputs[problem_.dy])),
         matmul_(has_epilogue_ ? problem_.product : without_epilogue(problem_.product)),
         slots_(std::move(slots)),
         blas_(gpu.blas.get()),
@@ -214,9 +222,10 @@ class LinearKernel {
                              : slots_.outputs.size() > 1 ? slots_.outputs[1]
                                                          : nullptr;
     void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
-    void *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
-    matmul_.run(blas_, *slots_.inputs[problem_.a], b, d, bias, workspace, stream_);
-    return launch_rest(problem_, has_epilogue_, y_, d, dy_, b, bias, workspace, stream_);
+    void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
+    matmul_.run(blas_, a, b, d, bias, workspace, stream_);
+    const void* dy = *slots_.inputs[problem_.dy];
+    return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);
   }
 
  private:

@@ -59,6 +59,8 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::sum_a:
+      return CUBLASLT_EPILOGUE_BGRADA;
     case Epilogue::sum_b:
       return CUBLASLT_EPILOGUE_BGRADB;
   }
@@ -94,7 +96,7 @@ cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
 }  // namespace
 
 std::string MatrixProduct::text() const {
-  constexpr const char* kEpilogues[] = {"", " bias", " sum_b"};
+  constexpr const char* kEpilogues[] = {"", " bias", " sum_a", " sum_b"};
   const auto operand = [](const Operand& o) {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);

@@ -12,9 +12,9 @@
 
 namespace trainer::cuda {
 
-/// What follows the product in the same kernel. sum_b: the sum of op(b) over the summed index goes to the
-/// bias's address, which makes it a bias's gradient.
-enum class Epilogue { none, bias, sum_b };
+/// What follows the product in the same kernel. sum_a, sum_b: the sum of op(a), op(b) over the summed index
+/// goes to the bias's address, which makes it a bias's gradient.
+enum class Epilogue { none, bias, sum_a, sum_b };
 
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
 /// transpose that way. Sums are f32. Of a batch each matrix lies `stride` elements behind the one before.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/layers/layer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/config/messages.h"
 #include "core/config/patterns.h"
 
 namespace trainer {
@@ -9,6 +14,16 @@ TensorId LayerContext::parameter(const std::string& suffix, const Shape& shape, 
   Program& program = build.program();
   const TensorId id = program.persistent(name + "." + suffix, {shape, DType::f32}, Role::parameter, initial);
   program.tensors[static_cast<size_t>(id)].frozen = is_frozen(suffix);
+  return id;
+}
+
+TensorId LayerContext::parameter_of(const std::string& layer, const std::string& suffix,
+                                    const Origin& place) const {
+  const TensorId id = build.program().find(layer + "." + suffix);
+  if (std::ranges::find(*earlier, layer) == earlier->end())
+    fail_at(place,
+            fmt::format("no earlier layer is named '{}'{}", shown(layer), suggestion(layer, *earlier)));
+  if (id == kNone) fail_at(place, fmt::format("layer '{}' has no {}", layer, suffix));
   return id;
 }
 

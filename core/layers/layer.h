@@ -20,9 +20,12 @@ struct LayerContext {
   TensorId first_position = kNone;  ///< i32 (1): place of the first token, in generation; none: 0
   TensorId document_start = kNone;  ///< i32 (N, T): where each token's document begins; none: 0
   int64_t cached_positions = 0;     ///< that attention keeps keys and values of, in generation
-  const std::vector<std::string>* freeze = nullptr;  ///< patterns of names; kept by whoever made this
+  const std::vector<std::string>* freeze = nullptr;   ///< patterns of names; kept by whoever made this
+  const std::vector<std::string>* earlier = nullptr;  ///< names of the layers before this one; kept likewise
 
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);
+  /// The parameter of an earlier layer, of any shape. Throws Error (exit 78) at `place` where there is none.
+  TensorId parameter_of(const std::string& layer, const std::string& suffix, const Origin& place) const;
   /// Whether training is to leave the layer's tensor `name.suffix` as it is.
   bool is_frozen(const std::string& suffix) const;
 };

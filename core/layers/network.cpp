@@ -163,7 +163,9 @@ std::vector<Network::Source> Network::sources(size_t index) const {
 
 std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
   std::vector<std::vector<TensorId>> outputs;
+  std::vector<std::string> earlier;
   context.freeze = &freeze;
+  context.earlier = &earlier;
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<TensorId> inputs;
     for (const Source& source : sources(i)) {
@@ -182,6 +184,7 @@ std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
     } catch (const TooLarge& problem) {
       fail_at(layers[i]->origin, problem.what());
     }
+    earlier.push_back(context.name);
   }
   std::vector<TensorId> first;
   for (const std::vector<TensorId>& made : outputs) first.push_back(made.at(0));

@@ -22,7 +22,7 @@ std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) 
     return std::make_shared<Conv2d>(conv->geometry, true);
   }
   if (const auto* linear = dynamic_cast<const Linear*>(&op); linear != nullptr && !linear->relu) {
-    return std::make_shared<Linear>(true);
+    return std::make_shared<Linear>(true, linear->transposed);
   }
   return nullptr;
 }

@@ -15,6 +15,7 @@ namespace {
 struct Product {
   Shape x, w;
   std::optional<Conv2dGeometry> geometry;  ///< absent: a matrix product
+  bool transposed = false;                 ///< its weights are (features, outputs)
 };
 
 /// Channels that tensor cores take as they are, and others; strides, groups, depthwise.
@@ -28,7 +29,9 @@ std::vector<Product> products() {
            Conv2dGeometry{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .groups = 24}},
           {{128, 784}, {256, 784}, std::nullopt},
           {{31, 33}, {10, 33}, std::nullopt},
-          {{4, 7, 33}, {10, 33}, std::nullopt}};
+          {{4, 7, 33}, {10, 33}, std::nullopt},
+          {{4, 7, 33}, {33, 10}, std::nullopt, true},
+          {{30, 64}, {64, 10}, std::nullopt, true}};
 }
 
 /// The product of factors in `low` and, through casts, the gradients of all three inputs.
@@ -38,9 +41,9 @@ Draft draft_of(const Product& product, DType low, bool bias) {
       return sketch.build().emit<Cast>({sketch.parameter(name, shape)}, low);
     };
     const TensorId x = in_low("x", product.x), w = in_low("w", product.w);
-    const TensorId b = bias ? in_low("b", {product.w[0]}) : kNone;
+    const TensorId b = bias ? in_low("b", {product.w[product.transposed ? 1 : 0]}) : kNone;
     const TensorId y = product.geometry ? sketch.build().emit<Conv2d>({x, w, b}, *product.geometry)
-                                        : sketch.build().emit<Linear>({x, w, b});
+                                        : sketch.build().emit<Linear>({x, w, b}, false, product.transposed);
     const TensorId wide = sketch.build().emit<Cast>({y}, DType::f32);
     sketch.output("y", wide);
     sketch.loss(wide);

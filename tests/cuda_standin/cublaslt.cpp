@@ -87,6 +87,7 @@ bool is_supported(const Descriptor& how, const Layout& d) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_BIAS:
       return true;
+    case CUBLASLT_EPILOGUE_BGRADA:
     case CUBLASLT_EPILOGUE_BGRADB:
       return d.rows % 2 == 0 && d.columns % 2 == 0;
     default:
@@ -129,9 +130,14 @@ struct Product {
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
     if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) add_bias(load(bias_type, how.bias, d.rows), sums);
+    const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
+    if (how.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
+      std::vector<float> rows(static_cast<size_t>(d.rows));
+      multiply_add(d.rows, 1, k, left.data(), ones.data(), rows.data());
+      store(bias_type, rows, how.bias);
+    }
     if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
       std::vector<float> columns(static_cast<size_t>(d.columns));
-      const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
       multiply_add(1, d.columns, k, ones.data(), right.data(), columns.data());
       store(bias_type, columns, how.bias);
     }
@@ -145,7 +151,7 @@ struct Product {
 
   std::vector<Range> ranges() const {
     std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
-    const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.rows : d.columns;
+    const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
     if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
       const size_t bytes = element_bytes(static_cast<cudaDataType_t>(how.bias_type));
       found.push_back({how.bias, static_cast<size_t>(count) * bytes});

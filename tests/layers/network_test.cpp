@@ -329,3 +329,28 @@ TEST_CASE(
     }
   }
 }
+
+TEST_CASE(
+    "a linear layer uses the weight of an earlier one, and stores its own transposed where it is told to") {
+  const std::string text = R"(
+input: [8]
+input_kind: features
+layers:
+  - linear: {name: a, out_features: 3}
+  - linear: {name: b, out_features: 8, weight_of: a, transposed: true, bias: false}
+  - linear: {name: c, out_features: 5, transposed: true}
+)";
+  const Program program = forward_program(network_from(text), 4);
+  CHECK(parameters_of(program) ==
+        Parameters{{"a.weight", {3, 8}}, {"a.bias", {3}}, {"c.weight", {8, 5}}, {"c.bias", {5}}});
+  const std::vector<Node>& nodes = program.entries[0].nodes;
+  CHECK(nodes[0].inputs[1] == nodes[1].inputs[1]);
+  check_problem(
+      "input: [8]\ninput_kind: features\nlayers:\n  - linear: {name: a, out_features: 8}\n"
+      "  - linear: {out_features: 8, weight_of: a, init: zeros}\n",
+      "test.yaml:5:45: error: layers[1].linear.init: the weight is that of 'a'; remove it");
+  check_problem(
+      "input: [8]\ninput_kind: features\nlayers:\n  - relu: {name: a}\n"
+      "  - linear: {out_features: 8, weight_of: a}\n",
+      "test.yaml:5:31: error: layers[1].linear.weight_of: layer 'a' has no weight");
+}

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include "tests/catch.h"
 
+#include "core/engine/plan.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/embedding.h"
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
@@ -71,6 +73,55 @@ TEST_CASE("linear layers map the last of three extents") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("a linear layer with transposed weights has the same values, and weights that lie alike") {
+  struct Extents {
+    Shape x;
+    int64_t outputs;
+  };
+  for (const Extents& e :
+       {Extents{{1, 1}, 2}, {{1, 31}, 33}, {{33, 17}, 1}, {{5, 31, 33}, 48}, {{64, 1}, 9}}) {
+    for (const bool bias : {false, true}) {
+      INFO(to_string(e.x) << " -> " << e.outputs);
+      check_program("transposed", [&](Sketch& sketch) {
+        const TensorId x = sketch.parameter("x", e.x), w = sketch.parameter("w", {e.x.back(), e.outputs});
+        const TensorId b = bias ? sketch.parameter("b", {e.outputs}) : kNone;
+        const TensorId y = sketch.build().emit<Linear>({x, w, b}, false, true);
+        sketch.output("y", y);
+        sketch.loss(y);
+      });
+    }
+  }
+  const auto plan_of = [](bool transposed) {
+    Sketch sketch(1);
+    const TensorId x = sketch.parameter("x", {128, 96});
+    const TensorId w = sketch.parameter("w", transposed ? Shape{96, 80} : Shape{80, 96});
+    const TensorId b = sketch.parameter("b", {80});
+    TensorId y = sketch.build().emit<Linear>({x, w, b}, false, transposed);
+    sketch.loss(sketch.build().emit<Unary>({y}, elementwise::Function(elementwise::Relu{})));
+    run_passes(sketch.program, {fuse_relu(), autodiff()});
+    const auto cpu = make_cpu_backend(2);
+    std::vector<std::string> ways;
+    const Plan plan = make_plan(sketch.program, *cpu.planner);
+    for (const PlannedNode& planned : plan.entries[0].nodes) {
+      ways.push_back(std::string(planned.node.op->name()) + " " + planned.choice.implementation);
+    }
+    return ways;
+  };
+  CHECK(plan_of(false) == plan_of(true));
+}
+
+TEST_CASE("an embedding and a linear layer share a table, whose gradient is the sum of both") {
+  for (const int64_t tokens : {1, 33}) {
+    check_program("tied", [&](Sketch& sketch) {
+      const TensorId ids = sketch.integers("ids", {3, tokens}, 31);
+      const TensorId table = sketch.parameter("table", {31, 17});
+      const TensorId x = sketch.build().emit<Embedding>({ids, table});
+      const TensorId bent = sketch.build().emit<Unary>({x}, elementwise::Function(elementwise::Tanh{}));
+      sketch.loss(sketch.build().emit<Linear>({bent, table, kNone}));
+    });
   }
 }
 

@@ -19,10 +19,20 @@ Shape with_features(Shape shape, int64_t features) {
   return shape;
 }
 
+/// How weights of O outputs and K features are stored.
+Shape weight_shape(int64_t outputs, int64_t features, bool transposed) {
+  return transposed ? Shape{features, outputs} : Shape{outputs, features};
+}
+
 }  // namespace
 
 Shape as_rows(const Shape& features) {
   return {numel(features) / features.back(), features.back()};
+}
+
+void Linear::describe(AttributeVisitor& visit) const {
+  visit("relu", relu);
+  visit("transposed", transposed);
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
@@ -31,9 +41,9 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
   const Shape& w = inputs[1].shape;
   expect(x.size() == 2 || x.size() == 3,
          "expected features (N, K) or (N, T, K), got shape " + to_string(x) + "; put `flatten` before it");
-  expect(w.size() == 2 && w[1] == x.back(),
+  expect(w.size() == 2 && w[transposed ? 0 : 1] == x.back(),
          fmt::format("weights of shape {} met {} features", to_string(w), x.back()));
-  return {{.shape = with_features(x, w[0]), .dtype = inputs[0].dtype}};
+  return {{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype}};
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
@@ -42,12 +52,13 @@ std::vector<TensorId> Linear::gradient(const Backward& backward) const {
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
   std::vector<TensorId> gradients(3, kNone);
   if (backward.wanted[0]) {
-    gradients[0] = backward.build.emit<LinearBackwardData>({dy, backward.x(1)}, backward.shape(0));
+    gradients[0] =
+        backward.build.emit<LinearBackwardData>({dy, backward.x(1)}, backward.shape(0), transposed);
   }
   const bool bias = backward.wanted[2];
   if (!backward.wanted[1] && !bias) return gradients;
   const std::vector<TensorId> dw =
-      backward.build.emit_all(std::make_shared<LinearBackwardWeights>(bias), {backward.x(0), dy});
+      backward.build.emit_all(std::make_shared<LinearBackwardWeights>(bias, transposed), {backward.x(0), dy});
   gradients[1] = dw[0];
   if (bias) gradients[2] = dw[1];
   return gradients;
@@ -57,10 +68,15 @@ double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
   return matmul_flops(outputs[0].shape, inputs[0].shape);
 }
 
+void LinearBackwardData::describe(AttributeVisitor& visit) const {
+  visit("x_shape", x_shape, {.hidden = true});
+  visit("transposed", transposed);
+}
+
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1});
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
-  expect(w == Shape{dy.back(), x_shape.back()} && dy == with_features(x_shape, dy.back()),
+  expect(w == weight_shape(dy.back(), x_shape.back(), transposed) && dy == with_features(x_shape, dy.back()),
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
@@ -70,12 +86,18 @@ double LinearBackwardData::flops(std::span<const TensorSpec> inputs,
   return matmul_flops(inputs[0].shape, outputs[0].shape);
 }
 
+void LinearBackwardWeights::describe(AttributeVisitor& visit) const {
+  visit("bias", has_bias, {.hidden = true});
+  visit("transposed", transposed);
+}
+
 std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
   const Shape &x = inputs[0].shape, &dy = inputs[1].shape;
   expect_one_type(inputs, {0, 1});
   expect(dy == with_features(x, dy.back()),
          fmt::format("features {} met gradients {}", to_string(x), to_string(dy)));
-  std::vector<TensorSpec> outputs{{.shape = {dy.back(), x.back()}, .dtype = DType::f32}};
+  std::vector<TensorSpec> outputs{
+      {.shape = weight_shape(dy.back(), x.back(), transposed), .dtype = DType::f32}};
   if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }

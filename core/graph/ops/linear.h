@@ -9,43 +9,45 @@ namespace trainer {
 Shape as_rows(const Shape& features);
 
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
-/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk.
+/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk. With `transposed`, here and
+/// in the gradients, w and its gradient are (K, O).
 class Linear final : public Operation {
  public:
-  explicit Linear(bool with_relu = false) : relu(with_relu) {}
+  explicit Linear(bool with_relu = false, bool turned = false) : relu(with_relu), transposed(turned) {}
   std::string_view name() const override { return "linear"; }
-  void describe(AttributeVisitor& visit) const override { visit("relu", relu); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const bool relu;
+  const bool relu, transposed;
 };
 
 /// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K).
 class LinearBackwardData final : public Operation {
  public:
-  explicit LinearBackwardData(Shape x) : x_shape(std::move(x)) {}
+  explicit LinearBackwardData(Shape x, bool turned = false) : x_shape(std::move(x)), transposed(turned) {}
   std::string_view name() const override { return "linear_backward_data"; }
-  void describe(AttributeVisitor& visit) const override { visit("x_shape", x_shape, {.hidden = true}); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Shape x_shape;
+  const bool transposed;
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
 /// of the bias (O); both f32 whatever x and dy are.
 class LinearBackwardWeights final : public Operation {
  public:
-  explicit LinearBackwardWeights(bool bias) : has_bias(bias) {}
+  explicit LinearBackwardWeights(bool bias, bool turned = false) : has_bias(bias), transposed(turned) {}
   std::string_view name() const override { return "linear_backward_weights"; }
-  void describe(AttributeVisitor& visit) const override { visit("bias", has_bias, {.hidden = true}); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const bool has_bias;
+  const bool has_bias, transposed;
 };
 
 }  // namespace trainer
