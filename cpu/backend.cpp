@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <latch>
@@ -25,11 +26,23 @@ namespace trainer {
 namespace {
 
 /// oneDNN crashes where it gets no memory for the code that it generates: makes sure that there is some.
-void require_room_for_code() {
-  constexpr size_t kBytes = size_t{4} << 20;
-  void* room = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void require_room_for_code(size_t bytes = size_t{4} << 20) {
+  void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) throw std::bad_alloc();
-  ::munmap(room, kBytes);
+  ::munmap(room, bytes);
+}
+
+/// General products of matrices share code that oneDNN generates when the first of them runs. By then nobody
+/// asks whether there is memory for it, so one runs here, of a size that takes no shortcut.
+void generate_products() {
+  constexpr size_t kBytes = size_t{12} << 20;  // twice what it takes with AVX2
+  constexpr int64_t kExtent = 16;
+  require_room_for_code(kBytes);
+  const std::array<float, kExtent * kExtent> factor{};
+  std::array<float, kExtent * kExtent> product{};
+  if (dnnl_sgemm('N', 'N', kExtent, kExtent, kExtent, 1, factor.data(), kExtent, factor.data(), kExtent, 0,
+                 product.data(), kExtent) != dnnl_success)
+    throw std::bad_alloc();
 }
 
 /// What planner and device share.
@@ -162,7 +175,9 @@ class CpuPlanner final : public Planner {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::shared_ptr<const cpu::Handlers> handlers) : handlers_(std::move(handlers)) {}
+  explicit CpuDevice(std::shared_ptr<const cpu::Handlers> handlers) : handlers_(std::move(handlers)) {
+    generate_products();
+  }
 
   Buffer allocate(int64_t bytes) override {
     Buffer buffer = allocate_host(bytes);

@@ -69,7 +69,8 @@ struct StoredBFloat16 {
     typename Isa::Words wide;
     std::memcpy(&wide, &v, sizeof wide);
     const auto rounded = (wide + 0x7FFFU + (wide >> 16 & 1U)) >> 16, quiet = wide >> 16 | 0x40U;
-    const auto halves = __builtin_convertvector(v == v ? rounded : quiet, typename Isa::Halves);
+    const auto is_number = v == v;  // NOLINT(misc-redundant-expression): false of NaN
+    const auto halves = __builtin_convertvector(is_number ? rounded : quiet, typename Isa::Halves);
     std::memcpy(to, &halves, sizeof halves);
   }
 };
