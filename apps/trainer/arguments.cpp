@@ -89,6 +89,18 @@ void add_data_commands(CLI::App& data, Arguments& arguments) {
   add_recipe(*pack, arguments);
   pack->add_option("--out,-o", arguments.out, "file to write")->required()->type_name("FILE");
   make_choice(*pack->add_option("--split", arguments.split, "train or val"), {"train", "val"});
+  CLI::App* tokenize =
+      data.add_subcommand("tokenize", "write a split's text as shards of tokens, for data.format: tokens");
+  add_recipe(*tokenize, arguments);
+  tokenize->add_option("--out,-o", arguments.out, "the shard to write, or a folder for several")
+      ->required()
+      ->type_name("FILE|FOLDER");
+  make_choice(*tokenize->add_option("--split", arguments.split, "train or val"), {"train", "val"});
+  tokenize
+      ->add_option("--shard-tokens", arguments.shard_tokens,
+                   "most tokens of a shard; the shards go into the folder --out (default: 100000000)")
+      ->check(CLI::Range(int64_t{1}, int64_t{2147483647}).description(""))
+      ->type_name("N");
 }
 
 void add_init_command(CLI::App& app, Arguments& arguments) {
@@ -215,7 +227,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "write a description of the first GPU to this file, for planning on other machines")
       ->type_name("FILE");
 
-  CLI::App* data = app.add_subcommand("data", "check or pack a recipe's samples");
+  CLI::App* data = app.add_subcommand("data", "check, pack or tokenize a recipe's samples");
   add_data_commands(*data, arguments);
 
   add_watching_commands(app, arguments);
@@ -251,6 +263,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;
   if (app.get_subcommand("data")->got_subcommand("pack")) arguments.command = Arguments::Command::data_pack;
+  if (app.get_subcommand("data")->got_subcommand("tokenize"))
+    arguments.command = Arguments::Command::data_tokenize;
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
   if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;

@@ -25,6 +25,7 @@ struct Arguments {
     doctor,
     data_stats,
     data_pack,
+    data_tokenize,
     inspect,
     runs,
     completion,
@@ -39,10 +40,12 @@ struct Arguments {
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, eval, data stats, inspect, runs
-  /// The file to write: data pack: the record; doctor: the description of the GPU; predict: the lines, empty
-  /// for the standard output; init: the recipe, empty for the path's name in the working directory.
+  /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
+  /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
+  /// the path's name in the working directory.
   std::string out;
-  std::string split = "train";  ///< data pack, predict: "train" or "val"
+  std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
+  int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: as many as the command likes
   /// predict: pictures and folders; none: the split. completion: the words of a command line.
   std::vector<std::string> inputs;
   int64_t top = 5;        ///< predict: classes with their probability

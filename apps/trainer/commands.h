@@ -15,6 +15,7 @@ int plan_command(const Arguments& arguments);
 int layers_command();
 int data_stats_command(const Arguments& arguments);
 int data_pack_command(const Arguments& arguments);
+int data_tokenize_command(const Arguments& arguments);
 int schema_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);

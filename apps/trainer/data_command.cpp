@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
+#include "core/data/tokens/formats.h"
 #include "core/host/stop.h"
 #include "core/recipe/job.h"
 
@@ -65,6 +66,50 @@ Json split_json(const SplitStatistics& found) {
   return report;
 }
 
+/// What all tokens of a split are, each read once.
+struct TokenStatistics {
+  int64_t tokens = 0, distinct = 0;
+  int32_t highest = 0;
+};
+
+TokenStatistics measure_tokens(const Recipe& recipe, Split split) {
+  constexpr int64_t kAtOnce = 1 << 20;
+  const SplitTokens all = open_tokens(recipe.data, split);
+  TokenStatistics found{.tokens = all.end - all.begin};
+  const int64_t vocabulary = class_count(forward_program(recipe));
+  std::vector<bool> is_there;
+  std::vector<int32_t> tokens;
+  for (int64_t at = all.begin; at < all.end; at += kAtOnce) {
+    tokens.resize(static_cast<size_t>(std::min(kAtOnce, all.end - at)));
+    all.stream.read(at, vocabulary, tokens);
+    for (const int32_t token : tokens) {
+      const auto place = static_cast<size_t>(token);
+      if (place >= is_there.size()) is_there.resize(place + 1);
+      if (!is_there[place]) ++found.distinct;
+      is_there[place] = true;
+      found.highest = std::max(found.highest, token);
+    }
+  }
+  return found;
+}
+
+/// Prints the report of samples that are tokens, or adds it to `report`.
+void tell_tokens(const Recipe& recipe, Split split, const std::string& name, bool as_json, Json& report) {
+  const TokenStatistics found = measure_tokens(recipe, split);
+  const int64_t windows =
+      peek_source(recipe.data, source_request(recipe, forward_program(recipe), split))->size;
+  if (as_json) {
+    report[name] = {{"tokens", found.tokens},
+                    {"windows", windows},
+                    {"window", recipe.model.input[0]},
+                    {"distinct", found.distinct},
+                    {"highest", found.highest}};
+    return;
+  }
+  print_text("{}: {} tokens, {} windows of {}\n  {} different tokens, the highest {}\n", name, found.tokens,
+             windows, recipe.model.input[0], found.distinct, found.highest);
+}
+
 }  // namespace
 
 int data_stats_command(const Arguments& arguments) {
@@ -75,6 +120,10 @@ int data_stats_command(const Arguments& arguments) {
     const bool is_left_out = split == Split::val && !has_split(recipe->data, split);
     if (is_left_out) continue;
     const std::string name = split == Split::train ? "train" : "val";
+    if (recipe->model.kind() == InputKind::tokens) {
+      tell_tokens(*recipe, split, name, arguments.json, report);
+      continue;
+    }
     const std::unique_ptr<DataSource> source = open_split(*recipe, split);
     const SplitStatistics found = measure(as_images(*source), recipe->data.workers);
     if (arguments.json) {
@@ -91,6 +140,14 @@ int data_stats_command(const Arguments& arguments) {
 int data_pack_command(const Arguments& arguments) {
   StopSignals signals(StopSignals::kPass);
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  if (recipe->model.kind() == InputKind::tokens) {
+    fail_at(
+        recipe->origin_of("data.format"),
+        fmt::format(
+            "pack copies images, and the samples of {} are tokens; `trainer data tokenize` writes text as "
+            "shards",
+            recipe->data.format));
+  }
   require_data(*recipe);
   const Split split = arguments.split == "val" ? Split::val : Split::train;
   if (!has_split(recipe->data, split)) {

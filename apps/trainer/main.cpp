@@ -36,6 +36,8 @@ int run(int argc, const char* const* argv) {
       return data_stats_command(*arguments);
     case Arguments::Command::data_pack:
       return data_pack_command(*arguments);
+    case Arguments::Command::data_tokenize:
+      return data_tokenize_command(*arguments);
     case Arguments::Command::schema:
       return schema_command(*arguments);
     case Arguments::Command::doctor:

@@ -143,6 +143,10 @@ std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& j
                         job.train->size, job.settings.steps,
                         job.settings.samples_per_epoch / training.global_batch_size);
   }
+  for (const auto& info : {job.train, job.validation}) {
+    if (info && !info->summary.empty()) text += info->summary + "\n";
+    if (info && !info->warning.empty()) text += "warning: " + info->warning + "\n";
+  }
   text += fmt::format("\nlayers, for a micro-batch of {}\n{}", training.micro_batch(),
                       layers_text(layer_rows(recipe)));
   text += fmt::format("\none step: {} in {} operations\n", human_flops(step_flops(job)),

@@ -14,6 +14,8 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
   using fingerprint_name::kLabels;
   using fingerprint_name::kNames;
   using fingerprint_name::kSamples;
+  using fingerprint_name::kTokenizer;
+  using fingerprint_name::kTokens;
   const auto differs = [&](const char* name) {
     const auto before = there.find(name), now = here.find(name);
     return before != there.end() && now != here.end() && before->second != now->second;
@@ -21,8 +23,11 @@ std::optional<std::string> fingerprint_difference(const Fingerprint& there, cons
   // With other samples all that follows differs too.
   if (differs(kSamples))
     return fmt::format("{} samples there and {} here", there.at(kSamples), here.at(kSamples));
+  if (differs(kTokens))
+    return fmt::format("{} tokens there and {} here", there.at(kTokens), here.at(kTokens));
   std::vector<std::string> found;
-  for (const auto& [name, text] : {std::pair{kClasses, "class names"},
+  for (const auto& [name, text] : {std::pair{kTokenizer, "tokenizer"},
+                                   {kClasses, "class names"},
                                    {kNames, "file names"},
                                    {kLabels, "labels"},
                                    {kContents, "contents"}}) {

@@ -13,12 +13,13 @@ using Fingerprint = std::map<std::string, std::string>;
 
 // Its properties. A format gives those it has.
 namespace fingerprint_name {
-constexpr const char* kSamples = "samples";    ///< the number
-constexpr const char* kTokens = "tokens";      ///< the number
-constexpr const char* kClasses = "classes";    ///< the names
-constexpr const char* kLabels = "labels";      ///< of all samples
-constexpr const char* kNames = "names";        ///< of the samples' files, below the folder of all
-constexpr const char* kContents = "contents";  ///< bytes of a few samples, spread over all
+constexpr const char* kSamples = "samples";      ///< the number
+constexpr const char* kTokens = "tokens";        ///< the number
+constexpr const char* kTokenizer = "tokenizer";  ///< a checksum of its files
+constexpr const char* kClasses = "classes";      ///< the names
+constexpr const char* kLabels = "labels";        ///< of all samples
+constexpr const char* kNames = "names";          ///< of the samples' files, below the folder of all
+constexpr const char* kContents = "contents";    ///< bytes of a few samples, spread over all
 }  // namespace fingerprint_name
 
 /// "480 samples there and 400 here", or "other file names and other contents"; nothing where all properties

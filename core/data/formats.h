@@ -23,6 +23,7 @@ struct SourceRequest {
   uint64_t seed = 0;            ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;   ///< see ErrorBudget::is_shared
+  bool counts_bytes = false;    ///< SourceInfo::label_bytes is wanted, which reads all samples
 };
 
 /// Where a key of the recipe stands.
@@ -35,6 +36,8 @@ struct SourceFormat {
   bool reads_files = true;
   bool gives_label_maps = false;
   bool takes_lists = false;  ///< of files, separated by commas
+  /// Whether the text's bytes can be counted; absent: its samples are no text.
+  std::function<bool(const DataSection&)> counts_bytes;
   /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are
   /// replaced within it.
   std::function<std::unique_ptr<DataSource>(const DataSection&, const SourceRequest&, const ErrorBudget*)>

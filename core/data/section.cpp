@@ -3,8 +3,11 @@
 
 #include "core/data/formats.h"
 #include "core/data/images/transforms/table.h"
+#include "core/data/tokens/texts.h"
 
 namespace trainer {
+
+DataSection::DataSection() : texts(std::make_shared<Texts>()) {}
 
 void DataSection::declare(Fields& fields) {
   std::vector<std::string> names;
@@ -16,12 +19,28 @@ void DataSection::declare(Fields& fields) {
       "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
       "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
       "by `trainer data pack`; tokens: shards of tokens, text: text files, each a path in which * matches "
-      "any "
-      "text and ? one character");
+      "any text and ? one character");
   fields
       .add("token_type", &token_type,
            "type of the numbers in shards of format tokens; llm.c's shards have a header, which says it")
       .one_of({"uint16", "uint32"});
+  fields
+      .add("tokenizer", &tokenizer,
+           "what makes tokens of format text: bytes (the default), tokenizer.json, vocab.json beside "
+           "merges.txt, a "
+           "SentencePiece model, or a folder with one of these; of shards, what made them")
+      .path_where([](const std::string& text) { return text != kBytesTokenizer; });
+  fields
+      .add("end_of_text", &end_of_text,
+           "token that ends a document; null: the tokenizer's own, <|endoftext|> or </s>")
+      .at_least(0)
+      .at_most(2147483646);
+  fields
+      .add("documents", &documents,
+           "join: windows run on over the ends of documents; separate: attention and positions begin again "
+           "behind each "
+           "end_of_text")
+      .one_of({"join", "separate"});
   fields.add("val", &val, "validation samples, as train; null or empty: no validation");
   fields
       .add("val_fraction", &val_fraction,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,8 @@
 #include "core/data/source.h"
 
 namespace trainer {
+
+class Texts;
 
 /// The recipe's `data` section.
 struct DataSection {
@@ -24,10 +27,15 @@ struct DataSection {
   bool drop_last = true;
   std::string cache = "none";  ///< or device
   std::string token_type = "uint16";
+  std::optional<FilePath> tokenizer;  ///< or "bytes", which is what a text has without it
+  std::optional<int64_t> end_of_text;
+  std::string documents = "join";  ///< or separate
+  std::shared_ptr<Texts> texts;    ///< what has been tokenized already; not a key
   TransformList augment, eval_transform;
   Mix mix;
   int64_t synthetic_train_samples = 6400, synthetic_val_samples = 1280;
 
+  DataSection();
   void declare(Fields& fields);
 
   /// Reports what can be known without the samples; `origin` is the section's own.
@@ -40,6 +48,8 @@ struct DataSection {
   std::string path(Split split) const {
     return split == Split::train || val_fraction > 0 ? train.resolved : val.value_or("").resolved;
   }
+  /// Whether documents of a stream of tokens are kept apart.
+  bool separates() const { return documents == "separate"; }
   const TransformList& transform_list(Split split) const {
     return split == Split::train ? augment : eval_transform;
   }

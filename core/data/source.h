@@ -50,6 +50,12 @@ struct SourceInfo {
   Shape shape;                     ///< of one sample; see is_fixed
   std::optional<int64_t> classes;  ///< unknown where only labels tell: a part of a set may lack the last ones
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
+  bool is_shared = false;          ///< that memory is both splits'
+  std::optional<int64_t> least_classes =
+      std::nullopt;  ///< that a network must tell apart, if it may have more
+  std::optional<int64_t> label_bytes =
+      std::nullopt;              ///< of text, that all labels stand for; see SourceRequest
+  std::string summary, warning;  ///< what a run says of its data at its start, or empty
 };
 
 /// Samples by number. Everything here may be called from several threads at once.

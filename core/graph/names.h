@@ -22,6 +22,8 @@ constexpr const char* kPredict = "predict";
 namespace input_name {
 constexpr const char* kImages = "images";      ///< f32 (N, C, H, W), or u8 where the device scales them
 constexpr const char* kTokens = "tokens";      ///< i32 (N, T)
+/// i32 (N, T), where in its window each token's document begins; only where documents are separate
+constexpr const char* kDocumentStart = "document_start";
 constexpr const char* kFeatures = "features";  ///< f32 (N, F)
 constexpr const char* kLabels = "labels";      ///< i32 (N), (N, T) or (N, H, W)
 constexpr const char* kWeights = "weights";    ///< f32 (N)

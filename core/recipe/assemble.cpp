@@ -66,7 +66,8 @@ Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std:
                              .training = training,
                              .seed = static_cast<uint64_t>(recipe.run.seed),
                              .sample_index = program.find(input_name::kSampleIndex),
-                             .step = step_counter(program)};
+                             .step = step_counter(program),
+                             .document_start = program.find(input_name::kDocumentStart)};
   const TensorId logits = recipe.model.build(context, input).back();
   if (name == entry_name::kPredict) {
     entry.outputs.push_back({output_name::kLogits, logits});
@@ -159,6 +160,8 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
     fail_at(recipe.origin_of("model.input"), problem.what());
   }
   program.input(input_name::kSampleIndex, {{rows}, DType::i32});
+  if (recipe.data.separates() && purpose != Purpose::predict)
+    program.input(input_name::kDocumentStart, {{rows, recipe.model.input[0]}, DType::i32});
   auto add = [&](const char* name) {
     program.entries.push_back(forward_entry(program, recipe, input, name));
   };

@@ -55,6 +55,13 @@ std::string place_of(const Recipe& recipe, Split split) {
 void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
                               const SourceInfo& info) {
   const int64_t outputs = class_count(program);
+  if (info.least_classes && outputs < *info.least_classes) {
+    const std::optional<Head> head = head_of(program);
+    fail_at(head ? head->origin : recipe.origin_of("model"),
+            fmt::format("the network has {} outputs, data.tokenizer ({}) has {} tokens; set {} to {} or more",
+                        outputs, to_string(recipe.origin_of("data.tokenizer").where), *info.least_classes,
+                        head ? head->key : "the last layer's outputs", *info.least_classes));
+  }
   if (!info.classes || *info.classes == outputs) return;
   const std::optional<Head> head = head_of(program);
   const bool is_loaded = recipe.model.initial_weights.has_value();

@@ -35,7 +35,14 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   }
   settings.guard = recipe.guards.settings();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
-  if (job.validation) settings.validation_samples = job.validation->size;
+  if (job.validation) {
+    settings.validation_samples = job.validation->size;
+    if (job.validation->label_bytes) {
+      settings.known_sums = {
+          {sum_name::kTokens, static_cast<double>(job.validation->size * recipe.model.input[0])},
+          {sum_name::kBytes, static_cast<double>(*job.validation->label_bytes)}};
+    }
+  }
   if (!job.train) return settings;
   const TrainingOrder order(job.train->size, training.global_batch_size, recipe.data.drop_last);
   const auto steps_in = [&](const Duration& duration) {
@@ -106,9 +113,10 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
   add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
-  add_bytes(
-      host, "samples",
-      (job.train ? job.train->resident_bytes : 0) + (job.validation ? job.validation->resident_bytes : 0));
+  const int64_t of_train = job.train ? job.train->resident_bytes : 0;
+  const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
+  const bool are_shared = job.train && job.train->is_shared;
+  add_bytes(host, "samples", are_shared ? std::max(of_train, of_validation) : of_train + of_validation);
   add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;
@@ -166,7 +174,8 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
   return {.split = split,
           .network_shape = recipe.model.input,
           .network_classes = class_count(program),
-          .seed = static_cast<uint64_t>(recipe.run.seed)};
+          .seed = static_cast<uint64_t>(recipe.run.seed),
+          .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
 }
 
 Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options) {

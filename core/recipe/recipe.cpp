@@ -245,6 +245,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);
   check_format(diagnostics);
+  check_bytes(diagnostics);
   if (tokens_of_batch() > 0) return;
   for (const char* section :
        {"training", "lr_scheduler", "parallelism", "validation", "logging", "checkpoint"}) {
@@ -257,8 +258,24 @@ int64_t Recipe::tokens_of_batch() const {
   return model.kind() == InputKind::tokens ? model.input[0] * training.global_batch_size : 0;
 }
 
+bool Recipe::measures(const std::string& metric) const {
+  return std::ranges::find(validation.metrics, metric) != validation.metrics.end();
+}
+
+/// Bytes of a text are known where the text is, or what can make it of its tokens.
+void Recipe::check_bytes(Diagnostics& diagnostics) const {
+  const SourceFormat& format = source_format(data);
+  if (!measures(metric_name::kBitsPerByte) || !format.counts_bytes || format.counts_bytes(data)) return;
+  diagnostics.error(
+      origin_of("validation.metrics"),
+      fmt::format("bits_per_byte needs the text's bytes, and shards have only tokens; name what made them "
+                  "in data.tokenizer, or remove it"));
+}
+
 void Recipe::check_format(Diagnostics& diagnostics) const {
   const SourceFormat& format = source_format(data);
+  if (data.separates() && format.kind != InputKind::tokens)
+    diagnostics.error(origin_of("data.documents"), "only streams of tokens have documents; remove it");
   if (format.kind == model.kind()) {
     return format.check(
         data, model.input, [this](const std::string& key) { return origin_of(key); }, diagnostics);

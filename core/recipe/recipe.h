@@ -64,6 +64,8 @@ class Recipe {
   Origin origin_of(const std::string& path) const;
   /// Tokens of a global batch; 0 where the network reads none.
   int64_t tokens_of_batch() const;
+  /// Whether validation.metrics names it.
+  bool measures(const std::string& metric) const;
 
  private:
   static std::unique_ptr<Recipe> read(Value root, const std::string& path,
@@ -73,6 +75,7 @@ class Recipe {
   void check_batches(Diagnostics& diagnostics) const;
   void check_best_metric(Diagnostics& diagnostics) const;
   void check_format(Diagnostics& diagnostics) const;
+  void check_bytes(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;
   std::string output_directory_checked(Diagnostics& diagnostics) const;
 

@@ -53,6 +53,10 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, training.global_batch_size,
                        split_text(training), planner.name(), human_bytes(job.memory.total())));
+  for (const auto& info : {job.train, job.validation}) {
+    if (info && !info->summary.empty()) log.info(info->summary);
+    if (info && !info->warning.empty()) log.warn(info->warning);
+  }
   if (job.found_micro_batch) {
     log.info(fmt::format("training.micro_batch_size=auto chose {}: the largest divisor of {} whose plan fits",
                          training.micro_batch(), training.global_batch_size / training.share.ranks));

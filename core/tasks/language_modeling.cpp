@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 
 #include "core/graph/names.h"
@@ -13,6 +14,13 @@ namespace {
 
 double perplexity(std::span<const double> sums, double samples) {
   return std::exp(mean_of_samples(sums, samples));
+}
+
+/// Of loss, tokens and bytes: unlike perplexity, it compares networks of different tokenizers. It is a
+/// function of sums like all metrics; the bytes of all labels are one sum more, counted once instead of in
+/// each batch.
+double bits_per_byte(std::span<const double> sums, double samples) {
+  return mean_of_samples(sums, samples) / std::numbers::ln2 * sums[1] / sums[2];
 }
 
 void check_positions(const TaskSetting& setting) {
@@ -51,6 +59,11 @@ class LanguageModeling final : public Task {
                      .direction = Direction::smaller,
                      .sums = {output_name::kLoss},
                      .value = perplexity});
+      all.push_back({.name = metric_name::kBitsPerByte,
+                     .help = "mean loss over the text's bytes, in bits",
+                     .direction = Direction::smaller,
+                     .sums = {output_name::kLoss, sum_name::kTokens, sum_name::kBytes},
+                     .value = bits_per_byte});
       return all;
     }();
     return table;

@@ -14,12 +14,23 @@ enum class Direction { smaller, larger };
 /// Whether `a` is better than `b`. Any finite value is better than one that is not.
 bool is_better(Direction direction, double a, double b);
 
+/// Sums over the validation labels that are known without computing, where they are.
+namespace sum_name {
+constexpr const char* kTokens = "tokens";
+constexpr const char* kBytes = "bytes";  ///< of the text that the tokens stand for
+}  // namespace sum_name
+
+namespace metric_name {
+constexpr const char* kBitsPerByte = "bits_per_byte";
+}  // namespace metric_name
+
 /// A number that evaluation reports: a function of sums over the samples.
 struct Metric {
   std::string name;
   std::string help;  ///< one line
   Direction direction = Direction::larger;
-  std::vector<std::string> sums;  ///< outputs of `evaluate`, each summed over all batches
+  /// Outputs of `evaluate`, each summed over all batches, and those of sum_name.
+  std::vector<std::string> sums;
   /// Of these sums, in their order, and the number of samples.
   double (*value)(std::span<const double> sums, double samples) = nullptr;
 };

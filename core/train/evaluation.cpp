@@ -15,8 +15,12 @@ constexpr int64_t kMaxInFlight = 4;
 }  // namespace
 
 Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t samples,
-                       std::vector<Metric> metrics, bool averages)
-    : executable_(executable), feed_(executable, data), samples_(samples), metrics_(std::move(metrics)) {
+                       std::vector<Metric> metrics, bool averages, std::map<std::string, double> known)
+    : executable_(executable),
+      feed_(executable, data),
+      samples_(samples),
+      metrics_(std::move(metrics)),
+      known_(std::move(known)) {
   auto add_pass = [&](const char* name, const char* prefix) {
     const size_t entry = executable.entry(name);
     passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight)});
@@ -51,6 +55,7 @@ std::map<std::string, double> Evaluation::sums(Communicator& ranks) {
   const int64_t rows = feed_.pipeline().rows(), batches = (samples_ + rows - 1) / rows;
   std::map<std::string, double> sums;
   for (Pass& pass : passes_) {
+    for (const auto& [name, sum] : known_) sums[pass.prefix + name] = sum;
     ranks.add_up(pass.values);
     const std::vector<std::string>& names = pass.outputs.names();
     for (size_t i = 0; i < static_cast<size_t>(batches) * names.size(); ++i) {

@@ -17,8 +17,9 @@ namespace trainer {
 class Evaluation {
  public:
   /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
+  /// `known`: sums of the split that nothing computes.
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
-             bool averages);
+             bool averages, std::map<std::string, double> known = {});
 
   /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
   /// added in the order of the batches, whichever rank has computed them. Nothing where the ranks agree to
@@ -43,6 +44,7 @@ class Evaluation {
   BatchFeed feed_;
   int64_t samples_;
   std::vector<Metric> metrics_;
+  std::map<std::string, double> known_;
   std::vector<Pass> passes_;
 };
 

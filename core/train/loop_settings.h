@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct LoopSettings {
   int64_t data_workers = 0;     ///< for advice
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
+  std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
   GuardSettings guard;
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };

@@ -95,6 +95,15 @@ TEST_CASE("perplexity is the exponential of the mean loss") {
   CHECK(direction_of("perplexity") == Direction::smaller);
 }
 
+TEST_CASE("bits per byte are the whole loss in bits over the bytes that the tokens stand for") {
+  const std::vector<Metric> all = all_metrics();
+  const Metric* metric = find_metric(all, "bits_per_byte");
+  REQUIRE(metric != nullptr);
+  CHECK(metric->sums == std::vector<std::string>{"loss", "tokens", "bytes"});
+  // 4 windows of 8 tokens, each of ln 16 nats, 4 bits, stand for 64 bytes.
+  CHECK(metric->value(std::vector<double>{4 * std::log(16.0), 32, 64}, 4) == Approx(2));
+}
+
 TEST_CASE("a prediction is a class, its name where it has one, and probabilities of the first or of all") {
   const TaskSetting setting = setting_of({1, 6, 6}, {8, 3});
   const Task& task = task_for(setting.output);

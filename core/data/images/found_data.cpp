@@ -71,6 +71,12 @@ FoundData find_in_file(const fs::path& file) {
   const std::string name = file.string();
   if (const size_t at = name.rfind(kIdxImages); at != std::string::npos)
     return {"idx", name.substr(0, at), {}};
+  if (const fs::path end = file.extension(); end == ".txt" || end == ".bin") {
+    throw Error(ExitCode::data,
+                fmt::format("{}: expected images; for text and shards of tokens write a recipe with "
+                            "data.format text or tokens, as docs/text.md shows",
+                            name));
+  }
   open_record(name, kMaxPixels);  // throws where it is none
   return {"record", file, {}};
 }

@@ -1,13 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/data/formats.h"
+#include "core/data/tokens/stream.h"
+#include "core/text/tokenizer.h"
 
 namespace trainer {
 
+/// The format whose files a tokenizer reads.
+constexpr const char* kTextFormat = "text";
+
 /// The rows of formats whose samples are windows of tokens: `tokens` (shards) and `text`.
 std::vector<SourceFormat> token_formats();
+
+/// The part [begin, end) of the stream that a split has: with data.val_fraction, validation has its last
+/// tokens.
+std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection& section, Split split);
+
+/// All tokens of a split, for commands that do not train.
+struct SplitTokens {
+  TokenStream stream;
+  int64_t begin = 0, end = 0;            ///< of the stream
+  const Tokenizer* tokenizer = nullptr;  ///< of the section, which keeps it; null where it is unknown
+  std::string warning;                   ///< or empty
+};
+
+/// The files must be there. Throws Error as opening a source does.
+SplitTokens open_tokens(const DataSection& section, Split split);
 
 }  // namespace trainer

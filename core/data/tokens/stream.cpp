@@ -11,17 +11,12 @@
 #include "core/base/checksum.h"
 #include "core/data/data_error.h"
 #include "core/data/mapped_file.h"
+#include "core/data/tokens/shards.h"
 
 namespace trainer {
 namespace {
 
-/// llm.c's header: https://github.com/karpathy/llm.c, dev/data/data_common.py.
-constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
-struct ShardHeader {
-  int32_t magic, version;
-  int64_t width;
-};
-constexpr std::array<ShardHeader, 2> kHeaders = {{{20240520, 1, 2}, {20240801, 7, 4}}};
+constexpr size_t kHeaderBytes = kShardHeaderNumbers * sizeof(int32_t);
 
 int64_t number_at(std::span<const std::byte> bytes, size_t offset) {
   int32_t number = 0;
@@ -55,7 +50,7 @@ void take_header(TokenPiece& shard, const ShardHeader& header) {
 TokenPiece open_shard(const std::string& path, int64_t width) {
   TokenPiece shard = map_file(path);
   shard.width = width;
-  for (const ShardHeader& header : kHeaders) {
+  for (const ShardHeader& header : {kNarrowShard, kWideShard}) {
     if (shard.bytes.size() < kHeaderBytes || number_at(shard.bytes, 0) != header.magic) continue;
     take_header(shard, header);
     return shard;
@@ -137,12 +132,15 @@ TokenStream open_token_shards(const std::vector<std::string>& paths, int64_t wid
   return TokenStream(std::move(pieces));
 }
 
+TokenPiece open_text_piece(const std::string& path) {
+  TokenPiece piece = map_file(path);
+  piece.width = 1;
+  return piece;
+}
+
 TokenStream open_text_bytes(const std::vector<std::string>& paths) {
   std::vector<TokenPiece> pieces;
-  for (const std::string& path : paths) {
-    pieces.push_back(map_file(path));
-    pieces.back().width = 1;
-  }
+  for (const std::string& path : paths) pieces.push_back(open_text_piece(path));
   return TokenStream(std::move(pieces));
 }
 

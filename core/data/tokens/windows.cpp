@@ -27,7 +27,8 @@ class WindowRows final : public RowReader {
         windows_(windows),
         most_shift_(most_shift),
         tokens_(find_input(inputs, input_name::kTokens)),
-        labels_(find_input(inputs, input_name::kLabels)) {}
+        labels_(find_input(inputs, input_name::kLabels)),
+        document_start_(find_input(inputs, input_name::kDocumentStart)) {}
 
   std::unique_ptr<RowMemory> make_memory() const override {
     auto memory = std::make_unique<WindowMemory>();
@@ -41,9 +42,18 @@ class WindowRows final : public RowReader {
     stream_.read(begin, windows_.vocabulary, window);
     if (tokens_) std::copy(window.begin(), window.end() - 1, batch.row<int32_t>(*tokens_, row));
     if (labels_) std::copy(window.begin() + 1, window.end(), batch.row<int32_t>(*labels_, row));
+    if (document_start_) put_starts(window, batch.row<int32_t>(*document_start_, row));
   }
 
  private:
+  /// The token that ends a document belongs to it.
+  void put_starts(const std::vector<int32_t>& window, int32_t* starts) const {
+    int32_t start = 0;
+    for (int32_t t = 0; t < windows_.length; ++t) {
+      starts[t] = start;
+      if (window[static_cast<size_t>(t)] == windows_.end_of_text) start = t + 1;
+    }
+  }
   int64_t shift(int64_t epoch) const {
     if (most_shift_ == 0) return 0;
     return RandomStream(random_key(windows_.seed, "window shift"), static_cast<uint32_t>(epoch))
@@ -53,7 +63,7 @@ class WindowRows final : public RowReader {
   const TokenStream& stream_;
   WindowRequest windows_;
   int64_t most_shift_;
-  std::optional<size_t> tokens_, labels_;
+  std::optional<size_t> tokens_, labels_, document_start_;
 };
 
 class TokenWindows final : public DataSource {
@@ -67,7 +77,11 @@ class TokenWindows final : public DataSource {
   int64_t resident_bytes() const override { return stream_.resident_bytes(); }
   /// Each window is checked when it is read: reading all that there is may take minutes.
   void check_labels(int64_t) const override {}
-  Fingerprint fingerprint() const override { return stream_.fingerprint(); }
+  Fingerprint fingerprint() const override {
+    Fingerprint all = stream_.fingerprint();
+    if (!windows_.tokenizer.empty()) all[fingerprint_name::kTokenizer] = windows_.tokenizer;
+    return all;
+  }
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
     const bool shifts = windows_.shifts && request.training != nullptr;
@@ -95,6 +109,19 @@ int64_t window_count(const TokenStream& stream, const WindowRequest& request) {
   }
   // Any shift below a window's length leaves as many, so that epochs are equally long.
   return request.shifts ? std::max<int64_t>(1, (tokens - request.length) / request.length) : count;
+}
+
+int64_t label_bytes(const TokenStream& stream, const WindowRequest& request, const Tokenizer& tokenizer) {
+  constexpr int64_t kAtOnce = int64_t{1} << 20;
+  const int64_t begin = request.begin + 1, end = begin + window_count(stream, request) * request.length;
+  int64_t bytes = 0;
+  std::vector<int32_t> tokens;
+  for (int64_t at = begin; at < end; at += kAtOnce) {
+    tokens.resize(static_cast<size_t>(std::min(kAtOnce, end - at)));
+    stream.read(at, tokenizer.vocabulary(), tokens);
+    bytes += static_cast<int64_t>(tokenizer.decode(tokens).size());
+  }
+  return bytes;
 }
 
 std::unique_ptr<DataSource> token_windows(TokenStream stream, const WindowRequest& request) {

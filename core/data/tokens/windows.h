@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "core/data/source.h"
 #include "core/data/tokens/stream.h"
+#include "core/text/tokenizer.h"
 
 namespace trainer {
 
@@ -16,13 +19,19 @@ struct WindowRequest {
   /// Whether the windows of each epoch begin at a place of their own, drawn by the seed. Otherwise the first
   /// begins at the first token. Windows do not overlap; what does not fill one is left out.
   bool shifts = false;
-  uint64_t seed = 0;  ///< of the run
+  uint64_t seed = 0;                                  ///< of the run
+  std::optional<int32_t> end_of_text = std::nullopt;  ///< begins a document behind it; none: all is one
+  std::string tokenizer;                              ///< for the fingerprint, or empty
 };
 
 /// Windows of a part, how many there are. Throws Error (exit 65) where there is not one.
 int64_t window_count(const TokenStream& stream, const WindowRequest& request);
 
-/// The windows as samples, which fill the inputs `tokens` (T) and `labels` (T).
+/// Bytes of the text that all labels of the windows as evaluation takes them stand for.
+int64_t label_bytes(const TokenStream& stream, const WindowRequest& request, const Tokenizer& tokenizer);
+
+/// The windows as samples, which fill the inputs `tokens` (T) and `labels` (T), and `document_start` (T): for
+/// each token the place in the window at which its document begins.
 std::unique_ptr<DataSource> token_windows(TokenStream stream, const WindowRequest& request);
 
 }  // namespace trainer

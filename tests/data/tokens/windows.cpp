@@ -100,6 +100,25 @@ TEST_CASE("each epoch of training has its own border, and windows that do not ov
   }
 }
 
+TEST_CASE("a document begins behind the token that ends the one before, or with the window") {
+  const TemporaryFolder folder;
+  write_file(folder.path("text"), std::string("ab.cd..e.fgh", 12));
+  const WindowRequest request{.begin = 0, .end = 12, .length = 5, .vocabulary = 256, .end_of_text = '.'};
+  const auto source = token_windows(open_text_bytes({folder.path("text")}), request);
+  BatchInputs wanted = inputs(5);
+  wanted.push_back({.name = input_name::kDocumentStart, .dtype = DType::i32, .row = {5}});
+  const DataSection section;
+  const RowRequest rows{.section = section, .split = Split::val, .network_shape = {5}, .inputs = wanted};
+  const BatchMaker maker(source->rows(rows), wanted, EvaluationBatches{.samples = 2, .batch = 3});
+  std::vector<std::byte> memory(static_cast<size_t>(batch_bytes(wanted, 3)) + 64);
+  Batch batch(memory.data(), wanted, 3);
+  maker.make(0, batch, *maker.reader().make_memory(), std::atomic<bool>{false});
+  const int32_t* starts = batch.find<int32_t>(input_name::kDocumentStart);
+  // "ab.cd", "..e.f", and a row that holds no sample
+  CHECK(std::vector<int32_t>(starts, starts + 15) ==
+        std::vector<int32_t>{0, 0, 0, 3, 3, 0, 1, 2, 2, 4, 0, 0, 0, 0, 0});
+}
+
 TEST_CASE("windows of a part stay in it, and too few tokens for one are refused") {
   const TemporaryFolder folder;
   const auto source =

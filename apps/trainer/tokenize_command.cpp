@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/inputs.h"
+#include "apps/trainer/standard_streams.h"
+#include "core/base/file.h"
+#include "core/data/tokens/formats.h"
+#include "core/data/tokens/shards.h"
+#include "core/host/stop.h"
+#include "core/recipe/job.h"
+#include "core/storage/output_file.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The data set's files and those of its tokenizer must not be overwritten.
+std::vector<fs::path> files_read(const Recipe& recipe) {
+  std::vector<fs::path> files;
+  for (const std::string& file : recipe.files()) files.emplace_back(file);
+  for (const std::string& file : sample_files(recipe.data)) files.emplace_back(file);
+  if (recipe.data.tokenizer) files.emplace_back(recipe.data.tokenizer->resolved);
+  return files;
+}
+
+/// The files to write, each with at most `most` tokens: FILE itself, or DIRECTORY/train_000000.bin and so on.
+std::vector<fs::path> shard_paths(const Arguments& arguments, int64_t tokens, int64_t most) {
+  const fs::path out = arguments.out;
+  const bool is_folder = arguments.shard_tokens > 0 || fs::is_directory(out) || !out.has_filename();
+  if (!is_folder) {
+    if (tokens <= kMostShardTokens) return {out};
+    throw Error(ExitCode::usage,
+                fmt::format("--out {}: a shard holds at most {} tokens, and there are {}; name a folder "
+                            "and --shard-tokens",
+                            arguments.out, kMostShardTokens, tokens));
+  }
+  if (fs::exists(out) && !fs::is_directory(out)) {
+    throw Error(ExitCode::usage,
+                fmt::format("--out {}: expected a folder for shards, found a file", arguments.out));
+  }
+  make_directories(out);
+  const std::string pattern = (out / (arguments.split + "_*.bin")).string();
+  if (!files_of_pattern(pattern).empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("--out {}: there are shards {} already; remove them, or name another folder",
+                            arguments.out, pattern));
+  }
+  std::vector<fs::path> paths;
+  for (int64_t i = 0; i * most < tokens; ++i)
+    paths.push_back(out / fmt::format("{}_{:06}.bin", arguments.split, i));
+  return paths;
+}
+
+}  // namespace
+
+int data_tokenize_command(const Arguments& arguments) {
+  /// As many tokens as llm.c's own shards have.
+  constexpr int64_t kShardTokens = 100'000'000;
+  StopSignals signals(StopSignals::kPass);
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  const Split split = arguments.split == "val" ? Split::val : Split::train;
+  if (recipe->data.format != kTextFormat) {
+    fail_at(recipe->origin_of("data.format"),
+            fmt::format("tokenize turns text into shards, which needs data.format text, got {}",
+                        recipe->data.format));
+  }
+  require_data(*recipe);
+  if (!has_split(recipe->data, split)) {
+    throw Error(ExitCode::usage,
+                fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
+  }
+  const SplitTokens tokens = open_tokens(recipe->data, split);
+  const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
+  if (count == 0) {
+    throw Error(ExitCode::data,
+                fmt::format("data.{}: expected tokens to write, found none", arguments.split));
+  }
+  const int64_t most = arguments.shard_tokens > 0 ? arguments.shard_tokens : kShardTokens;
+  const std::vector<fs::path> paths = shard_paths(arguments, count, most);
+  signals.watch_loop();
+  int64_t at = tokens.begin;
+  for (const fs::path& path : paths) {
+    const int64_t end = paths.size() == 1 ? tokens.end : std::min(at + most, tokens.end);
+    const OutputFile output(path, files_read(*recipe));
+    output.write([&](const ByteSink& sink) {
+      write_shard(tokens.stream, at, end, vocabulary, [&](std::span<const std::byte> piece) {
+        signals.throw_if_asked();  // here, so that no half of a file remains
+        sink(piece);
+      });
+    });
+    print_note(output, fmt::format("{}: {} tokens of data.{}", path.string(), end - at, arguments.split));
+    at = end;
+  }
+  if (!tokens.warning.empty()) print_warning(tokens.warning);
+  return 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/data/tokens/stream.h"
+#include "core/text/tokenizer.h"
+
+namespace trainer {
+
+/// Text files as tokens.
+struct TokenizedText {
+  TokenStream stream;
+  int64_t bytes = 0;      ///< of the files
+  int64_t malformed = 0;  ///< parts of them that were no UTF-8, and were read as U+FFFD
+};
+
+/// Tokenizes files, in as many threads as the machine has, into memory: 2 bytes a token where the vocabulary
+/// allows it, else 4. The token `end_of_text`, if any, stands between files. Bytes stay where they are, in
+/// files. Throws Error: exit 78 where a file is missing, 65 where it is empty.
+TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
+                             std::optional<int32_t> end_of_text);
+
+/// What a recipe has of tokenizers and tokenized files, each made once: planning looks at the samples that
+/// training opens. For one thread.
+class Texts {
+ public:
+  /// Of a path, or of "bytes". Throws Error as open_tokenizer does.
+  const Tokenizer& tokenizer(const std::string& path);
+  const TokenizedText& tokenize(const std::string& tokenizer_path, const std::vector<std::string>& paths,
+                                std::optional<int32_t> end_of_text);
+
+ private:
+  std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers_;
+  std::map<std::vector<std::string>, TokenizedText> texts_;
+};
+
+/// The word of data.tokenizer for no file.
+constexpr const char* kBytesTokenizer = "bytes";
+
+}  // namespace trainer

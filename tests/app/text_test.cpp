@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include "tests/catch.h"
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+
+const char* const kTextRecipe = R"(version: 1
+run: {name: text, seed: 1, output_dir: runs/a}
+model:
+  input_kind: tokens
+  input: [8]
+  layers:
+    - embedding: {vocabulary: 432, features: 16}
+    - linear: {name: head, out_features: 432}
+data:
+  format: text
+  train: "t*.txt"
+  val: v.txt
+  tokenizer: llama3.json
+training: {max_duration: 2ep, global_batch_size: 4}
+optimizer: {name: adamw, lr: 0.01}
+validation: {metrics: [perplexity, bits_per_byte]}
+device: {type: cpu}
+)";
+
+/// A recipe, two files to train on, one to validate, and a tokenizer.
+struct TextWorkspace {
+  TextWorkspace() {
+    workspace.write("r.yaml", kTextRecipe);
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += "kalo miren the king " + std::to_string(i) + "<|endoftext|>";
+    for (const char* name : {"t1.txt", "t2.txt", "v.txt"}) workspace.write(name, text);
+    fs::copy(TRAINER_SOURCE_DIR "/tests/fixtures/tokenizers/llama3.json", workspace.path() / "llama3.json");
+  }
+  Outcome run(const std::string& command, const std::string& more = "") const {
+    return run_shell("\"$TRAINER\" " + command + " --config r.yaml " + more, workspace.path());
+  }
+  std::string run_well(const std::string& command, const std::string& more = "") const {
+    const Outcome outcome = run(command, more);
+    INFO(command << " " << more << ": " << outcome.output << outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome.output;
+  }
+  void refuse(const std::string& command, const std::string& more, int code,
+              const std::string& message) const {
+    const Outcome outcome = run(command, more);
+    INFO(command << " " << more << ": " << outcome.errors);
+    CHECK(outcome.code == code);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  }
+  Workspace workspace;
+};
+
+/// The validation lines of a run.
+std::string validation_lines(const Workspace& workspace, const std::string& run) {
+  std::string found;
+  for (const std::string& line : lines_of(workspace.read(run + "/metrics.jsonl"))) {
+    if (line.find("\"split\":\"validation\"") != std::string::npos)
+      found += line.substr(0, line.find("\"memory_bytes\"")) + "\n";
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("text: a file is tokenized at the start, and its shards give the same run") {
+  const TextWorkspace text;
+  CHECK_THAT(text.run_well("plan"), ContainsSubstring("2 files: 2.71 KiB became "));
+  text.run_well("train");
+  const std::string training = text.workspace.read("runs/a/log.txt");
+  CHECK_THAT(training, ContainsSubstring("(llama3.json, 424 tokens: byte-level BPE)"));
+  CHECK_THAT(training, ContainsSubstring("validation bits_per_byte "));
+  CHECK_THAT(text.run_well("eval"), ContainsSubstring("bits_per_byte"));
+  CHECK_THAT(text.run_well("data tokenize", "--out val.bin --split val"), ContainsSubstring("val.bin: "));
+  text.run_well("data tokenize", "--out shards --shard-tokens 300");
+  CHECK(fs::exists(text.workspace.path() / "shards/train_000001.bin"));
+  text.refuse("data tokenize", "--out shards --shard-tokens 300", 64, "there are shards");
+  text.refuse("data tokenize", "--out v.txt --split val", 64, "v.txt");
+  const std::string shards = "data.format=tokens 'data.train=shards/*.bin' data.val=val.bin ";
+  text.run_well("train", shards + "run.output_dir=runs/b");
+  CHECK_THAT(validation_lines(text.workspace, "runs/a"), ContainsSubstring("\"bits_per_byte\":"));
+  CHECK(validation_lines(text.workspace, "runs/a") == validation_lines(text.workspace, "runs/b"));
+  text.refuse("train", shards + "data.tokenizer=null run.output_dir=runs/c", 78,
+              "bits_per_byte needs the text's bytes");
+  text.refuse("data tokenize", shards + "--out x", 78, "needs data.format text, got tokens");
+}
+
+TEST_CASE("text: documents that are separate begin behind the end of a text, in shards and in text") {
+  const TextWorkspace text;
+  text.run_well("train", "data.documents=separate");
+  text.run_well("data tokenize", "--out train.bin");
+  text.run_well(
+      "train",
+      "data.documents=separate data.format=tokens data.train=train.bin data.val=null data.tokenizer=null "
+      "data.end_of_text=420 'validation.metrics=[perplexity]' run.output_dir=runs/b");
+}
+
+TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is counted") {
+  const TextWorkspace text;
+  const std::string small = "'model.layers=[{embedding: {vocabulary: 423, features: 8}}, {linear: 423}]'";
+  for (const char* command : {"plan", "train"})
+    text.refuse(command, small, 78,
+                "the network has 423 outputs, data.tokenizer (r.yaml:13:3) has 424 tokens; set "
+                "out_features to 424 or more");
+  text.refuse("train", "data.tokenizer=absent.json", 78, "data.tokenizer: ");
+  text.workspace.write("damaged.json", "{\"model\":");
+  text.refuse("train", "data.tokenizer=damaged.json", 65, "damaged.json: expected JSON");
+  text.workspace.write("t2.txt", std::string("kalo \xff miren\xff"));
+  CHECK_THAT(text.run("train").errors + text.run("plan").output,
+             ContainsSubstring("2 places are not UTF-8 and were read as U+FFFD"));
+  text.workspace.write("t1.txt", "");
+  text.refuse("train", "run.output_dir=runs/b", 65, "t1.txt: offset 0: expected a text, found an empty file");
+}
+
+TEST_CASE("text: commands for images say what to use instead, and stats counts tokens") {
+  const TextWorkspace text;
+  CHECK_THAT(text.run_well("data stats"), ContainsSubstring("different tokens, the highest 420"));
+  CHECK_THAT(text.run_well("data stats", "--json"), ContainsSubstring("\"highest\": 420"));
+  text.refuse("data pack", "--out x.rec", 78, "`trainer data tokenize` writes text as shards");
+  const Outcome init = run_trainer({"init", "t1.txt"}, text.workspace.path());
+  CHECK(init.code == 65);
+  CHECK_THAT(init.errors,
+             ContainsSubstring("t1.txt: expected images; for text and shards of tokens write a recipe"));
+}
+
+}  // namespace trainer

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/tokens/texts.h"
+
+#include "tests/catch.h"
+
+#include "core/data/section.h"
+#include "core/data/tokens/formats.h"
+#include "core/data/tokens/shards.h"
+#include "core/data/tokens/windows.h"
+#include "tests/data/samples.h"
+
+namespace trainer {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+std::string fixture(const std::string& name) {
+  return TRAINER_SOURCE_DIR "/tests/fixtures/tokenizers/" + name;
+}
+
+Tokens all_of(const TokenStream& stream) {
+  Tokens tokens(static_cast<size_t>(stream.size()));
+  stream.read(0, int64_t{1} << 31, tokens);
+  return tokens;
+}
+
+TEST_CASE("files become tokens in their order, with the end of a text between them") {
+  const TemporaryFolder folder;
+  const auto tokenizer = open_tokenizer(fixture("llama3.json"));
+  std::vector<std::string> paths;
+  Tokens expected;
+  for (int i = 0; i < 7; ++i) {
+    const std::string text = "kalo the " + std::to_string(i * 1000) + "\n";
+    paths.push_back(folder.path("t" + std::to_string(i)));
+    write_file(paths.back(), text);
+    if (i > 0) expected.push_back(*tokenizer->end_of_text());
+    const Tokens tokens = tokenizer->encode(text);
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+  }
+  const TokenizedText found = tokenize_files(*tokenizer, paths, tokenizer->end_of_text());
+  CHECK(all_of(found.stream) == expected);
+  CHECK(found.stream.resident_bytes() == 2 * static_cast<int64_t>(expected.size()));
+  CHECK(found.bytes == 6 * 14 + 11);
+  CHECK(found.malformed == 0);
+  const TokenizedText joined = tokenize_files(*tokenizer, paths, std::nullopt);
+  CHECK(joined.stream.size() == static_cast<int64_t>(expected.size()) - 6);
+  write_file(paths[3], "a\xff\xff");
+  CHECK(tokenize_files(*tokenizer, paths, std::nullopt).malformed == 2);
+  write_file(paths[5], "");
+  CHECK(data_error([&] { tokenize_files(*tokenizer, paths, std::nullopt); }) ==
+        paths[5] + ": offset 0: expected a text, found an empty file");
+}
+
+TEST_CASE("bytes of text stay in their files") {
+  const TemporaryFolder folder;
+  write_file(folder.path("a"), "ab");
+  write_file(folder.path("b"), "c");
+  const auto bytes = byte_tokenizer();
+  const TokenizedText found = tokenize_files(*bytes, {folder.path("a"), folder.path("b")}, 10);
+  CHECK(all_of(found.stream) == Tokens{'a', 'b', '\n', 'c'});
+  CHECK(found.stream.resident_bytes() == 2);  // of the end between them
+}
+
+TEST_CASE("a file is tokenized once, whoever asks") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("t");
+  write_file(path, "kalo");
+  Texts texts;
+  const TokenizedText& first = texts.tokenize(fixture("gpt2"), {path}, std::nullopt);
+  write_file(path, "");
+  CHECK(&texts.tokenize(fixture("gpt2"), {path}, std::nullopt) == &first);
+  CHECK(&texts.tokenizer(fixture("gpt2")) == &texts.tokenizer(fixture("gpt2")));
+}
+
+TEST_CASE("shards that are written read back as the same tokens") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text.push_back(static_cast<char>(i % 251));
+  write_file(folder.path("text"), text);
+  const TokenStream stream = open_text_bytes({folder.path("text")});
+  for (const int64_t vocabulary : {256, 65536, 65537}) {
+    std::vector<std::string> paths;
+    for (const auto& [begin, end] : {std::pair{0, 1}, {1, 4000}, {4000, 5000}}) {
+      std::string bytes;
+      write_shard(stream, begin, end, vocabulary, [&](std::span<const std::byte> piece) {
+        bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      });
+      CHECK(bytes.size() == 1024 + static_cast<size_t>((end - begin) * (vocabulary > 65536 ? 4 : 2)));
+      paths.push_back(folder.path("s" + std::to_string(paths.size())));
+      write_file(paths.back(), bytes);
+    }
+    CHECK(all_of(open_token_shards(paths, 2)) == all_of(stream));
+  }
+  CHECK_FALSE(
+      data_error([&] { write_shard(stream, 0, 5000, 250, [](std::span<const std::byte>) {}); }).empty());
+}
+
+TEST_CASE("text that has been tokenized is told by its tokenizer, shards of it are not") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "kalo miren ";
+  write_file(folder.path("t"), text);
+  DataSection section;
+  section.format = "text";
+  section.train = folder.path("t");
+  section.val_fraction = 0.5;
+  const SourceRequest request{.network_shape = {4}, .network_classes = 500};
+  const Fingerprint bytes = open_source(section, request)->fingerprint();
+  section.tokenizer = FilePath(fixture("llama3.json"));
+  const Fingerprint llama = open_source(section, request)->fingerprint();
+  CHECK(bytes.count(fingerprint_name::kTokenizer) == 0);
+  CHECK(llama.count(fingerprint_name::kTokenizer) == 1);
+  const SourceInfo info = *peek_source(section, request);
+  CHECK(info.least_classes == 424);
+  CHECK(info.is_shared);
+  CHECK_THAT(info.summary, Catch::Matchers::ContainsSubstring("220 B became "));
+  SourceRequest of_val = request;
+  of_val.split = Split::val;
+  of_val.counts_bytes = true;
+  const SourceInfo val = *peek_source(section, of_val);
+  CHECK(val.summary.empty());
+  // The labels are the validation's last windows of tokens but for its first.
+  const SplitTokens tokens = open_tokens(section, Split::val);
+  Tokens labels(static_cast<size_t>(val.size * 4));
+  tokens.stream.read(tokens.begin + 1, 500, labels);
+  CHECK(val.label_bytes == static_cast<int64_t>(tokens.tokenizer->decode(labels).size()));
+}
+
+}  // namespace
+}  // namespace trainer
