@@ -4,6 +4,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/dropout.h"
 #include "core/graph/ops/unary.h"
+#include "cpu/dropout.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
@@ -34,36 +35,14 @@ TRAINER_MULTIVERSION void mul_range(const T* a, const T* b, T* y, int64_t count)
   for (int64_t i = 0; i < count; ++i) put(float(a[i]) * float(b[i]), y[i]);
 }
 
-constexpr int64_t kBlocks = 16;  // as many as the widest vectors have lanes
-
-/// The Philox blocks from this one on, side by side: word i of block l in words[i][l].
-inline __attribute__((always_inline)) void draw_blocks(DropoutRule rule, int64_t first, int32_t sample,
-                                                       int32_t step, uint32_t (&words)[4][kBlocks]) {
-  for (int64_t l = 0; l < kBlocks; ++l) {
-    const Words counter = DropoutRule::counter(first + l, sample, step);
-    for (int64_t i = 0; i < 4; ++i) words[i][l] = counter.v[i];
-  }
-  philox_rounds(rule.key, [&](uint32_t key0, uint32_t key1) {
-#pragma omp simd
-    for (int64_t l = 0; l < kBlocks; ++l)
-      philox_round(key0, key1, words[0][l], words[1][l], words[2][l], words[3][l]);
-  });
-}
-
 /// One sample's elements, four to a block.
 template <class T>
 TRAINER_MULTIVERSION void dropout_range(DropoutRule rule, int32_t sample, int32_t step, const T* x, T* y,
                                         int64_t count) {
-  constexpr int64_t kPiece = 4 * kBlocks;
-  const float kept = rule.kept();
-  alignas(64) uint32_t words[4][kBlocks];
-  alignas(64) float factors[kPiece];
-  for (int64_t begin = 0; begin < count; begin += kPiece) {
-    draw_blocks(rule, begin / 4, sample, step, words);
-#pragma omp simd
-    for (int64_t block = 0; block < kBlocks; ++block)
-      for (int64_t i = 0; i < 4; ++i) factors[4 * block + i] = rule.drops(words[i][block]) ? 0.0f : kept;
-    const int64_t piece = std::min(kPiece, count - begin);
+  alignas(64) float factors[kDrawnElements];
+  for (int64_t begin = 0; begin < count; begin += kDrawnElements) {
+    draw_factors(rule, begin / 4, sample, step, factors);
+    const int64_t piece = std::min(kDrawnElements, count - begin);
 #pragma omp simd
     for (int64_t i = 0; i < piece; ++i) put(float(x[begin + i]) * factors[i], y[begin + i]);
   }

@@ -88,6 +88,12 @@ void avoid_amx() {
     throw std::logic_error("oneDNN was used before its instructions were chosen");
 }
 
+bool may_use(dnnl::cpu_isa wanted) {
+  avoid_amx();
+  const auto found = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), bits = static_cast<unsigned>(wanted);
+  return (found & bits) == bits;
+}
+
 dnnl::memory::desc to_descriptor(const Layout& layout, const Shape& shape, DType dtype) {
   if (layout.row_major()) return {shape, to_onednn(dtype), row_major_strides(shape)};
   return blocked_descriptor(layout, to_onednn(dtype));

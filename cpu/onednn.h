@@ -29,6 +29,10 @@ struct OneDnn {
 /// the environment variable ONEDNN_MAX_CPU_ISA (or DNNL_MAX_CPU_ISA) makes the choice.
 void avoid_amx();
 
+/// Whether oneDNN may use these instructions here. Loops of our own follow it, so that the environment
+/// variable restricts both.
+bool may_use(dnnl::cpu_isa wanted);
+
 dnnl::memory::data_type to_onednn(DType dtype);
 
 /// The descriptor of a tensor of `shape` (or of the layout's own view of it) in this layout.

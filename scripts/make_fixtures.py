@@ -205,6 +205,40 @@ def targets_case(out, name, logits, target, smoothing):
     out[f"{name}/x"], out[f"{name}/dx"], out[f"{name}/y"] = logits, logits.grad, loss.reshape(1)
 
 
+# Heads of queries, of keys and values, features of a head, queries, keys; the rest goes to the mask.
+ATTENTIONS = [
+    ((2, 3, 3, 5, 7, 7), {}),
+    ((2, 2, 2, 8, 33, 33), {"causal": True}),
+    ((1, 6, 2, 4, 19, 19), {"causal": True, "window": 5}),
+    ((2, 4, 1, 16, 3, 40), {"causal": True, "scale": 0.5}),
+]
+
+
+def attention():
+    """PyTorch's scaled dot-product attention; the queries are the last positions of the keys."""
+    torch.manual_seed(4)
+    out = {}
+    for i, ((samples, heads, kv_heads, size, queries, keys), options) in enumerate(ATTENTIONS):
+        causal, window = options.get("causal", False), options.get("window", 0)
+        position, key = torch.arange(keys - queries, keys)[:, None], torch.arange(keys)
+        mask = torch.ones(queries, keys, dtype=torch.bool)
+        if causal:
+            mask &= (key <= position) & (key > position - (window or keys + 1))
+
+        def apply(q, k, v, heads=heads, kv_heads=kv_heads, mask=mask, scale=options.get("scale")):
+            parts = [x.unflatten(2, (n, -1)).transpose(1, 2) for x, n in ((q, heads), (k, kv_heads), (v, kv_heads))]
+            k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in parts[1:])
+            y = F.scaled_dot_product_attention(parts[0], k, v, attn_mask=mask, scale=scale)
+            return y.transpose(1, 2).flatten(2)
+
+        name = f"attention.{i}"
+        out[f"{name}/rule"] = torch.tensor([heads, kv_heads, causal, window, options.get("scale", 0)])
+        out[f"{name}/first"] = torch.tensor([float(keys - queries)])
+        record(out, name, apply, q=f32(samples, queries, heads * size), k=f32(samples, keys, kv_heads * size),
+               v=f32(samples, keys, kv_heads * size))
+    write("attention", out)
+
+
 # Transforms of pictures --------------------------------------------------------------------------------------
 
 
@@ -680,3 +714,4 @@ if __name__ == "__main__":
     transforms()
     scaler()
     given_statistics()
+    attention()

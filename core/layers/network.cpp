@@ -122,8 +122,10 @@ void Network::check(Diagnostics& diagnostics) const {
                         fmt::format("{} needs at least {} inputs, got {}; name them with `inputs`",
                                     layer.chosen_as, layer.min_inputs(), count));
     } else if (count > layer.max_inputs()) {
+      const std::string most =
+          layer.max_inputs() == 1 ? "one input" : fmt::format("at most {} inputs", layer.max_inputs());
       diagnostics.error(layer.origin_of("inputs"),
-                        fmt::format("{} takes one input, got {}", layer.chosen_as, count));
+                        fmt::format("{} takes {}, got {}", layer.chosen_as, most, count));
     }
     if (is_number(layer.name) || layer.name == "input") {
       diagnostics.error(layer.origin_of("name"),

@@ -12,6 +12,7 @@
   row(batch_norm_layer) \
   row(linear_layer) \
   row(embedding_layer) \
+  row(attention_layer) \
   row(max_pool2d_layer) \
   row(avg_pool2d_layer) \
   row(global_avg_pool2d_layer) \

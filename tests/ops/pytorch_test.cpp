@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 
+#include "core/graph/ops/attention.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/channels.h"
 #include "core/graph/ops/cross_entropy.h"
@@ -52,10 +53,14 @@ struct FixtureProgram {
     program.entries[0].outputs.push_back({name, tensor});
   }
 
-  /// y and the gradient of every input that the fixture has one for.
+  /// y and the gradient of every input that the fixture has one for. "": an absent input. What
+  /// is declared already stays as it is.
   void operation(const std::shared_ptr<const Operation>& op, const std::vector<std::string>& names) {
     std::vector<TensorId> inputs;
-    for (const std::string& name : names) inputs.push_back(input(name));
+    for (const std::string& name : names) {
+      const TensorId known = program.find(name);
+      inputs.push_back(name.empty() || known != kNone ? known : input(name));
+    }
     output("y", build.emit_all(op, inputs).front());
     const Node node = program.entries[0].nodes.back();
     Backward backward{.build = build, .node = node, .dy = {input("dy")}, .wanted = {}};
@@ -125,6 +130,23 @@ TEST_CASE("convolutions, linear layers and pools compute what PyTorch computes")
   for_each_case(fixture, "avg_pool2d", "x", [&](const std::string& name) {
     FixtureProgram p(fixture, name);
     p.operation(std::make_shared<AvgPool2d>(geometry_of(fixture, name)), {"x"});
+    p.check();
+  });
+}
+
+TEST_CASE("attention computes what PyTorch computes, gradients too") {
+  const Fixture fixture("attention");
+  for_each_case(fixture, "attention", "q", [&](const std::string& name) {
+    FixtureProgram p(fixture, name);
+    const std::vector<float> of = fixture.values(name + "/rule");
+    const AttentionRule rule{.heads = static_cast<int64_t>(of[0]),
+                             .kv_heads = static_cast<int64_t>(of[1]),
+                             .causal = of[2] != 0,
+                             .window = static_cast<int64_t>(of[3]),
+                             .scale = of[4]};
+    p.input("first", DType::i32);
+    p.operation(std::make_shared<Attention>(rule), {"q", "k", "v", "first", "", "", ""});
+    CHECK(p.program.entries[0].outputs.size() == 4);
     p.check();
   });
 }

@@ -16,11 +16,13 @@ struct AttentionRule {
   int64_t heads = 1;
   int64_t kv_heads = 1;  ///< of keys and values; query head h reads head h / (heads / kv_heads)
   bool causal = false;   ///< a query sees the keys up to its own position
-  int64_t window = 0;    ///< and of these the last so many; 0: all
+  int64_t window = 0;    ///< and of these the last so many, for causal only; 0: all
   double scale = 0;      ///< scores are scale * q . k; 0: 1 / sqrt(size)
   std::optional<DropoutRule> dropout = {};  ///< of the probabilities
 
   void describe(AttributeVisitor& visit) const;
+  /// What q . k is multiplied with, for heads of this size.
+  double factor(int64_t size) const;
   /// The keys [first, end) that the query at `position` sees of `keys`; those before `start` are of another
   /// document.
   struct Keys {
@@ -43,12 +45,31 @@ namespace attention_input {
 constexpr size_t kQ = 0;  ///< (N, T, heads * size)
 constexpr size_t kK = 1;  ///< (N, S, kv_heads * size)
 constexpr size_t kV = 2;
-constexpr size_t kFirst = 3;   ///< i32 (1): position of the first query among the keys; absent: 0, and S = T
+constexpr size_t kFirstPosition =
+    3;                         ///< i32 (1): position of the first query among the keys; absent: 0, and S = T
 constexpr size_t kStart = 4;   ///< i32 (N, T): the first key of each query's document; absent: 0
 constexpr size_t kSample = 5;  ///< i32 (N), for dropout: place in the global batch
 constexpr size_t kStep = 6;    ///< i32 (1), for dropout
-constexpr size_t kCount = 7;
+constexpr size_t kInputCount = 7;
+constexpr size_t kDy = kInputCount;  ///< of the backward operation: the gradient of y, y and the log-sum-exp
+constexpr size_t kY = kInputCount + 1;
+constexpr size_t kLogSum = kInputCount + 2;
 }  // namespace attention_input
+
+/// How far one use reaches, from the shapes of q and k; k is empty where q is packed.
+struct AttentionExtents {
+  AttentionExtents(const AttentionRule& rule, const Shape& q, const Shape& k);
+  int64_t samples, queries, keys;
+  int64_t heads, kv_heads, size;  ///< size: of one head
+  bool packed;
+
+  /// Elements between a tensor's rows, and where the first key and the first value begin in their tensor's
+  /// row.
+  int64_t q_row() const { return packed ? (heads + 2 * kv_heads) * size : heads * size; }
+  int64_t kv_row() const { return packed ? q_row() : kv_heads * size; }
+  int64_t k_begin() const { return packed ? heads * size : 0; }
+  int64_t v_begin() const { return packed ? (heads + kv_heads) * size : 0; }
+};
 
 /// y = dropout(softmax(scale * q kT)) v for each sample and head (Vaswani et al., "Attention Is All You
 /// Need", 2017) -> y (N, T, heads * size) and the logarithm of each row's sum of exponentials, f32 (N, T,
@@ -74,7 +95,6 @@ class AttentionBackward final : public Operation {
   std::string_view name() const override { return "attention_backward"; }
   void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  InputType input_type(size_t input) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const AttentionRule rule;

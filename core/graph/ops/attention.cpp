@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainer {
+namespace {
+
+namespace in = attention_input;
+
+/// Floating point operations for each pair of a query and a key that it sees, and element of a head, as
+/// multiply-adds: q . k and p v; backward q . k again, dp, and the gradients of q, k and v.
+constexpr double kSeenForwardFlops = 2 * 2, kSeenBackwardFlops = 5 * 2;
+
+bool was_given(const TensorSpec& spec) {
+  return !spec.shape.empty();
+}
+
+void expect_heads(const AttentionRule& rule) {
+  expect(rule.heads >= 1 && rule.kv_heads >= 1 && rule.heads % rule.kv_heads == 0,
+         fmt::format("heads must be a multiple of kv_heads, got {} and {}", rule.heads, rule.kv_heads));
+  expect(rule.window == 0 || rule.causal, "a window is for causal attention only");
+}
+
+void expect_attention_sequence(const Shape& shape, const std::string& what, int64_t heads,
+                               const std::string& of_heads) {
+  expect(shape.size() == 3,
+         fmt::format("expected {} as a sequence (N, T, features), got shape {}", what, to_string(shape)));
+  expect(shape[2] % heads == 0,
+         fmt::format("{} has {} features, which {} do not divide", what, shape[2], of_heads));
+}
+
+void expect_three_sequences(const AttentionRule& rule, const Shape& q, const Shape& k, const Shape& v) {
+  expect_attention_sequence(q, "the query", rule.heads, fmt::format("{} heads", rule.heads));
+  expect_attention_sequence(k, "the key", rule.kv_heads, fmt::format("{} heads", rule.kv_heads));
+  expect(k == v, fmt::format("key and value must have one shape, got {} and {}", to_string(k), to_string(v)));
+  expect(k[0] == q[0], fmt::format("queries of {} samples met keys of {}, shapes {} and {}", q[0], k[0],
+                                   to_string(q), to_string(k)));
+  expect(q[2] / rule.heads == k[2] / rule.kv_heads,
+         fmt::format("a query head of {} features met a key head of {}: {} features in {} heads and {} in {}",
+                     q[2] / rule.heads, k[2] / rule.kv_heads, q[2], rule.heads, k[2], rule.kv_heads));
+}
+
+void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents& e) {
+  if (was_given(inputs[in::kFirstPosition])) {
+    expect(inputs[in::kFirstPosition] == TensorSpec{{1}, DType::i32},
+           "needs one position of the first query");
+    expect(!e.packed && e.keys >= e.queries,
+           fmt::format("{} queries from a position on need a key and value for each", e.queries));
+  } else {
+    expect(e.keys == e.queries,
+           fmt::format("needs as many keys as queries, got {} and {}", e.keys, e.queries));
+  }
+  if (was_given(inputs[in::kStart])) {
+    expect(
+        inputs[in::kStart] == TensorSpec{{e.samples, e.queries}, DType::i32},
+        fmt::format("needs the document's start for each of {} queries of {} samples", e.queries, e.samples));
+  }
+}
+
+AttentionExtents check_attention(const AttentionRule& rule, std::span<const TensorSpec> inputs) {
+  expect(inputs.size() >= in::kInputCount,
+         fmt::format("needs {} inputs, absent ones among them", in::kInputCount));
+  expect_heads(rule);
+  expect_one_type(inputs, {in::kQ, in::kK, in::kV});
+  const Shape &q = inputs[in::kQ].shape, &k = inputs[in::kK].shape, &v = inputs[in::kV].shape;
+  expect(k.empty() == v.empty(), "takes queries, keys and values packed in one input, or all three apart");
+  if (k.empty()) {
+    expect_attention_sequence(
+        q, "the packed input", rule.heads + 2 * rule.kv_heads,
+        fmt::format("{} heads of queries and twice {} of keys and values", rule.heads, rule.kv_heads));
+  } else {
+    expect_three_sequences(rule, q, k, v);
+  }
+  const AttentionExtents e(rule, q, k);
+  expect_positions(inputs, e);
+  if (rule.dropout) {
+    expect(inputs[in::kSample] == TensorSpec{{e.samples}, DType::i32}, "dropout needs one index per sample");
+    expect(inputs[in::kStep] == TensorSpec{{1}, DType::i32}, "dropout needs the step");
+  }
+  return e;
+}
+
+/// Keys seen by the first `queries` positions, each of which sees the last `window` up to its own.
+double seen_from_start(double queries, double window) {
+  const double few = std::min(queries, window);
+  return few * (few + 1) / 2 + (queries - few) * window;
+}
+
+/// Pairs of a query and a key that it sees. Queries from a position on count as the last ones.
+double pairs_seen(const AttentionRule& rule, const AttentionExtents& e) {
+  const auto queries = static_cast<double>(e.queries), keys = static_cast<double>(e.keys);
+  const double heads = static_cast<double>(e.samples) * static_cast<double>(e.heads);
+  if (!rule.causal) return heads * queries * keys;
+  const double window = rule.window > 0 ? static_cast<double>(rule.window) : keys;
+  return heads * (seen_from_start(keys, window) - seen_from_start(keys - queries, window));
+}
+
+double attention_flops(const AttentionRule& rule, std::span<const TensorSpec> inputs, double of_an_element) {
+  const AttentionExtents e(rule, inputs[in::kQ].shape, inputs[in::kK].shape);
+  return of_an_element * static_cast<double>(e.size) * pairs_seen(rule, e);
+}
+
+}  // namespace
+
+void AttentionRule::describe(AttributeVisitor& visit) const {
+  visit("heads", heads);
+  visit("kv_heads", kv_heads, {.hidden = kv_heads == heads});
+  visit("causal", causal);
+  visit("window", window, {.hidden = window == 0});
+  visit("scale", scale, {.hidden = scale == 0});
+  if (dropout) dropout->describe(visit);
+}
+
+double AttentionRule::factor(int64_t size) const {
+  return scale == 0 ? 1 / std::sqrt(static_cast<double>(size)) : scale;
+}
+
+AttentionExtents::AttentionExtents(const AttentionRule& rule, const Shape& q, const Shape& k)
+    : samples(q[0]),
+      queries(q[1]),
+      keys(k.empty() ? q[1] : k[1]),
+      heads(rule.heads),
+      kv_heads(rule.kv_heads),
+      size(q[2] / (k.empty() ? rule.heads + 2 * rule.kv_heads : rule.heads)),
+      packed(k.empty()) {}
+
+std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
+  const AttentionExtents e = check_attention(rule, inputs);
+  return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
+          {.shape = {e.samples, e.queries, e.heads}, .dtype = DType::f32}};
+}
+
+std::vector<TensorId> Attention::gradient(const Backward& backward) const {
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
+  inputs.insert(inputs.end(), {backward.dy[0], backward.y(0), backward.y(1)});
+  const std::vector<TensorId> made =
+      backward.build.emit_all(std::make_shared<AttentionBackward>(rule), inputs);
+  std::ranges::copy(made, gradients.begin() + in::kQ);
+  return gradients;
+}
+
+double Attention::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return attention_flops(rule, inputs, kSeenForwardFlops);
+}
+
+std::vector<TensorSpec> AttentionBackward::infer(std::span<const TensorSpec> inputs) const {
+  const AttentionExtents e = check_attention(rule, inputs);
+  const std::vector<TensorSpec> made = Attention(rule).infer(inputs.first(in::kInputCount));
+  expect(inputs.size() == in::kLogSum + 1, "needs attention's inputs, dy, y and the log-sum-exp");
+  expect(inputs[in::kDy] == made[0] && inputs[in::kY] == made[0] && inputs[in::kLogSum] == made[1],
+         "needs dy, y and the log-sum-exp as attention gives them");
+  if (e.packed) return {inputs[in::kQ]};
+  return {inputs[in::kQ], inputs[in::kK], inputs[in::kV]};
+}
+
+double AttentionBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return attention_flops(rule, inputs, kSeenBackwardFlops);
+}
+
+}  // namespace trainer

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/attention.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "cpu/attention/use.h"
+#include "cpu/table.h"
+
+namespace trainer::cpu {
+namespace {
+
+namespace in = attention_input;
+
+attention::Use attention_use(const AttentionRule& rule, const OpContext& c) {
+  return {.rule = rule,
+          .extents = AttentionExtents(rule, c.inputs[in::kQ].shape, c.inputs[in::kK].shape),
+          .dtype = c.inputs[in::kQ].dtype,
+          .kernels = &attention::best_kernels(),
+          .threads = omp_get_max_threads()};
+}
+
+std::unique_ptr<attention::Forward> attention_forward(const OpContext& c) {
+  return make_forward(attention_use(static_cast<const Attention&>(c.op).rule, c));
+}
+
+std::unique_ptr<attention::Backward> attention_backward(const OpContext& c) {
+  return make_backward(attention_use(static_cast<const AttentionBackward&>(c.op).rule, c));
+}
+
+Choice attention_choice(const OpContext& c, const OpenLayouts& inputs, int64_t workspace_floats) {
+  Choice choice = select_row_major(c, inputs);
+  choice.implementation = fmt::format("own:{}", attention::best_kernels().name);
+  choice.algorithm = "blocks";
+  choice.workspace_bytes = workspace_floats * static_cast<int64_t>(sizeof(float));
+  return choice;
+}
+
+/// Where the inputs are at each run.
+class GivenSlots {
+ public:
+  explicit GivenSlots(const Slots& slots) : inputs_(slots.inputs) {}
+
+  attention::Given forward() const {
+    const void* q = data(in::kQ);
+    const bool packed = inputs_[in::kK] == nullptr;
+    return {.q = q,
+            .k = packed ? q : data(in::kK),
+            .v = packed ? q : data(in::kV),
+            .first = integers(in::kFirstPosition),
+            .start = integers(in::kStart),
+            .sample = integers(in::kSample),
+            .step = integers(in::kStep)};
+  }
+  attention::GivenBackward backward() const {
+    return {.forward = forward(),
+            .dy = data(in::kDy),
+            .y = data(in::kY),
+            .log_sum = static_cast<const float*>(data(in::kLogSum))};
+  }
+
+ private:
+  const void* data(size_t input) const { return inputs_[input] == nullptr ? nullptr : *inputs_[input]; }
+  const int32_t* integers(size_t input) const { return static_cast<const int32_t*>(data(input)); }
+
+  std::vector<void* const*> inputs_;
+};
+
+void* wanted(const std::vector<void* const*>& outputs, size_t output) {
+  return output < outputs.size() && outputs[output] != nullptr ? *outputs[output] : nullptr;
+}
+
+std::unique_ptr<Kernel> compile_attention(const OpContext& c, const Choice&, const Slots& slots) {
+  std::shared_ptr<attention::Forward> forward = attention_forward(c);
+  return kernel([forward, given = GivenSlots(slots), outputs = slots.outputs, workspace = slots.workspace] {
+    forward->run(given.forward(), *outputs[0], static_cast<float*>(wanted(outputs, 1)), at<float>(workspace));
+  });
+}
+
+std::unique_ptr<Kernel> compile_attention_backward(const OpContext& c, const Choice&, const Slots& slots) {
+  std::shared_ptr<attention::Backward> backward = attention_backward(c);
+  const bool packed = c.inputs[in::kK].shape.empty();
+  return kernel([=, given = GivenSlots(slots), outputs = slots.outputs, workspace = slots.workspace] {
+    void* dq = wanted(outputs, 0);
+    backward->run(given.backward(),
+                  {.dq = dq, .dk = packed ? dq : wanted(outputs, 1), .dv = packed ? dq : wanted(outputs, 2)},
+                  at<float>(workspace));
+  });
+}
+
+std::optional<std::string> why_not_attention(const OpContext& c) {
+  const DType dtype = c.inputs[in::kQ].dtype;
+  if (dtype == DType::f32 || dtype == DType::bf16) return std::nullopt;
+  return "the CPU takes sequences in f32 or bf16, not " + std::string(to_string(dtype));
+}
+
+}  // namespace
+
+void add_attention(Handlers& handlers) {
+  handlers[typeid(Attention)] = {[](const OpContext& c, const OpenLayouts& inputs) {
+                                   return attention_choice(c, inputs,
+                                                           attention_forward(c)->workspace_floats());
+                                 },
+                                 compile_attention, why_not_attention};
+  handlers[typeid(AttentionBackward)] = {[](const OpContext& c, const OpenLayouts& inputs) {
+                                           return attention_choice(c, inputs,
+                                                                   attention_backward(c)->workspace_floats());
+                                         },
+                                         compile_attention_backward, why_not_attention};
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/graph/ops/dropout.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+
+constexpr int64_t kDrawnBlocks = 16;  // as many as the widest vectors have lanes
+constexpr int64_t kDrawnElements = 4 * kDrawnBlocks;
+
+/// The factors of the elements of `kDrawnBlocks` Philox blocks from this one on, four to a block.
+inline __attribute__((always_inline)) void draw_factors(const DropoutRule& rule, int64_t first_block,
+                                                        int32_t sample, int32_t step,
+                                                        float (&factors)[kDrawnElements]) {
+  alignas(64) uint32_t words[4][kDrawnBlocks];  // word i of block l in words[i][l]
+  for (int64_t l = 0; l < kDrawnBlocks; ++l) {
+    const Words counter = DropoutRule::counter(first_block + l, sample, step);
+    for (int64_t i = 0; i < 4; ++i) words[i][l] = counter.v[i];
+  }
+  philox_rounds(rule.key, [&](uint32_t key0, uint32_t key1) {
+#pragma omp simd
+    for (int64_t l = 0; l < kDrawnBlocks; ++l)
+      philox_round(key0, key1, words[0][l], words[1][l], words[2][l], words[3][l]);
+  });
+  const float kept = rule.kept();
+#pragma omp simd
+  for (int64_t l = 0; l < kDrawnBlocks; ++l)
+    for (int64_t i = 0; i < 4; ++i) factors[4 * l + i] = rule.drops(words[i][l]) ? 0.0f : kept;
+}
+
+}  // namespace trainer::cpu
