@@ -13,16 +13,21 @@ namespace trainer::cpu {
 namespace {
 
 /// Source and destination are the same memory where the plan says so, and may be different memory otherwise.
-template <int moments, class Rule>
+template <size_t moments, class Rule>
 TRAINER_MULTIVERSION void update_range(Rule rule, typename Rule::template Step<float> step, float decay,
                                        float scale, Arrays a, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    float w = a.w[i], m = moments > 0 ? a.m[i] : 0, v = moments > 1 ? a.v[i] : 0;
-    rule(step, decay, scale * a.g[i], w, m, v);
+    float w = a.w[i];
+    update::Moments<float> m;
+    if (moments > 0) m.first = a.moments[0][i];
+    if (moments > 1) m.second = a.moments[1][i];
+    if (moments > 2) m.third = a.moments[2][i];
+    rule(step, decay, scale * a.g[i], w, m);
     a.new_w[i] = w;
-    if (moments > 0) a.new_m[i] = m;
-    if (moments > 1) a.new_v[i] = v;
+    if (moments > 0) a.new_moments[0][i] = m.first;
+    if (moments > 1) a.new_moments[1][i] = m.second;
+    if (moments > 2) a.new_moments[2][i] = m.third;
   }
 }
 
@@ -34,8 +39,13 @@ float value_or(void* const* slot, float otherwise) {
 template <class Rule>
 void update_block(const Rule& rule, const typename Rule::template Step<float>& step, float decay, float scale,
                   const Arrays& a, int64_t count) {
-  if (a.v != nullptr) return update_range<2>(rule, step, decay, scale, a, count);
-  if (a.m != nullptr) return update_range<1>(rule, step, decay, scale, a, count);
+  if constexpr (Rule::kMoments > 2) {
+    if (a.moments[2] != nullptr) return update_range<3>(rule, step, decay, scale, a, count);
+  }
+  if constexpr (Rule::kMoments > 1) {
+    if (a.moments[1] != nullptr) return update_range<2>(rule, step, decay, scale, a, count);
+  }
+  if (a.moments[0] != nullptr) return update_range<1>(rule, step, decay, scale, a, count);
   update_range<0>(rule, step, decay, scale, a, count);
 }
 
@@ -45,9 +55,9 @@ void find_ratios(const Rule& rule, const OptimizerStep& op, const Parameters& al
                  std::vector<double>& ratios) {
   parallel_ranges(static_cast<int64_t>(all.size()), 1, 1, [&](int64_t begin, int64_t end) {
     for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
-      if (!op.adapts(p)) continue;
+      if (!op.settings[p].adapts) continue;
       const Arrays a = all.arrays(p);
-      ratios[p] = rule.ratio(op.weight_decay[p], std::sqrt(square_sum(a.w, all.count(p))),
+      ratios[p] = rule.ratio(op.settings[p].weight_decay, std::sqrt(square_sum(a.w, all.count(p))),
                              double{scale} * std::sqrt(square_sum(a.g, all.count(p))));
     }
   });
@@ -61,12 +71,14 @@ std::unique_ptr<Kernel> step_kernel(const Rule& rule, const OpContext& context, 
                  ratios = std::vector<double>(op.parameters(), 1.0)]() mutable {
     if (value_or(in[OptimizerStep::kSkip], 0) != 0) return parameters.keep();
     void* const* updates = in[OptimizerStep::kUpdates];
-    const auto step = rule.prepare(*at<const float>(in[OptimizerStep::kLr]),
-                                   updates == nullptr ? 0 : *at<const int32_t>(updates));
+    const float lr = *at<const float>(in[OptimizerStep::kLr]);
+    const double updated = updates == nullptr ? 0 : *at<const int32_t>(updates);
     const float scale = value_or(in[OptimizerStep::kScale], 1);
     if constexpr (Rule::kAdapts) find_ratios(rule, op, parameters, scale, ratios);
     parameters.walk([&](size_t p, const Arrays& arrays, int64_t begin, int64_t end) {
-      update_block(rule, step, static_cast<float>(ratios[p] * op.weight_decay[p]),
+      const StepSetting& setting = op.settings[p];
+      const auto step = rule.prepare(lr * static_cast<float>(setting.lr_factor), updated);
+      update_block(rule, step, static_cast<float>(ratios[p] * setting.weight_decay),
                    static_cast<float>(ratios[p] * scale), arrays.from(begin), end - begin);
     });
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/graph/ops/optimizer_steps.h"
@@ -12,13 +13,20 @@ namespace trainer::cpu {
 
 /// Where one parameter's tensors lie; moments that it has not are null.
 struct Arrays {
-  const float *w, *g, *m, *v;
-  float *new_w, *new_m, *new_v;
+  const float *w, *g;
+  float* new_w;
+  std::array<const float*, update::kMostMoments> moments;
+  std::array<float*, update::kMostMoments> new_moments;
 
   /// Those of the elements from `begin` on.
   Arrays from(int64_t begin) const {
-    auto moved = [begin](auto* array) { return array == nullptr ? nullptr : array + begin; };
-    return {moved(w), moved(g), moved(m), moved(v), moved(new_w), moved(new_m), moved(new_v)};
+    Arrays moved{w + begin, g + begin, new_w + begin, moments, new_moments};
+    for (size_t i = 0; i < moments.size(); ++i) {
+      if (moments[i] == nullptr) break;
+      moved.moments[i] += begin;
+      moved.new_moments[i] += begin;
+    }
+    return moved;
   }
 };
 
@@ -39,13 +47,17 @@ class Parameters {
   int64_t count(size_t p) const { return counts_[p]; }
 
   Arrays arrays(size_t p) const {
-    auto in = [&](size_t i) {
-      return i < 2 + op_.moments ? at<const float>(slots_.inputs[op_.input_of(p) + i]) : nullptr;
-    };
-    auto out = [&](size_t i) {
-      return i < 1 + op_.moments ? at<float>(slots_.outputs[op_.output_of(p) + i]) : nullptr;
-    };
-    return {in(0), in(1), in(2), in(3), out(0), out(1), out(2)};
+    const size_t in = op_.input_of(p), out = op_.output_of(p);
+    Arrays found{at<const float>(slots_.inputs[in]),
+                 at<const float>(slots_.inputs[in + 1]),
+                 at<float>(slots_.outputs[out]),
+                 {},
+                 {}};
+    for (size_t i = 0; i < op_.moments; ++i) {
+      found.moments[i] = at<const float>(slots_.inputs[in + 2 + i]);
+      found.new_moments[i] = at<float>(slots_.outputs[out + 1 + i]);
+    }
+    return found;
   }
 
   /// Calls body(p, arrays, begin, end) on blocks of each parameter's elements. Every core has read the
@@ -73,13 +85,12 @@ class Parameters {
   /// Everything stays as it was: copied, unless it is computed where it lies.
   void keep() const {
     auto copy = [](const float* from, float* to, int64_t count) {
-      if (from != to && to != nullptr) std::copy(from, from + count, to);
+      if (from != to) std::copy(from, from + count, to);
     };
     for (size_t p = 0; p < size(); ++p) {
       const Arrays arrays = this->arrays(p);
       copy(arrays.w, arrays.new_w, counts_[p]);
-      copy(arrays.m, arrays.new_m, counts_[p]);
-      copy(arrays.v, arrays.new_v, counts_[p]);
+      for (size_t i = 0; i < op_.moments; ++i) copy(arrays.moments[i], arrays.new_moments[i], counts_[p]);
     }
   }
 

@@ -39,8 +39,9 @@ class Parameters {
       : op_(static_cast<const OptimizerStep&>(context.op)), slots_(std::move(slots)), all_(op_.parameters()) {
     for (size_t p = 0; p < all_.size(); ++p) {
       all_[p].count = numel(context.inputs[op_.input_of(p)].shape);
-      all_[p].decay = static_cast<float>(op_.weight_decay[p]);
-      all_[p].adapts = op_.adapts(p);
+      all_[p].decay = static_cast<float>(op_.settings[p].weight_decay);
+      all_[p].lr_factor = static_cast<float>(op_.settings[p].lr_factor);
+      all_[p].adapts = op_.settings[p].adapts;
     }
   }
 

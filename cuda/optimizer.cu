@@ -10,9 +10,6 @@ __device__ inline float value_or(const float* from, float otherwise) {
   return from == nullptr ? otherwise : *from;
 }
 
-template <class Rule>
-constexpr bool kHasSecond = Rule::kMoments.size() > 1;
-
 /// `ratios`, where there are any, multiply a parameter's gradient and decay.
 template <class Rule>
 __global__ void __launch_bounds__(kThreads)
@@ -20,27 +17,34 @@ __global__ void __launch_bounds__(kThreads)
                       const float* ratios) {
   using Step = typename Rule::template Step<float>;
   TRAINER_SHARED(Step, shared, [1]);
-  if (threadIdx.x == 0) shared[0] = rule.prepare(*given.lr, given.updates == nullptr ? 0 : *given.updates);
-  __syncthreads();
-  const bool skip = value_or(given.skip, 0) != 0;
   const Share share = share_of_block(table);
   const ParameterPointers& p = table.of[share.parameter];
+  if (threadIdx.x == 0)
+    shared[0] = rule.prepare(*given.lr * p.lr_factor, given.updates == nullptr ? 0 : *given.updates);
+  __syncthreads();
+  const bool skip = value_or(given.skip, 0) != 0;
   const Step step = shared[0];
   const float ratio = ratios == nullptr ? 1 : ratios[share.parameter];
   const float scale = value_or(given.scale, 1) * ratio, decay = ratio * p.decay;
   for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
     const int64_t left = share.end - i;
-    Octet w = load(p.w + i, left), m{}, v{};
+    Octet w = load(p.w + i, left), moments[update::kMostMoments]{};
     const Octet g = load(p.g + i, left);
-    if (p.moments[0] != nullptr) m = load(p.moments[0] + i, left);
-    if (kHasSecond<Rule>) v = load(p.moments[1] + i, left);
+#pragma unroll
+    for (size_t m = 0; m < Rule::kMoments; ++m) {
+      if (p.moments[m] != nullptr) moments[m] = load(p.moments[m] + i, left);
+    }
 #pragma unroll
     for (int e = 0; e < Octet::kSize; ++e) {
-      if (!skip) rule(step, decay, scale * g.v[e], w.v[e], m.v[e], v.v[e]);
+      update::Moments<float> own{moments[0].v[e], moments[1].v[e], moments[2].v[e]};
+      if (!skip) rule(step, decay, scale * g.v[e], w.v[e], own);
+      moments[0].v[e] = own.first, moments[1].v[e] = own.second, moments[2].v[e] = own.third;
     }
     store(w, left, p.new_w + i);
-    if (p.moments[0] != nullptr) store(m, left, p.new_moments[0] + i);
-    if (kHasSecond<Rule>) store(v, left, p.new_moments[1] + i);
+#pragma unroll
+    for (size_t m = 0; m < Rule::kMoments; ++m) {
+      if (p.moments[m] != nullptr) store(moments[m], left, p.new_moments[m] + i);
+    }
   }
 }
 

@@ -14,11 +14,11 @@ namespace trainer::cuda {
 /// A parameter's f32 tensors as they lie. Old and new may be the same memory; absent moments are nullptr.
 struct ParameterPointers {
   const float *w, *g;
-  const float* moments[2];
+  const float* moments[update::kMostMoments];
   float* new_w;
-  float* new_moments[2];
+  float* new_moments[update::kMostMoments];
   int64_t count;
-  float decay;
+  float decay, lr_factor;
   bool adapts;  ///< to its norms, where the rule does
 };
 

@@ -7,10 +7,7 @@ Needs numpy, torch (CPU), torchvision and PIL. The files are small and kept with
 none of them.
 """
 
-import contextlib
-import json
 import math
-import pathlib
 import struct
 from collections import OrderedDict
 
@@ -20,37 +17,9 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
-
-
-def write(name, tensors):
-    """The safetensors format: length of the header, the header as JSON, the data."""
-    header, data = {}, b""
-    for key, value in tensors.items():
-        array = np.ascontiguousarray(torch.as_tensor(value).detach().numpy(), dtype="<f4")
-        header[key] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
-        data += array.tobytes()
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path = FIXTURES / (name + ".safetensors")
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-    print(f"{path.name}: {path.stat().st_size} bytes")
-
+from fixture_file import apart, f32, write
 
 # Operations ----------------------------------------------------------------------------------------------------
-
-
-def f32(*shape):
-    """Numbers that fp32 holds exactly, in double: both sides start from the same values."""
-    return torch.randn(*shape).float().double()
-
-
-@contextlib.contextmanager
-def apart():
-    """What is drawn within has a seed of its own: additions leave the numbers of everything else as they are."""
-    with torch.random.fork_rng():
-        torch.manual_seed(2)
-        yield
 
 
 def record(out, name, forward, **inputs):

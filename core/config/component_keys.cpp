@@ -163,6 +163,21 @@ void Fields::read_components(Group& group, const Value::Entry& entry, const std:
   }
 }
 
+void Fields::read_maps(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading) {
+  if (entry.value.kind != Value::Kind::list) {
+    return reading.error(entry.where, path, "expected a list of maps, found " + describe(entry.value));
+  }
+  group.members_.clear();
+  group.clear_();
+  for (size_t i = 0; i < entry.value.items.size(); ++i) {
+    const Value& item = entry.value.items[i];
+    if (item.reported) continue;
+    const Origin origin{item.where, fmt::format("{}[{}]", path, i)};
+    Group::Member* member = choose(group, group.choices.front().name, origin, origin, reading);
+    member->fields->read_parameters(item, *member->component, {}, reading);
+  }
+}
+
 void Fields::read_item(Group& group, const Value& item, const std::string& path, Reading& reading) {
   if (item.reported) return;
   if (item.kind == Value::Kind::scalar) {

@@ -131,6 +131,8 @@ void Fields::read_group(Group& group, const Value::Entry& entry, const std::stri
       return read_component(group, entry, path, reading);
     case Group::Kind::components:
       return read_components(group, entry, path, reading);
+    case Group::Kind::maps:
+      return read_maps(group, entry, path, reading);
     case Group::Kind::section:
       break;
   }
@@ -147,9 +149,8 @@ void Fields::read_missing(const Value& value, const std::string& path, Reading& 
   for (Group& group : groups_) {
     if (given_.contains(group.name)) continue;
     if (group.is_required) {
-      reading.missing(
-          {value.where, path, group.name,
-           fmt::format("a {} ({})", group.kind == Group::Kind::components ? "list" : "map", group.help)});
+      reading.missing({value.where, path, group.name,
+                       fmt::format("a {} ({})", group.is_list() ? "list" : "map", group.help)});
     } else if (group.section) {
       Value empty;
       empty.where = value.where;

@@ -21,13 +21,15 @@ class Reading;
 /// A key whose value has keys of its own: a section, a component or a list of components. Setters chain.
 class Group {
  public:
-  enum class Kind { section, component, components };
+  enum class Kind { section, component, components, maps };
 
   Group(Kind group_kind, const std::string& group_name, const std::string& group_help);
   ~Group();
 
   Group& required();
   Group& keeps_mathematics();  ///< nothing in it is part of a run's identity
+
+  bool is_list() const { return kind == Kind::components || kind == Kind::maps; }
 
   Kind kind;
   std::string name;
@@ -87,6 +89,10 @@ class Fields {
   void read(const Value& value, const std::string& path, Reading& reading,
             const std::vector<std::string>& skip = {});
 
+  /// `key: [{pattern: "*.bias", factor: 2}, …]`: a list of maps that all have the keys of Item, a Component.
+  template <class Item>
+  Group& maps(const std::string& name, std::vector<std::unique_ptr<Item>>& target, const std::string& help);
+
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
   /// they were written, relative paths aside, which become absolute. With `mathematics_only` they are in one
   /// canonical form, environment variables expanded.
@@ -123,6 +129,7 @@ class Fields {
                            Reading& reading);
   static void read_components(Group& group, const Value::Entry& entry, const std::string& path,
                               Reading& reading);
+  static void read_maps(Group& group, const Value::Entry& entry, const std::string& path, Reading& reading);
   static void read_item(Group& group, const Value& item, const std::string& path, Reading& reading);
   static Group::Member* choose(Group& group, const std::string& name, const Origin& named_at,
                                const Origin& origin, Reading& reading);
@@ -179,6 +186,14 @@ Group& Fields::components(const std::string& name, std::vector<std::unique_ptr<B
   };
   group.clear_ = [&target] { target.clear(); };
   for (const std::unique_ptr<Base>& component : target) group.adopt(*component);
+  return group;
+}
+
+template <class Item>
+Group& Fields::maps(const std::string& name, std::vector<std::unique_ptr<Item>>& target,
+                    const std::string& help) {
+  Group& group = components(name, target, {{name, help, [] { return std::make_unique<Item>(); }}}, help);
+  group.kind = Group::Kind::maps;
   return group;
 }
 

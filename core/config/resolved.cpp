@@ -65,7 +65,9 @@ Value Fields::resolved_group(const Group& group, bool mathematics_only) {
   Value list;
   list.kind = Value::Kind::list;
   for (const Group::Member& member : group.members_) {
-    list.items.push_back(resolved_item(member, mathematics_only));
+    list.items.push_back(group.kind == Group::Kind::maps ? member.fields->resolved(mathematics_only)
+                                                         : resolved_item(member, mathematics_only));
+    list.items.back().where = member.where;
   }
   return list;
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
+#include "core/config/messages.h"
+#include "core/config/patterns.h"
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/loss_scale.h"
@@ -27,6 +31,13 @@ TensorId update_counter(Program& program) {
   return counter(program, state_name::kUpdates);
 }
 
+void ParameterGroup::declare(Fields& fields) {
+  fields.add("pattern", &pattern, "names of the group's parameters, such as \"layer1.*\"").required();
+  fields.add("lr_factor", &lr_factor, "multiplies the learning rate").at_least(0);
+  fields.add("weight_decay", &weight_decay, "weight decay of all in the group; default: as without a group")
+      .at_least(0);
+}
+
 void Optimizer::declare(Fields& fields) {
   fields.add("lr", &lr, "base learning rate; lr_scheduler multiplies it").at_least(0);
   declare_parameters(fields);
@@ -35,11 +46,47 @@ void Optimizer::declare(Fields& fields) {
       .add("no_decay", &no_decay,
            "kinds of parameters without weight decay; norm: every one-dimensional parameter except biases")
       .one_of({"bias", "norm"});
+  fields.maps(
+      "groups", groups,
+      "parameters with a learning rate or weight decay of their own; each is in the first group whose "
+      "pattern matches its name");
   fields.add("clip_norm", &clip_norm, "maximum joint 2-norm of all gradients").above(0);
   fields
       .add("clip_value", &clip_value,
            "maximum absolute value of each gradient element, applied before clip_norm")
       .above(0);
+}
+
+void Optimizer::check_groups(const std::vector<std::string>& parameters) const {
+  Diagnostics diagnostics;
+  std::vector<std::string> left = parameters;
+  for (const auto& group : groups) {
+    const size_t before = left.size();
+    std::erase_if(left, [&](const std::string& name) { return matches(group->pattern, name); });
+    if (left.size() < before) continue;
+    const Origin place = group->origin_of("pattern");
+    const bool taken = std::ranges::any_of(
+        parameters, [&](const std::string& name) { return matches(group->pattern, name); });
+    if (taken) {
+      diagnostics.error(place, fmt::format("groups before this one take all that '{}' matches; a parameter "
+                                           "is in the first group that matches",
+                                           shown(group->pattern)));
+    } else {
+      check_patterns({group->pattern}, parameters, "trained parameter", place, diagnostics);
+    }
+  }
+  diagnostics.throw_if_any();
+}
+
+UpdatedParameter Optimizer::update_of(const Tensor& parameter) const {
+  const bool spared = is_spared(parameter);
+  UpdatedParameter update{.weight_decay = spared ? 0 : weight_decay, .lr_factor = 1, .spared = spared};
+  const auto group =
+      std::ranges::find_if(groups, [&](const auto& each) { return matches(each->pattern, parameter.name); });
+  if (group == groups.end()) return update;
+  update.lr_factor = (*group)->lr_factor;
+  update.weight_decay = (*group)->weight_decay.value_or(update.weight_decay);
+  return update;
 }
 
 bool Optimizer::is_spared(const Tensor& parameter) const {
@@ -128,8 +175,7 @@ void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
   std::vector<TensorId> changed;
   for (const ParameterGradient& pair : build.entry().gradients) {
     const Tensor parameter = program.tensor(pair.parameter);
-    const bool spared = is_spared(parameter);
-    parameters.push_back({.weight_decay = spared ? 0 : weight_decay, .spared = spared});
+    parameters.push_back(update_of(parameter));
     all.insert(all.end(), {pair.parameter, pair.gradient});
     changed.push_back(pair.parameter);
     for (const std::string& suffix : moments()) {

@@ -12,19 +12,35 @@ namespace trainer {
 struct UpdatedParameter {
   double weight_decay = 0;
   bool spared = false;  ///< its kind is in no_decay
+  double lr_factor = 1;
 };
 
 /// How gradients change parameters.
+/// Parameters that are updated in another way than the rest: those whose names match.
+class ParameterGroup : public Component {
+ public:
+  std::string pattern;
+  double lr_factor = 1;
+  std::optional<double> weight_decay;  ///< otherwise the optimiser's, and its no_decay
+
+  void declare(Fields& fields) override;
+};
+
 class Optimizer : public Component {
  public:
   double lr = 0.1;
   double weight_decay = 0;
   std::vector<std::string> no_decay;
   std::optional<double> clip_norm, clip_value;
+  std::vector<std::unique_ptr<ParameterGroup>> groups;  ///< a parameter is in the first that matches
 
   void declare(Fields& fields) final;
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
+  /// Throws Error (exit 78) where a group matches none of the names of trained parameters, or only such as
+  /// groups before it have taken.
+  void check_groups(const std::vector<std::string>& parameters) const;
+
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
   /// "counter.step" up, and puts out the fields of StepReport: grad_norm where the norm is limited or watched
   /// for spikes. In a program that scales its loss gradients are unscaled, and a step whose gradients are not
@@ -56,6 +72,7 @@ class Optimizer : public Component {
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };
+  UpdatedParameter update_of(const Tensor& parameter) const;
 /// One for each rule of core/graph/ops/update_rules.h.
 const Registry<Optimizer>& optimizers();
 

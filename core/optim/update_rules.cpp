@@ -21,17 +21,18 @@ class RuleOptimizer final : public Optimizer {
   void declare_parameters(Fields& fields) override { rule_.declare(fields); }
 
   std::vector<std::string> moments() const override {
-    return {Rule::kMoments.begin(), Rule::kMoments.begin() + rule_.moments()};
+    const update::MomentNames names = rule_.moments();
+    return {names.begin(), names.end()};
   }
 
   std::shared_ptr<const OptimizerStep> step(const std::vector<UpdatedParameter>& parameters) const override {
-    std::vector<double> decays;
-    std::vector<bool> adapting;
+    std::vector<StepSetting> settings;
     for (const UpdatedParameter& parameter : parameters) {
-      decays.push_back(parameter.weight_decay);
-      if (Rule::kAdapts) adapting.push_back(!parameter.spared);
+      settings.push_back({.weight_decay = parameter.weight_decay,
+                          .lr_factor = parameter.lr_factor,
+                          .adapts = Rule::kAdapts && !parameter.spared});
     }
-    return std::make_shared<OptimizerStep>(rule_, std::move(decays), std::move(adapting));
+    return std::make_shared<OptimizerStep>(rule_, std::move(settings));
   }
 
  private:

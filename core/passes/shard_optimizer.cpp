@@ -94,11 +94,9 @@ class Sharding {
     part.inputs.resize(OptimizerStep::kFirstParameter);
     part.outputs.clear();
     part.origin = build_.origin();
-    std::vector<double> decays;
-    std::vector<bool> adapting;
+    std::vector<StepSetting> settings;
     for (const size_t p : share) {
-      decays.push_back(op_.weight_decay[p]);
-      adapting.push_back(op_.adapts(p));
+      settings.push_back(op_.settings[p]);
       const auto in = walk_.inputs.begin() + static_cast<ptrdiff_t>(op_.input_of(p));
       const auto out = walk_.outputs.begin() + static_cast<ptrdiff_t>(op_.output_of(p));
       part.inputs.insert(part.inputs.end(), in, in + 2 + static_cast<ptrdiff_t>(op_.moments));
@@ -106,7 +104,7 @@ class Sharding {
       for (size_t m = 0; m < op_.moments; ++m)
         program_.tensors[static_cast<size_t>(walk_.inputs[op_.input_of(p) + 2 + m])].rank = rank;
     }
-    part.op = std::make_shared<OptimizerStep>(op_.rule, std::move(decays), std::move(adapting));
+    part.op = std::make_shared<OptimizerStep>(op_.rule, std::move(settings));
     build_.entry().nodes.push_back(std::move(part));
   }
 

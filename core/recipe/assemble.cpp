@@ -126,6 +126,15 @@ bool shards_optimizer(const Recipe& recipe, bool is_async) {
   const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
   if (shards && is_async) {
     fail_at(recipe.origin_of("parallelism.shard_optimizer"),
+/// Throws where a group of the optimizer has no parameter.
+void check_groups(const Recipe& recipe, const Program& program) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.role == Role::parameter && !tensor.frozen) names.push_back(tensor.name);
+  }
+  recipe.optimizer->check_groups(names);
+}
+
             "works among CPUs only, not yet with NCCL; remove it, or set device.type=cpu");
   }
   return shards;
@@ -174,6 +183,7 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
 
 const Shape& logits_shape(const Program& program) {
   for (const Entry& entry : program.entries) {
+  if (purpose == Purpose::train) check_groups(recipe, program);
     if (const TensorId logits = entry.output(output_name::kLogits); logits != kNone)
       return program.spec(logits).shape;
   }

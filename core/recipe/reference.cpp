@@ -25,12 +25,25 @@ std::string row(const std::string& key, const Field& field) {
 
 constexpr const char* kHead = "\n| key | type | default | meaning |\n|---|---|---|---|\n";
 
+/// The keys of each map of a list, as `list[].key`.
+std::string rows_of_maps(const Group& group) {
+  Fields fields;
+  const std::unique_ptr<Component> item = group.choices.front().make();
+  item->declare(fields);
+  std::string rows = fmt::format("| `{}` | list of maps | `[]` | {} |\n", group.name, cell(group.help));
+  for (const Field& field : fields.list()) rows += row(fmt::format("{}[].{}", group.name, field.name), field);
+  return rows;
+}
+
 /// A table of the fields that stand directly in `fields`, or nothing where there is none.
 std::string table(const Fields& fields, const std::vector<std::string>& leave_out = {}) {
   std::string rows;
   for (const Field& field : fields.list()) {
     if (std::find(leave_out.begin(), leave_out.end(), field.name) == leave_out.end())
       rows += row(field.name, field);
+  }
+  for (const Fields::Key& key : fields.keys()) {
+    if (key.group != nullptr && key.group->kind == Group::Kind::maps) rows += rows_of_maps(*key.group);
   }
   return rows.empty() ? "" : kHead + rows;
 }
@@ -67,7 +80,7 @@ std::string keys_text(const Fields& fields, const std::string& path,
                       const std::vector<std::string>& leave_out) {
   std::string text = table(fields, leave_out);
   for (const Fields::Key& key : fields.keys()) {
-    if (key.group == nullptr) continue;
+    if (key.group == nullptr || key.group->kind == Group::Kind::maps) continue;
     const std::string below = path.empty() ? key.group->name : path + "." + key.group->name;
     const char* form = key.group->kind == Group::Kind::component    ? "; `name` chooses one of these"
                        : key.group->kind == Group::Kind::components ? "; a list of these"

@@ -156,7 +156,15 @@ Json components_schema(const Group& group) {
           {"items", {{"anyOf", Json::array({{{"enum", bare}}, one})}}}};
 }
 
+Json maps_schema(const Group& group) {
+  Fields fields;
+  const std::unique_ptr<Component> item = group.choices.front().make();
+  item->declare(fields);
+  return {{"description", group.help}, {"type", "array"}, {"items", map_schema(fields)}};
+}
+
 Json group_schema(const Group& group) {
+  if (group.kind == Group::Kind::maps) return maps_schema(group);
   if (group.kind == Group::Kind::component) return component_schema(group);
   if (group.kind == Group::Kind::components) return components_schema(group);
   Json section = map_schema(*group.section);

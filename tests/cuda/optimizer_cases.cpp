@@ -38,13 +38,13 @@ void draft_step(Sketch& sketch, const std::shared_ptr<OptimizerStep>& op, const 
   sketch.loss(sketch.parameter("p", {3}));
 }
 
-/// The first parameter does not decay; to the last the rule does not adapt.
+/// The first parameter does not decay; the last has a rate of its own, and the rule does not adapt to it.
 std::shared_ptr<OptimizerStep> step(const update::Rule& rule, size_t parameters) {
-  std::vector<double> decays(parameters, 0.1);
-  decays.front() = 0;
-  std::vector<bool> adapting(parameters, std::visit([](const auto& one) { return one.kAdapts; }, rule));
-  adapting.back() = false;
-  return std::make_shared<OptimizerStep>(rule, decays, adapting);
+  const bool adapts = std::visit([](const auto& one) { return one.kAdapts; }, rule);
+  std::vector<StepSetting> settings(parameters, {.weight_decay = 0.1, .adapts = adapts});
+  settings.front().weight_decay = 0;
+  settings.back() = {.weight_decay = 0.1, .lr_factor = 0.5};
+  return std::make_shared<OptimizerStep>(rule, settings);
 }
 
 void add_step(std::vector<KernelCase>& cases, const std::string& name, std::shared_ptr<OptimizerStep> op,
@@ -129,6 +129,11 @@ void add_optimizer_cases(std::vector<KernelCase>& cases) {
   add_step(cases, "sgd, nesterov", step(update::Sgd{.momentum = 0.5, .nesterov = true}, kSizes.size()),
            kSizes);
   add_step(cases, "sgd, momentum, skipped", step(heavy, kSizes.size()), kSizes, {.skipped = true});
+  for (const bool centered : {false, true}) {
+    const update::RmsProp rmsprop{.momentum = 0.5, .centered = centered};
+    add_step(cases, centered ? "rmsprop, momentum, centered" : "rmsprop, momentum",
+             step(rmsprop, kSizes.size()), kSizes, {.scaled = true});
+  }
   add_step(cases, "lars, long steps", step(lars, kSizes.size()), kSizes, {.scaled = true});
   // More than one kernel's arguments can hold.
   const std::vector<int64_t> many(330, 3);

@@ -79,13 +79,15 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
 }
 
 TEST_CASE("the text of an optimizer's attributes names each weight decay once") {
-  CHECK(attributes_text(OptimizerStep(update::Sgd{.momentum = 0.9, .nesterov = true}, {0.1, 0, 0.1})) ==
+  CHECK(attributes_text(OptimizerStep(update::Sgd{.momentum = 0.9, .nesterov = true}, {{0.1}, {0}, {0.1}})) ==
         "momentum=0.9 nesterov weight_decay=0.1 and 0 parameters=3");
-  CHECK(attributes_text(OptimizerStep(update::Lars{}, {0.5}, {true})) ==
+  CHECK(attributes_text(OptimizerStep(update::Sgd{}, {{0, 0.5}, {0, 2}})) ==
+        "momentum=0 weight_decay=0 lr_factor=0.5 and 2 parameters=2");
+  CHECK(attributes_text(OptimizerStep(update::Lars{}, {{0.5}})) ==
         "momentum=0.9 trust_coefficient=0.001 eps=1e-08 weight_decay=0.5 parameters=1");
   update::AdamW adamw;
   adamw.beta2 = 0.9999999;
-  CHECK(attributes_text(OptimizerStep(adamw, {0, 0})) ==
+  CHECK(attributes_text(OptimizerStep(adamw, {{0}, {0}})) ==
         "beta1=0.9 beta2=0.9999999 eps=1e-08 weight_decay=0 parameters=2");
 }
 
@@ -111,10 +113,10 @@ TEST_CASE("attributes have types, and those that the text leaves out are there")
   CHECK(std::get<double>(value_of(BatchNorm(1.0 / 3), "eps")) == 1.0 / 3);
   CHECK(std::get<std::string>(value_of(Cast(DType::f16), "to")) == "f16");
   CHECK(std::get<std::vector<int64_t>>(value_of(Reshape({2, 3}), "shape")) == Shape{2, 3});
-  CHECK(std::get<std::vector<double>>(value_of(OptimizerStep(update::Sgd{}, {0.1, 0, 0.1}),
+  CHECK(std::get<std::vector<double>>(value_of(OptimizerStep(update::Sgd{}, {{0.1}, {0}, {0.1}}),
                                                "weight_decay")) == std::vector<double>{0.1, 0, 0.1});
-  CHECK(std::get<double>(value_of(OptimizerStep(update::AdamW{}, {0}), "beta2")) == 0.999);
-  CHECK(std::get<std::vector<int64_t>>(value_of(OptimizerStep(update::Lars{}, {0, 0}, {true, false}),
+  CHECK(std::get<double>(value_of(OptimizerStep(update::AdamW{}, {{0}}), "beta2")) == 0.999);
+  CHECK(std::get<std::vector<int64_t>>(value_of(OptimizerStep(update::Lars{}, {{.adapts = true}, {}}),
                                                 "adapts")) == std::vector<int64_t>{1, 0});
 }
 

@@ -31,7 +31,7 @@ layers:
   - linear: {out_features: 5, bias: false}
 )";
 const std::vector<float> kRates = {0.02f, 0.01f, 0.04f, 0.002f};
-// Adam moves by about lr whatever the gradient is, so that rounding near zero shows at once.
+// Adam and RMSprop move by about lr whatever the gradient is, so that rounding near zero shows at once.
 const std::vector<float> kSmallRates = {1e-3f, 5e-4f, 2e-3f, 1e-4f};
 
 std::map<std::string, std::vector<float>> batch_of(int64_t samples, int step, float weight) {
@@ -72,6 +72,9 @@ const std::vector<std::string> kOptimizers = {
     "{name: adamw, beta1: 0.5, beta2: 0.9, eps: 1e-3, weight_decay: 0.2}",
     "{name: adamw, clip_norm: 0.05, weight_decay: 0}",
     "{name: lion, beta1: 0.5, weight_decay: 0.2}",
+    "{name: rmsprop, momentum: 0.9}",
+    "{name: rmsprop, alpha: 0.9, centered: true, weight_decay: 0.1}",
+    "{name: rmsprop, momentum: 0.5, centered: true, eps: 1e-4}",
 };
 
 /// Those above, and every optimiser as it is without a word of the recipe.
@@ -104,7 +107,8 @@ TEST_CASE("five steps of every optimiser change parameters, moments and counters
   const Network network = network_from(kNetwork);
   for (const std::string& text : optimizer_texts()) {
     INFO(text);
-    const std::vector<float>& rates = text.find("adam") != std::string::npos ? kSmallRates : kRates;
+    const bool divides = text.find("adam") != std::string::npos || text.find("rmsprop") != std::string::npos;
+    const std::vector<float>& rates = divides ? kSmallRates : kRates;
     const Program program = training_program(network, kBatch, *optimizer_from(text), rates, {fuse_relu()});
     Session found(program, cpu), expected(program, reference);
     for (int step = 0; step < 5; ++step) {
@@ -202,12 +206,11 @@ TEST_CASE("three micro-batches update as one batch does") {
 TEST_CASE("a skipped step leaves weights and moments as they were") {
   const auto cpu = make_cpu_backend(2);
   const Backend reference = make_reference_backend();
-  const std::vector<double> decays = {0.1, 0};
   std::vector<std::shared_ptr<const OptimizerStep>> steps = {
-      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, decays)};
+      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<StepSetting>{{0.1}, {}})};
   for_each_rule([&](const auto& rule) {
-    const bool adapts = rule.kAdapts;
-    steps.push_back(std::make_shared<OptimizerStep>(rule, decays, std::vector{adapts, false}));
+    const StepSetting first{.weight_decay = 0.1, .lr_factor = 0.5, .adapts = rule.kAdapts};
+    steps.push_back(std::make_shared<OptimizerStep>(rule, std::vector<StepSetting>{first, {}}));
   });
   for (const auto& step : steps) {
     for (const Backend* backend : {&cpu, &reference}) {
@@ -218,7 +221,7 @@ TEST_CASE("a skipped step leaves weights and moments as they were") {
       auto one = [&](const char* name) { return program.input(name, {{1}, DType::f32}); };
       const TensorId count = program.persistent("count", {{1}, DType::i32}, Role::state, {});
       std::vector<TensorId> inputs = {one("lr"), count, kNone, one("skip")}, changed;
-      for (size_t p = 0; p < decays.size(); ++p) {
+      for (size_t p = 0; p < step->parameters(); ++p) {
         // 20003 elements: both threads meet in the middle of a parameter.
         const TensorSpec spec{{p == 0 ? 17 : 20003}, DType::f32};
         for (size_t i = 0; i < 2 + step->moments; ++i) {

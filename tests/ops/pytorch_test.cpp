@@ -280,7 +280,8 @@ Program update_program(const Rule& rule, const Shape& shape) {
 TEST_CASE("optimisers move weights as PyTorch's do, over five steps") {
   const Fixture fixture("optimizers");
   auto a_step = [](const update::Rule& rule, double decay) {
-    return std::make_shared<OptimizerStep>(rule, std::vector{decay}, std::vector{true});
+    return std::make_shared<OptimizerStep>(rule,
+                                           std::vector<StepSetting>{{.weight_decay = decay, .adapts = true}});
   };
   auto lars = [](double momentum, bool nesterov, double trust_coefficient) {
     update::Lars rule;

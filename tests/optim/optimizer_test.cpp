@@ -33,7 +33,7 @@ std::map<std::string, double> decays(const std::string& optimizer) {
   for (const Node& node : entry.nodes) {
     const auto* step = dynamic_cast<const OptimizerStep*>(node.op.get());
     for (size_t p = 0; step != nullptr && p < step->parameters(); ++p) {
-      found[program.tensor(node.inputs[step->input_of(p)]).name] = step->weight_decay[p];
+      found[program.tensor(node.inputs[step->input_of(p)]).name] = step->settings[p].weight_decay;
     }
   }
   return found;
@@ -70,6 +70,9 @@ TEST_CASE("optimisers keep the moments they need, and no others") {
   };
   CHECK(moments("sgd").empty());
   CHECK(moments("{name: sgd, momentum: 0.9}") == std::vector<std::string>{"fc.weight.momentum"});
+  CHECK(moments("rmsprop") == std::vector<std::string>{"fc.weight.square_avg"});
+  CHECK(moments("{name: rmsprop, momentum: 0.9, centered: true}") ==
+        std::vector<std::string>{"fc.weight.square_avg", "fc.weight.momentum", "fc.weight.grad_avg"});
   CHECK(moments("lars") == std::vector<std::string>{"fc.weight.momentum"});
   CHECK(moments("adamw") == std::vector<std::string>{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
 }
@@ -100,7 +103,7 @@ TEST_CASE("lars leaves biases and norms to plain SGD, unless it is told otherwis
     for (const Node& node : program.entries[0].nodes) {
       const auto* lars = dynamic_cast<const OptimizerStep*>(node.op.get());
       for (size_t p = 0; lars != nullptr && p < lars->parameters(); ++p) {
-        adapts[program.tensor(node.inputs[lars->input_of(p)]).name] = lars->adapts(p);
+        adapts[program.tensor(node.inputs[lars->input_of(p)]).name] = lars->settings[p].adapts;
       }
     }
     return adapts;

@@ -394,8 +394,8 @@ TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them be
   }
   const auto rule = update::Sgd{.momentum = 0.9};
   draft.build.set_phase(Phase::update);
-  const auto out =
-      draft.build.emit_all(std::make_shared<OptimizerStep>(rule, std::vector<double>{0, 0.5, 1}), in);
+  const auto out = draft.build.emit_all(
+      std::make_shared<OptimizerStep>(rule, std::vector<StepSetting>{{0}, {0.5}, {1}}), in);
   for (size_t i = 0; i < states.size(); ++i) draft.build.assign(states[i], out[i]);
   CHECK(draft.after({shard_optimizer(3)}) == R"(
 entry train_step
@@ -435,7 +435,7 @@ TEST_CASE("shares of an optimizer: the largest is the first rank's, and a rank m
     in.insert(in.end(), {draft.parameter(name, {size}), draft.input("d" + name, {size}), m});
   }
   draft.build.emit_all(
-      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<double>(5, 0)), in);
+      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<StepSetting>(5)), in);
   const auto shares = [&](int64_t ranks) {
     Program program = draft.program;
     run_passes(program, {shard_optimizer(ranks)});

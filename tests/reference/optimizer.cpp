@@ -25,8 +25,9 @@ double ratio_of(const Call& call, const Rule& rule, size_t p, double scale) {
     const auto& op = call.as<OptimizerStep>();
     const size_t in = op.input_of(p);
     const int64_t count = call.count_in(in);
-    if (op.adapts(p))
-      return rule.ratio(op.weight_decay[p], norm(call.in(in), count), scale * norm(call.in(in + 1), count));
+    if (op.settings[p].adapts)
+      return rule.ratio(op.settings[p].weight_decay, norm(call.in(in), count),
+                        scale * norm(call.in(in + 1), count));
   }
   return 1;
 }
@@ -38,16 +39,17 @@ void step(const Call& call, const Rule& rule) {
   const double scale = value_or(call, OptimizerStep::kScale, 1);
   const double updates =
       call.has_input(OptimizerStep::kUpdates) ? call.in<int32_t>(OptimizerStep::kUpdates)[0] : 0;
-  const auto shared = rule.prepare(call.in(OptimizerStep::kLr)[0], updates);
   for (size_t p = 0; p < op.parameters(); ++p) {
     const size_t in = op.input_of(p), out = op.output_of(p);
     const double ratio = ratio_of(call, rule, p, scale);
+    const StepSetting& setting = op.settings[p];
+    const auto shared = rule.prepare(call.in(OptimizerStep::kLr)[0] * setting.lr_factor, updates);
     for (int64_t i = 0; i < call.count_in(in); ++i) {
-      double w = call.in(in)[i], moments[2] = {};
+      double w = call.in(in)[i], moments[update::kMostMoments] = {};
       for (size_t m = 0; m < op.moments; ++m) moments[m] = call.in(in + 2 + m)[i];
-      if (!skip)
-        rule(shared, ratio * op.weight_decay[p], ratio * scale * call.in(in + 1)[i], w, moments[0],
-             moments[1]);
+      update::Moments<double> own{moments[0], moments[1], moments[2]};
+      if (!skip) rule(shared, ratio * setting.weight_decay, ratio * scale * call.in(in + 1)[i], w, own);
+      moments[0] = own.first, moments[1] = own.second, moments[2] = own.third;
       call.out(out)[i] = w;
       for (size_t m = 0; m < op.moments; ++m) call.out(out + 1 + m)[i] = moments[m];
     }

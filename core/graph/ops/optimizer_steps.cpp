@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/optimizer_steps.h"
 
+#include <algorithm>
+
 namespace trainer {
 namespace {
 
@@ -29,11 +31,10 @@ class RuleReporter {
 
 }  // namespace
 
-OptimizerStep::OptimizerStep(update::Rule how, std::vector<double> decays, std::vector<bool> adapting)
+OptimizerStep::OptimizerStep(update::Rule how, std::vector<StepSetting> of_parameters)
     : rule(how),
-      moments(std::visit([](const auto& one) { return one.moments(); }, how)),
-      weight_decay(std::move(decays)),
-      adapting_(std::move(adapting)) {}
+      moments(std::visit([](const auto& one) { return one.moments().size(); }, how)),
+      settings(std::move(of_parameters)) {}
 
 std::string_view OptimizerStep::name() const {
   return std::visit([](const auto& one) { return std::string_view(one.kName); }, rule);
@@ -42,9 +43,18 @@ std::string_view OptimizerStep::name() const {
 void OptimizerStep::describe(AttributeVisitor& visit) const {
   RuleReporter reporter(visit);
   std::visit([&](auto one) { one.declare(reporter); }, rule);
-  if (!adapting_.empty())
-    visit("adapts", std::vector<int64_t>(adapting_.begin(), adapting_.end()), {.hidden = true});
-  visit("weight_decay", weight_decay);
+  std::vector<int64_t> adapting;
+  std::vector<double> decays, factors;
+  for (const StepSetting& setting : settings) {
+    adapting.push_back(setting.adapts ? 1 : 0);
+    decays.push_back(setting.weight_decay);
+    factors.push_back(setting.lr_factor);
+  }
+  if (std::visit([](const auto& one) { return one.kAdapts; }, rule))
+    visit("adapts", adapting, {.hidden = true});
+  visit("weight_decay", decays);
+  visit("lr_factor", factors,
+        {.hidden = std::ranges::all_of(factors, [](double factor) { return factor == 1; })});
   visit("parameters", static_cast<int64_t>(parameters()));
 }
 

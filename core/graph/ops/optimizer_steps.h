@@ -8,6 +8,13 @@
 
 namespace trainer {
 
+/// What one parameter's update does differently from the others'.
+struct StepSetting {
+  double weight_decay = 0;
+  double lr_factor = 1;  ///< of the step's learning rate
+  bool adapts = false;   ///< to the parameter's norms; only where the rule adapts at all
+};
+
 /// One walk over any number of parameters by a rule. Inputs: lr (1), updates so far i32 (1) or absent, scale
 /// (1) or absent, skip (1) or absent, then for each parameter w, g and its moments; outputs: for each w' and
 /// its moments'. Gradients are multiplied with scale first. Where skip is not 0 everything stays as it was.
@@ -15,27 +22,22 @@ class OptimizerStep final : public Operation {
  public:
   enum Input : size_t { kLr, kUpdates, kScale, kSkip, kFirstParameter };
 
-  /// For each parameter its decay and, where the rule adapts at all, whether it adapts to this one.
-  OptimizerStep(update::Rule how, std::vector<double> decays, std::vector<bool> adapting = {});
+  OptimizerStep(update::Rule how, std::vector<StepSetting> of_parameters);
   std::string_view name() const override;
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override;
 
-  size_t parameters() const { return weight_decay.size(); }
-  bool adapts(size_t parameter) const { return !adapting_.empty() && adapting_[parameter]; }
+  size_t parameters() const { return settings.size(); }
   /// Position of a parameter's weights; its gradient and moments follow.
   size_t input_of(size_t parameter) const { return kFirstParameter + parameter * (2 + moments); }
   /// Position of its new weights; its new moments follow.
   size_t output_of(size_t parameter) const { return parameter * (1 + moments); }
 
   const update::Rule rule;
-  const size_t moments;                    ///< of each parameter
-  const std::vector<double> weight_decay;  ///< of each parameter
-
- private:
-  std::vector<bool> adapting_;
+  const size_t moments;                     ///< of each parameter
+  const std::vector<StepSetting> settings;  ///< of each parameter
 };
 
 /// All gradients -> scale (1) = min(1, max_norm / (norm + 1e-6)) and norm (1), their joint 2-norm.

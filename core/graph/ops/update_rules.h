@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <variant>
+#include <vector>
 
 #include "core/base/host_device.h"
 #include "core/base/math.h"
@@ -15,6 +15,16 @@
 // rule.
 
 namespace trainer::update {
+
+/// What an element's rule remembers, in the order of the rule's moments(); those that it has not are ignored.
+template <class T>
+struct Moments {
+  T first{}, second{}, third{};
+};
+constexpr size_t kMostMoments = 3;
+
+/// The ends of the moments' names, such as ".momentum".
+using MomentNames = std::vector<const char*>;
 
 /// What most optimisers begin with; the recipe's keys lr, weight_decay and no_decay.
 struct Defaults {
@@ -29,8 +39,8 @@ struct Defaults {
 struct Sgd : Defaults {
   static constexpr const char* kName = "sgd";
   static constexpr const char* kHelp = "stochastic gradient descent with momentum, as PyTorch's SGD";
-  static constexpr std::array kMoments = {".momentum"};  ///< ends of their names: m, then v
-  static constexpr double kFlops = 6;                    ///< for each element
+  static constexpr size_t kMoments = 1;  ///< at most
+  static constexpr double kFlops = 6;    ///< for each element
   double momentum = 0;
   bool nesterov = false;
 
@@ -39,7 +49,7 @@ struct Sgd : Defaults {
     fields.add("momentum", &momentum, "fraction of the last update to keep").at_least(0).below(1);
     fields.add("nesterov", &nesterov, "use Nesterov momentum");
   }
-  size_t moments() const { return momentum > 0 ? 1 : 0; }
+  MomentNames moments() const { return momentum > 0 ? MomentNames{".momentum"} : MomentNames{}; }
 
   /// What all elements of a step have in common.
   template <class T>
@@ -51,12 +61,11 @@ struct Sgd : Defaults {
   TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
     return {lr};
   }
-  /// Moments that a rule has not are ignored.
   template <class T>
-  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& /*v*/) const {
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     g += decay * w;
-    m = T(momentum) * m + g;
-    w -= step.lr * (nesterov ? g + T(momentum) * m : m);
+    m.first = T(momentum) * m.first + g;
+    w -= step.lr * (nesterov ? g + T(momentum) * m.first : m.first);
   }
 };
 
@@ -66,7 +75,7 @@ struct Adam : Defaults {
   static constexpr const char* kName = "adam";
   static constexpr const char* kHelp = "Adam with weight decay added to the gradient, as PyTorch's Adam";
   static constexpr double kLr = 1e-3;
-  static constexpr std::array kMoments = {".exp_avg", ".exp_avg_sq"};
+  static constexpr size_t kMoments = 2;
   static constexpr double kFlops = 14;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
 
@@ -76,7 +85,7 @@ struct Adam : Defaults {
     fields.add("beta2", &beta2, "decay of the second moment").at_least(0).below(1);
     fields.add("eps", &eps, "added to the square root of the second moment").above(0);
   }
-  size_t moments() const { return kMoments.size(); }
+  MomentNames moments() const { return {".exp_avg", ".exp_avg_sq"}; }
 
   template <class T>
   struct Step {
@@ -88,8 +97,8 @@ struct Adam : Defaults {
     return {lr, static_cast<T>(1 - ::pow(beta1, t)), static_cast<T>(math::sqrt(1 - ::pow(beta2, t)))};
   }
   template <class T>
-  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& v) const {
-    move(step, g + decay * w, w, m, v);
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
+    move(step, g + decay * w, w, m.first, m.second);
   }
   template <class T>
   TRAINER_HD void move(const Step<T>& step, T g, T& w, T& m, T& v) const {
@@ -106,9 +115,9 @@ struct AdamW : Adam {
   static constexpr double kWeightDecay = 0.01;
 
   template <class T>
-  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& v) const {
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     w -= step.lr * decay * w;
-    move(step, g, w, m, v);
+    move(step, g, w, m.first, m.second);
   }
 };
 
@@ -147,7 +156,7 @@ struct Lion : Defaults {
   static constexpr const char* kHelp =
       "steps by the sign of gradient and momentum, with decoupled weight decay";
   static constexpr double kLr = 1e-4;
-  static constexpr std::array kMoments = {".exp_avg"};
+  static constexpr size_t kMoments = 1;
   static constexpr double kFlops = 9;
   double beta1 = 0.9, beta2 = 0.99;
 
@@ -156,7 +165,7 @@ struct Lion : Defaults {
     fields.add("beta1", &beta1, "share of the running mean in a step").at_least(0).below(1);
     fields.add("beta2", &beta2, "decay of the running mean").at_least(0).below(1);
   }
-  size_t moments() const { return kMoments.size(); }
+  MomentNames moments() const { return {".exp_avg"}; }
 
   template <class T>
   struct Step {
@@ -167,16 +176,70 @@ struct Lion : Defaults {
     return {lr};
   }
   template <class T>
-  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, T& m, T& /*v*/) const {
-    const T mixed = T(beta1) * m + T(1 - beta1) * g;
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
+    const T mixed = T(beta1) * m.first + T(1 - beta1) * g;
     // What is not a number stays none.
     const T sign = mixed > T(0) ? T(1) : (mixed < T(0) ? T(-1) : mixed);
     w -= step.lr * (sign + decay * w);
-    m = T(beta2) * m + T(1 - beta2) * g;
+    m.first = T(beta2) * m.first + T(1 - beta2) * g;
+  }
+};
+
+/// RMSprop (Tieleman, Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012), as PyTorch's: the
+/// gradient is divided by the root of its running mean square, from which `centered` takes the square of the
+/// running mean. The decay is part of the gradient. Momentum sums up the quotients.
+struct RmsProp : Defaults {
+  static constexpr const char* kName = "rmsprop";
+  static constexpr const char* kHelp =
+      "gradients divided by the root of their running mean square, as PyTorch's RMSprop";
+  static constexpr double kLr = 1e-2;
+  static constexpr size_t kMoments = 3;
+  static constexpr double kFlops = 12;
+  double alpha = 0.99, eps = 1e-8, momentum = 0;
+  bool centered = false;
+
+  template <class F>
+  void declare(F& fields) {
+    fields.add("alpha", &alpha, "decay of the running mean square").at_least(0).below(1);
+    fields.add("eps", &eps, "added to the square root").above(0);
+    fields.add("momentum", &momentum, "fraction of the last update to keep").at_least(0).below(1);
+    fields.add("centered", &centered, "divide by the standard deviation instead: one more moment");
+  }
+  MomentNames moments() const {
+    MomentNames names = {".square_avg"};
+    if (momentum > 0) names.push_back(".momentum");
+    if (centered) names.push_back(".grad_avg");
+    return names;
+  }
+
+  template <class T>
+  struct Step {
+    T lr;
+  };
+  template <class T>
+  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
+    return {lr};
+  }
+  template <class T>
+  TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
+    g += decay * w;
+    m.first = T(alpha) * m.first + T(1 - alpha) * g * g;
+    T variance = m.first;
+    if (centered) {
+      T mean = momentum > 0 ? m.third : m.second;
+      mean += T(1 - alpha) * (g - mean);
+      variance -= mean * mean;
+      if (variance < T(0)) variance = T(0);  // rounding, where all gradients are alike
+      if (momentum > 0) m.third = mean;
+      if (momentum == 0) m.second = mean;
+    }
+    T move = g / (math::sqrt(variance) + T(eps));
+    if (momentum > 0) move = m.second = T(momentum) * m.second + move;
+    w -= step.lr * move;
   }
 };
 
 /// The closing list: a new optimiser is its rule above and its name here.
-using Rule = std::variant<Sgd, Adam, AdamW, Lars, Lion>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lars, Lion, RmsProp>;
 
 }  // namespace trainer::update

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes fixtures of optimisers and losses: what PyTorch computes, as scripts/make_fixtures.py does for the rest.
+
+Needs numpy and torch (CPU).
+"""
+
+import pathlib
+import sys
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fixture_file import f32, write  # noqa: E402
+
+
+def trace(out, name, make_optimizer, shapes, steps=5):
+    """Weights after each step of an optimiser that is given random gradients."""
+    weights = [f32(*shape).requires_grad_(True) for shape in shapes]
+    gradients = [[f32(*shape) for shape in shapes] for _ in range(steps)]
+    optimizer = make_optimizer(*weights)
+    for i, w in enumerate(weights):
+        out[f"{name}/w{i}"] = w.detach().clone()
+    results = []
+    for step in gradients:
+        for w, g in zip(weights, step):
+            w.grad = g.clone()
+        optimizer.step()
+        results.append([w.detach().clone() for w in weights])
+    for i in range(len(shapes)):
+        out[f"{name}/g{i}"] = torch.stack([step[i] for step in gradients])
+        out[f"{name}/weights{i}"] = torch.stack([step[i] for step in results])
+
+
+RMSPROP = {
+    "rmsprop.0": {"lr": 0.01},
+    "rmsprop.1": {"lr": 0.05, "alpha": 0.9, "eps": 1e-4, "momentum": 0.8, "weight_decay": 0.1},
+    "rmsprop.2": {"lr": 0.01, "alpha": 0.8, "centered": True},
+    "rmsprop.3": {"lr": 0.02, "momentum": 0.5, "centered": True, "weight_decay": 0.01},
+}
+# The recipe's groups in tests/ops/groups_test.cpp: a rate and a decay of its own, a rate alone, the rest.
+GROUPS = {
+    "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}),
+    "adamw": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),
+    "rmsprop": (torch.optim.RMSprop, {"lr": 0.01, "weight_decay": 0.1}),
+}
+
+
+def optimizers():
+    out = {}
+    for name, options in RMSPROP.items():
+        trace(out, name, lambda w, options=options: torch.optim.RMSprop([w], **options), [(37,)])
+    for name, (kind, options) in GROUPS.items():
+        lr = options["lr"]
+
+        def grouped(first, second, third, kind=kind, options=options, lr=lr):
+            groups = [{"params": [first], "lr": 10 * lr, "weight_decay": 0.5}, {"params": [second], "lr": lr / 4},
+                      {"params": [third]}]
+            return kind(groups, **options)
+
+        trace(out, "groups." + name, grouped, [(4, 3), (5,), (2, 7)])
+    write("more_optimizers", out)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(3)
+    optimizers()
