@@ -27,6 +27,7 @@
   row(add_optimizer) \
   row(add_pixels) \
   row(add_pooling) \
+  row(add_positions) \
   row(add_resample) \
   row(add_stochastic_depth)
 // clang-format on

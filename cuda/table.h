@@ -20,6 +20,7 @@
   row(add_optimizer) \
   row(add_pixels) \
   row(add_pooling) \
+  row(add_positions) \
   row(add_resample)
 
 /// These need cuDNN or cuBLASLt.

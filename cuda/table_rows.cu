@@ -9,14 +9,21 @@
 namespace trainer::cuda {
 namespace {
 
-template <class T>
-__global__ void read_rows(TableAccess access, const T* table, T* y) {
+struct AddRow {
+  __device__ float operator()(float sum, float value) const { return sum + value; }
+};
+
+/// y is the row of each token or, with x, the sum of both.
+template <class T, class Table>
+__global__ void read_rows(TableAccess access, const T* x, const Table* table, T* y) {
   const int64_t octets = (access.width + Octet::kSize - 1) / Octet::kSize, count = access.tokens * octets;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t token = i / octets, column = i % octets * Octet::kSize, left = access.width - column;
-    store(load(table + access.row_of(token) * access.width + column, left), left,
-          y + token * access.width + column);
+    const int64_t place = token * access.width + column;
+    Octet row = load(table + access.row_of(token) * access.width + column, left);
+    if (x != nullptr) row = each(AddRow{}, row, load(x + place, left));
+    store(row, left, y + place);
   }
 }
 
@@ -75,10 +82,6 @@ __global__ void __launch_bounds__(kThreads)
   if (i < count) to[merged_place(from, count, length, i)] = from[i];
 }
 
-struct AddRow {
-  __device__ float operator()(float sum, float value) const { return sum + value; }
-};
-
 /// A block for each key, of which the first of each row works; threads above each other share its tokens.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
@@ -119,8 +122,17 @@ cudaError_t launch_read_rows(const TableAccess& access, DType dtype, const void*
                              cudaStream_t stream) {
   return with_storage(dtype, [&](auto element) {
     using T = decltype(element);
-    return launch(read_rows<T>, blocks_for(access.tokens * access.width), dim3(kThreads), stream, access,
-                  static_cast<const T*>(table), static_cast<T*>(y));
+    return launch(read_rows<T, T>, blocks_for(access.tokens * access.width), dim3(kThreads), stream, access,
+                  static_cast<const T*>(nullptr), static_cast<const T*>(table), static_cast<T*>(y));
+  });
+}
+
+cudaError_t launch_add_rows(const TableAccess& access, DType dtype, const void* x, const float* table,
+                            void* y, cudaStream_t stream) {
+  return with_storage(dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch(read_rows<T, float>, blocks_for(access.tokens * access.width), dim3(kThreads), stream,
+                  access, static_cast<const T*>(x), table, static_cast<T*>(y));
   });
 }
 

@@ -18,6 +18,10 @@ struct TableAccess {
 cudaError_t launch_read_rows(const TableAccess& access, DType dtype, const void* table, void* y,
                              cudaStream_t stream);
 
+/// y = x + the row of each token of an f32 table; x and y (tokens, width) are of this type, and may be one.
+cudaError_t launch_add_rows(const TableAccess& access, DType dtype, const void* x, const float* table,
+                            void* y, cudaStream_t stream);
+
 int64_t sum_rows_workspace(int64_t tokens);
 /// table, f32: the sum of dy (tokens, width), of this type, over the tokens that read each row, in one order;
 /// zero for a row that none reads.

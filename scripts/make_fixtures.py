@@ -3,7 +3,7 @@
 """Writes tests/fixtures/*.safetensors: what PyTorch computes for operations, optimisers, transforms and short
 trainings.
 
-Needs numpy, torch (CPU), torchvision and PIL. The files are small and kept with the sources, so that the tests need
+Needs numpy, torch (CPU), torchvision, transformers and PIL. The files are small and kept with the sources, so that the tests need
 none of them.
 """
 
@@ -146,6 +146,39 @@ def given_statistics():
                lambda x, gamma, beta, m=mean, v=variance: F.batch_norm(x, m, v, gamma, beta, training=False, eps=1e-3),
                x=f32(*shape), gamma=f32(shape[1]), beta=f32(shape[1]))
     write("given_statistics", out)
+
+
+def angles(features, first, tokens, theta=10000.0):
+    """In double, which transformers' own module does not compute in: for each token those of features / 2 pairs."""
+    frequencies = theta ** (-torch.arange(0, features, 2, dtype=torch.float64) / features)
+    return torch.arange(first, first + tokens, dtype=torch.float64)[:, None] * frequencies
+
+
+def sequences():
+    """Rotary position embedding as Llama's (halves) and GPT-J's (neighbours), heads side by side."""
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as turn_neighbours
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as turn_halves
+
+    out = {}
+    cases = {"half": [(2, 5, 2, 8, 0), (1, 3, 3, 16, 8188)], "interleaved": [(2, 5, 2, 8, 0), (1, 3, 3, 16, 8188)]}
+    for style, shapes in cases.items():
+        for number, (samples, tokens, heads, size, first) in enumerate(shapes):
+            angle = angles(size, first, tokens)
+
+            def turn(x):
+                apart = x.reshape(samples, tokens, heads, size)
+                if style == "half":
+                    both = torch.cat((angle, angle), -1)
+                    apart = apart.transpose(1, 2)
+                    turned = turn_halves(apart, apart, both.cos()[None], both.sin()[None])[0].transpose(1, 2)
+                else:
+                    turned = turn_neighbours(apart, angle.sin()[None], angle.cos()[None])
+                return turned.reshape(x.shape)
+
+            name = f"rotary_{style}.{number}"
+            record(out, name, turn, x=f32(samples, tokens, heads * size))
+            out[f"{name}/geometry"] = torch.tensor([heads, size, first], dtype=torch.float32)
+    write("sequences", out)
 
 
 def targets():
@@ -684,3 +717,5 @@ if __name__ == "__main__":
     scaler()
     given_statistics()
     attention()
+    torch.manual_seed(3)
+    sequences()

@@ -16,17 +16,12 @@ class EmbeddingLayer final : public Layer {
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    return {context.build.emit<Embedding>(
-        {x[0], context.parameter("weight", {vocabulary_, features_}, initial())})};
+    return {
+        context.build.emit<Embedding>({x[0], context.parameter("weight", {vocabulary_, features_},
+                                                               initializer_.table(vocabulary_, features_))})};
   }
 
  private:
-  /// By default as PyTorch's Embedding.
-  Initial initial() const {
-    if (initializer_.name == "default") return {.kind = Initial::Kind::normal, .a = 0, .b = 1, .table = {}};
-    return initializer_.weight(features_, vocabulary_);
-  }
-
   int64_t vocabulary_ = 0, features_ = 0;
   Initializer initializer_;
 };

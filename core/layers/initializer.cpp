@@ -36,6 +36,10 @@ Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
   return within(1 / std::sqrt(in));
 }
 
+Initial Initializer::table(int64_t rows, int64_t features) const {
+  return name == "default" ? around_zero(1) : weight(features, rows);
+}
+
 Initial Initializer::bias(int64_t fan_in) const {
   return name == "default" ? within(1 / std::sqrt(static_cast<double>(fan_in))) : Initial{};
 }

@@ -13,6 +13,8 @@
   row(linear_layer) \
   row(embedding_layer) \
   row(attention_layer) \
+  row(positions_layer) \
+  row(rotary_layer) \
   row(max_pool2d_layer) \
   row(avg_pool2d_layer) \
   row(global_avg_pool2d_layer) \

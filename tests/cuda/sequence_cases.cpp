@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/embedding.h"
+#include "core/graph/ops/positions.h"
+#include "core/graph/ops/rotary.h"
 #include "tests/cuda/cases.h"
 
 namespace trainer {
@@ -23,10 +26,82 @@ void add_embeddings(std::vector<KernelCase>& cases) {
   }
 }
 
+/// y = f(x) where f computes in `type` beside f32 parameters, which a narrow program would not leave as they
+/// are.
+KernelCase in_type(const std::string& name, DType type, const Shape& shape,
+                   const std::function<TensorId(Sketch&, TensorId)>& f) {
+  KernelCase one = differentiable(fmt::format("{} {}", name, to_string(type)), [=](Sketch& sketch) {
+    const TensorId x = sketch.parameter("x", shape);
+    if (type == DType::f32) return f(sketch, x);
+    Builder& build = sketch.build();
+    return build.emit<Cast>({f(sketch, build.emit<Cast>({x}, type))}, DType::f32);
+  });
+  one.narrow = false;
+  if (type != DType::f32) one.tolerances = narrow_tolerances(type);
+  return one;
+}
+
+constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
+
+/// First position and starts of documents, of which there is one at every fifth token.
+std::vector<TensorId> positions_of(Sketch& sketch, const Shape& x, int64_t first, bool documents) {
+  std::vector<TensorId> inputs(2, kNone);
+  if (first > 0) {
+    inputs[0] = sketch.integers("first", 1, 2);
+    sketch.values["first"] = {static_cast<float>(first)};
+  }
+  if (documents) {
+    inputs[1] = sketch.integers("start", {x[0], x[1]}, 2);
+    std::vector<float>& start = sketch.values["start"];
+    for (size_t i = 0; i < start.size(); ++i)
+      start[i] = static_cast<float>(i % static_cast<size_t>(x[1]) / 5 * 5);
+  }
+  return inputs;
+}
+
+void add_position_tables(std::vector<KernelCase>& cases) {
+  for (const Shape& x : {Shape{1, 1, 3}, Shape{3, 31, 33}, Shape{2, 260, 16}}) {
+    for (const bool documents : {false, true}) {
+      for (const DType type : kTypes) {
+        cases.push_back(in_type("add_positions " + to_string(x), type, x, [=](Sketch& sketch, TensorId in) {
+          const std::vector<TensorId> more = positions_of(sketch, x, documents ? 2 : 0, documents);
+          const TensorId table = sketch.parameter("table", {x[1] + 3, x[2]});
+          return sketch.build().emit<AddPositions>({in, table, more[0], more[1]});
+        }));
+      }
+    }
+  }
+}
+
+void add_rotary(std::vector<KernelCase>& cases) {
+  for (const RotaryRule& rule : {RotaryRule{.heads = 3, .size = 64, .features = 64},
+                                 RotaryRule{.heads = 2, .size = 13, .features = 10},
+                                 RotaryRule{.heads = 1, .size = 32, .features = 16},
+                                 RotaryRule{.heads = 3, .size = 2, .features = 2}}) {
+    for (const bool interleaved : {false, true}) {
+      for (const DType type : kTypes) {
+        RotaryRule one = rule;
+        one.interleaved = interleaved;
+        const Shape x{2, 11, 3 * rule.size};
+        cases.push_back(
+            in_type("rotary " + attributes_text(Rotary(one)), type, x, [=](Sketch& sketch, TensorId in) {
+              const std::vector<TensorId> more = positions_of(sketch, x, interleaved ? 3 : 0, interleaved);
+              const TensorId table = sketch.input("table", {20, one.features});
+              const std::vector<double> values = rotary_table(10000, one.features, 20);
+              sketch.values["table"] = {values.begin(), values.end()};
+              return sketch.build().emit<Rotary>({in, table, more[0], more[1]}, one);
+            }));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<KernelCase>& cases) {
   add_embeddings(cases);
+  add_position_tables(cases);
+  add_rotary(cases);
 }
 
 }  // namespace trainer

@@ -21,6 +21,7 @@
   row(add_movement) \
   row(add_optimizer) \
   row(add_pooling) \
+  row(add_positions) \
   row(add_resample)
 // clang-format on
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/rotary.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/graph/ops/positions.h"
+
+namespace trainer {
+
+void RotaryRule::describe(AttributeVisitor& visit) const {
+  visit("heads", heads);
+  visit("size", size);
+  visit("features", features);
+  visit("interleaved", interleaved);
+  visit("inverse", inverse);
+}
+
+std::vector<TensorSpec> Rotary::infer(std::span<const TensorSpec> inputs) const {
+  using namespace position_input;
+  const Shape &x = inputs[0].shape, &table = inputs[kTable].shape;
+  expect(x.size() == 3, "expected sequences (N, T, features), got shape " + to_string(x));
+  expect(rule.features % 2 == 0 && rule.features <= rule.size,
+         fmt::format("an even number of the {} features of a head can be turned, not {}", rule.size,
+                     rule.features));
+  expect(rule.heads * rule.size <= x[2],
+         fmt::format("{} heads of {} features are more than the {} there are", rule.heads, rule.size, x[2]));
+  expect_type(inputs, {kTable}, DType::f32);
+  expect(table.size() == 2 && table[1] == rule.features,
+         fmt::format("a table of shape {} met {} features", to_string(table), rule.features));
+  expect_positions(inputs[kFirst], inputs[kStart], x, table[0]);
+  return {inputs[0]};
+}
+
+std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
+  using namespace position_input;
+  RotaryRule back = rule;
+  back.inverse = !rule.inverse;
+  std::vector<TensorId> gradients(4, kNone);
+  gradients[0] = backward.build.emit<Rotary>(
+      {backward.dy[0], backward.x(kTable), backward.x(kFirst), backward.x(kStart)}, back);
+  return gradients;
+}
+
+/// Two products and a sum for each feature that is turned.
+double Rotary::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  const Shape& x = inputs[0].shape;
+  return 3.0 * static_cast<double>(x[0] * x[1]) * static_cast<double>(rule.heads * rule.features);
+}
+
+std::vector<double> rotary_table(double theta, int64_t features, int64_t positions) {
+  std::vector<double> table;
+  table.reserve(static_cast<size_t>(positions * features));
+  for (int64_t p = 0; p < positions; ++p) {
+    for (int64_t i = 0; i < features; ++i) {
+      const int64_t pair = i % (features / 2);
+      const double exponent = 2 * static_cast<double>(pair) / static_cast<double>(features);
+      const double angle = static_cast<double>(p) / std::pow(theta, exponent);
+      table.push_back(i < features / 2 ? std::cos(angle) : std::sin(angle));
+    }
+  }
+  return table;
+}
+
+}  // namespace trainer

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/positions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/graph/ops/rotary.h"
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+/// Rows of a table; more would only be a mistake.
+constexpr int64_t kMostPositions = int64_t{1} << 22;
+
+Shape expect_sequences(const LayerContext& context, TensorId x, const Origin& origin) {
+  const Shape shape = context.build.shape(x);
+  if (shape.size() != 3)
+    fail_at(origin, "expected sequences (N, T, features), got shape " + to_string(shape));
+  return shape;
+}
+
+class PositionsLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("most", &most_, "positions in the table; no sequence is longer")
+        .required()
+        .extent(1)
+        .at_most(kMostPositions);
+    fields.add("kind", &kind_, "learned, or the sines and cosines of \"Attention Is All You Need\"")
+        .one_of({"learned", "sinusoidal"});
+    initializer_.declare(fields);
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = expect_sequences(context, x[0], origin);
+    if (shape[1] > most_) {
+      fail_at(origin_of("most"), fmt::format("a sequence has {} tokens; write {} or more, or shorten "
+                                             "model.input",
+                                             shape[1], shape[1]));
+    }
+    return {context.build.emit<AddPositions>(
+        {x[0], table(context, shape[2]), context.first_position, context.document_start})};
+  }
+
+ private:
+  TensorId table(LayerContext& context, int64_t features) const {
+    if (kind_ == "learned") {
+      return context.parameter("weight", {most_, features}, initializer_.table(most_, features));
+    }
+    Initial values{.kind = Initial::Kind::table, .a = 0, .b = 0, .table = sinusoidal_table(most_, features)};
+    return context.build.program().persistent(context.name + ".table", {{most_, features}, DType::f32},
+                                              Role::constant, std::move(values));
+  }
+
+  int64_t most_ = 0;
+  std::string kind_ = "learned";
+  Initializer initializer_;
+};
+
+class RotaryLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("heads", &heads_, "heads side by side in the input, of keys and values too")
+        .required()
+        .extent(1);
+    fields
+        .add("rotated", &rotated_,
+             "of these the first so many are turned: those of queries and keys; default: all")
+        .extent(1);
+    fields.add("features", &features_, "of each head the first so many are turned; default: all").extent(2);
+    fields.add("theta", &theta_, "base of the angles' wave lengths").above(1);
+    fields
+        .add("style", &style_,
+             "half: feature i turns with i + features / 2, as in Llama; interleaved: with "
+             "its neighbour")
+        .one_of({"half", "interleaved"});
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = expect_sequences(context, x[0], origin);
+    if (shape[2] % heads_ != 0) {
+      fail_at(origin_of("heads"),
+              fmt::format("{} features are no whole number for each of {} heads", shape[2], heads_));
+    }
+    const RotaryRule rule = rule_for(shape[2] / heads_);
+    const int64_t positions = std::max(shape[1], context.cached_positions);
+    return {context.build.emit<Rotary>(
+        {x[0], table(context, rule.features, positions), context.first_position, context.document_start},
+        rule)};
+  }
+
+ private:
+  RotaryRule rule_for(int64_t size) const {
+    const int64_t rotated = rotated_.value_or(heads_), features = features_.value_or(size);
+    if (rotated > heads_)
+      fail_at(origin_of("rotated"), fmt::format("must be at most {}, the heads that there are", heads_));
+    if (features > size || features % 2 != 0) {
+      fail_at(origin_of("features"), fmt::format("must be an even number up to {}, the features of a head, "
+                                                 "got {}",
+                                                 size, features));
+    }
+    return {.heads = rotated, .size = size, .features = features, .interleaved = style_ == "interleaved"};
+  }
+
+  /// One for all layers that turn alike.
+  TensorId table(LayerContext& context, int64_t features, int64_t positions) const {
+    Initial values{
+        .kind = Initial::Kind::table, .a = 0, .b = 0, .table = rotary_table(theta_, features, positions)};
+    return context.build.program().persistent(fmt::format("rotary.{}.{}.{}", theta_, features, positions),
+                                              {{positions, features}, DType::f32}, Role::constant,
+                                              std::move(values));
+  }
+
+  int64_t heads_ = 0;
+  std::optional<int64_t> rotated_, features_;
+  double theta_ = 10000;
+  std::string style_ = "half";
+};
+
+}  // namespace
+
+Registered<Layer> positions_layer() {
+  return {"positions", "adds to each token of (N, T, features) the row of a table for its position",
+          [] { return std::make_unique<PositionsLayer>(); }};
+}
+
+Registered<Layer> rotary_layer() {
+  return {"rotary", "turns pairs of features of each head by angles that grow with the position",
+          [] { return std::make_unique<RotaryLayer>(); }};
+}
+
+}  // namespace trainer

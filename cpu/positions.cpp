@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/positions.h"
+
+#include <cstring>
+
+#include "core/graph/ops/rotary.h"
+#include "cpu/parallel.h"
+#include "cpu/table.h"
+#include "cpu/table_rows.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// Slots of what tells tokens' positions.
+struct PositionSlots {
+  void* const* first;
+  void* const* start;
+  int64_t length;
+
+  TableRows rows() const {
+    return {.first = first == nullptr ? nullptr : at<const int32_t>(first),
+            .start = start == nullptr ? nullptr : at<const int32_t>(start),
+            .length = length};
+  }
+};
+
+template <class T>
+TRAINER_MULTIVERSION void add_table_row(const T* x, const float* row, T* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) put(float(x[i]) + row[i], y[i]);
+}
+
+std::unique_ptr<Kernel> compile_add(const OpContext& c, const Choice&, const Slots& slots) {
+  using namespace position_input;
+  const Shape& shape = c.inputs[0].shape;
+  const int64_t tokens = shape[0] * shape[1], width = shape[2];
+  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], shape[1]};
+  return with_storage(c.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, x = slots.inputs[0], table = slots.inputs[kTable], y = slots.outputs[0]] {
+      parallel_rows(tokens, width, [=, row_of = positions.rows()](int64_t begin, int64_t end) {
+        for (int64_t token = begin; token < end; ++token) {
+          add_table_row(at<const T>(x) + token * width, at<const float>(table) + row_of(token) * width,
+                        at<T>(y) + token * width, width);
+        }
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_add_backward(const OpContext& c, const Choice&, const Slots& slots) {
+  const Shape& shape = c.inputs[0].shape;
+  const int64_t tokens = shape[0] * shape[1], width = shape[2], rows = c.outputs[0].shape[0];
+  const PositionSlots positions{slots.inputs[1], slots.inputs[2], shape[1]};
+  return kernel([=, dtype = c.inputs[0].dtype, dy = slots.inputs[0], dw = slots.outputs[0]] {
+    sum_table_rows(positions.rows(), tokens, width, dtype, *dy, rows, at<float>(dw));
+  });
+}
+
+/// Turns the pairs (a[i], b[i]), `step` elements apart, by angles of these cosines and sines. y may be x.
+template <class T, int64_t step>
+TRAINER_MULTIVERSION void turn(const T* a, const T* b, const float* cosines, const float* sines, float sign,
+                               T* to_a, T* to_b, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float of_a = float(a[i * step]), of_b = float(b[i * step]), sine = sign * sines[i];
+    put(of_a * cosines[i] - of_b * sine, to_a[i * step]);
+    put(of_b * cosines[i] + of_a * sine, to_b[i * step]);
+  }
+}
+
+/// One token: its heads, and what stays as it is.
+template <class T>
+void turn_heads(const RotaryRule& rule, int64_t width, const T* x, const float* row, T* y) {
+  const int64_t half = rule.features / 2;
+  const float sign = rule.inverse ? -1.0f : 1.0f;
+  if (x != y) std::memcpy(y, x, static_cast<size_t>(width) * sizeof(T));
+  for (int64_t begin = 0; begin < rule.heads * rule.size; begin += rule.size) {
+    if (rule.interleaved) {
+      turn<T, 2>(x + begin, x + begin + 1, row, row + half, sign, y + begin, y + begin + 1, half);
+    } else {
+      turn<T, 1>(x + begin, x + begin + half, row, row + half, sign, y + begin, y + begin + half, half);
+    }
+  }
+}
+
+std::unique_ptr<Kernel> compile_rotary(const OpContext& c, const Choice&, const Slots& slots) {
+  using namespace position_input;
+  const RotaryRule rule = static_cast<const Rotary&>(c.op).rule;
+  const Shape& shape = c.inputs[0].shape;
+  const int64_t tokens = shape[0] * shape[1], width = shape[2];
+  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], shape[1]};
+  return with_storage(c.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return kernel([=, x = slots.inputs[0], table = slots.inputs[kTable], y = slots.outputs[0]] {
+      parallel_rows(tokens, width, [=, row_of = positions.rows()](int64_t begin, int64_t end) {
+        for (int64_t token = begin; token < end; ++token) {
+          turn_heads(rule, width, at<const T>(x) + token * width,
+                     at<const float>(table) + row_of(token) * rule.features, at<T>(y) + token * width);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void add_positions(Handlers& handlers) {
+  handlers[typeid(AddPositions)] = {select_row_major, compile_add, {}};
+  handlers[typeid(AddPositionsBackward)] = {select_row_major, compile_add_backward, {}};
+  handlers[typeid(Rotary)] = {select_row_major, compile_rotary, {}};
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/positions.h"
+
+#include "cuda/rotary.h"
+#include "cuda/table.h"
+#include "cuda/table_rows.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// Slots of what tells tokens' positions.
+struct PositionSlots {
+  void* const* first;
+  void* const* start;
+  int64_t length;
+
+  TableRows rows() const {
+    return {.first = optional_at<const int32_t>(first),
+            .start = optional_at<const int32_t>(start),
+            .length = length};
+  }
+};
+
+/// Of x or dy (N, T, E) and a table of so many rows.
+TableAccess access_of(const OpContext& context, int64_t rows) {
+  const Shape& x = context.inputs[0].shape;
+  return {.row_of = {}, .tokens = x[0] * x[1], .rows = rows, .width = x[2]};
+}
+
+std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
+                                    const Slots& slots) {
+  using namespace position_input;
+  const TensorSpec& x = context.inputs[0];
+  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], x.shape[1]};
+  return kernel(context, [=, access = access_of(context, context.inputs[kTable].shape[0]), dtype = x.dtype,
+                          stream = gpu.stream.get()]() mutable {
+    access.row_of = positions.rows();
+    return launch_add_rows(access, dtype, *slots.inputs[0], at<const float>(slots.inputs[kTable]),
+                           *slots.outputs[0], stream);
+  });
+}
+
+Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "sorted tokens");
+  choice.workspace_bytes = sum_rows_workspace(context.inputs[0].shape[0] * context.inputs[0].shape[1]);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_add_backward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                             const Slots& slots) {
+  const TensorSpec& dy = context.inputs[0];
+  const PositionSlots positions{slots.inputs[1], slots.inputs[2], dy.shape[1]};
+  return kernel(context, [=, access = access_of(context, context.outputs[0].shape[0]), dtype = dy.dtype,
+                          stream = gpu.stream.get()]() mutable {
+    access.row_of = positions.rows();
+    return launch_sum_rows(access, dtype, *slots.inputs[0], at<float>(slots.outputs[0]), *slots.workspace,
+                           stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_rotary(const Gpu& gpu, const OpContext& context, const Choice&,
+                                       const Slots& slots) {
+  using namespace position_input;
+  const TensorSpec& x = context.inputs[0];
+  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], x.shape[1]};
+  return kernel(context, [=, rule = static_cast<const Rotary&>(context.op).rule,
+                          walk = RotaryWalk{{}, x.shape[0] * x.shape[1], x.shape[2]}, dtype = x.dtype,
+                          stream = gpu.stream.get()]() mutable {
+    walk.row_of = positions.rows();
+    return launch_rotary(rule, walk, dtype, *slots.inputs[0], at<const float>(slots.inputs[kTable]),
+                         *slots.outputs[0], stream);
+  });
+}
+
+Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "rows");
+}
+
+}  // namespace
+
+void add_positions(Handlers& handlers) {
+  handlers[typeid(AddPositions)] = {select_rows, compile_add, floats_only};
+  handlers[typeid(AddPositionsBackward)] = {select_add_backward, compile_add_backward, floats_only};
+  handlers[typeid(Rotary)] = {select_rows, compile_rotary, floats_only};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "core/base/dtype.h"
+#include "core/graph/ops/rotary.h"
+#include "core/graph/ops/table_rows.h"
+
+namespace trainer::cuda {
+
+/// Rows of heads, and where each token finds its row of cosines and sines.
+struct RotaryWalk {
+  TableRows row_of;
+  int64_t tokens = 0, width = 0;
+};
+
+/// The operation Rotary; x and y (tokens, width) are of this type, and may be one.
+cudaError_t launch_rotary(const RotaryRule& rule, const RotaryWalk& walk, DType dtype, const void* x,
+                          const float* table, void* y, cudaStream_t stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/positions.h"
+
+#include <algorithm>
+
+#include "core/graph/ops/rotary.h"
+#include "tests/reference/table.h"
+
+namespace trainer::reference {
+namespace {
+
+/// Of token t of sample n; `first` and `start` are the numbers of these inputs.
+int64_t position(const Call& call, size_t first, size_t start, int64_t n, int64_t t) {
+  int64_t p = t;
+  if (call.has_input(first)) p += call.in<int32_t>(first)[0];
+  if (call.has_input(start)) p -= call.in<int32_t>(start)[n * call.shape_in(0)[1] + t];
+  return p;
+}
+
+/// Calls visit(offset of the token's features, its position).
+template <class Visit>
+void for_each_token(const Call& call, size_t first, size_t start, const Visit& visit) {
+  const Shape& x = call.shape_in(0);
+  for (int64_t n = 0; n < x[0]; ++n) {
+    for (int64_t t = 0; t < x[1]; ++t) visit((n * x[1] + t) * x[2], position(call, first, start, n, t));
+  }
+}
+
+void add_rows(const Call& call) {
+  const int64_t width = call.shape_in(0)[2];
+  for_each_token(call, 2, 3, [&](int64_t token, int64_t p) {
+    for (int64_t e = 0; e < width; ++e)
+      call.out(0)[token + e] = call.in(0)[token + e] + call.in(1)[p * width + e];
+  });
+}
+
+void add_rows_backward(const Call& call) {
+  const int64_t width = call.shape_in(0)[2];
+  std::fill_n(call.out(0), call.count_out(0), 0.0);
+  for_each_token(call, 1, 2, [&](int64_t token, int64_t p) {
+    for (int64_t e = 0; e < width; ++e) call.out(0)[p * width + e] += call.in(0)[token + e];
+  });
+}
+
+void rotary(const Call& call) {
+  const RotaryRule& rule = call.as<Rotary>().rule;
+  std::copy_n(call.in(0), call.count_in(0), call.out(0));
+  const int64_t half = rule.features / 2;
+  for_each_token(call, 2, 3, [&](int64_t token, int64_t p) {
+    for (int64_t head = 0; head < rule.heads; ++head) {
+      for (int64_t i = 0; i < half; ++i) {
+        const int64_t begin = token + head * rule.size;
+        const int64_t a = begin + (rule.interleaved ? 2 * i : i),
+                      b = begin + (rule.interleaved ? 2 * i + 1 : i + half);
+        const double cosine = call.in(1)[p * rule.features + i],
+                     sine = call.in(1)[p * rule.features + half + i] * (rule.inverse ? -1 : 1);
+        const double of_a = call.in(0)[a], of_b = call.in(0)[b];
+        call.out(0)[a] = of_a * cosine - of_b * sine;
+        call.out(0)[b] = of_b * cosine + of_a * sine;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void add_positions(Loops& loops) {
+  loops[typeid(AddPositions)] = add_rows;
+  loops[typeid(AddPositionsBackward)] = add_rows_backward;
+  loops[typeid(Rotary)] = rotary;
+}
+
+}  // namespace trainer::reference
