@@ -30,7 +30,7 @@ TRAINER_MULTIVERSION void add_table_row(const T* x, const float* row, T* y, int6
   for (int64_t i = 0; i < count; ++i) put(float(x[i]) + row[i], y[i]);
 }
 
-std::unique_ptr<Kernel> compile_add(const OpContext& c, const Choice&, const Slots& slots) {
+std::unique_ptr<Kernel> compile_add_positions(const OpContext& c, const Choice&, const Slots& slots) {
   using namespace position_input;
   const Shape& shape = c.inputs[0].shape;
   const int64_t tokens = shape[0] * shape[1], width = shape[2];
@@ -48,7 +48,8 @@ std::unique_ptr<Kernel> compile_add(const OpContext& c, const Choice&, const Slo
   });
 }
 
-std::unique_ptr<Kernel> compile_add_backward(const OpContext& c, const Choice&, const Slots& slots) {
+std::unique_ptr<Kernel> compile_add_positions_backward(const OpContext& c, const Choice&,
+                                                       const Slots& slots) {
   const Shape& shape = c.inputs[0].shape;
   const int64_t tokens = shape[0] * shape[1], width = shape[2], rows = c.outputs[0].shape[0];
   const PositionSlots positions{slots.inputs[1], slots.inputs[2], shape[1]};
@@ -106,8 +107,8 @@ std::unique_ptr<Kernel> compile_rotary(const OpContext& c, const Choice&, const 
 }  // namespace
 
 void add_positions(Handlers& handlers) {
-  handlers[typeid(AddPositions)] = {select_row_major, compile_add, {}};
-  handlers[typeid(AddPositionsBackward)] = {select_row_major, compile_add_backward, {}};
+  handlers[typeid(AddPositions)] = {select_row_major, compile_add_positions, {}};
+  handlers[typeid(AddPositionsBackward)] = {select_row_major, compile_add_positions_backward, {}};
   handlers[typeid(Rotary)] = {select_row_major, compile_rotary, {}};
 }
 

@@ -17,11 +17,12 @@ Initial around_zero(double deviation) {
 
 void Initializer::declare(Fields& fields) {
   fields
-      .add(
-          "init", &name,
-          "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in); kaiming_*: fan-out mode, for relu")
-      .one_of({"default", "kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform", "normal",
-               "zeros"});
+      .add("init", &name,
+           "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in), for tables normal with deviation "
+           "1; "
+           "kaiming_*: fan-out mode unless it ends in _fan_in, for relu")
+      .one_of({"default", "kaiming_normal", "kaiming_uniform", "kaiming_normal_fan_in",
+               "kaiming_uniform_fan_in", "xavier_normal", "xavier_uniform", "normal", "zeros"});
   fields.add("init_std", &deviation, "standard deviation of init: normal").at_least(0);
 }
 
@@ -29,6 +30,8 @@ Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
   const auto in = static_cast<double>(fan_in), out = static_cast<double>(fan_out);
   if (name == "kaiming_normal") return around_zero(std::sqrt(2 / out));
   if (name == "kaiming_uniform") return within(std::sqrt(6 / out));
+  if (name == "kaiming_normal_fan_in") return around_zero(std::sqrt(2 / in));
+  if (name == "kaiming_uniform_fan_in") return within(std::sqrt(6 / in));
   if (name == "xavier_normal") return around_zero(std::sqrt(2 / (in + out)));
   if (name == "xavier_uniform") return within(std::sqrt(6 / (in + out)));
   if (name == "normal") return around_zero(deviation);

@@ -82,6 +82,8 @@ TEST_CASE("named initialisers have their spread, and biases of zero") {
   for (uint64_t seed : {1, 2, 3}) {
     check_normal(Convolution(", init: kaiming_normal", seed).weight, std::sqrt(2 / kFanOut));
     check_uniform(Convolution(", init: kaiming_uniform", seed).weight, std::sqrt(6 / kFanOut));
+    check_normal(Convolution(", init: kaiming_normal_fan_in", seed).weight, std::sqrt(2 / kFanIn));
+    check_uniform(Convolution(", init: kaiming_uniform_fan_in", seed).weight, std::sqrt(6 / kFanIn));
     check_normal(Convolution(", init: xavier_normal", seed).weight, std::sqrt(2 / (kFanIn + kFanOut)));
     check_uniform(Convolution(", init: xavier_uniform", seed).weight, std::sqrt(6 / (kFanIn + kFanOut)));
     check_normal(Convolution(", init: normal, init_std: 0.5", seed).weight, 0.5);
