@@ -20,6 +20,8 @@
   row(add_embedding) \
   row(add_guards) \
   row(add_inner_product) \
+  row(add_layer_norm) \
+  row(add_layer_norm_backward) \
   row(add_loss) \
   row(add_loss_scale) \
   row(add_matmul) \

@@ -14,6 +14,7 @@
   row(add_elementwise) \
   row(add_embedding) \
   row(add_guards) \
+  row(add_layer_norm) \
   row(add_loss) \
   row(add_loss_scale) \
   row(add_movement) \

@@ -28,6 +28,8 @@
   row(add_layer) \
   row(mul_layer) \
   row(concat_layer) \
+  row(layer_norm_layer) \
+  row(rms_norm_layer) \
   row(matmul_layer)
 // clang-format on
 

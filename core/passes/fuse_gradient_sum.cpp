@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
-#include "core/graph/ops/binary.h"
+#include "core/graph/ops/layer_norm.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
-
-bool is_sum(const Operation& op) {
-  const auto* binary = dynamic_cast<const Binary*>(&op);
-  return binary != nullptr && binary->kind == Binary::Kind::add;
-}
 
 /// Only inputs 0 and 6 of a batch normalisation's gradient may be sums.
 bool takes_as_gradient(const Node& node, TensorId sum) {
@@ -21,7 +16,7 @@ bool takes_as_gradient(const Node& node, TensorId sum) {
 void fuse_sums(Program& program, Entry& entry) {
   const std::vector<int> uses = count_uses(program, entry);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    if (!is_sum(*entry.nodes[n].op)) continue;
+    if (!is_sum(entry.nodes[n])) continue;
     const int reader = only_reader(entry, uses, entry.nodes[n].outputs[0]);
     if (reader < 0 || !takes_as_gradient(entry.nodes[static_cast<size_t>(reader)], entry.nodes[n].outputs[0]))
       continue;
@@ -33,14 +28,40 @@ void fuse_sums(Program& program, Entry& entry) {
   }
 }
 
+/// Where a layer normalisation's gradient is but one of its input's, it takes in the others' sum.
+void fuse_sums_behind_layer_norms(Program& program, Entry& entry) {
+  const std::vector<int> uses = count_uses(program, entry);
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    if (!is_sum(entry.nodes[n])) continue;
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const TensorId dx = entry.nodes[n].inputs[side], other = entry.nodes[n].inputs[1 - side];
+      const int maker = uses[static_cast<size_t>(dx)] == 1 ? maker_of(entry, dx) : -1;
+      if (maker < 0) continue;
+      Node& norm = entry.nodes[static_cast<size_t>(maker)];
+      if (dynamic_cast<const LayerNormBackward*>(norm.op.get()) == nullptr || norm.outputs[0] != dx ||
+          norm.inputs[LayerNormBackward::kOtherInput] != kNone ||
+          !exists_before(entry, static_cast<size_t>(maker), other))
+        continue;
+      norm.inputs[LayerNormBackward::kOtherInput] = other;
+      norm.outputs[0] = entry.nodes[n].outputs[0];
+      entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+      --n;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 Pass fuse_gradient_sum() {
   auto run = [](Program& program) {
-    for (Entry& entry : program.entries) fuse_sums(program, entry);
+    for (Entry& entry : program.entries) {
+      fuse_sums(program, entry);
+      fuse_sums_behind_layer_norms(program, entry);
+    }
   };
   return {.name = "fuse_gradient_sum",
-          .help = "add gradients that meet at a batch normalisation in its own walk",
+          .help = "add gradients that meet at a normalisation in its own walk",
           .optional = true,
           .run = run};
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/graph/ops/binary.h"
+
 namespace trainer {
 
 std::vector<int> count_uses(const Program& program, const Entry& entry) {
@@ -23,6 +25,24 @@ int only_reader(const Entry& entry, const std::vector<int>& uses, TensorId id) {
     if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return static_cast<int>(n);
   }
   return -1;
+}
+
+bool exists_before(const Entry& entry, size_t n, TensorId id) {
+  const int maker = maker_of(entry, id);
+  return maker < 0 || static_cast<size_t>(maker) < n;
+}
+
+int maker_of(const Entry& entry, TensorId id) {
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    const std::vector<TensorId>& outputs = entry.nodes[n].outputs;
+    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) return static_cast<int>(n);
+  }
+  return -1;
+}
+
+bool is_sum(const Node& node) {
+  const auto* binary = dynamic_cast<const Binary*>(node.op.get());
+  return binary != nullptr && binary->kind == Binary::Kind::add;
 }
 
 }  // namespace trainer

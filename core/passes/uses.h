@@ -13,4 +13,13 @@ std::vector<int> count_uses(const Program& program, const Entry& entry);
 /// Position in the entry of the only node that reads `id`, or -1 where there is none or more than one.
 int only_reader(const Entry& entry, const std::vector<int>& uses, TensorId id);
 
+/// Whether a node before position n, or nothing in the entry, makes the tensor.
+bool exists_before(const Entry& entry, size_t n, TensorId id);
+
+/// Position of the node that makes the tensor, or -1.
+int maker_of(const Entry& entry, TensorId id);
+
+/// Whether the node is an element-wise sum of two tensors.
+bool is_sum(const Node& node);
+
 }  // namespace trainer

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// Layer normalisation (Ba, Kiros, Hinton, 2016) of each row, the last extent:
+/// y = gamma * (s - mean) / sqrt(variance + eps) + beta; with `rms` (Zhang, Sennrich, "Root Mean Square Layer
+/// Normalization", NeurIPS 2019) y = gamma * s / sqrt(mean of s^2 + eps) + beta. s is x or, where fusion
+/// gives a residual, x + residual. x (N, K) or (N, T, K), gamma (K) or absent, beta (K) or, as always without
+/// gamma, absent, residual of x's shape or absent -> y, the factor 1 / sqrt(…) of each row (N) or (N, T),
+/// unless `rms` its mean, and s where there is a residual. x, residual, y and s may be of a low type, all
+/// else is f32.
+class LayerNorm final : public Operation {
+ public:
+  LayerNorm(double epsilon, bool is_rms) : eps(epsilon), rms(is_rms) {}
+  std::string_view name() const override { return rms ? "rms_norm" : "layer_norm"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 || input == 3 ? InputType::widest : InputType::f32;
+  }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override {
+    return (input == 0 || input == 3) && (output == 0 || output == sum_output());
+  }
+
+  static constexpr size_t kFactorOutput = 1;
+  static constexpr size_t kMeanOutput = 2;  ///< unless `rms`
+  size_t sum_output() const { return rms ? 2 : 3; }
+
+  const double eps;
+  const bool rms;
+};
+
+/// dy, s, gamma or absent, each row's factor and mean (absent with `rms`), and the gradient that s has
+/// besides, or absent -> dx, which is the residual's gradient too, dgamma and dbeta.
+class LayerNormBackward final : public Operation {
+ public:
+  explicit LayerNormBackward(bool is_rms) : rms(is_rms) {}
+  std::string_view name() const override { return rms ? "rms_norm_backward" : "layer_norm_backward"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override {
+    return (input <= 1 || input == kOtherInput) && output == 0;
+  }
+
+  static constexpr size_t kOtherInput = 5;
+
+  const bool rms;
+};
+
+}  // namespace trainer

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/layer_norm.h"
+
+#include "core/base/math.h"
+#include "cuda/reduce.h"
+#include "cuda/rows.h"
+#include "cuda/team.h"
+
+namespace trainer::cuda {
+namespace {
+
+/// A row's elements, as the team's threads take them: eight by eight. What is read again comes from the
+/// cache.
+template <class T>
+struct RowSource {
+  const T *x, *residual;  ///< residual may be nullptr
+
+  __device__ Octet at(int64_t place, int64_t left) const {
+    const Octet value = load(x + place, left);
+    if (residual == nullptr) return value;
+    return each([](float a, float b) { return a + b; }, value, load(residual + place, left));
+  }
+};
+
+/// Sums over a row in f32: of a thread's octets in order, then over the team in a tree.
+template <class T, class Team>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    normalise(NormRows rows, double eps, RowSource<T> source, const float* gamma, const float* beta, T* y,
+              T* sum, float* factor_of, float* mean_of) {
+  const int64_t row = Team::row();
+  if (row >= rows.rows) return;
+  const int64_t first = row * rows.width, begin = Team::member() * Octet::kSize,
+                step = Team::kSize * Octet::kSize;
+  const float count = static_cast<float>(rows.width);
+  float mean = 0;
+  if (!rows.rms) {
+    float total = 0;
+    for (int64_t i = begin; i < rows.width; i += step) {
+      const Octet value = source.at(first + i, rows.width - i);
+#pragma unroll
+      for (int k = 0; k < Octet::kSize; ++k) total += value.v[k];
+    }
+    mean = Team::sum(total) / count;
+  }
+  float squares = 0;
+  for (int64_t i = begin; i < rows.width; i += step) {
+    const Octet value = source.at(first + i, rows.width - i);
+#pragma unroll
+    for (int k = 0; k < Octet::kSize; ++k) {
+      const float deviation = i + k < rows.width ? value.v[k] - mean : 0.0f;
+      squares += deviation * deviation;
+    }
+  }
+  const float factor =
+      static_cast<float>(1 / math::sqrt(Team::sum(squares) / static_cast<double>(rows.width) + eps));
+  for (int64_t i = begin; i < rows.width; i += step) {
+    const int64_t left = rows.width - i;
+    const Octet value = source.at(first + i, left);
+    Octet result = each([=](float x) { return (x - mean) * factor; }, value);
+    if (gamma != nullptr)
+      result = each([](float a, float b) { return a * b; }, result, load(gamma + i, left));
+    if (beta != nullptr) result = each([](float a, float b) { return a + b; }, result, load(beta + i, left));
+    if (sum != nullptr) store(value, left, sum + first + i);
+    store(result, left, y + first + i);
+  }
+  if (Team::member() != 0) return;
+  if (factor_of != nullptr) factor_of[row] = factor;
+  if (mean_of != nullptr) mean_of[row] = mean;
+}
+
+/// What the gradient reads; gamma may be nullptr, and so may mean_of, which then is zero.
+template <class T>
+struct Given {
+  const T *dy, *s;
+  const float *gamma, *factor_of, *mean_of;
+
+  __device__ float mean(int64_t row) const { return mean_of == nullptr ? 0.0f : mean_of[row]; }
+  /// gamma * dy
+  __device__ Octet slope(int64_t place, int64_t column, int64_t left) const {
+    const Octet slope = load(dy + place, left);
+    if (gamma == nullptr) return slope;
+    return each([](float a, float b) { return a * b; }, slope, load(gamma + column, left));
+  }
+  /// (s - mean) * factor
+  __device__ Octet normal(int64_t place, int64_t left, float mean, float factor) const {
+    return each([=](float value) { return (value - mean) * factor; }, load(s + place, left));
+  }
+};
+
+/// With h = (s - mean) * factor and g = gamma * dy: dx = factor * (g - mean of g - h * mean of g h) + other;
+/// of rms the mean of g stays out. Not __restrict__: dx may be an input.
+template <class T, class Team>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    gradient_rows(NormRows rows, Given<T> given, const T* other, T* dx) {
+  const int64_t row = Team::row();
+  if (row >= rows.rows) return;
+  const int64_t first = row * rows.width, begin = Team::member() * Octet::kSize,
+                step = Team::kSize * Octet::kSize;
+  const float count = static_cast<float>(rows.width), mean = given.mean(row), factor = given.factor_of[row];
+  float slopes = 0, products = 0;
+  for (int64_t i = begin; i < rows.width; i += step) {
+    const int64_t left = rows.width - i;
+    const Octet slope = given.slope(first + i, i, left), normal = given.normal(first + i, left, mean, factor);
+#pragma unroll
+    for (int k = 0; k < Octet::kSize; ++k) {
+      slopes += slope.v[k];
+      products += slope.v[k] * normal.v[k];
+    }
+  }
+  const float shift = rows.rms ? 0.0f : Team::sum(slopes) / count, pull = Team::sum(products) / count;
+  for (int64_t i = begin; i < rows.width; i += step) {
+    const int64_t left = rows.width - i;
+    const Octet slope = given.slope(first + i, i, left), normal = given.normal(first + i, left, mean, factor);
+    Octet result = each([=](float g, float h) { return factor * (g - shift - h * pull); }, slope, normal);
+    if (other != nullptr)
+      result = each([](float a, float b) { return a + b; }, result, load(other + first + i, left));
+    store(result, left, dx + first + i);
+  }
+}
+
+/// Sums of dy h and of dy over each part of the rows: (parts, width) each.
+template <class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    sum_gradients(RowWalk walk, Given<T> given, float* part_products, float* part_slopes) {
+  const Column at = column_of(walk, blockIdx.x);
+  Sums own{};
+  for (int64_t row = at.row; row < at.end; row += at.step) {
+    const int64_t place = row * walk.channels + at.channel;
+    const Octet slope = load(given.dy + place, at.left),
+                normal = given.normal(place, at.left, given.mean(row), given.factor_of[row]);
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      own.a.v[i] += slope.v[i] * normal.v[i];
+      own.b.v[i] += slope.v[i];
+    }
+  }
+  own = reduce_rows(own, AddSums{});
+  if (threadIdx.y != 0 || at.left <= 0) return;
+  store(own.a, at.left, part_products + blockIdx.y * walk.channels + at.channel);
+  store(own.b, at.left, part_slopes + blockIdx.y * walk.channels + at.channel);
+}
+
+__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
+    finish_gradients(RowWalk walk, const float* part_products, const float* part_slopes, float* dgamma,
+                     float* dbeta) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
+  auto total = [&](const float* of_parts) {
+    return sum_parts(walk.parts, [&](int64_t part) {
+      return c < walk.channels ? static_cast<double>(of_parts[part * walk.channels + c]) : 0.0;
+    });
+  };
+  const double product = total(part_products), slope = total(part_slopes);
+  if (threadIdx.y != 0 || c >= walk.channels) return;
+  if (dgamma != nullptr) dgamma[c] = static_cast<float>(product);
+  if (dbeta != nullptr) dbeta[c] = static_cast<float>(slope);
+}
+
+template <class T>
+cudaError_t launch_sums(const NormRows& rows, const Given<T>& given, const LayerNormGradients& t,
+                        void* workspace, cudaStream_t stream) {
+  const RowWalk walk(rows.rows, rows.width);
+  auto* part_products = static_cast<float*>(workspace);
+  float* part_slopes = part_products + walk.parts * walk.channels;
+  const cudaError_t status =
+      launch(sum_gradients<T>, walk.grid(), walk.block(), stream, walk, given, part_products, part_slopes);
+  if (status != cudaSuccess) return status;
+  return launch(finish_gradients, finish_grid(walk.channels), finish_block(), stream, walk, part_products,
+                part_slopes, t.dgamma, t.dbeta);
+}
+
+}  // namespace
+
+cudaError_t launch_layer_norm(const NormRows& rows, double eps, const LayerNormTensors& t,
+                              cudaStream_t stream) {
+  return with_storage(rows.dtype, [=](auto type) {
+    using T = decltype(type);
+    const RowSource<T> source{static_cast<const T*>(t.x), static_cast<const T*>(t.residual)};
+    return with_team(rows.width, [=](auto team) {
+      using Team = decltype(team);
+      return launch(normalise<T, Team>, Team::grid(rows.rows), dim3(kThreads), stream, rows, eps, source,
+                    t.gamma, t.beta, static_cast<T*>(t.y), static_cast<T*>(t.sum), t.factor, t.mean);
+    });
+  });
+}
+
+int64_t layer_norm_backward_workspace(const NormRows& rows) {
+  return 2 * RowWalk(rows.rows, rows.width).parts * rows.width * static_cast<int64_t>(sizeof(float));
+}
+
+cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t, void* workspace,
+                                       cudaStream_t stream) {
+  return with_storage(rows.dtype, [=](auto type) {
+    using T = decltype(type);
+    const Given<T> given{static_cast<const T*>(t.dy), static_cast<const T*>(t.s), t.gamma, t.factor, t.mean};
+    if (t.dgamma != nullptr || t.dbeta != nullptr) {  // before dx, which may take dy's place
+      const cudaError_t status = launch_sums(rows, given, t, workspace, stream);
+      if (status != cudaSuccess) return status;
+    }
+    return with_team(rows.width, [=](auto team) {
+      using Team = decltype(team);
+      return launch(gradient_rows<T, Team>, Team::grid(rows.rows), dim3(kThreads), stream, rows, given,
+                    static_cast<const T*>(t.other), static_cast<T*>(t.dx));
+    });
+  });
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/grid.h"
+#include "cuda/reduce.h"
+
+namespace trainer::cuda {
+
+// Who works on a row: a warp, or for a wide one a block. Threads of a warp team without a row may leave at
+// once; those of a block team have the same row.
+
+struct WarpTeam {
+  static constexpr int kSize = kWarp;
+  static constexpr int kTeams = kThreads / kWarp;
+
+  static dim3 grid(int64_t rows) { return dim3(static_cast<unsigned>((rows + kTeams - 1) / kTeams)); }
+  static __device__ int64_t row() { return int64_t{blockIdx.x} * kTeams + threadIdx.x / kWarp; }
+  static __device__ int member() { return static_cast<int>(threadIdx.x) % kWarp; }
+  /// f over the members' values, for all of them, in one order; f must be commutative.
+  template <class F>
+  static __device__ float reduce(float value, const F& f) {
+    return warp_reduce(value, f);
+  }
+  static __device__ float sum(float value) { return warp_sum(value); }
+};
+
+struct BlockTeam {
+  static constexpr int kSize = kThreads;
+
+  static dim3 grid(int64_t rows) { return dim3(static_cast<unsigned>(rows)); }
+  static __device__ int64_t row() { return blockIdx.x; }
+  static __device__ int member() { return static_cast<int>(threadIdx.x); }
+  template <class F>
+  static __device__ float reduce(float value, const F& f) {
+    TRAINER_SHARED(float, of_warp, [kThreads / kWarp]);
+    value = warp_reduce(value, f);
+    __syncthreads();  // what an earlier call left there has been read
+    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = of_warp[0];
+    for (int warp = 1; warp < kThreads / kWarp; ++warp) value = f(value, of_warp[warp]);
+    return value;
+  }
+  static __device__ float sum(float value) {
+    return reduce(value, [](float a, float b) { return a + b; });
+  }
+};
+
+/// Calls visit(team) with the team for rows of this width: with a block once each of a warp's threads would
+/// have more than four octets.
+template <class Visit>
+auto with_team(int64_t width, const Visit& visit) {
+  constexpr int64_t kWidestOfWarp = 4 * kWarp * Octet::kSize;
+  return width <= kWidestOfWarp ? visit(WarpTeam{}) : visit(BlockTeam{});
+}
+
+}  // namespace trainer::cuda

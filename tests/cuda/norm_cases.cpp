@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/layer_norm.h"
+#include "tests/cuda/cases.h"
+
+namespace trainer {
+namespace {
+
+TensorId layer_norm_of(Sketch& sketch, const std::string& name, TensorId x, bool rms, bool bias) {
+  const Shape features{sketch.build().shape(x).back()};
+  const TensorId gamma = sketch.parameter(name + ".weight", features);
+  const TensorId beta = bias ? sketch.parameter(name + ".bias", features) : kNone;
+  return sketch.build().emit<LayerNorm>({x, gamma, beta, kNone}, 1e-3, rms);
+}
+
+}  // namespace
+
+/// Rows of a warp, of a block, and more rows than a part has; beside them a residual stream, which fusion
+/// makes one walk of.
+void add_norm_cases(std::vector<KernelCase>& cases) {
+  for (const Shape& shape : {Shape{1, 2}, Shape{3, 31}, Shape{2, 5, 264}, Shape{3, 1031}, Shape{300, 7}}) {
+    for (const bool rms : {false, true}) {
+      cases.push_back(differentiable(
+          fmt::format("{} {}", rms ? "rms_norm" : "layer_norm", to_string(shape)), [=](Sketch& sketch) {
+            return layer_norm_of(sketch, "norm", sketch.parameter("x", shape), rms, !rms);
+          }));
+    }
+  }
+  for (const Shape& shape : {Shape{2, 3, 33}, Shape{2, 1040}}) {
+    for (const bool rms : {false, true}) {
+      cases.push_back(differentiable(
+          fmt::format("residual stream {}{}", to_string(shape), rms ? " rms" : ""), [=](Sketch& sketch) {
+            const TensorId x = sketch.parameter("x", shape);
+            const TensorId branch = sketch.build().emit<Binary>(
+                {layer_norm_of(sketch, "first", x, rms, false), sketch.parameter("w", shape)},
+                Binary::Kind::mul);
+            const TensorId s = sketch.build().emit<Binary>({x, branch}, Binary::Kind::add);
+            const TensorId y = layer_norm_of(sketch, "second", s, rms, true);
+            return sketch.build().emit<Binary>({s, y}, Binary::Kind::mul);
+          }));
+      cases.back().narrow = false;  // a sum that is kept is rounded before it is normalised, or behind it
+    }
+  }
+}
+
+}  // namespace trainer

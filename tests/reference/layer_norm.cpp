@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/layer_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/reference/table.h"
+
+namespace trainer::reference {
+namespace {
+
+void layer_norm(const Call& call) {
+  const auto& op = call.as<LayerNorm>();
+  const int64_t width = call.shape_in(0).back(), rows = call.count_in(0) / width;
+  const auto count = static_cast<double>(width);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = row * width;
+    auto value = [&](int64_t i) {
+      return call.in(0)[first + i] + (call.has_input(3) ? call.in(3)[first + i] : 0);
+    };
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < width && !op.rms; ++i) mean += value(i) / count;
+    for (int64_t i = 0; i < width; ++i) squares += std::pow(value(i) - mean, 2);
+    const double factor = 1 / std::sqrt(squares / count + op.eps);
+    if (call.has_output(LayerNorm::kFactorOutput)) call.out(LayerNorm::kFactorOutput)[row] = factor;
+    if (!op.rms && call.has_output(LayerNorm::kMeanOutput)) call.out(LayerNorm::kMeanOutput)[row] = mean;
+    for (int64_t i = 0; i < width; ++i) {
+      const double s = value(i);  // read before either output, which may lie where an input does
+      call.out(0)[first + i] = (call.has_input(1) ? call.in(1)[i] : 1) * (s - mean) * factor +
+                               (call.has_input(2) ? call.in(2)[i] : 0);
+      if (call.has_output(op.sum_output())) call.out(op.sum_output())[first + i] = s;
+    }
+  }
+}
+
+/// With the normalised h = (s - mean) * factor and g = gamma * dy:
+/// dx = factor * (g - mean of g - h * mean of g h) + other; of `rms` the mean of g stays out.
+void layer_norm_backward(const Call& call) {
+  const bool rms = call.as<LayerNormBackward>().rms;
+  const int64_t width = call.shape_in(1).back(), rows = call.count_in(1) / width;
+  const auto count = static_cast<double>(width);
+  std::vector<double> dgamma(static_cast<size_t>(width)), dbeta(static_cast<size_t>(width));
+  for (int64_t row = 0; row < rows; ++row) {
+    const double factor = call.in(3)[row], mean = rms ? 0 : call.in(4)[row];
+    const double *dy = call.in(0) + row * width, *s = call.in(1) + row * width;
+    auto slope = [&](int64_t i) { return (call.has_input(2) ? call.in(2)[i] : 1) * dy[i]; };
+    double slopes = 0, products = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      const double normal = (s[i] - mean) * factor;
+      if (!rms) slopes += slope(i) / count;
+      products += slope(i) * normal / count;
+      dgamma[static_cast<size_t>(i)] += dy[i] * normal;
+      dbeta[static_cast<size_t>(i)] += dy[i];
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      const double other = call.has_input(5) ? call.in(5)[row * width + i] : 0;
+      call.out(0)[row * width + i] = factor * (slope(i) - slopes - (s[i] - mean) * factor * products) + other;
+    }
+  }
+  if (call.has_output(1)) std::copy(dgamma.begin(), dgamma.end(), call.out(1));
+  if (call.has_output(2)) std::copy(dbeta.begin(), dbeta.end(), call.out(2));
+}
+
+}  // namespace
+
+void add_layer_norm(Loops& loops) {
+  loops[typeid(LayerNorm)] = layer_norm;
+  loops[typeid(LayerNormBackward)] = layer_norm_backward;
+}
+
+}  // namespace trainer::reference
