@@ -18,6 +18,7 @@
   row(add_convolution) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_group_norm) \
   row(add_guards) \
   row(add_inner_product) \
   row(add_layer_norm) \
@@ -31,6 +32,7 @@
   row(add_pooling) \
   row(add_positions) \
   row(add_resample) \
+  row(add_softmax) \
   row(add_stochastic_depth)
 // clang-format on
 

@@ -13,6 +13,7 @@
   row(add_dropout) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_group_norm) \
   row(add_guards) \
   row(add_layer_norm) \
   row(add_loss) \
@@ -22,7 +23,8 @@
   row(add_pixels) \
   row(add_pooling) \
   row(add_positions) \
-  row(add_resample)
+  row(add_resample) \
+  row(add_softmax)
 
 /// These need cuDNN or cuBLASLt.
 #define TRAINER_CUDA_LIBRARIES(row) \

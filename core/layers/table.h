@@ -30,6 +30,10 @@
   row(concat_layer) \
   row(layer_norm_layer) \
   row(rms_norm_layer) \
+  row(group_norm_layer) \
+  row(instance_norm_layer) \
+  row(softmax_layer) \
+  row(log_softmax_layer) \
   row(matmul_layer)
 // clang-format on
 

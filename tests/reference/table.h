@@ -13,6 +13,7 @@
   row(add_convolution) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_group_norm) \
   row(add_guards) \
   row(add_layer_norm) \
   row(add_linear) \
@@ -23,7 +24,8 @@
   row(add_optimizer) \
   row(add_pooling) \
   row(add_positions) \
-  row(add_resample)
+  row(add_resample) \
+  row(add_softmax)
 // clang-format on
 
 namespace trainer::reference {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/group_norm.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+namespace {
+
+/// Operations on each element of x, here and in the gradient: subtract, scale,
+/// add; the sums about as much again.
+constexpr double kGroupNormFlops = 8, kGroupNormBackwardFlops = 12;
+
+}  // namespace
+
+void GroupNorm::describe(AttributeVisitor& visit) const {
+  visit("groups", groups);
+  visit("eps", eps, {.digits = 6});
+}
+
+std::vector<TensorSpec> GroupNorm::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
+  expect(groups >= 1 && x[1] % groups == 0, fmt::format("{} groups do not divide {} channels", groups, x[1]));
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    expect(
+        inputs[i].shape.empty() || inputs[i].shape == Shape{x[1]},
+        fmt::format("expected one number for each of {} channels, got {}", x[1], to_string(inputs[i].shape)));
+  }
+  expect(inputs[2].shape.empty() || !inputs[1].shape.empty(), "a bias needs weights");
+  expect_type(inputs, {1, 2}, DType::f32);
+  const TensorSpec statistic{.shape = {x[0], groups}, .dtype = DType::f32};
+  return {inputs[0], statistic, statistic};
+}
+
+std::vector<TensorId> GroupNorm::gradient(const Backward& backward) const {
+  return backward.build.emit_all(
+      std::make_shared<GroupNormBackward>(groups),
+      {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2)});
+}
+
+double GroupNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kGroupNormFlops * static_cast<double>(numel(inputs[0].shape));
+}
+
+void GroupNormBackward::describe(AttributeVisitor& visit) const {
+  visit("groups", groups);
+}
+
+std::vector<TensorSpec> GroupNormBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect_one_type(inputs, {0, 1});
+  expect_type(inputs, {2, 3, 4}, DType::f32);
+  const TensorSpec of_channels{.shape = {inputs[1].shape[1]}, .dtype = DType::f32};
+  return {inputs[1], of_channels, of_channels};
+}
+
+double GroupNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kGroupNormBackwardFlops * static_cast<double>(numel(inputs[1].shape));
+}
+
+}  // namespace trainer

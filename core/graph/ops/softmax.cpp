@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/softmax.h"
+
+namespace trainer {
+namespace {
+
+/// Operations on each element, an exponential counting as one: here and in the gradient.
+constexpr double kSoftmaxFlops = 5, kSoftmaxBackwardFlops = 4;
+
+}  // namespace
+
+std::vector<TensorSpec> Softmax::infer(std::span<const TensorSpec> inputs) const {
+  const size_t rank = inputs[0].shape.size();
+  expect(rank >= 2 && rank <= 4,
+         "expected (N, K), (N, T, K) or (N, C, H, W), got shape " + to_string(inputs[0].shape));
+  expect_type(inputs, {0}, DType::f32);
+  return {inputs[0]};
+}
+
+std::vector<TensorId> Softmax::gradient(const Backward& backward) const {
+  return {backward.build.emit<SoftmaxBackward>({backward.dy[0], backward.y(0)}, log)};
+}
+
+double Softmax::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kSoftmaxFlops * static_cast<double>(numel(inputs[0].shape));
+}
+
+std::vector<TensorSpec> SoftmaxBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs[0] == inputs[1],
+         "gradients of " + to_string(inputs[0].shape) + " met a softmax of " + to_string(inputs[1].shape));
+  return {inputs[1]};
+}
+
+double SoftmaxBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return kSoftmaxBackwardFlops * static_cast<double>(numel(inputs[1].shape));
+}
+
+}  // namespace trainer

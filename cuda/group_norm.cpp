@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/group_norm.h"
+
+#include "core/graph/ops/group_norm.h"
+#include "cuda/table.h"
+
+namespace trainer::cuda {
+namespace {
+
+GroupedPictures pictures_of(const TensorSpec& x, int64_t groups) {
+  return {.samples = x.shape[0],
+          .pixels = x.shape[2] * x.shape[3],
+          .channels = x.shape[1],
+          .groups = groups,
+          .dtype = x.dtype};
+}
+
+Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = all_channels_last(context, "groups");
+  choice.workspace_bytes =
+      group_norm_workspace(pictures_of(context.inputs[0], static_cast<const GroupNorm&>(context.op).groups));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
+  const auto& op = static_cast<const GroupNorm&>(context.op);
+  return kernel(context, [=, pictures = pictures_of(context.inputs[0], op.groups), eps = op.eps,
+                          stream = gpu.stream.get()] {
+    const auto &in = slots.inputs, &out = slots.outputs;
+    return launch_group_norm(pictures, eps,
+                             {.x = *in[0],
+                              .gamma = optional_at<const float>(in[1]),
+                              .beta = optional_at<const float>(in[2]),
+                              .y = *out[0],
+                              .mean = optional_at<float>(out[1]),
+                              .factor = optional_at<float>(out[2])},
+                             *slots.workspace, stream);
+  });
+}
+
+Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = all_channels_last(context, "groups");
+  choice.workspace_bytes = group_norm_workspace(
+      pictures_of(context.inputs[1], static_cast<const GroupNormBackward&>(context.op).groups));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                         const Slots& slots) {
+  const auto& op = static_cast<const GroupNormBackward&>(context.op);
+  return kernel(context,
+                [=, pictures = pictures_of(context.inputs[1], op.groups), stream = gpu.stream.get()] {
+                  const auto &in = slots.inputs, &out = slots.outputs;
+                  return launch_group_norm_backward(pictures,
+                                                    {.dy = *in[0],
+                                                     .x = *in[1],
+                                                     .gamma = optional_at<const float>(in[2]),
+                                                     .mean = at<const float>(in[3]),
+                                                     .factor = at<const float>(in[4]),
+                                                     .dx = *out[0],
+                                                     .dgamma = optional_at<float>(out[1]),
+                                                     .dbeta = optional_at<float>(out[2])},
+                                                    *slots.workspace, stream);
+                });
+}
+
+}  // namespace
+
+void add_group_norm(Handlers& handlers) {
+  handlers[typeid(GroupNorm)] = {select, compile, floats_only};
+  handlers[typeid(GroupNormBackward)] = {select_backward, compile_backward, floats_only};
+}
+
+}  // namespace trainer::cuda
