@@ -87,7 +87,7 @@ __device__ inline double sum_of_parts(const Walked& walk, const float* parts, in
 
 /// A warp for each group: its mean and factor, written to `settled` (mean, then factor) and where wanted.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     settle_groups(Walked walk, double eps, const T* x, const float* part_sums, const float* part_squares,
                   float* settled, float* mean_of, float* factor_of) {
   const int64_t index = WarpTeam::row();
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 }
 
 /// A warp for each group: pull and shift of dx = factor * gamma * dy + pull * (x - mean) + shift.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     settle_group_slopes(Walked walk, const float* part_slopes, const float* part_products, const float* gamma,
                         const float* factor_of, float* settled) {
   const int64_t index = WarpTeam::row(), all = walk.samples * walk.groups;

@@ -9,7 +9,7 @@ namespace {
 
 /// A NaN makes all of its row NaN, through its exponential. Not __restrict__: y may be x.
 template <class Team>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     softmax_rows(bool log, int64_t rows, int64_t classes, const float* x, float* y) {
   const int64_t row = Team::row();
   if (row >= rows) return;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Team>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     softmax_gradient_rows(bool log, int64_t rows, int64_t classes, const float* dy, const float* y,
                           float* dx) {
   const int64_t row = Team::row();

@@ -31,9 +31,8 @@ TEST_CASE("group normalisations have the right values and gradients") {
                                {{1, 31, 5, 3}, 31},
                                {{3, 33, 2, 2}, 1},
                                {{31, 6, 1, 1}, 2},
-                               {{1, 16, 33, 31}, 2},
-                               {{2, 1, 1, 7}, 1},
-                               {{1, 2, 200, 180}, 1}}) {
+                               {{1, 16, 9, 7}, 2},
+                               {{2, 1, 1, 7}, 1}}) {
     for (const bool affine : {false, true}) {
       check_program(
           fmt::format("group_norm {} in {} groups", to_string(one.x), one.groups), [&](Sketch& sketch) {
@@ -42,6 +41,21 @@ TEST_CASE("group normalisations have the right values and gradients") {
             sketch.loss(y);
           });
     }
+  }
+}
+
+TEST_CASE(
+    "group normalisations of several pieces agree with the reference, whose differences would drown in "
+    "rounding") {
+  for (const GroupCase& one : {GroupCase{{1, 16, 33, 31}, 2}, {{1, 2, 200, 180}, 1}, {{3, 4, 190, 180}, 2}}) {
+    const Draft draft = [&](Sketch& sketch) {
+      const TensorId y = emit_group_norm(sketch, sketch.parameter("x", one.x), one.groups, true);
+      sketch.output("y", y);
+      sketch.loss(y);
+    };
+    INFO(to_string(one.x) << " in " << one.groups << " groups");
+    check_cpu(draft, 1);
+    check_bf16(draft, 1);
   }
 }
 
