@@ -3,11 +3,26 @@
 
 #include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "cpu/loss_rows.h"
 #include "cpu/parallel.h"
 #include "cpu/pixel_loss.h"
 #include "cpu/table.h"
 
 namespace trainer::cpu {
+
+float row_max(const float* row, int64_t classes) {
+  float largest = row[0];
+  for (int64_t c = 1; c < classes; ++c) largest = row[c] > largest || std::isnan(row[c]) ? row[c] : largest;
+  return largest;
+}
+
+TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t classes) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < classes; ++c) sum += math::exp(row[c] - largest);
+  return sum;
+}
+
 namespace {
 
 /// The slots of a call's targets; without others each row has its label alone.
@@ -27,20 +42,6 @@ struct TargetSlots {
   void* const* mix_weight = nullptr;
   bool mixed;
 };
-
-/// Largest of a row; NaN where the row holds one, so that it reaches the loss.
-float row_max(const float* row, int64_t classes) {
-  float largest = row[0];
-  for (int64_t c = 1; c < classes; ++c) largest = row[c] > largest || std::isnan(row[c]) ? row[c] : largest;
-  return largest;
-}
-
-TRAINER_MULTIVERSION float exp_sum(const float* row, float largest, int64_t classes) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < classes; ++c) sum += math::exp(row[c] - largest);
-  return sum;
-}
 
 /// Loss of one row, in double: log-sum-exp minus the target's mean of the logits.
 double row_loss(const float* row, int64_t classes, const SoftmaxTarget& target, double smoothing) {
@@ -132,14 +133,15 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
   if (is_per_pixel(context.inputs[0])) return compile_pixel_top_k(context, slots);
-  const int64_t k = static_cast<const TopK&>(context.op).k;
+  const auto& op = static_cast<const TopK&>(context.op);
   const LogitExtents extents(context.inputs[0].shape);
-  return kernel([=, x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
-                 correct = slots.outputs[0], workspace = slots.workspace] {
+  return kernel([=, k = op.k, ignored = op.ignored, x = slots.inputs[0], label = slots.inputs[1],
+                 weight = slots.inputs[2], correct = slots.outputs[0], workspace = slots.workspace] {
     *at<float>(correct) =
         weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
           const float* logits = at<const float>(x) + row * extents.classes;
-          return among_largest(logits, extents.classes, at<const int32_t>(label)[row], k) ? 1.0 : 0.0;
+          const int32_t own = at<const int32_t>(label)[row];
+          return own != ignored && among_largest(logits, extents.classes, own, k) ? 1.0 : 0.0;
         });
   });
 }

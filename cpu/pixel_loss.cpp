@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/pixel_loss.h"
 
-#include <array>
 #include <cmath>
 
 #include "core/base/math.h"
@@ -10,16 +9,6 @@
 
 namespace trainer::cpu {
 namespace {
-
-/// Pixels worked on together: lanes of the vector loops, which run over neighbours of one class.
-constexpr int64_t kTilePixels = 256;
-using TileFloats = std::array<float, kTilePixels>;
-
-/// A run of pixels of one sample; logit c of pixel i is x[c * stride + i].
-struct Tile {
-  const float* x;
-  int64_t classes, stride, count;
-};
 
 /// Which tile has which number, over all samples.
 struct Tiling {
@@ -42,8 +31,8 @@ struct Tiling {
   int64_t per_sample, tiles;
 };
 
-/// Each pixel's largest logit (NaN where it has one, so that it reaches the loss) and the sum of exp(x -
-/// largest).
+}  // namespace
+
 TRAINER_MULTIVERSION void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum) {
   for (int64_t i = 0; i < tile.count; ++i) largest[i] = tile.x[i], sum[i] = 0;
   for (int64_t c = 1; c < tile.classes; ++c) {
@@ -58,6 +47,8 @@ TRAINER_MULTIVERSION void softmax_sums(const Tile& tile, TileFloats& largest, Ti
     for (int64_t i = 0; i < tile.count; ++i) sum[i] += math::exp(x[i] - largest[i]);
   }
 }
+
+namespace {
 
 /// Sum of the pixels' losses, in double.
 double tile_loss(const Tile& tile, const int32_t* label, double smoothing) {
@@ -93,10 +84,11 @@ TRAINER_MULTIVERSION void tile_gradient(const Tile& tile, const int32_t* label, 
 }
 
 /// Pixels whose label is among the k largest; of equal logits the lower class comes first.
-TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, int64_t k) {
+TRAINER_MULTIVERSION int64_t tile_hits(const Tile& tile, const int32_t* label, int64_t k, int32_t ignored) {
   TileFloats own;
   std::array<int32_t, kTilePixels> before{};
-  for (int64_t i = 0; i < tile.count; ++i) own[i] = tile.x[label[i] * tile.stride + i];
+  for (int64_t i = 0; i < tile.count; ++i)
+    own[i] = label[i] == ignored ? NAN : tile.x[label[i] * tile.stride + i];
   for (int32_t c = 0; c < tile.classes; ++c) {
     const float* x = tile.x + c * tile.stride;
 #pragma omp simd
@@ -154,13 +146,14 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
 }
 
 std::unique_ptr<Kernel> compile_pixel_top_k(const OpContext& context, const Slots& slots) {
-  const int64_t k = static_cast<const TopK&>(context.op).k;
-  return kernel([=, tiling = Tiling(context.inputs[0].shape), x = slots.inputs[0], label = slots.inputs[1],
-                 weight = slots.inputs[2], sums = slots.workspace, correct = slots.outputs[0]] {
+  const auto& op = static_cast<const TopK&>(context.op);
+  return kernel([=, k = op.k, ignored = op.ignored, tiling = Tiling(context.inputs[0].shape),
+                 x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
+                 sums = slots.workspace, correct = slots.outputs[0]] {
     *at<float>(correct) =
         static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
           return static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)),
-                                               at<const int32_t>(label) + tiling.first_label(t), k));
+                                               at<const int32_t>(label) + tiling.first_label(t), k, ignored));
         }));
   });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+
 #include "cpu/handler.h"
 
 namespace trainer::cpu {
@@ -10,6 +12,20 @@ namespace trainer::cpu {
 inline bool is_per_pixel(const TensorSpec& logits) {
   return logits.shape.size() == 4;
 }
+
+/// Pixels worked on together: lanes of the vector loops, which run over neighbours of one class.
+constexpr int64_t kTilePixels = 256;
+using TileFloats = std::array<float, kTilePixels>;
+
+/// A run of pixels of one sample; logit c of pixel i is x[c * stride + i].
+struct Tile {
+  const float* x;
+  int64_t classes, stride, count;
+};
+
+/// Each pixel's largest logit (NaN where it has one, so that it reaches the loss) and the sum of exp(x -
+/// largest).
+void softmax_sums(const Tile& tile, TileFloats& largest, TileFloats& sum);
 
 /// What the two that give a sum need between their tiles.
 int64_t pixel_workspace_bytes(const Shape& logits);

@@ -54,9 +54,10 @@ std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpC
 std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   return kernel(context, [=, k = static_cast<const TopK&>(context.op).k,
+                          ignored = static_cast<const TopK&>(context.op).ignored,
                           extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
                           stream = gpu.stream.get()] {
-    return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, *slots.workspace,
+    return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, ignored, *slots.workspace,
                         at<float>(slots.outputs[0]), stream);
   });
 }

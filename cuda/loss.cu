@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/loss.h"
 
-#include "core/base/math.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "cuda/grid.h"
 #include "cuda/launch.h"
-#include "cuda/reduce.h"
-#include "cuda/storage.h"
+#include "cuda/logit_row.h"
 
 namespace trainer::cuda {
 namespace {
@@ -16,37 +14,10 @@ constexpr int64_t kWarps = kThreads / kWarp;
 /// blocks.
 constexpr int64_t kRowsOfBlock = 8 * kWarps;
 
-__device__ inline int lane() {
-  return static_cast<int>(threadIdx.x) % kWarp;
-}
-
 __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
   const int32_t own = rows.label[row];
   if (rows.other == nullptr) return {own, own, 1.0f};
   return {own, rows.other[row], rows.mix_weight[row]};
-}
-
-/// The larger one; NaN if either is, so that it reaches the loss.
-struct Larger {
-  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
-};
-
-struct Softmax {
-  float largest, sum;  ///< of the row's logits; of exp(x - largest)
-};
-
-/// By one warp for one row.
-template <class T>
-__device__ inline Softmax softmax(const T* row, int64_t classes) {
-  Softmax result{-INFINITY, 0.0f};
-  for (int64_t c = lane(); c < classes; c += kWarp) {
-    result.largest = Larger{}(result.largest, to_float(row[c]));
-  }
-  result.largest = warp_reduce(result.largest, Larger{});
-  for (int64_t c = lane(); c < classes; c += kWarp)
-    result.sum += math::exp(to_float(row[c]) - result.largest);
-  result.sum = warp_sum(result.sum);
-  return result;
 }
 
 template <class T>
@@ -71,9 +42,11 @@ struct RowLoss {
 template <class T>
 struct RowHit {
   int64_t k;
+  int32_t ignored;
   __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
     const T* row = logits + index * rows.classes;
     const int32_t label = rows.label[index];
+    if (label == ignored) return 0;
     const float own = to_float(row[label]);
     int before = 0;
     for (int64_t c = lane(); c < rows.classes; c += kWarp) {
@@ -161,11 +134,11 @@ cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, co
   });
 }
 
-cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, void* workspace,
-                         float* correct, cudaStream_t stream) {
+cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
+                         void* workspace, float* correct, cudaStream_t stream) {
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
-    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k}, workspace, correct, stream);
+    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k, ignored}, workspace, correct, stream);
   });
 }
 

@@ -29,7 +29,7 @@ cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void*
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
                                           double smoothing, const float* dloss, void* dlogits,
                                           cudaStream_t stream);
-cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, void* workspace,
-                         float* correct, cudaStream_t stream);
+cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
+                         void* workspace, float* correct, cudaStream_t stream);
 
 }  // namespace trainer::cuda

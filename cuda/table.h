@@ -10,6 +10,7 @@
   row(add_all_reduce) \
   row(add_batch_norm) \
   row(add_channels) \
+  row(add_counted_loss) \
   row(add_dropout) \
   row(add_elementwise) \
   row(add_embedding) \

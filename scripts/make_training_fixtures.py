@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import torch
+import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fixture_file import f32, write  # noqa: E402
@@ -62,6 +63,34 @@ def optimizers():
     write("more_optimizers", out)
 
 
+def losses():
+    """cross_entropy with ignored positions, weights of classes and smoothing; (N, C), (N, T, C), (N, C, H, W)."""
+    out, count = {}, 0
+    for shape, classes in [((9, 5), 5), ((3, 7, 6), 6), ((2, 4, 3, 5), 4)]:
+        labels_shape = (shape[0], *shape[2:]) if len(shape) == 4 else shape[:-1]
+        for smoothing in [0.0, 0.2]:
+            for weighs in [False, True]:
+                for ignored in [2, -100]:
+                    logits = f32(*shape).requires_grad_(True)
+                    labels = torch.randint(classes, labels_shape)
+                    if ignored < 0:
+                        labels.view(-1)[::3] = ignored
+                    weights = (torch.rand(classes) + 0.25).double() if weighs else None
+                    by_class = logits.movedim(-1, 1) if len(shape) == 3 else logits
+                    loss = F.cross_entropy(by_class, labels, weight=weights, ignore_index=ignored,
+                                           label_smoothing=smoothing)
+                    loss.backward()
+                    name = f"counted.{count}"
+                    out |= {f"{name}/logits": logits, f"{name}/labels": labels, f"{name}/loss": loss.reshape(1),
+                            f"{name}/smoothing": torch.tensor([smoothing]), f"{name}/dlogits": logits.grad,
+                            f"{name}/ignore_index": torch.tensor([ignored])}
+                    if weighs:
+                        out[f"{name}/class_weights"] = weights
+                    count += 1
+    write("counted_losses", out)
+
+
 if __name__ == "__main__":
     torch.manual_seed(3)
     optimizers()
+    losses()

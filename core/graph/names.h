@@ -42,7 +42,9 @@ constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)
 
 /// All but the logits have one element.
 namespace output_name {
-constexpr const char* kLoss = "loss";      ///< a weighted sum over samples
+constexpr const char* kLoss = "loss";               ///< a weighted sum over samples
+constexpr const char* kLossWeight = "loss_weight";  ///< by which the sum is to be divided, where it counts
+constexpr const char* kCounted = "counted";         ///< positions that the loss does not ignore
 constexpr const char* kLogits = "logits";  ///< f32 (N, classes), (N, T, classes) or (N, classes, H, W)
 constexpr const char* kLearningRate = "lr";
 constexpr const char* kGradientNorm = "grad_norm";      ///< before clipping
@@ -59,10 +61,12 @@ constexpr const char* kStep = "counter.step";                ///< i32 (1), batch
 constexpr const char* kUpdates = "counter.updates";          ///< i32 (1), updates applied
 constexpr const char* kLearningRates = "lr_table";           ///< f32 (updates), a constant
 constexpr const char* kOne = "one";                          ///< f32 (1), a constant
+constexpr const char* kClassWeights = "class_weights";       ///< f32 (classes), a constant
 constexpr const char* kLossScale = "loss_scale";             ///< f32 (1)
 constexpr const char* kGoodSteps = "loss_scale.good_steps";  ///< i32 (1), in a row
 constexpr const char* kOverflows = "loss_scale.skipped";     ///< i32 (1)
 constexpr const char* kGuardLoss = "guard.loss";             ///< f32 (1), summed over the runs of a step
+constexpr const char* kLossWeight = "loss.weight";           ///< f32 (1), summed over the runs of a step
 constexpr const char* kGuardSkipped = "guard.skipped";       ///< i32 (1)
 constexpr const char* kGuardInARow = "guard.in_a_row";       ///< i32 (1), of skipped steps those not told
 constexpr const char* kGuardWindow = "guard.window";         ///< f32 (2, window), last losses and norms

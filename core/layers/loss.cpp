@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/layers/loss.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/graph/names.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cross_entropy.h"
 
@@ -13,17 +19,66 @@ class CrossEntropyLoss final : public Loss {
     fields.add("label_smoothing", &label_smoothing_, "fraction of the target spread over all classes")
         .at_least(0)
         .below(1);
+    fields
+        .add("ignore_index", &ignore_index_,
+             "label of positions that count for nothing; the loss is the mean over the others")
+        .at_least(std::numeric_limits<int32_t>::min() + 1.0)
+        .at_most(std::numeric_limits<int32_t>::max());
+    fields
+        .add("class_weights", &class_weights_,
+             "weight of each class; the loss is the mean weighted by the labels' classes")
+        .at_least(0);
   }
-  TensorId build(Builder& build, TensorId logits, const Targets& targets) const override {
+  bool counts() const override { return ignore_index_ || !class_weights_.empty(); }
+  int32_t ignored_label() const override {
+    return ignore_index_ ? static_cast<int32_t>(*ignore_index_) : kNoLabel;
+  }
+
+  LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
     build.set_origin(origin);
+    if (counts()) return build_counted(build, logits, targets);
     std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
     if (targets.other_labels != kNone)
       inputs.insert(inputs.end(), {targets.other_labels, targets.mix_weights});
-    return build.emit<CrossEntropy>(inputs, label_smoothing_);
+    return {.sum = build.emit<CrossEntropy>(inputs, label_smoothing_)};
   }
 
  private:
+  LossSums build_counted(Builder& build, TensorId logits, const Targets& targets) const {
+    if (targets.other_labels != kNone) {
+      fail_at(origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
+              "counts one label for each sample, but data.mix gives two; remove one of the two");
+    }
+    const auto sums =
+        build.emit_all(std::make_shared<CountedCrossEntropy>(LossCounting{label_smoothing_, ignore_index_}),
+                       {logits, targets.labels, targets.weights, weights_of_classes(build, logits)});
+    return {.sum = sums[CountedCrossEntropy::kLoss],
+            .weight = sums[CountedCrossEntropy::kWeight],
+            .counted = sums[CountedCrossEntropy::kCounted]};
+  }
+
+  /// A constant (C), or kNone.
+  TensorId weights_of_classes(Builder& build, TensorId logits) const {
+    if (class_weights_.empty()) return kNone;
+    const int64_t classes = LogitExtents(build.shape(logits)).classes;
+    const auto given = static_cast<int64_t>(class_weights_.size());
+    if (given != classes) {
+      fail_at(origin_of("class_weights"),
+              fmt::format("needs {} numbers, one for each class of the network's output, got {}", classes,
+                          given));
+    }
+    if (std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; }))
+      fail_at(origin_of("class_weights"), "are all 0, so that no label counts; give some class a weight");
+    return build.program().persistent(state_name::kClassWeights, {{classes}, DType::f32}, Role::constant,
+                                      {.kind = Initial::Kind::table,
+                                       .a = 0,
+                                       .b = 0,
+                                       .table = {class_weights_.begin(), class_weights_.end()}});
+  }
+
   double label_smoothing_ = 0;
+  std::optional<int64_t> ignore_index_;
+  std::vector<double> class_weights_;
 };
 
 }  // namespace

@@ -108,11 +108,13 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
   put_out(build, &StepReport::lr, inputs.lr);
+  const CountedLoss loss = append_mean_loss(build);
   if (scales_loss(program) || guards.counts) {
-    append_watch(build, inputs, guards);
+    append_watch(build, inputs, guards, loss);
   } else {
     if (guards.loss) inputs.skip = append_guard(build, guards, {}, false).skip;
-    append_clipping(build, inputs);
+    if (loss.counts()) append_counted_clipping(build, inputs, loss);
+    if (!loss.counts()) append_clipping(build, inputs);
   }
   append_step(build, inputs);
   entry.gradients.clear();
@@ -125,10 +127,11 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
 
 /// Looks at all gradients. The factor that undoes the loss's scale goes through the step's own walk; only a
 /// limit for each element needs one before.
-void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards) const {
+void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards,
+                             const CountedLoss& counted) const {
   Entry& entry = build.entry();
   const bool scaled = scales_loss(build.program());
-  std::vector<TensorId> read = {scale_of_loss(build.program())};
+  std::vector<TensorId> read = {counted.counts() ? counted.divisor : scale_of_loss(build.program())};
   for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
   auto limit = clip_value ? std::nullopt : clip_norm;
   const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
@@ -142,13 +145,32 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
   inputs.skip = step.skip;
   if (clip_value) {
     for (ParameterGradient& pair : entry.gradients) {
-      if (scaled) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
+      if (scaled || counted.counts()) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
     }
     append_clipping(build, inputs);
   } else {
-    if (scaled || clip_norm) inputs.scale = found[0];
+    if (scaled || clip_norm || counted.counts()) inputs.scale = found[0];
   }
   if (scaled) append_scale_update(build, found[1], step.held);
+}
+
+/// Gradients of a loss that counts are divided by what it has counted, before any limit; by the step's own
+/// walk where there is none for each element.
+void Optimizer::append_counted_clipping(Builder& build, StepInputs& inputs,
+                                        const CountedLoss& counted) const {
+  Entry& entry = build.entry();
+  if (clip_value) {
+    for (ParameterGradient& pair : entry.gradients)
+      pair.gradient = build.emit<MultiplyBy>({pair.gradient, counted.factor});
+    return append_clipping(build, inputs);
+  }
+  inputs.scale = counted.factor;
+  if (!clip_norm) return;
+  std::vector<TensorId> read = {counted.divisor};
+  for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
+  const auto found = build.emit_all(std::make_shared<Unscale>(clip_norm), read);
+  inputs.scale = found[0];
+  put_out(build, &StepReport::grad_norm, found[2]);
 }
 
 void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {

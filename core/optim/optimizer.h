@@ -4,6 +4,7 @@
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/optimizer_steps.h"
+#include "core/optim/counted_loss.h"
 #include "core/optim/guarded_step.h"
 
 namespace trainer {
@@ -11,11 +12,10 @@ namespace trainer {
 /// What an update has to know of one parameter.
 struct UpdatedParameter {
   double weight_decay = 0;
-  bool spared = false;  ///< its kind is in no_decay
   double lr_factor = 1;
+  bool spared = false;  ///< its kind is in no_decay
 };
 
-/// How gradients change parameters.
 /// Parameters that are updated in another way than the rest: those whose names match.
 class ParameterGroup : public Component {
  public:
@@ -26,21 +26,22 @@ class ParameterGroup : public Component {
   void declare(Fields& fields) override;
 };
 
+/// How gradients change parameters.
 class Optimizer : public Component {
  public:
   double lr = 0.1;
   double weight_decay = 0;
   std::vector<std::string> no_decay;
-  std::optional<double> clip_norm, clip_value;
   std::vector<std::unique_ptr<ParameterGroup>> groups;  ///< a parameter is in the first that matches
+  std::optional<double> clip_norm, clip_value;
 
   void declare(Fields& fields) final;
 
-  /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
   /// Throws Error (exit 78) where a group matches none of the names of trained parameters, or only such as
   /// groups before it have taken.
   void check_groups(const std::vector<std::string>& parameters) const;
 
+  /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
   /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
   /// "counter.step" up, and puts out the fields of StepReport: grad_norm where the norm is limited or watched
   /// for spikes. In a program that scales its loss gradients are unscaled, and a step whose gradients are not
@@ -66,13 +67,15 @@ class Optimizer : public Component {
     TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
   };
 
-  void append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards) const;
+  void append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards,
+                    const CountedLoss& counted) const;
+  void append_counted_clipping(Builder& build, StepInputs& inputs, const CountedLoss& counted) const;
   void append_clipping(Builder& build, StepInputs& inputs) const;
   void append_step(Builder& build, const StepInputs& inputs) const;
+  UpdatedParameter update_of(const Tensor& parameter) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };
-  UpdatedParameter update_of(const Tensor& parameter) const;
 /// One for each rule of core/graph/ops/update_rules.h.
 const Registry<Optimizer>& optimizers();
 

@@ -178,7 +178,8 @@ class SharedStatistics {
 
 void replace_output(Entry& entry, const std::map<TensorId, TensorId>& sums) {
   for (NamedTensor& output : entry.outputs) {
-    if (output.name == output_name::kLoss) output.tensor = sums.at(output.tensor);
+    if (output.name == output_name::kLoss || output.name == output_name::kLossWeight)
+      output.tensor = sums.at(output.tensor);
   }
 }
 
@@ -188,6 +189,7 @@ void share_step(Program& program, Entry& entry, int64_t ranks, int64_t bytes) {
   std::vector<TensorId> gradients, late = statistics.members();
   for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
   late.push_back(entry.output(output_name::kLoss));
+  if (const TensorId weight = entry.output(output_name::kLossWeight); weight != kNone) late.push_back(weight);
   const std::map<TensorId, TensorId> sums = add_up(program, entry, gradients, late, bytes);
   for (ParameterGradient& pair : entry.gradients) pair.gradient = sums.at(pair.gradient);
   statistics.move(sums, {});
@@ -254,7 +256,8 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
   SharedStatistics statistics(program, last, ranks, micro_batches);
   std::vector<TensorId> members, late = statistics.members();
   for (const Node& node : assigns) {
-    const bool is_loss = program.tensor(node.inputs[0]).name == state_name::kGuardLoss;
+    const std::string& name = program.tensor(node.inputs[0]).name;
+    const bool is_loss = name == state_name::kGuardLoss || name == state_name::kLossWeight;
     (is_loss ? late : members).push_back(node.inputs[1]);
   }
   const std::map<TensorId, TensorId> sums = add_up(program, last, members, late, bytes);

@@ -14,14 +14,20 @@
 namespace trainer {
 namespace {
 
-/// guard.loss := loss on the first run, guard.loss + loss on the others.
-void sum_loss(Program& program, Entry& entry, bool first) {
-  const TensorId sum = program.persistent(state_name::kGuardLoss, {{1}, DType::f32}, Role::gradient_sum, {});
-  const TensorId value = entry.output(output_name::kLoss);
-  if (value == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
+/// state := value on the first run, state + value on the others.
+void sum_up(Program& program, Entry& entry, const char* state, TensorId value, bool first) {
+  const TensorId sum = program.persistent(state, {{1}, DType::f32}, Role::gradient_sum, {});
   Builder build(program, entry);
   build.set_phase(Phase::backward);
   build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
+}
+
+/// The loss and, where it counts, its weight.
+void sum_loss(Program& program, Entry& entry, bool first) {
+  const TensorId loss = entry.output(output_name::kLoss), weight = entry.output(output_name::kLossWeight);
+  if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
+  sum_up(program, entry, state_name::kGuardLoss, loss, first);
+  if (weight != kNone) sum_up(program, entry, state_name::kLossWeight, weight, first);
 }
 
 /// Where one entry does everything, statistics move at its end, by what the forward part has found.

@@ -36,6 +36,7 @@ std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
     }
     wanted.push_back(*metric);
   }
+  if (recipe.loss->counts()) std::ranges::transform(wanted, wanted.begin(), over_counted);
   return wanted;
 }
 
@@ -75,9 +76,13 @@ Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std:
   }
   const TaskSetting setting = task_setting(recipe, build.shape(logits));
   const Task& task = task_for(setting.output);
-  const Targets targets = task.declare_inputs(program, setting, training);
-  entry.outputs.push_back({output_name::kLoss, task.build_loss(build, *recipe.loss, logits, targets)});
+  Targets targets = task.declare_inputs(program, setting, training);
+  targets.ignored_label = recipe.loss->ignored_label();
+  const LossSums loss = task.build_loss(build, *recipe.loss, logits, targets);
+  entry.outputs.push_back({output_name::kLoss, loss.sum});
+  if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});
   if (training) return entry;
+  if (loss.counted != kNone) entry.outputs.push_back({output_name::kCounted, loss.counted});
   build.set_origin(recipe.origin_of("validation.metrics"));
   const std::vector<Metric> wanted = wanted_metrics(recipe, task);
   for (const MetricSum& sum : task.sums()) {
@@ -121,11 +126,6 @@ void check_vocabulary(const Program& program) {
   }
 }
 
-/// Throws where the ranks are GPUs, the only devices that compute asynchronously.
-bool shards_optimizer(const Recipe& recipe, bool is_async) {
-  const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
-  if (shards && is_async) {
-    fail_at(recipe.origin_of("parallelism.shard_optimizer"),
 /// Throws where a group of the optimizer has no parameter.
 void check_groups(const Recipe& recipe, const Program& program) {
   std::vector<std::string> names;
@@ -135,6 +135,11 @@ void check_groups(const Recipe& recipe, const Program& program) {
   recipe.optimizer->check_groups(names);
 }
 
+/// Throws where the ranks are GPUs, the only devices that compute asynchronously.
+bool shards_optimizer(const Recipe& recipe, bool is_async) {
+  const bool shards = recipe.parallelism.shard_optimizer && recipe.training.share.ranks > 1;
+  if (shards && is_async) {
+    fail_at(recipe.origin_of("parallelism.shard_optimizer"),
             "works among CPUs only, not yet with NCCL; remove it, or set device.type=cpu");
   }
   return shards;
@@ -178,12 +183,12 @@ Program forward_program(const Recipe& recipe, Purpose purpose) {
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(recipe, program);
   check_vocabulary(program);
+  if (purpose == Purpose::train) check_groups(recipe, program);
   return program;
 }
 
 const Shape& logits_shape(const Program& program) {
   for (const Entry& entry : program.entries) {
-  if (purpose == Purpose::train) check_groups(recipe, program);
     if (const TensorId logits = entry.output(output_name::kLogits); logits != kNone)
       return program.spec(logits).shape;
   }
@@ -228,7 +233,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.shard_optimizer = shards_optimizer(recipe, setting.is_async);
     options.bucket_bytes = recipe.parallelism.bucket.bytes;
     const StepGuards guards = recipe.guards.step_guards(scales_loss(options.precision));
-    options.watches_loss = guards.loss;
+    options.watches_loss = guards.loss || recipe.loss->counts();
     options.may_skip = guards.counts || scales_loss(options.precision);
     options.ema_decay = recipe.training.ema_decay;
     options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {

@@ -16,7 +16,7 @@ namespace {
 
 template <int64_t k>
 TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
-  return build.emit<TopK>({logits, targets.labels, targets.weights}, k);
+  return build.emit<TopK>({logits, targets.labels, targets.weights}, k, targets.ignored_label);
 }
 
 /// One label for each sample, logits (N, C). Training may mix samples, and has then two labels for each.

@@ -26,12 +26,19 @@ Metric loss_metric() {
           .value = mean_of_samples};
 }
 
+Metric over_counted(Metric metric) {
+  const bool reads_loss = std::ranges::find(metric.sums, output_name::kLoss) != metric.sums.end();
+  metric.count = reads_loss ? output_name::kLossWeight : output_name::kCounted;
+  return metric;
+}
+
 std::vector<Metric> with_averages(std::vector<Metric> metrics) {
   const size_t count = metrics.size();
   for (size_t i = 0; i < count; ++i) {
     Metric averaged = metrics[i];
     averaged.name.insert(0, kAveraged);
     for (std::string& sum : averaged.sums) sum.insert(0, kAveraged);
+    if (!averaged.count.empty()) averaged.count.insert(0, kAveraged);
     metrics.push_back(std::move(averaged));
   }
   return metrics;

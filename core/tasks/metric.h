@@ -31,6 +31,8 @@ struct Metric {
   Direction direction = Direction::larger;
   /// Outputs of `evaluate`, each summed over all batches, and those of sum_name.
   std::vector<std::string> sums;
+  /// The output whose sum takes the place of the number of samples; empty: the samples themselves.
+  std::string count = {};
   /// Of these sums, in their order, and the number of samples.
   double (*value)(std::span<const double> sums, double samples) = nullptr;
 };
@@ -40,6 +42,9 @@ double mean_of_samples(std::span<const double> sums, double samples);
 
 /// The mean of the output `loss`, which every task has.
 Metric loss_metric();
+
+/// The same metric over what a loss counts: its weights where the metric reads the loss, else positions.
+Metric over_counted(Metric metric);
 
 /// Begins the names of metrics and outputs of averaged weights.
 constexpr const char* kAveraged = "ema_";

@@ -65,8 +65,7 @@ class Task {
   /// Declares the inputs that the network's output is compared with; those of training only in training.
   /// Throws Error (exit 78) where recipe and network do not suit the task.
   virtual Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const = 0;
-  /// -> (1), a weighted sum over samples.
-  virtual TensorId build_loss(Builder& build, const Loss& loss, TensorId output,
+  virtual LossSums build_loss(Builder& build, const Loss& loss, TensorId output,
                               const Targets& targets) const {
     return loss.build(build, output, targets);
   }

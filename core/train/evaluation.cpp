@@ -70,7 +70,8 @@ std::map<std::string, double> Evaluation::values(const std::map<std::string, dou
   for (const Metric& metric : metrics_) {
     std::vector<double> of_metric;
     for (const std::string& sum : metric.sums) of_metric.push_back(sums.at(sum));
-    values[metric.name] = metric.value(of_metric, static_cast<double>(samples_));
+    const double samples = metric.count.empty() ? static_cast<double>(samples_) : sums.at(metric.count);
+    values[metric.name] = metric.value(of_metric, samples);
   }
   return values;
 }

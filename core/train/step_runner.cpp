@@ -157,7 +157,8 @@ void StepRunner::run(size_t entry, InFlight& step) {
   step.phases->add(executable_.phases(entry, *step.stopwatch));
 }
 
-/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update. A
+/// The loss is a sum over the micro-batches, or what the ranks have added up; all else is of the update, and
+/// so is the mean of a loss that counts. A
 /// rank that waits for others waits for their votes, before it waits for the device.
 StepResult StepRunner::take() {
   const InFlight oldest = steps_.front();
@@ -171,8 +172,9 @@ StepResult StepRunner::take() {
     loss = last_ ? of_batches : loss + of_batches;
     if (micro_batches_ == 1) reader_->read(values, result.report);
   }
-  if (update_) reader_->read(update_->outputs.take(), result.report);
   result.report.loss = loss;
+  // A loss that counts is known only when all is summed up: then the update puts it out.
+  if (update_) reader_->read(update_->outputs.take(), result.report);
   if (oldest.stopwatch) result.phases = oldest.phases ? oldest.phases : phases_later(*oldest.stopwatch);
   steps_.erase(steps_.begin());
   return result;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "tests/reference/table.h"
 
@@ -80,15 +81,73 @@ void cross_entropy_backward(const Call& call) {
 
 void top_k(const Call& call) {
   double sum = 0;
+  const auto& op = call.as<TopK>();
   for_each_position(call, 0, [&](const Position& position) {
+    if (position.label == op.ignored) return;
     const auto label = static_cast<size_t>(position.label);
     const double own = position.row[label];
     int64_t rank = 0;
     for (size_t c = 0; c < position.row.size(); ++c)
       rank += position.row[c] > own || (position.row[c] == own && c < label);
-    if (rank < call.as<TopK>().k && !std::isnan(own)) sum += position.weight;
+    if (rank < op.k && !std::isnan(own)) sum += position.weight;
   });
   call.out(0)[0] = sum;
+}
+
+/// Of class c; 1 where classes have none. `logits` as in for_each_position.
+double class_weight(const Call& call, size_t logits, size_t c) {
+  return call.has_input(logits + 3) ? call.in(logits + 3)[c] : 1;
+}
+
+/// What each log p[c] of a position is multiplied with in its loss, but for the sign.
+std::vector<double> counted_target(const Call& call, size_t logits, const Position& position,
+                                   const LossCounting& counting) {
+  std::vector<double> target(position.row.size());
+  const double even = counting.label_smoothing / static_cast<double>(target.size());
+  for (size_t c = 0; c < target.size(); ++c) target[c] = even * class_weight(call, logits, c);
+  const auto label = static_cast<size_t>(position.label);
+  target[label] += (1 - counting.label_smoothing) * class_weight(call, logits, label);
+  return target;
+}
+
+void counted_cross_entropy(const Call& call) {
+  const LossCounting& counting = call.as<CountedCrossEntropy>().counting;
+  double sums[3] = {};
+  for_each_position(call, 0, [&](const Position& position) {
+    if (position.label == counting.ignored()) return;
+    const std::vector<double> t = counted_target(call, 0, position, counting);
+    const double log_sum = log_sum_exp(position.row);
+    for (size_t c = 0; c < t.size(); ++c) sums[0] -= position.weight * t[c] * (position.row[c] - log_sum);
+    sums[1] += position.weight * class_weight(call, 0, static_cast<size_t>(position.label));
+    sums[2] += position.weight;
+  });
+  for (size_t i = 0; i < 3; ++i) {
+    if (call.has_output(i)) call.out(i)[0] = sums[i];
+  }
+}
+
+void counted_cross_entropy_backward(const Call& call) {
+  const LossCounting& counting = call.as<CountedCrossEntropyBackward>().counting;
+  for_each_position(call, 1, [&](const Position& position) {
+    const bool counts = position.label != counting.ignored();
+    const std::vector<double> t =
+        counts ? counted_target(call, 1, position, counting) : std::vector<double>(position.row.size());
+    double all = 0;
+    for (const double share : t) all += share;
+    const double log_sum = counts ? log_sum_exp(position.row) : 0, scale = call.in(0)[0] * position.weight;
+    for (size_t c = 0; c < t.size(); ++c) {
+      const double p = counts ? std::exp(position.row[c] - log_sum) : 0;
+      call.out(0)[position.first + static_cast<int64_t>(c) * position.stride] = scale * (all * p - t[c]);
+    }
+  });
+}
+
+void mean_of_counted(const Call& call) {
+  const double weight = call.in(1)[0] == 0 ? 1 : call.in(1)[0], divisor = call.in(2)[0] * weight;
+  const double values[3] = {call.in(0)[0] / weight, 1 / divisor, divisor};
+  for (size_t i = 0; i < 3; ++i) {
+    if (call.has_output(i)) call.out(i)[0] = values[i];
+  }
 }
 
 }  // namespace
@@ -97,6 +156,9 @@ void add_loss(Loops& loops) {
   loops[typeid(CrossEntropy)] = cross_entropy;
   loops[typeid(CrossEntropyBackward)] = cross_entropy_backward;
   loops[typeid(TopK)] = top_k;
+  loops[typeid(CountedCrossEntropy)] = counted_cross_entropy;
+  loops[typeid(CountedCrossEntropyBackward)] = counted_cross_entropy_backward;
+  loops[typeid(MeanOfCounted)] = mean_of_counted;
 }
 
 }  // namespace trainer::reference

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 namespace trainer {
-namespace {
 
 void expect_classification(std::span<const TensorSpec> inputs) {
   expect_type(inputs, {2}, DType::f32);
@@ -23,6 +22,8 @@ void expect_classification(std::span<const TensorSpec> inputs) {
     expect(labels == Shape{logits[0]}, "needs one label per sample");
   }
 }
+
+namespace {
 
 void expect_targets(std::span<const TensorSpec> inputs) {
   expect_classification(inputs);
@@ -76,6 +77,11 @@ std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> 
 
 double CrossEntropyBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return softmax_flops(inputs[1]);
+}
+
+void TopK::describe(AttributeVisitor& visit) const {
+  visit("k", k);
+  if (ignored != kNoLabel) visit("ignored", int64_t{ignored});
 }
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {

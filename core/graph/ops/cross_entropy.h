@@ -5,6 +5,7 @@
 
 #include "core/base/host_device.h"
 #include "core/graph/operation.h"
+#include "core/graph/ops/counted_cross_entropy.h"
 
 namespace trainer {
 
@@ -14,6 +15,9 @@ struct LogitExtents {
   explicit LogitExtents(const Shape& logits);
   int64_t samples, positions, classes;
 };
+
+/// Throws std::invalid_argument unless inputs 0 to 2 are logits, labels and weights of one of these forms.
+void expect_classification(std::span<const TensorSpec> inputs);
 
 /// What a row of logits is compared with: `label`, or both labels by their weights.
 struct SoftmaxTarget {
@@ -67,15 +71,17 @@ class CrossEntropyBackward final : public Operation {
 
 /// logits (N, C), labels (N), weights (N) -> (1), the weighted number of samples whose label is among the k
 /// largest logits. Among equal logits the lower class comes first; NaN is never among them.
-/// logits (N, T, C) or (N, C, H, W): each sample counts as the share of its positions.
+/// logits (N, T, C) or (N, C, H, W): each sample counts as the share of its positions. Positions with the
+/// label `ignored` are never hits.
 class TopK final : public Operation {
  public:
-  explicit TopK(int64_t count) : k(count) {}
+  explicit TopK(int64_t count, int32_t ignored_label = kNoLabel) : k(count), ignored(ignored_label) {}
   std::string_view name() const override { return "top_k"; }
-  void describe(AttributeVisitor& visit) const override { visit("k", k); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const int64_t k;
+  const int32_t ignored;
 };
 
 }  // namespace trainer

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/counted_cross_entropy.h"
+
+#include <fmt/format.h>
+
+#include "core/graph/ops/cross_entropy.h"
+
+namespace trainer {
+namespace {
+
+const TensorSpec kOneNumber{{1}, DType::f32};
+
+void describe_counting(const LossCounting& counting, AttributeVisitor& visit) {
+  visit("label_smoothing", counting.label_smoothing, {.hidden = counting.label_smoothing == 0});
+  if (counting.ignore_index) visit("ignore_index", *counting.ignore_index);
+}
+
+/// exp, a sum, a division, a product and a weight for each logit.
+double counted_flops(const TensorSpec& logits) {
+  return 5.0 * static_cast<double>(numel(logits.shape));
+}
+
+}  // namespace
+
+void CountedCrossEntropy::describe(AttributeVisitor& visit) const {
+  describe_counting(counting, visit);
+}
+
+std::vector<TensorSpec> CountedCrossEntropy::infer(std::span<const TensorSpec> inputs) const {
+  expect_classification(inputs);
+  const int64_t classes = LogitExtents(inputs[0].shape).classes;
+  const Shape& weights = inputs[3].shape;
+  expect(weights.empty() || weights == Shape{classes},
+         fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
+  return {kOneNumber, kOneNumber, kOneNumber};
+}
+
+std::vector<TensorId> CountedCrossEntropy::gradient(const Backward& backward) const {
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
+  inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  gradients[0] = backward.build.emit<CountedCrossEntropyBackward>(inputs, counting);
+  return gradients;
+}
+
+double CountedCrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return counted_flops(inputs[0]);
+}
+
+void CountedCrossEntropyBackward::describe(AttributeVisitor& visit) const {
+  describe_counting(counting, visit);
+}
+
+std::vector<TensorSpec> CountedCrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
+  return {inputs[1]};
+}
+
+double CountedCrossEntropyBackward::flops(std::span<const TensorSpec> inputs,
+                                          std::span<const TensorSpec>) const {
+  return counted_flops(inputs[1]);
+}
+
+std::vector<TensorSpec> MeanOfCounted::infer(std::span<const TensorSpec> inputs) const {
+  expect(inputs.size() == 3 && inputs[0] == kOneNumber && inputs[1] == kOneNumber && inputs[2] == kOneNumber,
+         "takes a sum, a weight and a scale");
+  return {kOneNumber, kOneNumber, kOneNumber};
+}
+
+}  // namespace trainer

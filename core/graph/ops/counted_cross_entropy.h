@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "core/base/host_device.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// A label that none is: of losses and metrics that leave nothing out.
+constexpr int32_t kNoLabel = std::numeric_limits<int32_t>::min();
+
+/// How a row of logits is judged whose classes have weights w: as PyTorch's cross_entropy, smoothing s is
+/// weighted as well. W is the sum of all w, C their number.
+template <class T>
+struct CountedTarget {
+  T own;        ///< w[label]
+  T smoothing;  ///< s
+  T even;       ///< s / C
+
+  /// (1 - s) w[label] (log_sum - x[label]) + s / C * (W log_sum - sum of w[c] x[c])
+  TRAINER_HD T loss(T log_sum, T of_label, T all_weights, T weighted_logits) const {
+    return (T(1) - smoothing) * own * (log_sum - of_label) + even * (all_weights * log_sum - weighted_logits);
+  }
+  /// Its derivative by x[c] is share(W) p[c] - even w[c] and, for the label, less sharp().
+  TRAINER_HD T share(T all_weights) const { return sharp() + even * all_weights; }
+  TRAINER_HD T sharp() const { return (T(1) - smoothing) * own; }
+};
+
+/// What makes a mean over some positions alone.
+struct LossCounting {
+  double label_smoothing = 0;
+  std::optional<int64_t> ignore_index;  ///< positions with this label count for nothing
+
+  int32_t ignored() const { return ignore_index ? static_cast<int32_t>(*ignore_index) : kNoLabel; }
+};
+
+/// Cross entropy whose mean is over counted positions, each by the weight of its class. Inputs: logits,
+/// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
+/// and positions of weights[n] / positions times, where the label is not the one to ignore,
+///   0: the loss of the position, of CountedTarget,
+///   1: w[label],
+///   2: 1.
+/// The mean is the first divided by the second, after both have been added up over micro-batches and ranks.
+class CountedCrossEntropy final : public Operation {
+ public:
+  enum Output : size_t { kLoss, kWeight, kCounted };
+
+  explicit CountedCrossEntropy(const LossCounting& how) : counting(how) {}
+  std::string_view name() const override { return "counted_cross_entropy"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+
+  const LossCounting counting;
+};
+
+/// dloss (1), then counted_cross_entropy's inputs -> dlogits, the gradient of its first output.
+class CountedCrossEntropyBackward final : public Operation {
+ public:
+  explicit CountedCrossEntropyBackward(const LossCounting& how) : counting(how) {}
+  std::string_view name() const override { return "counted_cross_entropy_backward"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t) const override { return input == 1; }
+
+  const LossCounting counting;
+};
+
+/// sum (1), weight (1), scale (1) -> mean (1) = sum / weight, and factor (1) = 1 / (scale * weight), by which
+/// gradients of scale * sum are to be multiplied. A weight of 0, of a batch without a counted position, is
+/// taken for 1: the sum and all gradients are 0 then. divisor (1), the third output, is 1 / factor.
+class MeanOfCounted final : public Operation {
+ public:
+  enum Output : size_t { kMean, kFactor, kDivisor };
+
+  std::string_view name() const override { return "mean_of_counted"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+};
+
+}  // namespace trainer

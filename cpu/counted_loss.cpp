@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/base/math.h"
+#include "core/graph/ops/counted_cross_entropy.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "cpu/loss_rows.h"
+#include "cpu/parallel.h"
+#include "cpu/pixel_loss.h"
+#include "cpu/table.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// Positions of one sample that are worked on together; logit c of position i is x[c * stride_c + i *
+/// stride_i].
+struct CountedRun {
+  const float* x;
+  const int32_t* label;
+  int64_t first, classes, stride_c, stride_i, count;  ///< first: position of x among all logits
+
+  float logit(int64_t i, int64_t c) const { return x[c * stride_c + i * stride_i]; }
+};
+
+/// Which run has which number, over all samples.
+struct CountedRuns {
+  explicit CountedRuns(const Shape& logits)
+      : extents(logits),
+        is_picture(logits.size() == 4),
+        length(is_picture ? kTilePixels : kRows),
+        per_sample((extents.positions + length - 1) / length),
+        runs(extents.samples * per_sample) {}
+
+  int64_t sample(int64_t run) const { return run / per_sample; }
+  int64_t work() const { return length * extents.classes; }
+  CountedRun at(int64_t run, const float* logits, const int32_t* labels) const {
+    const int64_t position = run % per_sample * length, row = sample(run) * extents.positions + position;
+    const int64_t first =
+        is_picture ? sample(run) * extents.classes * extents.positions + position : row * extents.classes;
+    return {logits + first,
+            labels + row,
+            first,
+            extents.classes,
+            is_picture ? extents.positions : 1,
+            is_picture ? 1 : extents.classes,
+            std::min(length, extents.positions - position)};
+  }
+
+  static constexpr int64_t kRows = 16;  ///< few, so that small batches keep all threads busy
+  LogitExtents extents;
+  bool is_picture;
+  int64_t length, per_sample, runs;
+};
+
+struct ClassWeights {
+  const float* of;  ///< (C)
+  double sum;
+};
+
+/// The slot's weights, or ones.
+class ClassWeightSlot {
+ public:
+  ClassWeightSlot(void* const* slot, int64_t classes)
+      : slot_(slot), ones_(static_cast<size_t>(classes), 1.0f), classes_(classes) {}
+  ClassWeights now() const {
+    const float* of = slot_ == nullptr ? ones_.data() : at<const float>(slot_);
+    double sum = 0;
+    for (int64_t c = 0; c < classes_; ++c) sum += of[c];
+    return {of, sum};
+  }
+
+ private:
+  void* const* slot_;
+  std::vector<float> ones_;
+  int64_t classes_;
+};
+
+void softmax_of(const CountedRun& run, TileFloats& largest, TileFloats& sum) {
+  if (run.stride_i == 1) return softmax_sums({run.x, run.classes, run.stride_c, run.count}, largest, sum);
+  for (int64_t i = 0; i < run.count; ++i) {
+    const float* row = run.x + i * run.stride_i;
+    largest[i] = row_max(row, run.classes);
+    sum[i] = exp_sum(row, largest[i], run.classes);
+  }
+}
+
+struct CountedSums {
+  double loss = 0, weight = 0, counted = 0;
+};
+
+CountedSums counted_sums(const CountedRun& run, const LossCounting& counting, const ClassWeights& weights) {
+  TileFloats largest, sum;
+  softmax_of(run, largest, sum);
+  const double smoothing = counting.label_smoothing;
+  CountedSums sums;
+  for (int64_t i = 0; i < run.count; ++i) {
+    const int32_t label = run.label[i];
+    if (label == counting.ignored()) continue;
+    const CountedTarget<double> target{weights.of[label], smoothing,
+                                       smoothing / static_cast<double>(run.classes)};
+    double weighted = 0;
+    for (int64_t c = 0; smoothing > 0 && c < run.classes; ++c) weighted += weights.of[c] * run.logit(i, c);
+    const double log_sum = std::log(static_cast<double>(sum[i])) + largest[i];
+    sums.loss += target.loss(log_sum, run.logit(i, label), weights.sum, weighted);
+    sums.weight += target.own;
+    ++sums.counted;
+  }
+  return sums;
+}
+
+/// What a position's gradient is made of: dx[c] = share * exp(x[c] - largest) - even * w[c].
+struct GradientFactors {
+  TileFloats largest, share, even;
+};
+
+/// By rows, neighbours being classes; where nothing is counted dx is 0 whatever x holds.
+TRAINER_MULTIVERSION void gradient_by_rows(const CountedRun& run, const GradientFactors& f, const float* w,
+                                           float* dx) {
+  for (int64_t i = 0; i < run.count; ++i) {
+    const float* x = run.x + i * run.stride_i;
+    float* out = dx + i * run.stride_i;
+    const float largest = f.largest[i], share = f.share[i], even = f.even[i];
+    if (share == 0) {
+      std::fill(out, out + run.classes, 0.0f);
+      continue;
+    }
+#pragma omp simd
+    for (int64_t c = 0; c < run.classes; ++c) out[c] = share * math::exp(x[c] - largest) - even * w[c];
+  }
+}
+
+/// By classes, neighbours being pixels.
+TRAINER_MULTIVERSION void gradient_by_classes(const CountedRun& run, const GradientFactors& f, const float* w,
+                                              float* dx) {
+  for (int64_t c = 0; c < run.classes; ++c) {
+    const float* x = run.x + c * run.stride_c;
+    float* out = dx + c * run.stride_c;
+    const float weight = w[c];
+#pragma omp simd
+    for (int64_t i = 0; i < run.count; ++i) {
+      const float d = f.share[i] * math::exp(x[i] - f.largest[i]) - f.even[i] * weight;
+      out[i] = f.share[i] == 0 ? 0.0f : d;
+    }
+  }
+}
+
+/// dx may be the logits' own memory.
+void write_gradient(const CountedRun& run, const LossCounting& counting, const ClassWeights& weights,
+                    float scale, float* dx) {
+  GradientFactors f{};
+  TileFloats sum{}, sharp{};
+  softmax_of(run, f.largest, sum);
+  const auto smoothing = static_cast<float>(counting.label_smoothing);
+  const float even = smoothing / static_cast<float>(run.classes);
+  for (int64_t i = 0; i < run.count; ++i) {
+    const bool counts = run.label[i] != counting.ignored();
+    const CountedTarget<float> target{counts ? weights.of[run.label[i]] : 0.0f, smoothing, even};
+    f.share[i] = counts ? scale * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
+    f.even[i] = scale * even;
+    sharp[i] = scale * target.sharp();
+  }
+  if (run.stride_i == 1) {
+    gradient_by_classes(run, f, weights.of, dx);
+  } else {
+    gradient_by_rows(run, f, weights.of, dx);
+  }
+  for (int64_t i = 0; i < run.count; ++i) {
+    if (run.label[i] != counting.ignored()) dx[run.label[i] * run.stride_c + i * run.stride_i] -= sharp[i];
+  }
+}
+
+/// Sums of runs are found in parallel and added up in order: the same bits for any number of threads. Samples
+/// of weight 0 count for nothing, even with NaN.
+std::unique_ptr<Kernel> compile_counted(const OpContext& context, const Choice&, const Slots& slots) {
+  return kernel([=, counting = static_cast<const CountedCrossEntropy&>(context.op).counting,
+                 runs = CountedRuns(context.inputs[0].shape),
+                 classes = ClassWeightSlot(slots.inputs[3], LogitExtents(context.inputs[0].shape).classes)] {
+    const ClassWeights class_weights = classes.now();
+    const float* weights = at<const float>(slots.inputs[2]);
+    auto* parts = at<CountedSums>(slots.workspace);
+    parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const CountedRun run =
+            runs.at(r, at<const float>(slots.inputs[0]), at<const int32_t>(slots.inputs[1]));
+        parts[r] = weights[runs.sample(r)] == 0 ? CountedSums{} : counted_sums(run, counting, class_weights);
+      }
+    });
+    CountedSums sums;
+    for (int64_t r = 0; r < runs.runs; ++r) {
+      const double weight = weights[runs.sample(r)];
+      sums.loss += weight * parts[r].loss;
+      sums.weight += weight * parts[r].weight;
+      sums.counted += weight * parts[r].counted;
+    }
+    const double values[] = {sums.loss, sums.weight, sums.counted};
+    for (size_t i = 0; i < std::size(values); ++i) {
+      if (slots.outputs[i] != nullptr)
+        *at<float>(slots.outputs[i]) =
+            static_cast<float>(values[i] / static_cast<double>(runs.extents.positions));
+    }
+  });
+}
+
+std::unique_ptr<Kernel> compile_counted_backward(const OpContext& context, const Choice&,
+                                                 const Slots& slots) {
+  return kernel([=, counting = static_cast<const CountedCrossEntropyBackward&>(context.op).counting,
+                 runs = CountedRuns(context.inputs[1].shape),
+                 classes = ClassWeightSlot(slots.inputs[4], LogitExtents(context.inputs[1].shape).classes)] {
+    const ClassWeights class_weights = classes.now();
+    const float scale = *at<const float>(slots.inputs[0]) / static_cast<float>(runs.extents.positions);
+    parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const CountedRun run =
+            runs.at(r, at<const float>(slots.inputs[1]), at<const int32_t>(slots.inputs[2]));
+        write_gradient(run, counting, class_weights, scale * at<const float>(slots.inputs[3])[runs.sample(r)],
+                       at<float>(slots.outputs[0]) + run.first);
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> compile_mean(const OpContext&, const Choice&, const Slots& slots) {
+  return kernel([=] {
+    const float given = *at<const float>(slots.inputs[1]), weight = given == 0 ? 1.0f : given;
+    const float divisor = *at<const float>(slots.inputs[2]) * weight;
+    const float values[] = {*at<const float>(slots.inputs[0]) / weight, 1 / divisor, divisor};
+    for (size_t i = 0; i < std::size(values); ++i) {
+      if (slots.outputs[i] != nullptr) *at<float>(slots.outputs[i]) = values[i];
+    }
+  });
+}
+
+Choice select_counted(const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_row_major(context, inputs);
+  choice.workspace_bytes =
+      CountedRuns(context.inputs[0].shape).runs * static_cast<int64_t>(sizeof(CountedSums));
+  return choice;
+}
+
+std::optional<std::string> why_not_counted(const OpContext& context) {
+  for (const TensorSpec& input : context.inputs) {
+    if (is_low(input.dtype)) return "the CPU takes logits in f32, not " + std::string(to_string(input.dtype));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_counted_loss(Handlers& handlers) {
+  handlers[typeid(CountedCrossEntropy)] = {select_counted, compile_counted, why_not_counted};
+  handlers[typeid(CountedCrossEntropyBackward)] = {select_row_major, compile_counted_backward,
+                                                   why_not_counted};
+  handlers[typeid(MeanOfCounted)] = {select_row_major, compile_mean, {}};
+}
+
+}  // namespace trainer::cpu

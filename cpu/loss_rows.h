@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace trainer::cpu {
+
+/// Largest of a row; NaN where the row holds one, so that it reaches the loss.
+float row_max(const float* row, int64_t classes);
+/// Of exp(x - largest) over a row.
+float exp_sum(const float* row, float largest, int64_t classes);
+
+}  // namespace trainer::cpu

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/counted_loss.h"
+
+#include "cuda/grid.h"
+#include "cuda/logit_row.h"
+
+namespace trainer::cuda {
+namespace {
+
+constexpr int64_t kCountedWarps = kThreads / kWarp;
+/// Rows whose sums one block adds up, as those of the other losses.
+constexpr int64_t kCountedRows = 8 * kCountedWarps;
+constexpr unsigned kSums = 3;
+
+__device__ inline float class_weight(const CountedRows& rows, int64_t c) {
+  return rows.class_weights == nullptr ? 1.0f : rows.class_weights[c];
+}
+
+/// The sum of all class weights and, with them, of a row's logits; by one warp.
+struct WeightedRow {
+  double weights = 0, logits = 0;
+};
+template <class T>
+__device__ inline WeightedRow weighted_row(const CountedRows& rows, const T* row) {
+  WeightedRow sums;
+  for (int64_t c = lane(); c < rows.rows.classes; c += kWarp) {
+    const double w = class_weight(rows, c);
+    sums.weights += w;
+    sums.logits += w * to_float(row[c]);
+  }
+  return {warp_sum(sums.weights), warp_sum(sums.logits)};
+}
+
+template <class T>
+__device__ inline double counted_row_loss(const CountedRows& rows, const T* row, int32_t label) {
+  const Softmax of_row = softmax(row, rows.rows.classes);
+  WeightedRow weighted;
+  if (rows.smoothing > 0) weighted = weighted_row(rows, row);
+  const CountedTarget<double> target{class_weight(rows, label), rows.smoothing,
+                                     rows.smoothing / static_cast<double>(rows.rows.classes)};
+  return target.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
+                     static_cast<double>(to_float(row[label])), weighted.weights, weighted.logits);
+}
+
+/// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 counts for nothing, even with
+/// NaN.
+template <class T>
+__global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const T* logits, double* partial) {
+  double sums[kSums] = {};
+  const int64_t first = blockIdx.x * kCountedRows, end = first + kCountedRows;
+  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.rows.samples * rows.rows.positions;
+       row += kCountedWarps) {
+    const double weight = rows.rows.weight[row / rows.rows.positions];
+    const int32_t label = rows.rows.label[row];
+    if (weight == 0 || label == rows.ignored) continue;
+    sums[0] += weight * counted_row_loss(rows, logits + row * rows.rows.classes, label);
+    sums[1] += weight * class_weight(rows, label);
+    sums[2] += weight;
+  }
+  TRAINER_SHARED(double, of_warp, [kSums][kCountedWarps]);
+  if (lane() == 0) {
+    for (unsigned o = 0; o < kSums; ++o) of_warp[o][threadIdx.x / kWarp] = sums[o];
+  }
+  __syncthreads();
+  if (threadIdx.x >= kSums) return;
+  double sum = 0;
+  for (int64_t warp = 0; warp < kCountedWarps; ++warp) sum += of_warp[threadIdx.x][warp];
+  partial[threadIdx.x * gridDim.x + blockIdx.x] = sum;
+}
+
+/// Block o adds up the parts of output o.
+__global__ void __launch_bounds__(kThreads)
+    finish_counted(const double* partial, int64_t count, double positions, CountedOutputs sums) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[blockIdx.x * count + i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0 && sums.of[blockIdx.x] != nullptr)
+    *sums.of[blockIdx.x] = static_cast<float>(sum / positions);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    counted_gradient_rows(CountedRows rows, const T* logits, const float* dloss, T* dx) {
+  const int64_t index = blockIdx.x * kCountedWarps + threadIdx.x / kWarp, classes = rows.rows.classes;
+  if (index >= rows.rows.samples * rows.rows.positions) return;
+  const T* row = logits + index * classes;
+  T* out = dx + index * classes;
+  const int32_t label = rows.rows.label[index];
+  if (label == rows.ignored) {
+    for (int64_t c = lane(); c < classes; c += kWarp) put(0.0f, out[c]);
+    return;
+  }
+  const Softmax of_row = softmax(row, classes);
+  WeightedRow weighted;
+  if (rows.smoothing > 0) weighted = weighted_row(rows, row);
+  const auto smoothing = static_cast<float>(rows.smoothing);
+  const CountedTarget<float> target{class_weight(rows, label), smoothing,
+                                    smoothing / static_cast<float>(classes)};
+  const float scale =
+      *dloss / static_cast<float>(rows.rows.positions) * rows.rows.weight[index / rows.rows.positions];
+  const float share = target.share(static_cast<float>(weighted.weights)) / of_row.sum;
+  for (int64_t c = lane(); c < classes; c += kWarp) {
+    float d = share * math::exp(to_float(row[c]) - of_row.largest) - target.even * class_weight(rows, c);
+    if (c == label) d -= target.sharp();
+    put(scale * d, out[c]);
+  }
+}
+
+__global__ void __launch_bounds__(1)
+    mean_of_counted(const float* sum, const float* weight, const float* scale, CountedOutputs y) {
+  const float all = *weight == 0 ? 1.0f : *weight, divisor = *scale * all;
+  const float mean = *sum / all;
+  if (y.of[MeanOfCounted::kMean] != nullptr) *y.of[MeanOfCounted::kMean] = mean;
+  if (y.of[MeanOfCounted::kFactor] != nullptr) *y.of[MeanOfCounted::kFactor] = 1 / divisor;
+  if (y.of[MeanOfCounted::kDivisor] != nullptr) *y.of[MeanOfCounted::kDivisor] = divisor;
+}
+
+int64_t counted_blocks(int64_t rows) {
+  return (rows + kCountedRows - 1) / kCountedRows;
+}
+
+}  // namespace
+
+int64_t counted_workspace_bytes(int64_t rows) {
+  return counted_blocks(rows) * static_cast<int64_t>(kSums * sizeof(double));
+}
+
+cudaError_t launch_counted(const CountedRows& rows, DType dtype, const void* logits, void* workspace,
+                           const CountedOutputs& sums, cudaStream_t stream) {
+  const int64_t blocks = counted_blocks(rows.rows.count());
+  auto* partial = static_cast<double*>(workspace);
+  const cudaError_t status = with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(sum_counted<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
+                  static_cast<const T*>(logits), partial);
+  });
+  if (status != cudaSuccess) return status;
+  return launch(finish_counted, dim3(kSums), dim3(kThreads), stream, partial, blocks,
+                static_cast<double>(rows.rows.positions), sums);
+}
+
+cudaError_t launch_counted_backward(const CountedRows& rows, DType dtype, const void* logits,
+                                    const float* dloss, void* dlogits, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((rows.rows.count() + kCountedWarps - 1) / kCountedWarps);
+  return with_storage(dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(counted_gradient_rows<T>, dim3(blocks), dim3(kThreads), stream, rows,
+                  static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
+  });
+}
+
+cudaError_t launch_mean_of_counted(const float* sum, const float* weight, const float* scale,
+                                   const CountedOutputs& y, cudaStream_t stream) {
+  return launch(mean_of_counted, dim3(1), dim3(1), stream, sum, weight, scale, y);
+}
+
+}  // namespace trainer::cuda
