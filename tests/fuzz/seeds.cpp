@@ -10,6 +10,7 @@
 #include "core/data/images/image_folder.h"
 #include "core/data/images/record.h"
 #include "core/data/images/synthetic.h"
+#include "core/data/tokens/shards.h"
 #include "core/metrics/metrics.h"
 #include "core/ranks/handshake.h"
 #include "core/recipe/recipe.h"
@@ -189,6 +190,34 @@ void put_frames(const std::filesystem::path& folder) {
   }
 }
 
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Files of tokenizers as fuzz_tokenizer takes them, and texts for fuzz_encode.
+void put_tokenizers(const std::filesystem::path& files, const std::filesystem::path& texts) {
+  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/tokenizers";
+  const std::string text = "\n=\nit's <|endoftext|> 1987 <|x|> \xe8\xaa\x9e\xcc\x88\n\n  the";
+  for (const char* name : {"llama3.json", "qwen2.json", "sp_bpe.model", "sp_plain.model"})
+    put(files, contents_of(from / name) + text);
+  put(files,
+      "v" + contents_of(from / "gpt2/vocab.json") + "\n" + contents_of(from / "gpt2/merges.txt") + text);
+  put(texts, text);
+  put(texts, "kalo miren \xff\xf0\x9f\x98 ss'LL we'll   ");
+}
+
+/// With llm.c's headers and without.
+void put_shards(const std::filesystem::path& folder) {
+  put(folder, std::string("\1\0\2\0\3\0\4\0", 8));
+  for (const ShardHeader& kind : {kNarrowShard, kWideShard}) {
+    std::vector<int32_t> header(kShardHeaderNumbers);
+    header[0] = kind.magic, header[1] = kind.version, header[2] = 3;
+    put(folder, std::string(reinterpret_cast<const char*>(header.data()), header.size() * sizeof(int32_t)) +
+                    std::string(static_cast<size_t>(3 * kind.width), '\1'));
+  }
+}
+
 }  // namespace
 }  // namespace trainer
 
@@ -206,5 +235,7 @@ int main(int count, char** arguments) {
   trainer::put_manifests(folder / "manifest");
   trainer::put_states(folder / "state");
   trainer::put_frames(folder / "frames");
+  trainer::put_tokenizers(folder / "tokenizer", folder / "encode");
+  trainer::put_shards(folder / "shards");
   return 0;
 }
