@@ -169,7 +169,6 @@ def amp_trace(check):
 def register_cases():
     """Cases of test_cuda that a row of their own asks for."""
     for name, pattern in {
-            "guard_kernels": "our own kernels agree with the reference on a GPU*",
             "nan_relu": "a relu in the same kernel*",
             "low_products": "products of f16 and bf16 and their gradients*",
             "low_products_timed": "so do those that a measurement chose*",
@@ -180,6 +179,12 @@ def register_cases():
 
 
 register_cases()
+
+
+@row("correct", 8, "guard_kernels", "attention_kernels")
+def own_kernels(check):
+    figure = check.cases("own_kernels", "our own kernels agree with the reference on a GPU*")
+    return {"guard_kernels": figure, "attention_kernels": figure}
 
 
 # speed

@@ -24,6 +24,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
 // clang-format off
 #define TRAINER_KERNEL_CASES(row) \
   row(add_elementwise_cases) \
+  row(add_attention_cases) \
   row(add_loss_cases) \
   row(add_batch_norm_cases) \
   row(add_image_cases) \

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <span>
+
+#include "cuda/table.h"
+
+namespace trainer::cuda {
+namespace {
+
+namespace in = attention_input;
+
+const AttentionRule& rule_of(const OpContext& context) {
+  if (const auto* forward = dynamic_cast<const Attention*>(&context.op)) return forward->rule;
+  return static_cast<const AttentionBackward&>(context.op).rule;
+}
+
+/// All but the addresses.
+AttentionCall call_of(const OpContext& context) {
+  const AttentionRule& rule = rule_of(context);
+  const AttentionExtents e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
+  AttentionCall call;
+  call.rule = rule;
+  call.drops = rule.dropout.has_value();
+  if (rule.dropout) call.dropout = *rule.dropout, call.kept = rule.dropout->kept();
+  call.scale = static_cast<float>(rule.factor(e.size));
+  call.samples = static_cast<int>(e.samples);
+  call.queries = static_cast<int>(e.queries);
+  call.keys = static_cast<int>(e.keys);
+  call.heads = static_cast<int>(e.heads);
+  call.kv_heads = static_cast<int>(e.kv_heads);
+  call.size = static_cast<int>(e.size);
+  call.q.stride = static_cast<int>(e.q_row());
+  call.k.stride = call.v.stride = static_cast<int>(e.kv_row());
+  return call;
+}
+
+/// Where keys and values lie: in tensors of their own, or within the packed one.
+struct KeysAndValues {
+  int64_t k_bytes, v_bytes;
+  bool packed;
+
+  explicit KeysAndValues(const OpContext& context) {
+    const TensorSpec& q = context.inputs[in::kQ];
+    const AttentionExtents e(rule_of(context), q.shape, context.inputs[in::kK].shape);
+    packed = e.packed;
+    k_bytes = e.k_begin() * bytes_per_element(q.dtype);
+    v_bytes = e.v_begin() * bytes_per_element(q.dtype);
+  }
+  /// Of the tensors at these slots, which are queries (or all packed), keys and values, or their gradients.
+  std::array<void*, 3> at_slots(std::span<void* const* const> slots) const {
+    char* const first = optional_at<char>(slots[0]);
+    if (packed) return {first, first + k_bytes, first + v_bytes};
+    return {first, optional_at<void>(slots[1]), optional_at<void>(slots[2])};
+  }
+};
+
+AttentionCall with_addresses(AttentionCall call, const KeysAndValues& kv, const Slots& slots) {
+  const auto [q, k, v] = kv.at_slots(slots.inputs);
+  call.q.data = q, call.k.data = k, call.v.data = v;
+  call.first = optional_at<const int32_t>(slots.inputs[in::kFirstPosition]);
+  call.start = optional_at<const int32_t>(slots.inputs[in::kStart]);
+  call.sample = optional_at<const int32_t>(slots.inputs[in::kSample]);
+  call.step = optional_at<const int32_t>(slots.inputs[in::kStep]);
+  return call;
+}
+
+Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "tiles");
+}
+
+Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "tiles");
+  choice.workspace_bytes = attention_workspace_bytes(call_of(context));
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                        const Slots& slots) {
+  return kernel(context, [=, call = call_of(context), kv = KeysAndValues(context),
+                          dtype = context.inputs[in::kQ].dtype, stream = gpu.stream.get()] {
+    float* lse = slots.outputs.size() > 1 ? optional_at<float>(slots.outputs[1]) : nullptr;
+    return launch_attention(with_addresses(call, kv, slots), dtype, *slots.outputs[0], lse, stream);
+  });
+}
+
+std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
+                                         const Slots& slots) {
+  return kernel(context, [=, call = call_of(context), kv = KeysAndValues(context),
+                          dtype = context.inputs[in::kQ].dtype, stream = gpu.stream.get()] {
+    const auto [dq, dk, dv] = kv.at_slots(slots.outputs);
+    const AttentionGradients of{.dy = *slots.inputs[in::kDy],
+                                .y = *slots.inputs[in::kY],
+                                .lse = at<const float>(slots.inputs[in::kLogSum]),
+                                .dq = dq,
+                                .dk = dk,
+                                .dv = dv};
+    return launch_attention_backward(with_addresses(call, kv, slots), dtype, of, *slots.workspace, stream);
+  });
+}
+
+std::optional<std::string> why_not_attention(const Gpu& gpu, const OpContext& context) {
+  if (std::optional<std::string> reason = floats_only(gpu, context)) return reason;
+  const AttentionCall call = call_of(context);
+  if (attention_blocks(call) <= std::numeric_limits<int32_t>::max()) return std::nullopt;
+  return fmt::format("{} samples of {} queries and {} heads are more than one launch of a GPU takes",
+                     call.samples, call.queries, call.heads);
+}
+
+}  // namespace
+
+void add_attention(Handlers& handlers) {
+  handlers[typeid(Attention)] = {select_forward, compile_forward, why_not_attention};
+  handlers[typeid(AttentionBackward)] = {select_backward, compile_backward, why_not_attention};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+#include "core/graph/ops/attention.h"
+
+namespace trainer::cuda {
+
+/// Sequences as they lie: `stride` elements from one position to the next, of all heads of queries, or of all
+/// that keys or values have. Packed ones lie within each other.
+struct Sequences {
+  const void* data = nullptr;
+  int stride = 0;
+};
+
+/// What attention reads, and of what sizes. `start`, `first` and, without dropout, `sample` and `step` may be
+/// nullptr.
+struct AttentionCall {
+  AttentionRule rule;
+  DropoutRule dropout;  ///< where the rule has one
+  bool drops = false;
+  float kept = 1;   ///< what dropout multiplies the others with
+  float scale = 1;  ///< of the scores
+  int samples = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, size = 0;
+  Sequences q, k, v;
+  const int32_t *first = nullptr, *start = nullptr, *sample = nullptr, *step = nullptr;
+};
+
+/// What the gradient reads besides, and what it writes: as q, k and v lie, or nullptr.
+struct AttentionGradients {
+  const void *dy, *y;  ///< (samples, queries, heads * size)
+  const float* lse;
+  void *dq, *dk, *dv;
+};
+
+/// Blocks of threads that the largest of the launches takes, or more; a GPU takes 2^31 - 1.
+double attention_blocks(const AttentionCall& call);
+
+/// y (samples, queries, heads * size) and its logarithms of sums (samples, queries, heads).
+cudaError_t launch_attention(const AttentionCall& call, DType dtype, void* y, float* lse,
+                             cudaStream_t stream);
+
+int64_t attention_workspace_bytes(const AttentionCall& call);
+/// Sums in one order, without atomics: a block for 64 queries or 64 keys goes through all of the others.
+cudaError_t launch_attention_backward(const AttentionCall& call, DType dtype, const AttentionGradients& of,
+                                      void* workspace, cudaStream_t stream);
+
+}  // namespace trainer::cuda
