@@ -27,16 +27,40 @@ __global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bo
   }
 }
 
+struct Times {
+  __device__ float operator()(float x, float factor) const { return x * factor; }
+};
+
+/// Sums of x or, with `factors`, of the products of both.
 template <class T>
-__global__ void __launch_bounds__(kThreads) sum_part(RowWalk walk, const T* x, float* part_sums) {
+__global__ void __launch_bounds__(kThreads)
+    sum_part(RowWalk walk, const T* x, const T* factors, float* part_sums) {
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
-    own.a = each(Plus{}, own.a, load(x + row * walk.channels + at.channel, at.left));
+    const int64_t place = row * walk.channels + at.channel;
+    Octet term = load(x + place, at.left);
+    if (factors != nullptr) term = each(Times{}, term, load(factors + place, at.left));
+    own.a = each(Plus{}, own.a, term);
   }
   own = reduce_rows(own, AddSums{});
   if (threadIdx.y != 0 || at.left <= 0) return;
   store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
+}
+
+/// Eight elements at once, which may lie in several rows.
+template <class T>
+__global__ void scale_columns(const T* x, const float* factors, T* y, int64_t count, int64_t columns) {
+  for (int64_t i = first_element(); i < count; i += all_elements()) {
+    Octet octet = load(x + i, count - i);
+    int64_t column = i % columns;
+#pragma unroll
+    for (int k = 0; k < Octet::kSize; ++k) {
+      octet.v[k] *= factors[column];
+      if (++column == columns) column = 0;
+    }
+    store(octet, count - i, y + i);
+  }
 }
 
 template <class T>
@@ -69,20 +93,42 @@ int64_t column_sums_workspace(const Matrix& shape) {
   return RowWalk(shape.rows, shape.columns).parts * shape.columns * static_cast<int64_t>(sizeof(float));
 }
 
-cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
-                               void* workspace, cudaStream_t stream) {
+/// Sums of y, or of y * factors.
+static cudaError_t launch_sums(const Matrix& shape, const void* y, const void* factors, void* sums,
+                               DType sums_dtype, void* workspace, cudaStream_t stream) {
   if (shape.rows * shape.columns == 0) return cudaSuccess;
   const RowWalk walk(shape.rows, shape.columns);
   auto* part_sums = static_cast<float*>(workspace);
   const cudaError_t status = with_storage(shape.dtype, [&](auto of_y) {
     using Y = decltype(of_y);
-    return launch(sum_part<Y>, walk.grid(), walk.block(), stream, walk, static_cast<const Y*>(y), part_sums);
+    return launch(sum_part<Y>, walk.grid(), walk.block(), stream, walk, static_cast<const Y*>(y),
+                  static_cast<const Y*>(factors), part_sums);
   });
   if (status != cudaSuccess) return status;
   return with_storage(sums_dtype, [&](auto of_sums) {
     using S = decltype(of_sums);
     return launch(finish_sums<S>, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
                   static_cast<S*>(sums));
+  });
+}
+
+cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
+                               void* workspace, cudaStream_t stream) {
+  return launch_sums(shape, y, nullptr, sums, sums_dtype, workspace, stream);
+}
+
+cudaError_t launch_column_products(const Matrix& shape, const void* y, const void* x, float* sums,
+                                   void* workspace, cudaStream_t stream) {
+  return launch_sums(shape, y, x, sums, DType::f32, workspace, stream);
+}
+
+cudaError_t launch_scale_columns(const Matrix& shape, const void* x, const float* factors, void* y,
+                                 cudaStream_t stream) {
+  const int64_t count = shape.rows * shape.columns;
+  return with_storage(shape.dtype, [&](auto element) {
+    using T = decltype(element);
+    return launch(scale_columns<T>, blocks_for(count), dim3(kThreads), stream, static_cast<const T*>(x),
+                  factors, static_cast<T*>(y), count, shape.columns);
   });
 }
 

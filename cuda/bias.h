@@ -25,4 +25,12 @@ int64_t column_sums_workspace(const Matrix& shape);
 cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,
                                void* workspace, cudaStream_t stream);
 
+/// The same of the products y * x of two matrices.
+cudaError_t launch_column_products(const Matrix& shape, const void* y, const void* x, float* sums,
+                                   void* workspace, cudaStream_t stream);
+
+/// y = x * factors, which has an element for each column; y may be x.
+cudaError_t launch_scale_columns(const Matrix& shape, const void* x, const float* factors, void* y,
+                                 cudaStream_t stream);
+
 }  // namespace trainer::cuda

@@ -68,6 +68,17 @@ cudaError_t transpose(const From* x, To* y, int64_t batch, int64_t rows, int64_t
                 rows, columns, x, y);
 }
 
+/// In the order of y.
+template <class T>
+__global__ void exchange(Exchange e, int64_t count, const T* x, T* y) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
+    const int64_t inner = i % e.inner, a = i / e.inner % e.a, of_b = i / e.inner / e.a;
+    const int64_t middle = of_b % e.middle, b = of_b / e.middle % e.b, outer = of_b / e.middle / e.b;
+    y[i] = x[(((outer * e.a + a) * e.middle + middle) * e.b + b) * e.inner + inner];
+  }
+}
+
 template <class Word>
 __global__ void copy_words(Pieces p, const Word* src, Word* dst) {
   const int64_t count = p.rows * p.length, stride = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -110,6 +121,15 @@ cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64
       return transpose(static_cast<const decltype(source)*>(x), static_cast<decltype(target)*>(y), batch,
                        rows, columns, stream);
     });
+  });
+}
+
+cudaError_t launch_exchange(const Exchange& e, DType dtype, const void* x, void* y, cudaStream_t stream) {
+  const int64_t count = e.outer * e.a * e.middle * e.b * e.inner;
+  return with_storage(dtype, [=](auto element) {
+    using T = decltype(element);
+    return launch(exchange<T>, blocks_for(count), dim3(kThreads), stream, e, count, static_cast<const T*>(x),
+                  static_cast<T*>(y));
   });
 }
 

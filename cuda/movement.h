@@ -16,6 +16,13 @@ cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t co
 cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,
                              int64_t columns, cudaStream_t stream);
 
+/// (outer, a, middle, b, inner) -> (outer, b, middle, a, inner).
+struct Exchange {
+  int64_t outer, a, middle, b, inner;
+};
+cudaError_t launch_exchange(const Exchange& extents, DType dtype, const void* x, void* y,
+                            cudaStream_t stream);
+
 /// `rows` pieces of `length` bytes, which begin at multiples of the steps.
 struct Pieces {
   int64_t rows, length, src_step, dst_step;

@@ -25,7 +25,9 @@
   row(add_pixels) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_rearrange) \
   row(add_resample) \
+  row(add_scale_features) \
   row(add_softmax)
 
 /// These need cuDNN or cuBLASLt.

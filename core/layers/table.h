@@ -25,6 +25,12 @@
   row(stochastic_depth_layer) \
   row(flatten_layer) \
   row(reshape_layer) \
+  row(transpose_layer) \
+  row(slice_layer) \
+  row(pad_layer) \
+  row(scale_layer) \
+  row(class_token_layer) \
+  row(mean_tokens_layer) \
   row(add_layer) \
   row(mul_layer) \
   row(concat_layer) \

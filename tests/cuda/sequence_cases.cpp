@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include "core/graph/ops/cast.h"
+#include "core/graph/ops/concat.h"
 #include "core/graph/ops/embedding.h"
 #include "core/graph/ops/positions.h"
+#include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/rotary.h"
+#include "core/graph/ops/scale_features.h"
 #include "tests/cuda/cases.h"
 
 namespace trainer {
@@ -96,12 +99,40 @@ void add_rotary(std::vector<KernelCase>& cases) {
   }
 }
 
+template <class Op, class... Arguments>
+KernelCase of_one(const Shape& shape, Arguments... arguments) {
+  return differentiable(fmt::format("{} {}", Op(arguments...).name(), to_string(shape)), [=](Sketch& sketch) {
+    return sketch.build().emit<Op>({sketch.parameter("x", shape)}, arguments...);
+  });
+}
+
+void add_rearranged(std::vector<KernelCase>& cases) {
+  constexpr int64_t kOne = 1, kTwo = 2, kThree = 3;
+  for (const Shape& x : {Shape{2, 3, 5}, Shape{3, 31, 33}, Shape{1, 65, 40}}) {
+    cases.push_back(of_one<Transpose>(x, kOne, kTwo));
+    cases.push_back(of_one<Pad>(x, kOne, kOne, kThree));
+    cases.push_back(of_one<Pad>(x, kTwo, kThree, kOne - 1));
+    cases.push_back(of_one<Slice>(x, kOne, kOne, kTwo));
+  }
+  cases.push_back(of_one<Transpose>({2, 5, 7, 3, 2}, kOne, kThree));
+  cases.push_back(of_one<Transpose>({2, 31, 4, 9}, kOne, kTwo));
+  for (const int64_t samples : {1, 300}) cases.push_back(of_one<RepeatSamples>({1, 1, 33}, samples));
+  for (const Shape& x : {Shape{1, 2}, Shape{7, 31, 33}, Shape{2, 400, 16}}) {
+    for (const DType type : kTypes) {
+      cases.push_back(in_type("scale_features " + to_string(x), type, x, [=](Sketch& sketch, TensorId in) {
+        return sketch.build().emit<ScaleFeatures>({in, sketch.parameter("s", {x.back()})});
+      }));
+    }
+  }
+}
+
 }  // namespace
 
 void add_sequence_cases(std::vector<KernelCase>& cases) {
   add_embeddings(cases);
   add_position_tables(cases);
   add_rotary(cases);
+  add_rearranged(cases);
 }
 
 }  // namespace trainer

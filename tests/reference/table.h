@@ -24,6 +24,7 @@
   row(add_optimizer) \
   row(add_pooling) \
   row(add_positions) \
+  row(add_rearrange) \
   row(add_resample) \
   row(add_softmax)
 // clang-format on

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/graph/ops/rearrange.h"
+
 namespace trainer {
 
 std::vector<TensorSpec> Concat::infer(std::span<const TensorSpec> inputs) const {
@@ -43,8 +45,19 @@ void Slice::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
   TensorSpec y = inputs[0];
-  y.shape[static_cast<size_t>(axis)] = length;
+  expect(axis >= 1 && axis < static_cast<int64_t>(y.shape.size()),
+         fmt::format("axis {} is outside 1 to {}", axis, y.shape.size() - 1));
+  int64_t& extent = y.shape[static_cast<size_t>(axis)];
+  expect(begin >= 0 && length >= 1 && begin + length <= extent,
+         fmt::format("[{}, {}) is no part of the {} indices along axis {}", begin, begin + length, extent,
+                     axis));
+  extent = length;
   return {y};
+}
+
+std::vector<TensorId> Slice::gradient(const Backward& backward) const {
+  const int64_t extent = backward.shape(0)[static_cast<size_t>(axis)];
+  return {backward.build.emit<Pad>({backward.dy[0]}, axis, begin, extent - begin - length)};
 }
 
 }  // namespace trainer

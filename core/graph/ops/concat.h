@@ -19,13 +19,15 @@ class Concat final : public Operation {
   const int64_t axis;
 };
 
-/// Indices [begin, begin + length) along `axis`. It has no gradient rule: it stands only in gradients.
+/// Indices [begin, begin + length) along `axis`.
 class Slice final : public Operation {
  public:
   Slice(int64_t a, int64_t first, int64_t count) : axis(a), begin(first), length(count) {}
   std::string_view name() const override { return "slice"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 
   const int64_t axis, begin, length;

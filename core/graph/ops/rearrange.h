@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// x with `before` and `after` zeros around it along an axis.
+class Pad final : public Operation {
+ public:
+  Pad(int64_t a, int64_t zeros_before, int64_t zeros_after)
+      : axis(a), before(zeros_before), after(zeros_after) {}
+  std::string_view name() const override { return "pad"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const int64_t axis, before, after;
+};
+
+/// x with two of its dimensions exchanged, first < second.
+class Transpose final : public Operation {
+ public:
+  Transpose(int64_t a, int64_t b) : first(a), second(b) {}
+  std::string_view name() const override { return "transpose"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const int64_t first, second;
+};
+
+/// A tensor around two of its dimensions: (outer, a, middle, b, inner), of which a and b are exchanged.
+struct TransposedExtents {
+  int64_t outer = 1, a, middle = 1, b, inner = 1;
+  TransposedExtents(const Transpose& op, const Shape& x);
+};
+
+/// x (1, ...) -> y (N, ...): the same for each sample.
+class RepeatSamples final : public Operation {
+ public:
+  explicit RepeatSamples(int64_t n) : samples(n) {}
+  std::string_view name() const override { return "repeat_samples"; }
+  void describe(AttributeVisitor& visit) const override { visit("samples", samples, {.hidden = true}); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::low; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+
+  const int64_t samples;
+};
+
+/// dy (N, ...) -> dx (1, ...), f32: the sum over samples.
+class SumSamples final : public Operation {
+ public:
+  std::string_view name() const override { return "sum_samples"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+};
+
+}  // namespace trainer

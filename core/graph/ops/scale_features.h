@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// x (N, E) or (N, T, E), s (E), f32 whatever x is -> y = x * s, a factor for each feature.
+class ScaleFeatures final : public Operation {
+ public:
+  std::string_view name() const override { return "scale_features"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 ? InputType::widest : InputType::f32;
+  }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  bool in_place(size_t input, size_t) const override { return input == 0; }
+};
+
+/// dy and x (N, E) or (N, T, E) -> ds (E), f32: the sum of dy * x over all rows.
+class ScaleFeaturesBackward final : public Operation {
+ public:
+  std::string_view name() const override { return "scale_features_backward"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+};
+
+}  // namespace trainer

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/pool2d.h"
+#include "core/graph/ops/rearrange.h"
+#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/scale_features.h"
+#include "core/layers/initializer.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+/// The shape of a sequence (N, T, features), at the layer's place.
+Shape sequence_shape(const LayerContext& context, TensorId x, const Layer& layer) {
+  const Shape shape = context.build.shape(x);
+  if (shape.size() != 3)
+    fail_at(layer.origin, "expected sequences (N, T, features), got shape " + to_string(shape));
+  return shape;
+}
+
+/// A key that names a dimension of x, samples being 0.
+struct Dimension {
+  int64_t number = 1;
+
+  void declare(Fields& fields, const char* name, const char* help) {
+    fields.add(name, &number, help).at_least(1).at_most(5);
+  }
+  size_t of(const Shape& shape, const Origin& origin) const {
+    if (number < static_cast<int64_t>(shape.size())) return static_cast<size_t>(number);
+    fail_at(origin, fmt::format("shape {} has dimensions 0 to {}, 0 being the samples", to_string(shape),
+                                shape.size() - 1));
+  }
+};
+
+class ClassTokenLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override { initializer_.declare(fields); }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = sequence_shape(context, x[0], *this);
+    const TensorId token = context.parameter("weight", {1, 1, shape[2]}, initializer_.table(1, shape[2]));
+    const TensorId tokens = context.build.emit<RepeatSamples>({token}, shape[0]);
+    return {context.build.emit<Concat>({tokens, x[0]}, 1)};
+  }
+
+ private:
+  Initializer initializer_;
+};
+
+class SliceLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    dimension_.declare(fields, "dimension", "dimension that is cut; 1: tokens, or channels of images");
+    fields.add("begin", &begin_, "first index that is kept; negative: from the end");
+    fields.add("end", &end_, "index behind the last one that is kept; negative: from the end; default: all");
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = context.build.shape(x[0]);
+    const size_t dimension = dimension_.of(shape, origin_of("dimension"));
+    const int64_t extent = shape[dimension];
+    const int64_t begin = from_start(begin_, extent), end = from_start(end_.value_or(extent), extent);
+    if (begin < 0 || begin >= end || end > extent) {
+      fail_at(origin_of(written.contains("end") ? "end" : "begin"),
+              fmt::format("[{}, {}) is no part of the {} indices of dimension {}", begin_,
+                          end_.value_or(extent), extent, dimension_.number));
+    }
+    return {context.build.emit<Slice>({x[0]}, dimension_.number, begin, end - begin)};
+  }
+
+ private:
+  static int64_t from_start(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
+
+  Dimension dimension_;
+  int64_t begin_ = 0;
+  std::optional<int64_t> end_;
+};
+
+class PadLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    dimension_.declare(fields, "dimension", "dimension that grows; 1: tokens, or channels of images");
+    fields.add("before", &before_, "zeros before").extent(0);
+    fields.add("after", &after_, "zeros behind").extent(0);
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    dimension_.of(context.build.shape(x[0]), origin_of("dimension"));
+    return {context.build.emit<Pad>({x[0]}, dimension_.number, before_, after_)};
+  }
+
+ private:
+  Dimension dimension_;
+  int64_t before_ = 0, after_ = 0;
+};
+
+class ScaleLayer final : public Layer {
+ public:
+  void declare_parameters(Fields& fields) override {
+    fields.add("value", &value_, "the factors, or what learned ones begin with");
+    fields.add("learned", &learned_, "learn a factor for each feature, as LayerScale");
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape factors{context.build.shape(x[0]).back()};
+    const Initial initial{.kind = Initial::Kind::fill, .a = value_, .b = 0, .table = {}};
+    const TensorId s = learned_
+                           ? context.parameter("weight", factors, initial)
+                           : context.build.program().persistent(
+                                 context.name + ".factors", {factors, DType::f32}, Role::constant, initial);
+    return {context.build.emit<ScaleFeatures>({x[0], s})};
+  }
+
+ private:
+  double value_ = 1;
+  bool learned_ = true;
+};
+
+class TransposeLayer final : public Layer {
+ public:
+  TransposeLayer() { second_.number = 2; }
+  void declare_parameters(Fields& fields) override {
+    first_.declare(fields, "first", "one of the dimensions that change places; 0 would be the samples");
+    second_.declare(fields, "second", "the other one");
+  }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = context.build.shape(x[0]);
+    first_.of(shape, origin_of("first"));
+    second_.of(shape, origin_of("second"));
+    const auto [a, b] = std::minmax(first_.number, second_.number);
+    if (a == b) fail_at(origin_of("second"), "must be another dimension than first");
+    return {context.build.emit<Transpose>({x[0]}, a, b)};
+  }
+
+ private:
+  Dimension first_, second_;
+};
+
+class MeanTokensLayer final : public Layer {
+ public:
+  /// Features as channels of images that are T high.
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape shape = sequence_shape(context, x[0], *this);
+    Builder& build = context.build;
+    TensorId y = build.emit<Transpose>({x[0]}, 1, 2);
+    y = build.emit<Reshape>({y}, Shape{shape[0], shape[2], shape[1], 1});
+    y = build.emit<AvgPool2d>({y}, Conv2dGeometry{.kernel = {shape[1], 1}});
+    return {build.emit<Reshape>({y}, Shape{shape[0], shape[2]})};
+  }
+};
+
+}  // namespace
+
+Registered<Layer> class_token_layer() {
+  return {"class_token",
+          "puts a learned token before each sequence: (N, T, features) to (N, T + 1, features)",
+          [] { return std::make_unique<ClassTokenLayer>(); }};
+}
+
+Registered<Layer> slice_layer() {
+  return {"slice", "a range of one dimension", [] { return std::make_unique<SliceLayer>(); }};
+}
+
+Registered<Layer> pad_layer() {
+  return {"pad", "adds zeros before and behind along one dimension",
+          [] { return std::make_unique<PadLayer>(); }};
+}
+
+Registered<Layer> scale_layer() {
+  return {"scale", "multiplies each feature, the last dimension, by a factor of its own",
+          [] { return std::make_unique<ScaleLayer>(); }};
+}
+
+Registered<Layer> transpose_layer() {
+  return {"transpose", "exchanges two dimensions", [] { return std::make_unique<TransposeLayer>(); }};
+}
+
+Registered<Layer> mean_tokens_layer() {
+  return {"mean_tokens", "the mean of each sequence's tokens: (N, T, features) to (N, features)",
+          [] { return std::make_unique<MeanTokensLayer>(); }};
+}
+
+}  // namespace trainer
