@@ -260,6 +260,8 @@ std::string kind_of(Role role) {
       return "optimizer";
     case Role::gradient_sum:
       return "gradients";
+    case Role::cache:
+      return "cache";
     default:
       return "state";
   }

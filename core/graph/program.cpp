@@ -25,6 +25,8 @@ std::string_view to_string(Role role) {
       return "low_copy";
     case Role::state:
       return "state";
+    case Role::cache:
+      return "cache";
     case Role::constant:
       return "constant";
     case Role::activation:

@@ -77,6 +77,10 @@ class Narrowing {
 
 Pass mixed_precision(DType low) {
   auto run = [low](Program& program) {
+    // A cache holds what products read.
+    for (Tensor& tensor : program.tensors) {
+      if (tensor.role == Role::cache) tensor.spec.dtype = low;
+    }
     for (Entry& entry : program.entries) Narrowing(program, entry, low).run();
   };
   return {.name = "mixed_precision",

@@ -23,6 +23,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
 /// that its own file defines.
 // clang-format off
 #define TRAINER_KERNEL_CASES(row) \
+  row(add_append_rows_cases) \
   row(add_elementwise_cases) \
   row(add_attention_cases) \
   row(add_loss_cases) \

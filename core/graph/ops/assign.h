@@ -11,6 +11,7 @@ class Assign final : public Operation {
  public:
   std::string_view name() const override { return "assign"; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 };
 

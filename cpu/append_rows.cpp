@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/append_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/parallel.h"
+#include "cpu/table.h"
+
+namespace trainer::cpu {
+namespace {
+
+std::unique_ptr<Kernel> compile(const OpContext& context, const Choice&, const Slots& slots) {
+  const AppendExtents extents(context.inputs);
+  return kernel([=, cache = slots.inputs[append_input::kCache], rows = slots.inputs[append_input::kRows],
+                 place = slots.inputs[append_input::kFirst], y = slots.outputs[0]] {
+    const int64_t sample_bytes = extents.cached * extents.row_bytes;
+    // The plan computes y in the cache's own memory, where nothing else reads the cache.
+    if (*cache != *y) {
+      std::memcpy(at<char>(y), at<const char>(cache), static_cast<size_t>(extents.samples * sample_bytes));
+    }
+    const int64_t first = *at<const int32_t>(place), fitting = std::min(extents.rows, extents.cached - first);
+    if (fitting <= 0) return;
+    parallel_rows(extents.samples, fitting * extents.row_bytes / 4, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        std::memcpy(at<char>(y) + n * sample_bytes + first * extents.row_bytes,
+                    at<const char>(rows) + n * extents.rows * extents.row_bytes,
+                    static_cast<size_t>(fitting * extents.row_bytes));
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add_append_rows(Handlers& handlers) {
+  handlers[typeid(AppendRows)] = {select_row_major, compile, {}};
+}
+
+}  // namespace trainer::cpu
