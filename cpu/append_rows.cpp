@@ -10,7 +10,7 @@
 namespace trainer::cpu {
 namespace {
 
-std::unique_ptr<Kernel> compile(const OpContext& context, const Choice&, const Slots& slots) {
+std::unique_ptr<Kernel> compile_append_rows(const OpContext& context, const Choice&, const Slots& slots) {
   const AppendExtents extents(context.inputs);
   return kernel([=, cache = slots.inputs[append_input::kCache], rows = slots.inputs[append_input::kRows],
                  place = slots.inputs[append_input::kFirst], y = slots.outputs[0]] {
@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> compile(const OpContext& context, const Choice&, const S
 }  // namespace
 
 void add_append_rows(Handlers& handlers) {
-  handlers[typeid(AppendRows)] = {select_row_major, compile, {}};
+  handlers[typeid(AppendRows)] = {select_row_major, compile_append_rows, {}};
 }
 
 }  // namespace trainer::cpu

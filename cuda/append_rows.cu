@@ -16,7 +16,7 @@ struct WordRows {
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads)
-    write_rows(WordRows e, const int32_t* place, const Word* rows, Word* cache) {
+    append_words(WordRows e, const int32_t* place, const Word* rows, Word* cache) {
   const int64_t count = e.samples * e.rows * e.row, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   const int64_t first = *place;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
@@ -26,26 +26,27 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Word>
-cudaError_t write_as(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
-                     cudaStream_t stream) {
+cudaError_t append_as(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
+                      cudaStream_t stream) {
   const WordRows words{e.samples, e.cached, e.rows, e.row_bytes / static_cast<int64_t>(sizeof(Word))};
-  return launch(write_rows<Word>, blocks_for(words.samples * words.rows * words.row), dim3(kThreads), stream,
-                words, place, static_cast<const Word*>(rows), static_cast<Word*>(cache));
+  return launch(append_words<Word>, blocks_for(words.samples * words.rows * words.row), dim3(kThreads),
+                stream, words, place, static_cast<const Word*>(rows), static_cast<Word*>(cache));
 }
 
 /// Tensors begin at multiples of 64 bytes, so the length of a row alone decides how wide a word may be.
-cudaError_t write(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
-                  cudaStream_t stream) {
-  if (e.row_bytes % 16 == 0) return write_as<uint4>(e, place, rows, cache, stream);
-  if (e.row_bytes % 4 == 0) return write_as<uint32_t>(e, place, rows, cache, stream);
-  return write_as<uint16_t>(e, place, rows, cache, stream);
+cudaError_t append(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
+                   cudaStream_t stream) {
+  if (e.row_bytes % 16 == 0) return append_as<uint4>(e, place, rows, cache, stream);
+  if (e.row_bytes % 4 == 0) return append_as<uint32_t>(e, place, rows, cache, stream);
+  return append_as<uint16_t>(e, place, rows, cache, stream);
 }
 
-Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
+Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "rows");
 }
 
-std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
+std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& context, const Choice&,
+                                            const Slots& slots) {
   const AppendExtents extents(context.inputs);
   return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[append_input::kCache],
                           rows = slots.inputs[append_input::kRows],
@@ -53,14 +54,14 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
     const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
     const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
                                             : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);
-    return status == cudaSuccess ? write(extents, at<const int32_t>(place), *rows, *y, stream) : status;
+    return status == cudaSuccess ? append(extents, at<const int32_t>(place), *rows, *y, stream) : status;
   });
 }
 
 }  // namespace
 
 void add_append_rows(Handlers& handlers) {
-  handlers[typeid(AppendRows)] = {select, compile, {}};
+  handlers[typeid(AppendRows)] = {select_append_rows, compile_append_rows, {}};
 }
 
 }  // namespace trainer::cuda

@@ -83,8 +83,25 @@ sed -n '/^```yaml$/,/^```$/p' "$readme" | sed '/^```/d' >try/R.yaml
 # shellcheck disable=SC2016
 sed -n '/^## Commands/,/^## Guides/s/^| \(`.*`\) |.*/\1/p' "$readme" | grep -o '`trainer [^`]*`' | tr -d '`' >table.txt
 [ "$(wc -l <table.txt)" -ge 14 ] || fail "the table of commands was not found"
+# A text to learn and to continue.
+yes "Once upon a time" | head -n 200 >try/text.txt
+cat >try/text.yaml <<'YAML'
+version: 1
+model:
+  input: [64]
+  input_kind: tokens
+  layers:
+    - embedding: {vocabulary: 256, features: 16}
+    - linear: 48
+    - attention: {heads: 2, causal: true}
+    - linear: 256
+data: {format: text, train: text.txt, val: null}
+training: {max_duration: 20ba, global_batch_size: 8}
+optimizer: {name: adamw, lr: 0.01}
+YAML
 while read -r command <&3; do
   case $command in
+    "trainer generate "*) run try "trainer --config text.yaml && $command --tokens 20" ;;
     # A finished run is not trained again: another length is another run.
     *" --profile "*) run try "$command training.max_duration=30ba" && ls try/runs/*/trace.json >/dev/null ;;
     *--dump-config | "trainer plan "* | "trainer data "*) run try "$command" ;;

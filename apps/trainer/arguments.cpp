@@ -23,9 +23,9 @@ Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or n
 74 I/O, 75 saved (start the same command again), 78 recipe.)";
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train",  "init",       "eval",   "predict", "plan",
-                                                 "layers", "data",       "schema", "doctor",  "inspect",
-                                                 "runs",   "completion", "man"};
+  static const std::vector<std::string> names = {"train",   "init",   "eval",       "predict", "generate",
+                                                 "plan",    "layers", "data",       "schema",  "doctor",
+                                                 "inspect", "runs",   "completion", "man"};
   return names;
 }
 
@@ -147,6 +147,44 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
       "an override.");
 }
 
+void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
+  generate
+      .add_option("--temperature", wanted.temperature,
+                  "divides the logits; 0 takes the likeliest token (default 1)")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->type_name("T");
+  make_count(*generate.add_option("--top-k", wanted.top_k, "draw from the K likeliest tokens only"));
+  generate
+      .add_option("--top-p", wanted.top_p,
+                  "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)")
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->type_name("P");
+  generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N");
+}
+
+void add_generate_command(CLI::App& app, Arguments& arguments) {
+  CLI::App* generate = app.add_subcommand("generate", "continue a text with a trained network of tokens");
+  add_recipe(*generate, arguments);
+  GenerateArguments& wanted = arguments.generate;
+  CLI::Option* prompt = generate->add_option("--prompt", wanted.prompt, "the text to continue");
+  prompt->type_name("TEXT");
+  generate->add_option("--prompts", wanted.prompts, "file with a prompt in each line (JSON Lines output)")
+      ->excludes(prompt)
+      ->type_name("FILE");
+  make_count(*generate->add_option("--tokens", wanted.tokens, "tokens to generate at most (default 100)"));
+  make_count(*generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)"));
+  add_sampling(*generate, wanted);
+  generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
+  generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
+  generate->footer(
+      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
+      "checkpoints, or a .safetensors file. The same seed gives the same text:\n"
+      "  trainer generate --config gpt.yaml --prompt \"Once upon\" --tokens 200 --temperature 0.8 --top-p "
+      "0.95");
+}
+
 /// Whether a word changes a key of the recipe: what precedes its first '=' is made of what keys are made of.
 bool is_override(const std::string& word) {
   const size_t end = word.find('=');
@@ -208,6 +246,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   add_init_command(app, arguments);
   add_eval_command(app, arguments);
   add_predict_command(app, arguments);
+  add_generate_command(app, arguments);
   CLI::App* plan = app.add_subcommand("plan", "print layers, work and memory of a run; needs no data");
   add_recipe_options(*plan, arguments);
   plan->add_option("--dump", arguments.dump,
@@ -259,6 +298,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     arguments.command = Arguments::Command::predict;
     finish_predict(*app.get_subcommand("predict"), arguments);
   }
+  if (app.got_subcommand("generate")) arguments.command = Arguments::Command::generate;
   if (app.got_subcommand("plan")) arguments.command = Arguments::Command::plan;
   if (app.got_subcommand("layers")) arguments.command = Arguments::Command::layers;
   if (app.get_subcommand("data")->got_subcommand("stats")) arguments.command = Arguments::Command::data_stats;

@@ -12,6 +12,19 @@ class App;
 
 namespace trainer {
 
+/// What `generate` is told besides the recipe.
+struct GenerateArguments {
+  std::string prompt;
+  std::string prompts;  ///< a file with a prompt in each line; empty: `prompt`
+  int64_t tokens = 100, samples = 1;
+  double temperature = 1;
+  int64_t top_k = 0;  ///< 0: all
+  double top_p = 1;
+  int64_t seed = 0;
+  bool keep_going = false;  ///< past the token that ends a text
+  bool json = false;
+};
+
 /// The command line. Keys of the recipe are changed by overrides alone; no key has a flag.
 struct Arguments {
   enum class Command {
@@ -19,6 +32,7 @@ struct Arguments {
     init,
     eval,
     predict,
+    generate,
     plan,
     layers,
     schema,
@@ -51,6 +65,7 @@ struct Arguments {
   int64_t top = 5;        ///< predict: classes with their probability
   bool all = false;       ///< predict: the probability of every class instead
   bool markdown = false;  ///< schema
+  GenerateArguments generate;
   std::string path;       ///< init, inspect, runs
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

@@ -11,6 +11,7 @@ int train_command(const Arguments& arguments);
 int init_command(const Arguments& arguments);
 int eval_command(const Arguments& arguments);
 int predict_command(const Arguments& arguments);
+int generate_command(const Arguments& arguments);
 int plan_command(const Arguments& arguments);
 int layers_command();
 int data_stats_command(const Arguments& arguments);

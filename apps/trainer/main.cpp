@@ -28,6 +28,8 @@ int run(int argc, const char* const* argv) {
       return eval_command(*arguments);
     case Arguments::Command::predict:
       return predict_command(*arguments);
+    case Arguments::Command::generate:
+      return generate_command(*arguments);
     case Arguments::Command::plan:
       return plan_command(*arguments);
     case Arguments::Command::layers:

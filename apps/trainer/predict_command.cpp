@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <mutex>
 
@@ -145,9 +143,7 @@ class Report {
 };
 
 void write_to_output(std::span<const std::byte> bytes) {
-  const int error = write_all(STDOUT_FILENO, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (error == EPIPE) throw ReaderGone{};
-  if (error != 0) throw io_error("the standard output", "write", error);
+  if (!write_at_once({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) throw ReaderGone{};
 }
 
 /// The file of --output, if there is one.

@@ -43,6 +43,12 @@ void print_to_output(std::string_view text) {
   print_to(stdout, text);
 }
 
+bool write_at_once(std::string_view text) {
+  const int error = write_all(STDOUT_FILENO, text);
+  if (error != 0 && error != EPIPE) throw io_error("the standard output", "write", error);
+  return error == 0;
+}
+
 void print_warning(std::string_view text) {
   print_to(stderr, fmt::format("warning: {}\n", text));
 }

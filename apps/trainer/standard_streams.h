@@ -24,6 +24,10 @@ void print_text(fmt::format_string<Values...> format, Values&&... values) {
   print_to_output(fmt::format(format, std::forward<Values>(values)...));
 }
 
+/// The same without a buffer in between, for what is read while it comes; `text` goes out as it is. False
+/// where its reader has gone.
+bool write_at_once(std::string_view text);
+
 /// A line about a file that was written: on the error stream where the file is the standard output.
 void print_note(const OutputFile& about, std::string_view text);
 

@@ -49,9 +49,8 @@ Tuning tuning_of(const Recipe& recipe, const TrainedFiles& files, const Start& s
 
 }  // namespace
 
-TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows)
-    : files_(weights_of(recipe)) {
-  const Start start = start_of(files_);
+Start TrainedNetwork::open(Recipe& recipe) {
+  Start start = start_of(files_);
   tuning_ = tuning_of(recipe, files_, start);
   const bool must_keep = false;  // weights from a GPU are evaluated on a CPU, too
   const DeviceChoice device = choose_device(recipe, start.from ? &*start.from : nullptr, must_keep);
@@ -63,6 +62,20 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   }
   for (const std::string& text : files_.damaged) print_warning(fmt::format("skipped: {}", text));
   set_precision(recipe, *backend_.planner);
+  return start;
+}
+
+void TrainedNetwork::load(Recipe& recipe) {
+  require_memory(recipe, *backend_.planner, job_);
+  executable_ = std::make_unique<Executable>(job_.plan, *backend_.device, recipe.runtime.cuda_graph);
+  executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
+  initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
+  load_weights(*executable_, files_.model);
+}
+
+TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows)
+    : files_(weights_of(recipe)) {
+  const Start start = open(recipe);
   keep_micro_batch(recipe, start);
   std::optional<AutoCount>& rows = recipe.training.micro_batch_size;
   // What fits into memory is what training takes: over batches of another size sums have other last bits.
@@ -70,12 +83,14 @@ TrainedNetwork::TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<in
   if (most_rows && *most_rows < recipe.training.micro_batch()) rows = AutoCount{*most_rows};
   const bool averages = purpose == Purpose::evaluate && !files_.averages.empty();
   job_ = make_job(recipe, *backend_.planner, {.purpose = purpose, .averages = averages});
-  require_memory(recipe, *backend_.planner, job_);
-  executable_ = std::make_unique<Executable>(job_.plan, *backend_.device, recipe.runtime.cuda_graph);
-  executable_->on_failed_capture([](const std::string& reason) { print_warning(uncaptured(reason)); });
-  initialize(*executable_, static_cast<uint64_t>(recipe.run.seed));
-  load_weights(*executable_, files_.model);
+  load(recipe);
   if (averages) load_averages(*executable_, files_.averages);
+}
+
+TrainedNetwork::TrainedNetwork(Recipe& recipe, const SequenceExtents& extents) : files_(weights_of(recipe)) {
+  open(recipe);
+  job_ = make_job(recipe, *backend_.planner, {.purpose = Purpose::generate, .extents = extents});
+  load(recipe);
 }
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 #include "core/engine/tuning.h"
 #include "core/recipe/job.h"
 #include "core/run/trained_files.h"
+#include "core/session/start.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
@@ -17,6 +18,8 @@ class TrainedNetwork {
  public:
   /// With `most_rows` the micro-batch, which is set in `recipe`, is no larger than that. Throws Error.
   TrainedNetwork(Recipe& recipe, Purpose purpose, std::optional<int64_t> most_rows = std::nullopt);
+  /// One that generates (core/recipe/generation.h).
+  TrainedNetwork(Recipe& recipe, const SequenceExtents& extents);
   TrainedNetwork(const TrainedNetwork&) = delete;
   TrainedNetwork& operator=(const TrainedNetwork&) = delete;
 
@@ -28,6 +31,11 @@ class TrainedNetwork {
   Executable& executable() { return *executable_; }
 
  private:
+  /// Opens the device that suits the weights; returns what the run was saved with.
+  Start open(Recipe& recipe);
+  /// Gives the job memory, and its network the weights.
+  void load(Recipe& recipe);
+
   TrainedFiles files_;
   Tuning tuning_;
   Backend backend_;

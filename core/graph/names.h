@@ -17,22 +17,23 @@ constexpr const char* kUpdate = "update";
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kEvaluateAverages = "evaluate_averages";
 constexpr const char* kPredict = "predict";
-constexpr const char* kPrefill = "prefill";  ///< generation: a piece of the prompt into the caches
-constexpr const char* kDecode = "decode";    ///< generation: logits of the token after one token
+constexpr const char* kPrefill = "prefill";           ///< generation: a piece of the prompt into the caches
+constexpr const char* kCastWeights = "cast_weights";  ///< generation in mixed precision: once, before both
+constexpr const char* kDecode = "decode";             ///< generation: logits of the token after one token
 }  // namespace entry_name
 
 namespace input_name {
-constexpr const char* kImages = "images";      ///< f32 (N, C, H, W), or u8 where the device scales them
-constexpr const char* kTokens = "tokens";      ///< i32 (N, T), a piece of T in `prefill`
+constexpr const char* kImages = "images";  ///< f32 (N, C, H, W), or u8 where the device scales them
+constexpr const char* kTokens = "tokens";  ///< i32 (N, T), a piece of T in `prefill`
 /// i32 (N, T), where in its window each token's document begins; only where documents are separate
 constexpr const char* kDocumentStart = "document_start";
 /// i32 (N, 1), of `decode`
 constexpr const char* kNextTokens = "next_tokens";
 /// i32 (1), in generation: place of the first token
 constexpr const char* kFirstPosition = "first_position";
-constexpr const char* kFeatures = "features";  ///< f32 (N, F)
-constexpr const char* kLabels = "labels";      ///< i32 (N), (N, T) or (N, H, W)
-constexpr const char* kWeights = "weights";    ///< f32 (N)
+constexpr const char* kFeatures = "features";         ///< f32 (N, F)
+constexpr const char* kLabels = "labels";             ///< i32 (N), (N, T) or (N, H, W)
+constexpr const char* kWeights = "weights";           ///< f32 (N)
 constexpr const char* kSampleIndex = "sample_index";  ///< i32 (N), within the global batch
 constexpr const char* kOtherLabels = "other_labels";  ///< i32 (N), only where samples are mixed
 constexpr const char* kMixWeights = "mix_weights";    ///< f32 (N), of `labels`; only where samples are mixed

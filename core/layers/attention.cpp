@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 
+#include "core/graph/ops/append_rows.h"
+#include "core/graph/ops/concat.h"
 #include "core/layers/table.h"
 
 namespace trainer {
@@ -32,7 +33,6 @@ class AttentionLayer final : public Layer {
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    if (context.cached_positions > 0) throw std::logic_error("attention has no cache of keys and values");
     if (window_ && !causal_) fail_at(origin_of("window"), "is for causal attention only; set causal: true");
     std::vector<TensorId> given(in::kInputCount, kNone);
     std::ranges::copy(x, given.begin() + in::kQ);
@@ -49,10 +49,43 @@ class AttentionLayer final : public Layer {
       given[in::kSample] = context.sample_index;
       given[in::kStep] = context.step;
     }
+    if (context.cached_positions > 0) read_from_cache(context, given, rule);
     return {context.build.emit<Attention>(given, rule)};
   }
 
  private:
+  /// In generation: keys and values join those of the tokens before, and all are read from there.
+  static void read_from_cache(LayerContext& context, std::vector<TensorId>& given,
+                              const AttentionRule& rule) {
+    if (given[in::kK] == kNone) unpack(context.build, given, rule);
+    if (given[in::kV] == kNone) return;  // refused as it would be in training
+    given[in::kK] = append(context, "cached_keys", given[in::kK]);
+    given[in::kV] = append(context, "cached_values", given[in::kV]);
+    given[in::kFirstPosition] = context.first_position;
+  }
+
+  /// Queries, keys and values that lie side by side in `q`, each alone.
+  static void unpack(Builder& build, std::vector<TensorId>& given, const AttentionRule& rule) {
+    const TensorId packed = given[in::kQ];
+    const Shape shape = build.shape(packed);
+    const int64_t heads = rule.heads + 2 * rule.kv_heads;
+    if (shape.size() != 3 || shape[2] % heads != 0) return;
+    const int64_t size = shape[2] / heads, q = rule.heads * size, kv = rule.kv_heads * size;
+    given[in::kQ] = build.emit<Slice>({packed}, 2, 0, q);
+    given[in::kK] = build.emit<Slice>({packed}, 2, q, kv);
+    given[in::kV] = build.emit<Slice>({packed}, 2, q + kv, kv);
+  }
+
+  static TensorId append(LayerContext& context, const char* suffix, TensorId rows) {
+    const Shape shape = context.build.shape(rows);
+    const TensorSpec spec{{shape[0], context.cached_positions, shape.back()}, DType::f32};
+    const TensorId cache =
+        context.build.program().persistent(context.name + "." + suffix, spec, Role::cache, {});
+    const TensorId value = context.build.emit<AppendRows>({cache, rows, context.first_position});
+    context.build.assign(cache, value);
+    return value;
+  }
+
   int64_t heads_ = 1;
   std::optional<int64_t> kv_heads_, window_;
   bool causal_ = false;

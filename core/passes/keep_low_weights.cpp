@@ -64,20 +64,48 @@ void keep(Program& program) {
   rename(next, renamed);
 }
 
+/// Generation, which is limited by reading weights, casts them once for all tokens, in an entry of its own.
+/// That comes last: copies lie as those who read them want them.
+void keep_for_generation(Program& program) {
+  std::map<TensorId, TensorId> kept;
+  Entry once(entry_name::kCastWeights);
+  Builder build(program, once);
+  for (Entry& entry : program.entries) {
+    std::map<TensorId, TensorId> renamed;
+    std::erase_if(entry.nodes, [&](const Node& node) {
+      const TensorId parameter = cast_parameter(program, node);
+      if (parameter == kNone) return false;
+      const auto [copy, fresh] = kept.try_emplace(parameter, kNone);
+      if (fresh) {
+        const TensorSpec spec = program.spec(node.outputs[0]);
+        const std::string name = program.tensor(parameter).name + state_suffix::kLowCopy;
+        copy->second = program.persistent(name, spec, Role::low_copy, {});
+        build.set_origin({{}, name});
+        build.assign(copy->second, build.emit<Cast>({parameter}, spec.dtype));
+      }
+      renamed[node.outputs[0]] = copy->second;
+      return true;
+    });
+    rename(entry, renamed);
+  }
+  if (!kept.empty()) program.entries.push_back(std::move(once));
+}
+
 }  // namespace
 
 Pass keep_low_weights() {
   auto run = [](Program& program) {
     if (program.find_entry(entry_name::kAccumulateNext) != nullptr) keep(program);
+    if (program.find_entry(entry_name::kDecode) != nullptr) keep_for_generation(program);
   };
   return {.name = "keep_low_weights",
-          .help = "cast weights once a step, not once for each micro-batch",
+          .help = "cast weights once a step, not once for each micro-batch or generated token",
           .optional = true,
           .run = run};
 }
 
 std::optional<Pass> keep_low_weights_pass(const PassOptions& options) {
-  return options.trains ? std::optional(keep_low_weights()) : std::nullopt;
+  return options.trains || options.generates ? std::optional(keep_low_weights()) : std::nullopt;
 }
 
 }  // namespace trainer

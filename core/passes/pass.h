@@ -75,6 +75,7 @@ Pass recompute(const Recompute& setting);
 /// `accumulate_next`, and `update` finds the sums.
 Pass accumulate(int64_t micro_batches);
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
+/// In generation they are cast once, by the entry `cast_weights`.
 Pass keep_low_weights();
 /// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
 Pass sum_losses();

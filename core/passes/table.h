@@ -10,8 +10,9 @@ namespace trainer {
 
 /// What decides which passes a program needs.
 struct PassOptions {
-  bool trains = true;     ///< false: only the forward part is wanted
-  bool averages = false;  ///< where nothing is trained: averages of the weights are given
+  bool trains = true;      ///< false: only the forward part is wanted
+  bool generates = false;  ///< it continues sequences token by token
+  bool averages = false;   ///< where nothing is trained: averages of the weights are given
   Precision precision = Precision::fp32;
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: pictures come as numbers
   std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host

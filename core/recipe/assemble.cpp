@@ -9,6 +9,7 @@
 #include "core/config/patterns.h"
 #include "core/graph/ops/embedding.h"
 #include "core/passes/table.h"
+#include "core/recipe/generation.h"
 
 namespace trainer {
 namespace {
@@ -164,7 +165,8 @@ void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabl
 
 }  // namespace
 
-Program forward_program(const Recipe& recipe, Purpose purpose) {
+Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExtents& extents) {
+  if (purpose == Purpose::generate) return generation_program(recipe, extents);
   Program program;
   const int64_t rows = recipe.training.micro_batch();
   TensorId input = kNone;
@@ -221,6 +223,7 @@ BatchInputs batch_contents(const Program& program) {
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
   PassOptions options{.trains = setting.purpose == Purpose::train,
+                      .generates = setting.purpose == Purpose::generate,
                       .averages = setting.averages,
                       .precision = recipe.training.parsed_precision()};
   if (options.trains) {

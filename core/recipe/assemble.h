@@ -16,12 +16,21 @@
 namespace trainer {
 
 /// What a program is for: training has the entry points `train_step` and `evaluate`, evaluation `evaluate`,
-/// prediction `predict`, which gives the logits of pictures without labels.
-enum class Purpose { train, evaluate, predict };
+/// prediction `predict`, which gives the logits of pictures without labels, and generation `prefill` and
+/// `decode` (core/recipe/generation.h).
+enum class Purpose { train, evaluate, predict, generate };
 
-/// The network's forward part with loss and metrics. Shapes that do not fit throw Error (exit 78) at their
-/// layer.
-Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train);
+/// What generation computes at once.
+struct SequenceExtents {
+  int64_t sequences = 1;  ///< side by side, all at the same position
+  int64_t positions = 0;  ///< of each, that caches hold; 0: as many as the network's input has
+  int64_t piece = 0;      ///< positions of `prefill`; 0: as many as suit the positions
+};
+
+/// The network's forward part with loss and metrics; `extents` are those of generation. Shapes that do not
+/// fit throw Error (exit 78) at their layer.
+Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train,
+                        const SequenceExtents& extents = {});
 
 /// Of the network's output, micro-batch first.
 const Shape& logits_shape(const Program& program);

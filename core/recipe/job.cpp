@@ -22,6 +22,11 @@ constexpr int64_t kRuntimeBytes = int64_t{12} << 20;
 /// The learning rates of so many updates, which the device holds as a table, take a gibibyte.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
+/// Whether samples have labels, which the network's output is compared with.
+bool measures(Purpose purpose) {
+  return purpose == Purpose::train || purpose == Purpose::evaluate;
+}
+
 LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   const TrainingSection& training = recipe.training;
   LoopSettings settings{.global_batch_size = training.global_batch_size,
@@ -29,7 +34,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
                         .tokens_of_sample = recipe.tokens_of_batch() / training.global_batch_size};
   settings.data_workers = recipe.data.workers;
   settings.averages = training.ema_decay.has_value();
-  if (job.purpose != Purpose::predict) {
+  if (measures(job.purpose)) {
     const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
     settings.metrics = evaluated_metrics(recipe, job.program, averages);
   }
@@ -112,7 +117,9 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
-  add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
+  // Generation makes no batches: what it reads is a few tokens.
+  if (job.purpose != Purpose::generate)
+    add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
   const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
   const bool are_shared = job.train && job.train->is_shared;
@@ -180,11 +187,11 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
 
 Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options) {
   Job job{.purpose = options.purpose, .averages = options.averages};
-  job.program = forward_program(recipe, options.purpose);
+  job.program = forward_program(recipe, options.purpose, options.extents);
   if (options.observe) options.observe("layers", job.program);
   const bool trains = options.purpose == Purpose::train;
   if (trains) job.train = peek_split(recipe, job.program, Split::train);
-  if (options.purpose != Purpose::predict && has_split(recipe.data, Split::val))
+  if (measures(options.purpose) && has_split(recipe.data, Split::val))
     job.validation = peek_split(recipe, job.program, Split::val);
   job.settings = loop_settings(recipe, job);
   job.checkpoints = checkpoint_policy(recipe, job);
@@ -257,6 +264,8 @@ std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job
   }
   if (const int64_t samples = DeviceSamples::device_bytes(job.plan); samples > 0)
     text += fmt::format("\ntry data.cache=none, which keeps {} of samples on the host", human_bytes(samples));
+  if (job.purpose == Purpose::generate)
+    return text + "\ntry fewer --samples or --tokens, which the cache grows with";
   const int64_t rows = fitting_micro_batch(recipe, planner, job, available);
   text += rows > 0 ? fmt::format("\ntry training.micro_batch_size={}", rows)
                    : std::string("\nno micro-batch size is small enough: use a smaller network");

@@ -38,7 +38,8 @@ struct JobOptions {
   PassObserver observe;
   bool plan = true;  ///< false: only the program is wanted; plan and memory stay empty
   Purpose purpose = Purpose::train;
-  bool averages = false;  ///< as Job's
+  bool averages = false;         ///< as Job's
+  SequenceExtents extents = {};  ///< generate
 };
 
 /// Throws Error: exit 78 where the recipe cannot work, 65 where a data file's header is bad.

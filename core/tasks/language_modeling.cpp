@@ -74,8 +74,10 @@ class LanguageModeling final : public Task {
   void check_prediction(const TaskSetting& setting) const override {
     fail_at(
         setting.origin_of("model"),
-        fmt::format("predict prints one class for each image; the network's output {} has one for each token",
-                    to_string(setting.output)));
+        fmt::format(
+            "predict prints one class for each image; the network's output {} has one for each token: use "
+            "trainer generate",
+            to_string(setting.output)));
   }
 
   std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {

@@ -30,7 +30,7 @@ Program cached_program() {
   return program;
 }
 
-std::vector<float> numbers(int begin) {
+std::vector<float> appended_numbers(int begin) {
   std::vector<float> all(12);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>(begin) + static_cast<float>(i);
   return all;
@@ -60,7 +60,7 @@ TEST_CASE("append_rows: a cache grows in its own memory") {
   Session session(program, cpu);
   const auto append = [&](float first, int begin) {
     session.set("first", {first});
-    session.set("rows", numbers(begin));
+    session.set("rows", appended_numbers(begin));
     session.run("step");
   };
   append(0, 100);

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/trainer/commands.h"
+#include "apps/trainer/standard_streams.h"
+#include "apps/trainer/trained_network.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/host/stop.h"
+#include "core/recipe/generation.h"
+#include "core/recipe/tokenizer.h"
+#include "core/session/ranks.h"
+#include "core/text/text_stream.h"
+#include "core/train/generation.h"
+
+namespace trainer {
+namespace {
+
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+  std::string place;  ///< for messages: "the prompt", "prompts.txt:3"
+};
+
+Prompt make_prompt(const std::string& text, const std::string& place, const RecipeTokenizer& tokenizer) {
+  Prompt prompt{.text = text, .tokens = tokenizer.tokenizer->encode(text), .place = place};
+  if (!prompt.tokens.empty()) return prompt;
+  if (!tokenizer.end_of_text) {
+    throw Error(ExitCode::usage, fmt::format("{} is empty, and the tokenizer has no token that ends a text, "
+                                             "behind which another could begin; write a word or more",
+                                             place));
+  }
+  prompt.tokens = {*tokenizer.end_of_text};
+  return prompt;
+}
+
+std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer) {
+  if (wanted.prompts.empty()) return {make_prompt(wanted.prompt, "the prompt", tokenizer)};
+  const std::optional<std::string> text = read_text(wanted.prompts);
+  if (!text)
+    throw Error(ExitCode::usage, fmt::format("{}: cannot be read; name a file of prompts", wanted.prompts));
+  std::vector<Prompt> prompts;
+  for (size_t begin = 0; begin < text->size();) {
+    const size_t end = std::min(text->find('\n', begin), text->size());
+    const std::string place = fmt::format("{}:{}", wanted.prompts, prompts.size() + 1);
+    prompts.push_back(make_prompt(text->substr(begin, end - begin), place, tokenizer));
+    begin = end + 1;
+  }
+  if (prompts.empty())
+    throw Error(ExitCode::data, wanted.prompts + ": holds no prompt; write one in each line");
+  return prompts;
+}
+
+/// Throws where a prompt and what follows it do not fit into the positions that the network was trained with.
+/// Returns how many are needed.
+int64_t positions_for(const std::vector<Prompt>& prompts, int64_t tokens, const Recipe& recipe) {
+  const int64_t most = recipe.model.input[0];
+  int64_t needed = 0;
+  for (const Prompt& prompt : prompts) {
+    const auto length = static_cast<int64_t>(prompt.tokens.size());
+    needed = std::max(needed, length + tokens);
+    if (needed <= most) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("{} has {} tokens and {} more are wanted, but the network has {} positions "
+                            "(model.input); {}",
+                            prompt.place, length, tokens, most,
+                            length < most ? fmt::format("ask for --tokens {} or fewer", most - length)
+                                          : "shorten the prompt"));
+  }
+  return needed;
+}
+
+void check_tokens(const std::vector<Prompt>& prompts, int64_t vocabulary) {
+  for (const Prompt& prompt : prompts) {
+    const auto beyond =
+        std::ranges::find_if(prompt.tokens, [&](int32_t token) { return token >= vocabulary; });
+    if (beyond == prompt.tokens.end()) continue;
+    throw Error(ExitCode::data,
+                fmt::format("{}: token {} is not below {}, the network's outputs; data.tokenizer "
+                            "must be the one that it was trained with",
+                            prompt.place, *beyond, vocabulary));
+  }
+}
+
+/// One sequence as it grows.
+struct Sample {
+  TextStream stream;
+  std::vector<int32_t> tokens = {};
+  std::string text = {};
+  bool has_ended = false;  ///< by the token that ends a text
+};
+
+std::string json_line(const Prompt& prompt, int64_t number, const Sample& sample) {
+  Json line;
+  line["prompt"] = prompt.text;
+  line["sample"] = number;
+  line["text"] = sample.text;
+  line["tokens"] = sample.tokens;
+  line["finished"] = sample.has_ended ? "end_of_text" : "length";
+  return line.dump(-1, Json::NotUtf8::replace) + "\n";
+}
+
+/// Continues prompts and writes what comes of them.
+class Writer {
+ public:
+  Writer(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer, const StopSignals& signals)
+      : wanted_(wanted), tokenizer_(tokenizer), signals_(signals) {}
+
+  /// Ends early where whoever reads the output has gone.
+  void continue_all(Generation& generation, const std::vector<Prompt>& prompts) {
+    for (const Prompt& prompt : prompts) {
+      run(generation, prompt);
+      signals_.throw_if_asked();
+      if (reader_gone_) return;
+    }
+  }
+
+ private:
+  bool is_json() const { return wanted_.json || !wanted_.prompts.empty(); }
+  bool streams() const { return !is_json() && wanted_.samples == 1; }
+
+  GenerationSettings settings() const {
+    GenerationSettings settings{.tokens = wanted_.tokens,
+                                .vocabulary = tokenizer_.tokenizer->vocabulary(),
+                                .rule = {wanted_.temperature, wanted_.top_k, wanted_.top_p},
+                                .seed = static_cast<uint64_t>(wanted_.seed)};
+    if (!wanted_.keep_going) settings.end = tokenizer_.end_of_text;
+    return settings;
+  }
+
+  void run(Generation& generation, const Prompt& prompt) {
+    const GenerationSettings rules = settings();
+    std::vector<Sample> samples(static_cast<size_t>(wanted_.samples),
+                                {TextStream(*tokenizer_.tokenizer, prompt.tokens.back())});
+    if (streams()) write(printable(prompt.text));
+    const auto add = [&](int64_t sequence, int32_t token) {
+      Sample& sample = samples[static_cast<size_t>(sequence)];
+      sample.tokens.push_back(token);
+      sample.has_ended = token == rules.end;
+      if (!sample.has_ended) show(sample, sample.stream.add(token));
+    };
+    continue_prompt(generation, prompt.tokens, rules, add, [&] { return signals_.asked() || reader_gone_; });
+    for (Sample& sample : samples) show(sample, sample.stream.finish());
+    if (streams()) return write("\n");
+    if (signals_.asked()) return;
+    for (size_t i = 0; i < samples.size(); ++i) write_sample(prompt, static_cast<int64_t>(i), samples[i]);
+  }
+
+  void show(Sample& sample, const std::string& text) {
+    sample.text += text;
+    if (streams()) write(printable(text));
+  }
+
+  void write_sample(const Prompt& prompt, int64_t number, const Sample& sample) {
+    write(is_json() ? json_line(prompt, number, sample)
+                    : fmt::format("--- sample {}\n{}\n", number, printable(prompt.text + sample.text)));
+  }
+
+  void write(const std::string& text) { reader_gone_ = reader_gone_ || !write_at_once(text); }
+
+  const GenerateArguments& wanted_;
+  const RecipeTokenizer& tokenizer_;
+  const StopSignals& signals_;
+  bool reader_gone_ = false;
+};
+
+}  // namespace
+
+int generate_command(const Arguments& arguments) {
+  require_one_process("generation");
+  StopSignals signals(StopSignals::kPass);
+  const GenerateArguments& wanted = arguments.generate;
+  const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
+  check_generation(*recipe);
+  const RecipeTokenizer tokenizer = tokenizer_of(*recipe);
+  const std::vector<Prompt> prompts = read_prompts(wanted, tokenizer);
+  const SequenceExtents extents{.sequences = wanted.samples,
+                                .positions = positions_for(prompts, wanted.tokens, *recipe)};
+  TrainedNetwork network(*recipe, extents);
+  Generation generation(network.executable(), extents.positions);
+  check_tokens(prompts, generation.vocabulary());
+  signals.watch_loop();
+  Writer(wanted, tokenizer, signals).continue_all(generation, prompts);
+  return 0;
+}
+
+}  // namespace trainer

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/error.h"
+#include "tests/app/command.h"
+#include "tests/catch.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+/// Learns within a second which letter follows which.
+constexpr const char* kLetters = R"(version: 1
+run: {name: letters, seed: 1, output_dir: run}
+model:
+  input: [16]
+  input_kind: tokens
+  layers:
+    - embedding: {vocabulary: 256, features: 16, name: e}
+    - linear: {out_features: 48, bias: false}
+    - attention: {heads: 2, causal: true, name: a}
+    - add: {inputs: [a, e]}
+    - linear: 256
+data: {format: text, train: letters.txt, val: null}
+training: {max_duration: 100ba, global_batch_size: 16}
+optimizer: {name: adamw, lr: 0.05}
+)";
+
+/// A workspace with a network that was trained on "abcdefgh", again and again.
+class Letters {
+ public:
+  Letters() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "abcdefgh";
+    workspace.write("letters.txt", text);
+    workspace.write("r.yaml", kLetters);
+    const Outcome trained = run_trainer({"train", "--config", "r.yaml"}, workspace.path());
+    INFO(trained.errors);
+    REQUIRE(trained.code == 0);
+  }
+
+  Outcome generate(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"generate", "--config", "r.yaml"});
+    return run_trainer(more, workspace.path());
+  }
+  std::string text_of(const std::vector<std::string>& more) const {
+    const Outcome outcome = generate(more);
+    INFO(outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome.output;
+  }
+  std::vector<Json> lines_of(const std::vector<std::string>& more) const {
+    std::vector<Json> lines;
+    for (const std::string& line : trainer::lines_of(text_of(more))) lines.push_back(Json::parse(line));
+    return lines;
+  }
+  void refuses(const std::vector<std::string>& more, ExitCode code,
+               const std::vector<std::string>& parts) const {
+    const Outcome outcome = generate(more);
+    CHECK(outcome.code == static_cast<int>(code));
+    CHECK(outcome.output.empty());
+    for (const std::string& part : parts) CHECK_THAT(outcome.errors, ContainsSubstring(part));
+  }
+
+  Workspace workspace;
+};
+
+}  // namespace
+
+TEST_CASE("generate continues a text as the network was taught") {
+  const Letters letters;
+  CHECK(letters.text_of({"--prompt", "cd", "--tokens", "8", "--temperature", "0"}) == "cdefghabcd\n");
+  CHECK(letters.text_of({"--prompt", "h", "--tokens", "3", "--top-k", "1"}) == "habc\n");
+  CHECK(letters.text_of({"--prompt", "h", "--tokens", "3", "--top-p", "0.1"}) == "habc\n");
+  CHECK(letters.text_of({"--prompt", "ab", "--tokens", "2", "--temperature", "0", "--samples", "2"}) ==
+        "--- sample 0\nabcd\n--- sample 1\nabcd\n");
+  const auto lines = letters.lines_of({"--prompt", "ab", "--tokens", "2", "--temperature", "0", "--json"});
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] ==
+        Json{{"prompt", "ab"}, {"sample", 0}, {"text", "cd"}, {"tokens", {99, 100}}, {"finished", "length"}});
+}
+
+TEST_CASE(
+    "generate gives one line for each prompt and sample, which repeat and do not depend on each other") {
+  const Letters letters;
+  letters.workspace.write("prompts.txt", "ab\nfgh");
+  letters.workspace.write("other.txt", "fgh\n");
+  const std::vector<std::string> hot = {"--tokens", "10", "--temperature", "8", "--seed", "3"};
+  const auto lines = [&](std::vector<std::string> more) {
+    more.insert(more.end(), hot.begin(), hot.end());
+    return letters.lines_of(more);
+  };
+  const auto four = lines({"--prompts", "prompts.txt", "--samples", "2"});
+  REQUIRE(four.size() == 4);
+  std::set<std::string> texts;
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(four[i]["prompt"] == (i < 2 ? "ab" : "fgh"));
+    CHECK(four[i]["sample"] == i % 2);
+    CHECK(four[i]["tokens"].size() == 10);
+    texts.insert(four[i]["text"]);
+  }
+  CHECK(texts.size() == 4);
+  CHECK(lines({"--prompts", "prompts.txt", "--samples", "2"}) == four);
+  CHECK(lines({"--prompts", "other.txt"})[0] == four[2]);
+  CHECK(lines({"--prompts", "prompts.txt", "--samples", "5"})[1] == four[1]);
+  CHECK(letters.lines_of(
+            {"--prompts", "other.txt", "--tokens", "10", "--temperature", "8", "--seed", "4"})[0] != four[2]);
+}
+
+TEST_CASE("generate refuses what it cannot continue, and says what to do") {
+  const Letters letters;
+  letters.refuses({"--prompt", "", "--tokens", "2"}, ExitCode::usage, {"the prompt is empty"});
+  letters.refuses({"--prompt", "abcdef", "--tokens", "11"}, ExitCode::usage,
+                  {"6 tokens", "16 positions", "--tokens 10 or fewer"});
+  letters.refuses({"--prompt", "abcdefghabcdefgh", "--tokens", "1"}, ExitCode::usage, {"shorten the prompt"});
+  letters.refuses({"--prompts", "none.txt"}, ExitCode::usage, {"none.txt"});
+  letters.refuses({"--prompt", "a", "--prompts", "none.txt"}, ExitCode::usage, {"--prompts"});
+  letters.refuses({"--prompt", "a", "--top-p", "1.5"}, ExitCode::usage, {"--top-p"});
+  letters.refuses({"--prompt", "a", "--tokens", "2", "device.memory=1MiB"}, ExitCode::out_of_memory,
+                  {"device.memory", "cache", "fewer --samples"});
+  letters.refuses({"--prompt", "a", "--tokens", "2", "run.output_dir=elsewhere"}, ExitCode::data,
+                  {"has not been trained here"});
+  const Outcome predicted =
+      run_trainer({"predict", "--config", "r.yaml", "--split", "train"}, letters.workspace.path());
+  CHECK(predicted.code == static_cast<int>(ExitCode::recipe));
+  CHECK_THAT(predicted.errors, ContainsSubstring("trainer generate"));
+  letters.workspace.write("r.yaml", kSmallRecipe);
+  letters.refuses({"--prompt", "a"}, ExitCode::recipe, {"model.input_kind", "trainer predict"});
+}
+
+TEST_CASE("generate prints whole characters only") {
+  const Letters letters;
+  for (const char* seed : {"1", "2", "3"}) {
+    const std::vector<std::string> wild = {"--prompt",      "é",    "--tokens", "14",
+                                           "--temperature", "1000", "--seed",   seed};
+    std::vector<std::string> as_json = wild;
+    as_json.emplace_back("--json");
+    const Json line = letters.lines_of(as_json).at(0);  // refuses what is not UTF-8
+    CHECK(line["tokens"].size() == 14);
+    CHECK_NOTHROW(Json(letters.text_of(wild)).dump());
+  }
+}
+
+TEST_CASE("generate ends when its reader has gone") {
+  const Letters letters;
+  const Outcome outcome = run_shell(
+      "(\"$TRAINER\" generate --config r.yaml --prompt abc --tokens 10 --temperature 0; echo $? >code) | "
+      "head -c 1",
+      letters.workspace.path());
+  CHECK(outcome.output == "a");
+  CHECK_THAT(letters.workspace.read("code"), Catch::Matchers::StartsWith("0"));
+}
+
+}  // namespace trainer
