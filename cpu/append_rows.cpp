@@ -13,7 +13,7 @@ namespace {
 std::unique_ptr<Kernel> compile_append_rows(const OpContext& context, const Choice&, const Slots& slots) {
   const AppendExtents extents(context.inputs);
   return kernel([=, cache = slots.inputs[append_input::kCache], rows = slots.inputs[append_input::kRows],
-                 place = slots.inputs[append_input::kFirst], y = slots.outputs[0]] {
+                 place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
     const int64_t sample_bytes = extents.cached * extents.row_bytes;
     // The plan computes y in the cache's own memory, where nothing else reads the cache.
     if (*cache != *y) {

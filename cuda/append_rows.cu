@@ -50,7 +50,7 @@ std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& con
   const AppendExtents extents(context.inputs);
   return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[append_input::kCache],
                           rows = slots.inputs[append_input::kRows],
-                          place = slots.inputs[append_input::kFirst], y = slots.outputs[0]] {
+                          place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
     const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
     const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
                                             : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);

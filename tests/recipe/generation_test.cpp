@@ -13,6 +13,7 @@
 #include "core/train/generation.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {

@@ -9,7 +9,7 @@ namespace {
 void append_rows(const Call& call) {
   const AppendExtents extents(call.inputs);
   const int64_t width = call.shape_in(append_input::kCache)[2],
-                first = *call.in<int32_t>(append_input::kFirst);
+                first = *call.in<int32_t>(append_input::kFirstRow);
   for (int64_t n = 0; n < extents.samples; ++n) {
     for (int64_t s = 0; s < extents.cached; ++s) {
       const bool is_new = s >= first && s < first + extents.rows;

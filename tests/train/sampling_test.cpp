@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "tests/catch.h"
+#include "tests/storage/scratch_directory.h"
 
 using namespace trainer;
 

@@ -13,7 +13,7 @@ std::vector<TensorSpec> AppendRows::infer(std::span<const TensorSpec> inputs) co
       fmt::format("rows of shape {} do not go into a cache of shape {}", to_string(rows), to_string(cache)));
   expect(rows[1] <= cache[1], fmt::format("{} rows are more than a cache of {} holds", rows[1], cache[1]));
   expect_one_type(inputs, {append_input::kCache, append_input::kRows});
-  expect(inputs[append_input::kFirst] == TensorSpec{{1}, DType::i32},
+  expect(inputs[append_input::kFirstRow] == TensorSpec{{1}, DType::i32},
          "the place of the first row is i32 (1)");
   return {inputs[append_input::kCache]};
 }

@@ -7,9 +7,9 @@ namespace trainer {
 
 /// The order of its inputs.
 namespace append_input {
-constexpr size_t kCache = 0;  ///< (N, S, E)
-constexpr size_t kRows = 1;   ///< (N, P, E)
-constexpr size_t kFirst = 2;  ///< i32 (1): place in the cache of the first of the P rows, 0 or more
+constexpr size_t kCache = 0;     ///< (N, S, E)
+constexpr size_t kRows = 1;      ///< (N, P, E)
+constexpr size_t kFirstRow = 2;  ///< i32 (1): place in the cache of the first of the P rows, 0 or more
 }  // namespace append_input
 
 /// The cache with rows [first, first + P) of each sample replaced; what would lie beyond row S is left out.
