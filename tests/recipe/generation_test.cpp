@@ -41,6 +41,25 @@ data: {format: text, train: none.txt, val: null}
 training: {global_batch_size: 1}
 )";
 
+/// Positions of both kinds, normalisation, and a head that is the embedding's table.
+constexpr const char* kPlaced = R"(version: 1
+model:
+  input: [23]
+  input_kind: tokens
+  layers:
+    - embedding: {vocabulary: 19, features: 12, name: tokens}
+    - positions: {most: 23, name: placed}
+    - rms_norm: {inputs: [placed]}
+    - linear: {out_features: 20, bias: false}
+    - rotary: {heads: 10, rotated: 8}
+    - attention: {heads: 6, kv_heads: 2, causal: true, name: first}
+    - add: {inputs: [first, placed]}
+    - layer_norm
+    - linear: {out_features: 19, bias: false, weight_of: tokens}
+data: {format: text, train: none.txt, val: null}
+training: {global_batch_size: 1}
+)";
+
 std::unique_ptr<Recipe> recipe_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return Recipe::parse(text, "r.yaml", overrides);
 }
@@ -149,6 +168,14 @@ TEST_CASE("generation: cached logits are those of the whole sequence at once") {
       INFO("prompt of " << prompt << ", " << sequences << " sequences");
       CHECK(cached_difference(*recipe, prompt, sequences) < 1e-5);
     }
+  }
+}
+
+TEST_CASE("generation: positions go on behind the prompt") {
+  const auto recipe = recipe_of(kPlaced);
+  for (const int64_t prompt : {int64_t{1}, kPieceOfTest, kPieceOfTest + 2, kContext - 1}) {
+    INFO("prompt of " << prompt);
+    CHECK(cached_difference(*recipe, prompt, 2) < 1e-5);
   }
 }
 
