@@ -137,4 +137,8 @@ double distance(const Trained& a, const Trained& b) {
   return worst;
 }
 
+bool can_train_in_bf16() {
+  return !make_cpu_backend(1, nullptr, true).planner->set_precision(Precision::amp_bf16);
+}
+
 }  // namespace trainer::test

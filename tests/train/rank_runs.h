@@ -48,4 +48,7 @@ std::vector<Trained> train_all(const char* network, const Division& division, co
 /// have the same tensors.
 double distance(const Trained& a, const Trained& b);
 
+/// Whether this processor computes in bf16, or can emulate it.
+bool can_train_in_bf16();
+
 }  // namespace trainer::test

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "cpu/backend.h"
 #include "tests/train/rank_runs.h"
 
 namespace trainer::test {
@@ -55,7 +54,7 @@ TEST_CASE("ranks that share the optimizer's moments come to the bits of ranks th
 TEST_CASE(
     "moments in bf16's training are shared as well, and an optimizer without any has nothing to share") {
   Division division{.ranks = 2, .precision = Precision::amp_bf16};
-  if (!make_cpu_backend(1, nullptr, true).planner->set_precision(Precision::amp_bf16)) {
+  if (can_train_in_bf16()) {
     const Trained low = train_all(kOddSizes, division, kWithMomentum)[0];
     division.shard_optimizer = true;
     check_same(low, train_all(kOddSizes, division, kWithMomentum));
