@@ -90,7 +90,8 @@ void avoid_amx() {
 
 bool may_use(dnnl::cpu_isa wanted) {
   avoid_amx();
-  const auto found = static_cast<unsigned>(dnnl::get_effective_cpu_isa()), bits = static_cast<unsigned>(wanted);
+  const auto found = static_cast<unsigned>(dnnl::get_effective_cpu_isa()),
+             bits = static_cast<unsigned>(wanted);
   return (found & bits) == bits;
 }
 
