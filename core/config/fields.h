@@ -150,7 +150,7 @@ class Fields {
 };
 
 /// The candidate nearest to `name` (edit distance, at most a third of its length, at least 1), or nullopt. Of
-/// two equally near ones the first.
+/// two equally near ones that which shares more first letters, or else the first.
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 template <class Base>

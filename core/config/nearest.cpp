@@ -39,6 +39,10 @@ size_t distance(const std::string& a, const std::string& b, size_t enough) {
   return row[b.size()];
 }
 
+size_t common_prefix(const std::string& a, const std::string& b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b, {}, lower, lower).in1 - a.begin());
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
@@ -50,8 +54,10 @@ std::optional<std::string> nearest(const std::string& name, const std::vector<st
     const size_t longer = std::max(name.size(), candidate.size());
     const size_t shorter = std::min(name.size(), candidate.size());
     if (name.empty() || longer - shorter > edits) continue;
-    const size_t cost = distance(name, candidate, best_cost);
-    if (cost < best_cost) best = candidate, best_cost = cost;
+    const size_t cost = distance(name, candidate, best_cost + 1);
+    const bool nearer = cost < best_cost || (cost == best_cost && best &&
+                                             common_prefix(name, candidate) > common_prefix(name, *best));
+    if (nearer) best = candidate, best_cost = cost;
   }
   return best;
 }

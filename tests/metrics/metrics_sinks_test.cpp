@@ -39,7 +39,7 @@ std::string short_table(const ScratchDirectory& scratch) {
     for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
   };
   replace(all, "lr,…,time");
-  replace(",,,,,,,,,,,,,1000000000", ",…,1000000000");
+  replace(",,,,,,,,,,,,,,1000000000", ",…,1000000000");
   return text;
 }
 

@@ -113,6 +113,7 @@ void attention(const Call& call) {
 
 /// With p the probabilities, f dropout's factors and dp = f * (dy . v):
 /// dv += f * p * dy, ds = p * (dp - sum(p * dp)), dq += scale * ds * k, dk += scale * ds * q.
+/// sum(p * dp) is dy . y, with y as it is stored: where that is rounded, all backends read the rounded one.
 void attention_backward(const Call& call) {
   const AttentionCall c(call, call.as<AttentionBackward>().rule);
   const AttentionExtents& e = c.e;
@@ -128,15 +129,11 @@ void attention_backward(const Call& call) {
   for_each_attention_row(e, [&](int64_t n, int64_t t, int64_t h) {
     const AttentionRow row = c.row(n, t, h);
     const double *dy = call.in(in::kDy) + c.y_at(n, t, h), *q = c.q(n, t, h);
-    std::vector<double> dp;
-    double mean = 0;
-    for (size_t j = 0; j < row.p.size(); ++j) {
-      dp.push_back(row.factor[j] * c.dot(dy, c.v(n, row.keys.first + static_cast<int64_t>(j), h)));
-      mean += row.p[j] * dp[j];
-    }
+    const double mean = c.dot(dy, call.in(in::kY) + c.y_at(n, t, h));
     for (size_t j = 0; j < row.p.size(); ++j) {
       const int64_t s = row.keys.first + static_cast<int64_t>(j);
-      const double ds = c.scale * row.p[j] * (dp[j] - mean);
+      const double dp = row.factor[j] * c.dot(dy, c.v(n, s, h));
+      const double ds = c.scale * row.p[j] * (dp - mean);
       for (int64_t i = 0; i < e.size; ++i) {
         dq[c.q_at(n, t, h) + i] += ds * c.k(n, s, h)[i];
         dk[c.k_at(n, s, h) + i] += ds * q[i];
