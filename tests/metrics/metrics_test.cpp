@@ -26,6 +26,7 @@ MetricsRecord full_record() {
   record.lr = 0.125;
   record.grad_norm = 1.5;
   record.samples_per_s = 1000;
+  record.tokens_per_s = 64000;
   record.data_wait_ms = 1;
   record.forward_ms = 2;
   record.backward_ms = 3;
@@ -41,13 +42,13 @@ MetricsRecord full_record() {
 }
 
 TEST_CASE("metrics: a line holds every key in order, its numbers exact") {
-  CHECK(
-      to_json(full_record()) ==
-      R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
-      R"("top1":0.25,"world_size":3,"whole":3.0,"lr":0.125,"grad_norm":1.5,"samples_per_s":1000.0,"data_wait_ms":1.0,)"
-      R"("forward_ms":2.0,"backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
-      R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
-      R"("time":1700000000.125})");
+  CHECK(to_json(full_record()) ==
+        R"({"step":12,"updates":11,"epoch":0.1,"split":"train","loss":0.30000000000000004,"top5":0.5,)"
+        R"("top1":0.25,"world_size":3,"whole":3.0,"lr":0.125,"grad_norm":1.5,"samples_per_s":1000.0,)"
+        R"("tokens_per_s":64000.0,"data_wait_ms":1.0,)"
+        R"("forward_ms":2.0,"backward_ms":3.0,"update_ms":4.0,"memory_bytes":1099511627776,)"
+        R"("loss_scale":65536.0,"skipped":3,"event":"skip","reason":"spike","in_a_row":2,)"
+        R"("time":1700000000.125})");
 }
 
 TEST_CASE("metrics: what is absent is left out, what is not finite is named") {
