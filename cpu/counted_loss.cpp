@@ -239,19 +239,11 @@ Choice select_counted(const OpContext& context, const OpenLayouts& inputs) {
   return choice;
 }
 
-std::optional<std::string> why_not_counted(const OpContext& context) {
-  for (const TensorSpec& input : context.inputs) {
-    if (is_low(input.dtype)) return "the CPU takes logits in f32, not " + std::string(to_string(input.dtype));
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 void add_counted_loss(Handlers& handlers) {
-  handlers[typeid(CountedCrossEntropy)] = {select_counted, compile_counted, why_not_counted};
-  handlers[typeid(CountedCrossEntropyBackward)] = {select_row_major, compile_counted_backward,
-                                                   why_not_counted};
+  handlers[typeid(CountedCrossEntropy)] = {select_counted, compile_counted, why_not_low};
+  handlers[typeid(CountedCrossEntropyBackward)] = {select_row_major, compile_counted_backward, why_not_low};
   handlers[typeid(MeanOfCounted)] = {select_row_major, compile_mean, {}};
 }
 

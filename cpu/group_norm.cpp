@@ -21,7 +21,8 @@ struct GroupedBlocks {
   int64_t groups;
   int64_t channels() const { return blocks.channels / groups; }  ///< of one group
   int64_t group(int64_t n, int64_t c) const { return n * groups + c / channels(); }
-  double area() const { return static_cast<double>(blocks.run / blocks.lanes); }
+  int64_t pixels() const { return blocks.run / blocks.lanes; }
+  double area() const { return static_cast<double>(pixels()); }
 };
 
 /// Of a channel of a sample: mean and biased variance; or the sums of dy and dy

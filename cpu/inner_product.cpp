@@ -55,9 +55,9 @@ struct Problem {
   }
   /// Of the tensor of weights, from oneDNN's of w.
   Layout layout_of(const Descriptor& found) const {
-    const Layout layout = to_layout(found, w);
+    Layout layout = to_layout(found, w);
     if (!transposed) return layout;
-    const Layout of_tensor = turned(layout, w);
+    Layout of_tensor = turned(layout, w);
     return has_descriptor(of_tensor) ? of_tensor : Layout{};
   }
 };

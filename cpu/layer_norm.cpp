@@ -26,6 +26,7 @@ TRAINER_MULTIVERSION void normalise_row(const RowNorm& norm, const T* x, const T
                                         T* sum, float* factor_of, float* mean_of) {
   const int64_t width = norm.width;
   float total = 0, squares = 0;
+  // NOLINTNEXTLINE(bugprone-branch-clone): loops of OpenMP look alike to it
   if (residual == nullptr) {
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < width; ++i) total += row[i] = float(x[i]);

@@ -54,6 +54,7 @@ TRAINER_MULTIVERSION void gradient_of_row(const RowGradient<T>& row, const float
               pull = products / static_cast<float>(width);
   T* dx = row.dx;
   const T* other = row.other;
+  // NOLINTNEXTLINE(bugprone-branch-clone): loops of OpenMP look alike to it
   if (other == nullptr) {
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {

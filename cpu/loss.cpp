@@ -156,15 +156,14 @@ Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   return choice;
 }
 
-/// Mixed precision gives losses f32; what comes otherwise is refused rather than misread.
+}  // namespace
+
 std::optional<std::string> why_not_low(const OpContext& context) {
   for (const TensorSpec& input : context.inputs) {
     if (is_low(input.dtype)) return "the CPU takes logits in f32, not " + std::string(to_string(input.dtype));
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 void add_loss(Handlers& handlers) {
   handlers[typeid(CrossEntropy)] = {select_sum, compile_cross_entropy, why_not_low};

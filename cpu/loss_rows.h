@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/engine/planner.h"
 
 namespace trainer::cpu {
 
@@ -9,5 +13,8 @@ namespace trainer::cpu {
 float row_max(const float* row, int64_t classes);
 /// Of exp(x - largest) over a row.
 float exp_sum(const float* row, float largest, int64_t classes);
+
+/// Mixed precision gives losses f32; what comes otherwise is refused rather than misread.
+std::optional<std::string> why_not_low(const OpContext& context);
 
 }  // namespace trainer::cpu

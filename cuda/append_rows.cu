@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/graph/ops/append_rows.h"
+#include "cuda/append_rows.h"
 
 #include "cuda/grid.h"
-#include "cuda/launch.h"
-#include "cuda/movement.h"
-#include "cuda/table.h"
 
 namespace trainer::cuda {
 namespace {
@@ -33,35 +30,14 @@ cudaError_t append_as(const AppendExtents& e, const int32_t* place, const void* 
                 stream, words, place, static_cast<const Word*>(rows), static_cast<Word*>(cache));
 }
 
+}  // namespace
+
 /// Tensors begin at multiples of 64 bytes, so the length of a row alone decides how wide a word may be.
-cudaError_t append(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
-                   cudaStream_t stream) {
+cudaError_t launch_append_rows(const AppendExtents& e, const int32_t* place, const void* rows, void* cache,
+                               cudaStream_t stream) {
   if (e.row_bytes % 16 == 0) return append_as<uint4>(e, place, rows, cache, stream);
   if (e.row_bytes % 4 == 0) return append_as<uint32_t>(e, place, rows, cache, stream);
   return append_as<uint16_t>(e, place, rows, cache, stream);
-}
-
-Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  return row_major(context, "rows");
-}
-
-std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& context, const Choice&,
-                                            const Slots& slots) {
-  const AppendExtents extents(context.inputs);
-  return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[append_input::kCache],
-                          rows = slots.inputs[append_input::kRows],
-                          place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
-    const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
-    const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
-                                            : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);
-    return status == cudaSuccess ? append(extents, at<const int32_t>(place), *rows, *y, stream) : status;
-  });
-}
-
-}  // namespace
-
-void add_append_rows(Handlers& handlers) {
-  handlers[typeid(AppendRows)] = {select_append_rows, compile_append_rows, {}};
 }
 
 }  // namespace trainer::cuda

@@ -7,11 +7,6 @@
 namespace trainer::cuda {
 namespace {
 
-/// The larger one; NaN if either is, so that it reaches the result.
-struct LargerScore {
-  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
-};
-
 /// What is kept of the scores so far of the thread's four rows: their largest, and the sum of exp(score -
 /// largest) (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018).
 struct RunningSoftmax {
@@ -30,9 +25,9 @@ __device__ inline void take_tile(const SeenKeys* seen_of, int key, Square& score
     float largest = softmax.largest[r];
 #pragma unroll
     for (int c = 0; c < kSide; ++c) {
-      if (seen.has(key + c * kAcross)) largest = LargerScore{}(largest, scores.v[r][c]);
+      if (seen.has(key + c * kAcross)) largest = Larger{}(largest, scores.v[r][c]);
     }
-    largest = row_reduce(largest, LargerScore{});
+    largest = row_reduce(largest, Larger{});
     shrink[r] = largest == softmax.largest[r] ? 1.0f : math::exp(softmax.largest[r] - largest);
     softmax.largest[r] = largest;
     float sum = 0;

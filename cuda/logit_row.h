@@ -14,11 +14,6 @@ __device__ inline int lane() {
   return static_cast<int>(threadIdx.x) % kWarp;
 }
 
-/// The larger one; NaN if either is, so that it reaches the loss.
-struct Larger {
-  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
-};
-
 struct Softmax {
   float largest, sum;  ///< of the row's logits; of exp(x - largest)
 };

@@ -29,14 +29,14 @@ TableAccess access_of(const OpContext& context, int64_t rows) {
 
 std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  using namespace position_input;
   const TensorSpec& x = context.inputs[0];
-  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], x.shape[1]};
-  return kernel(context, [=, access = access_of(context, context.inputs[kTable].shape[0]), dtype = x.dtype,
-                          stream = gpu.stream.get()]() mutable {
+  const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
+                                slots.inputs[position_input::kStart], x.shape[1]};
+  return kernel(context, [=, access = access_of(context, context.inputs[position_input::kTable].shape[0]),
+                          dtype = x.dtype, stream = gpu.stream.get()]() mutable {
     access.row_of = positions.rows();
-    return launch_add_rows(access, dtype, *slots.inputs[0], at<const float>(slots.inputs[kTable]),
-                           *slots.outputs[0], stream);
+    return launch_add_rows(access, dtype, *slots.inputs[0],
+                           at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[0], stream);
   });
 }
 
@@ -60,15 +60,15 @@ std::unique_ptr<Kernel> compile_add_backward(const Gpu& gpu, const OpContext& co
 
 std::unique_ptr<Kernel> compile_rotary(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  using namespace position_input;
   const TensorSpec& x = context.inputs[0];
-  const PositionSlots positions{slots.inputs[kFirst], slots.inputs[kStart], x.shape[1]};
+  const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
+                                slots.inputs[position_input::kStart], x.shape[1]};
   return kernel(context, [=, rule = static_cast<const Rotary&>(context.op).rule,
                           walk = RotaryWalk{{}, x.shape[0] * x.shape[1], x.shape[2]}, dtype = x.dtype,
                           stream = gpu.stream.get()]() mutable {
     walk.row_of = positions.rows();
-    return launch_rotary(rule, walk, dtype, *slots.inputs[0], at<const float>(slots.inputs[kTable]),
-                         *slots.outputs[0], stream);
+    return launch_rotary(rule, walk, dtype, *slots.inputs[0],
+                         at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[0], stream);
   });
 }
 

@@ -18,6 +18,11 @@ __device__ inline T warp_reduce(T value, const F& f) {
   return value;
 }
 
+/// The larger one; NaN if either is, so that it reaches the result.
+struct Larger {
+  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
+};
+
 template <class T>
 __device__ inline T warp_sum(T value) {
   return warp_reduce(value, [](T a, T b) { return a + b; });

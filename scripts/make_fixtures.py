@@ -17,7 +17,7 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-from fixture_file import apart, f32, write
+from fixture_file import FIXTURES, apart, f32, write
 
 # Operations ----------------------------------------------------------------------------------------------------
 

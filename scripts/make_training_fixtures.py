@@ -5,14 +5,10 @@
 Needs numpy and torch (CPU).
 """
 
-import pathlib
-import sys
-
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fixture_file import f32, write  # noqa: E402
+from fixture_file import f32, write
 
 
 def trace(out, name, make_optimizer, shapes, steps=5):
@@ -39,7 +35,7 @@ RMSPROP = {
     "rmsprop.2": {"lr": 0.01, "alpha": 0.8, "centered": True},
     "rmsprop.3": {"lr": 0.02, "momentum": 0.5, "centered": True, "weight_decay": 0.01},
 }
-# The recipe's groups in tests/ops/groups_test.cpp: a rate and a decay of its own, a rate alone, the rest.
+# The recipe's groups in tests/ops/optimizer_traces_test.cpp: a rate and a decay of its own, a rate alone, the rest.
 GROUPS = {
     "sgd": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}),
     "adamw": (torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.1}),

@@ -84,7 +84,7 @@ sed -n '/^```yaml$/,/^```$/p' "$readme" | sed '/^```/d' >try/R.yaml
 sed -n '/^## Commands/,/^## Guides/s/^| \(`.*`\) |.*/\1/p' "$readme" | grep -o '`trainer [^`]*`' | tr -d '`' >table.txt
 [ "$(wc -l <table.txt)" -ge 14 ] || fail "the table of commands was not found"
 # A text to learn and to continue.
-yes "Once upon a time" | head -n 200 >try/text.txt
+printf 'Once upon a time\n%.0s' {1..200} >try/text.txt
 cat >try/text.yaml <<'YAML'
 version: 1
 model:

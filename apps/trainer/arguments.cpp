@@ -147,18 +147,26 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
       "an override.");
 }
 
+/// A number within bounds. Those of CLI11 let "nan" pass, which no comparison excludes.
+void make_number(CLI::Option& option, double least, double most) {
+  option.check(CLI::Validator(
+      [](std::string& text) {
+        const bool is_nan = text.find_first_of("nN") != std::string::npos;
+        return is_nan ? fmt::format("Value {} is not a number", text) : std::string();
+      },
+      ""));
+  option.check(CLI::Range(least, most).description(""));
+}
+
 void add_sampling(CLI::App& generate, GenerateArguments& wanted) {
-  generate
-      .add_option("--temperature", wanted.temperature,
-                  "divides the logits; 0 takes the likeliest token (default 1)")
-      ->check(CLI::Range(0.0, 1e6).description(""))
-      ->type_name("T");
+  CLI::Option* temperature = generate.add_option(
+      "--temperature", wanted.temperature, "divides the logits; 0 takes the likeliest token (default 1)");
+  make_number(*temperature->type_name("T"), 0, 1e6);
   make_count(*generate.add_option("--top-k", wanted.top_k, "draw from the K likeliest tokens only"));
-  generate
-      .add_option("--top-p", wanted.top_p,
-                  "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)")
-      ->check(CLI::Range(0.0, 1.0).description(""))
-      ->type_name("P");
+  CLI::Option* top_p =
+      generate.add_option("--top-p", wanted.top_p,
+                          "draw from the fewest tokens whose probabilities add up to P (nucleus sampling)");
+  make_number(*top_p->type_name("P"), 0, 1);
   generate.add_option("--seed", wanted.seed, "seed of the draws (default 0)")
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("N");
@@ -174,7 +182,11 @@ void add_generate_command(CLI::App& app, Arguments& arguments) {
       ->excludes(prompt)
       ->type_name("FILE");
   make_count(*generate->add_option("--tokens", wanted.tokens, "tokens to generate at most (default 100)"));
-  make_count(*generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)"));
+  constexpr int64_t kMostSamples = int64_t{1} << 20;
+  CLI::Option* samples =
+      generate->add_option("--samples", wanted.samples, "continuations of each prompt (default 1)");
+  make_count(*samples);
+  samples->check(CLI::Range(int64_t{1}, kMostSamples).description(""));
   add_sampling(*generate, wanted);
   generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
   generate->add_flag("--json", wanted.json, "print a JSON object for each sample");

@@ -61,8 +61,10 @@ int64_t positions_for(const std::vector<Prompt>& prompts, int64_t tokens, const 
   int64_t needed = 0;
   for (const Prompt& prompt : prompts) {
     const auto length = static_cast<int64_t>(prompt.tokens.size());
-    needed = std::max(needed, length + tokens);
-    if (needed <= most) continue;
+    if (tokens <= most - length) {  // their sum may be too large for a number
+      needed = std::max(needed, length + tokens);
+      continue;
+    }
     throw Error(ExitCode::usage,
                 fmt::format("{} has {} tokens and {} more are wanted, but the network has {} positions "
                             "(model.input); {}",

@@ -10,8 +10,11 @@
 
 namespace trainer {
 
-/// Files that a command reads, as far as `output` may be one of them: the recipe's, those of its data, and
-/// samples of `source`.
+/// Files that a command reads: the recipe's, those of its data and of its tokenizer.
+std::vector<std::filesystem::path> input_files(const Recipe& recipe);
+
+/// Files that a command reads, as far as `output` may be one of them: those above, and samples of
+/// `source`.
 std::vector<std::filesystem::path> input_files(const Recipe& recipe, const DataSource& source,
                                                const std::string& output);
 

@@ -19,15 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The data set's files and those of its tokenizer must not be overwritten.
-std::vector<fs::path> files_read(const Recipe& recipe) {
-  std::vector<fs::path> files;
-  for (const std::string& file : recipe.files()) files.emplace_back(file);
-  for (const std::string& file : sample_files(recipe.data)) files.emplace_back(file);
-  if (recipe.data.tokenizer) files.emplace_back(recipe.data.tokenizer->resolved);
-  return files;
-}
-
 /// The files to write, each with at most `most` tokens: FILE itself, or DIRECTORY/train_000000.bin and so on.
 std::vector<fs::path> shard_paths(const Arguments& arguments, int64_t tokens, int64_t most) {
   const fs::path out = arguments.out;
@@ -86,7 +77,7 @@ int data_tokenize_command(const Arguments& arguments) {
   int64_t at = tokens.begin;
   for (const fs::path& path : paths) {
     const int64_t end = paths.size() == 1 ? tokens.end : std::min(at + most, tokens.end);
-    const OutputFile output(path, files_read(*recipe));
+    const OutputFile output(path, input_files(*recipe));
     output.write([&](const ByteSink& sink) {
       write_shard(tokens.stream, at, end, vocabulary, [&](std::span<const std::byte> piece) {
         signals.throw_if_asked();  // here, so that no half of a file remains

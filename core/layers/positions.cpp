@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostPositions = int64_t{1} << 22;
 
 Shape expect_sequences(const LayerContext& context, TensorId x, const Origin& origin) {
-  const Shape shape = context.build.shape(x);
+  Shape shape = context.build.shape(x);
   if (shape.size() != 3)
     fail_at(origin, "expected sequences (N, T, features), got shape " + to_string(shape));
   return shape;
@@ -26,7 +26,7 @@ Shape expect_sequences(const LayerContext& context, TensorId x, const Origin& or
 class PositionsLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("most", &most_, "positions in the table; no sequence is longer")
+    fields.add("max_positions", &most_, "positions in the table; no sequence is longer")
         .required()
         .extent(1)
         .at_most(kMostPositions);
@@ -37,10 +37,13 @@ class PositionsLayer final : public Layer {
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = expect_sequences(context, x[0], origin);
-    if (shape[1] > most_) {
-      fail_at(origin_of("most"), fmt::format("a sequence has {} tokens; write {} or more, or shorten "
-                                             "model.input",
-                                             shape[1], shape[1]));
+    // In generation a sequence comes in pieces, and is as long as what attention keeps of it.
+    const int64_t tokens = std::max(shape[1], context.cached_positions);
+    if (tokens > most_) {
+      fail_at(origin_of("max_positions"),
+              fmt::format("a sequence has {} tokens; write {} or more, or shorten "
+                          "model.input",
+                          tokens, tokens));
     }
     return {context.build.emit<AddPositions>(
         {x[0], table(context, shape[2]), context.first_position, context.document_start})};

@@ -17,7 +17,7 @@ namespace {
 
 /// The shape of a sequence (N, T, features), at the layer's place.
 Shape sequence_shape(const LayerContext& context, TensorId x, const Layer& layer) {
-  const Shape shape = context.build.shape(x);
+  Shape shape = context.build.shape(x);
   if (shape.size() != 3)
     fail_at(layer.origin, "expected sequences (N, T, features), got shape " + to_string(shape));
   return shape;
@@ -55,14 +55,14 @@ class ClassTokenLayer final : public Layer {
 class SliceLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    dimension_.declare(fields, "dimension", "dimension that is cut; 1: tokens, or channels of images");
+    dimension_.declare(fields, "axis", "dimension that is cut; 1: tokens, or channels of images");
     fields.add("begin", &begin_, "first index that is kept; negative: from the end");
     fields.add("end", &end_, "index behind the last one that is kept; negative: from the end; default: all");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = context.build.shape(x[0]);
-    const size_t dimension = dimension_.of(shape, origin_of("dimension"));
+    const size_t dimension = dimension_.of(shape, origin_of("axis"));
     const int64_t extent = shape[dimension];
     const int64_t begin = from_start(begin_, extent), end = from_start(end_.value_or(extent), extent);
     if (begin < 0 || begin >= end || end > extent) {
@@ -84,13 +84,13 @@ class SliceLayer final : public Layer {
 class PadLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    dimension_.declare(fields, "dimension", "dimension that grows; 1: tokens, or channels of images");
+    dimension_.declare(fields, "axis", "dimension that grows; 1: tokens, or channels of images");
     fields.add("before", &before_, "zeros before").extent(0);
     fields.add("after", &after_, "zeros behind").extent(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    dimension_.of(context.build.shape(x[0]), origin_of("dimension"));
+    dimension_.of(context.build.shape(x[0]), origin_of("axis"));
     return {context.build.emit<Pad>({x[0]}, dimension_.number, before_, after_)};
   }
 

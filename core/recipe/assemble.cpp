@@ -112,21 +112,6 @@ void check_freeze(const Recipe& recipe, const Program& program) {
   diagnostics.throw_if_any();
 }
 
-/// Throws where a token could be beyond the rows of an embedding: the data promises ids below the network's
-/// outputs.
-void check_vocabulary(const Program& program) {
-  const int64_t outputs = class_count(program);
-  for (const Node& node : program.entries.back().nodes) {
-    if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
-    const int64_t rows = program.spec(node.inputs[1]).shape[0];
-    if (rows >= outputs) continue;
-    fail_at(node.origin,
-            fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
-                        "vocabulary to {} or more",
-                        rows, outputs - 1, outputs, outputs));
-  }
-}
-
 /// Throws where a group of the optimizer has no parameter.
 void check_groups(const Recipe& recipe, const Program& program) {
   std::vector<std::string> names;
@@ -184,9 +169,23 @@ Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExt
   if (purpose == Purpose::train) add(entry_name::kTrainStep);
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(recipe, program);
-  check_vocabulary(program);
+  check_vocabulary(program, class_count(program));
   if (purpose == Purpose::train) check_groups(recipe, program);
   return program;
+}
+
+void check_vocabulary(const Program& program, int64_t outputs) {
+  for (const Entry& entry : program.entries) {
+    for (const Node& node : entry.nodes) {
+      if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
+      const int64_t rows = program.spec(node.inputs[1]).shape[0];
+      if (rows >= outputs) continue;
+      fail_at(node.origin,
+              fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "
+                          "vocabulary to {} or more",
+                          rows, outputs - 1, outputs, outputs));
+    }
+  }
 }
 
 const Shape& logits_shape(const Program& program) {

@@ -32,6 +32,10 @@ struct SequenceExtents {
 Program forward_program(const Recipe& recipe, Purpose purpose = Purpose::train,
                         const SequenceExtents& extents = {});
 
+/// Throws Error (exit 78) at an embedding whose table is smaller than the network's outputs: token ids reach
+/// these.
+void check_vocabulary(const Program& program, int64_t outputs);
+
 /// Of the network's output, micro-batch first.
 const Shape& logits_shape(const Program& program);
 /// What the network is trained for, by its output.

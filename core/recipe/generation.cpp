@@ -10,7 +10,9 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/attention.h"
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/reshape.h"
+#include "core/graph/ops/softmax.h"
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -20,9 +22,9 @@ namespace {
 constexpr int64_t kPiece = 64;
 
 /// Operations that make each position's output of that position's input alone, whatever their attributes.
-constexpr std::array<std::string_view, 11> kByPosition = {"add",  "add_positions", "append_rows", "assign",
-                                                          "cast", "embedding",     "layer_norm",  "linear",
-                                                          "mul",  "rms_norm",      "rotary"};
+constexpr std::array<std::string_view, 12> kByPosition = {
+    "add",        "add_positions", "append_rows", "assign",   "cast",   "embedding",
+    "layer_norm", "linear",        "mul",         "rms_norm", "rotary", "scale_features"};
 
 /// Extents in front of the features: (N, T).
 bool keeps_positions(const Shape& from, const Shape& to) {
@@ -39,10 +41,13 @@ std::string why_not(const Program& program, const Node& node) {
   }
   if (const auto* concat = dynamic_cast<const Concat*>(&op)) return by_itself(concat->axis >= 2);
   if (const auto* slice = dynamic_cast<const Slice*>(&op)) return by_itself(slice->axis >= 2);
+  if (const auto* pad = dynamic_cast<const Pad*>(&op)) return by_itself(pad->axis >= 2);
   if (dynamic_cast<const Reshape*>(&op) != nullptr)
     return by_itself(
         keeps_positions(program.spec(node.inputs[0]).shape, program.spec(node.outputs[0]).shape));
   if (dynamic_cast<const Unary*>(&op) != nullptr) return "";
+  if (dynamic_cast<const Softmax*>(&op) != nullptr)  // of pictures it goes over the channels
+    return by_itself(program.spec(node.inputs[0]).shape.size() == 3);
   return by_itself(std::ranges::find(kByPosition, op.name()) != kByPosition.end());
 }
 
@@ -103,6 +108,8 @@ Program generation_program(const Recipe& recipe, const SequenceExtents& wanted) 
   } catch (const TooLarge& problem) {
     fail_at(recipe.origin_of("model.input"), problem.what());
   }
+  const TensorId logits = program.entry(entry_name::kDecode).output(output_name::kLogits);
+  check_vocabulary(program, program.spec(logits).shape[2]);
   return program;
 }
 

@@ -13,7 +13,7 @@ namespace trainer {
 /// prompt goes through prefill, piece by piece, but for its last token, which decode takes. What a piece
 /// holds behind the prompt is overwritten before anything sees it. Throws Error (exit 78) where the network
 /// gives no logits for each token, or has an operation that joins positions and keeps no cache of them.
-Program generation_program(const Recipe& recipe, const SequenceExtents& extents);
+Program generation_program(const Recipe& recipe, const SequenceExtents& wanted);
 
 /// Throws Error (exit 78) where generation_program would, without a plan.
 void check_generation(const Recipe& recipe);

@@ -23,7 +23,6 @@ struct AddedToken {
 class AddedTokens {
  public:
   void add(AddedToken token);
-  bool empty() const { return tokens_.empty(); }
 
   /// Calls `between` with each part of the text that holds none, and `found` with each token, in their order.
   void cut(std::string_view text, const std::function<void(std::string_view)>& between,

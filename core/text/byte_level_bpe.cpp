@@ -30,7 +30,7 @@ constexpr int32_t kMostTokens = 1 << 24;
 
 /// Looks up a std::string by a view.
 struct TextHash {
-  using is_transparent = void;
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): the name that the library looks for
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 template <class T>

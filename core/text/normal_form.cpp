@@ -26,6 +26,17 @@ void append_composed(std::string_view line, std::string& text) {
   text.append(reinterpret_cast<const char*>(result), static_cast<size_t>(size));
 }
 
+/// Takes U+11A7 for the beginning of a part. utf8proc takes it for a final consonant and drops it behind a
+/// syllable (https://github.com/JuliaStrings/utf8proc/pull/317), but nothing combines with it.
+void append_parts(std::string_view line, std::string& text) {
+  constexpr std::string_view kNoConsonant = "\xE1\x86\xA7";
+  while (!line.empty()) {
+    const std::string_view part = line.substr(0, line.find(kNoConsonant, 1));
+    append_composed(part, text);
+    line.remove_prefix(part.size());
+  }
+}
+
 }  // namespace
 
 /// Line by line: what follows a line's end never combines with it, and utf8proc needs memory for its text.
@@ -36,7 +47,7 @@ std::string_view composed(std::string_view text, std::string& storage) {
     const size_t end = text.find('\n', begin);
     const std::string_view line = text.substr(begin, end == std::string_view::npos ? end : end + 1 - begin);
     if (std::ranges::any_of(line, may_combine)) {
-      append_composed(line, storage);
+      append_parts(line, storage);
     } else {
       storage += line;
     }

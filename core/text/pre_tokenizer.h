@@ -39,7 +39,7 @@ class PreTokenizer {
     SplitBehavior behavior = SplitBehavior::isolated;
     bool inverted = false;
   };
-  void cut_from(size_t step, std::string_view text, const PieceSink& sink) const;
+  void cut_from(size_t number, std::string_view text, const PieceSink& sink) const;
 
   std::vector<Step> steps_;
 };

@@ -91,8 +91,10 @@ void Regex::find_all(std::string_view text,
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match_with(PCRE2_NO_JIT);
     if (result == PCRE2_ERROR_NOMATCH) return;
     if (result < 0) {
-      throw Error(ExitCode::data, fmt::format("{}: the pattern cannot be matched on this text: {}", place_,
-                                              message_of(result)));
+      throw Error(
+          ExitCode::data,
+          fmt::format("{}: the pattern cannot be matched on this text: {}; shorten the text's longest line",
+                      place_, message_of(result)));
     }
     if (borders[0] == borders[1] && last_end == borders[1]) {
       if (at == text.size()) return;

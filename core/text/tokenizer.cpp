@@ -69,10 +69,6 @@ std::unique_ptr<Tokenizer> open_pair(const fs::path& vocabulary, const fs::path&
 }
 
 std::unique_ptr<Tokenizer> open_file(const fs::path& path) {
-  for (const auto& [vocabulary, merges] : kPairs) {
-    if (path.filename() == vocabulary || path.filename() == merges)
-      return open_pair(path.parent_path() / vocabulary, path.parent_path() / merges);
-  }
   const std::string text = contents_of(path);
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string::npos && text[begin] == '{') {
@@ -99,10 +95,11 @@ fs::path main_file(const fs::path& folder) {
     if (entry.path().extension() == ".model") models.push_back(entry.path());
   }
   if (models.size() == 1) return models.front();
-  throw Error(ExitCode::recipe,
-              fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or one "
-                          "SentencePiece model (*.model); found {} of the last and none of the others",
-                          folder.string(), models.size()));
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or one "
+                  "SentencePiece model (*.model); found {} of the last and none of the others; name a file",
+                  folder.string(), models.size()));
 }
 
 }  // namespace
@@ -118,7 +115,17 @@ std::unique_ptr<Tokenizer> byte_tokenizer() {
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path) {
-  return open_file(fs::is_directory(path) ? main_file(path) : fs::path(path));
+  const std::vector<std::string> files = tokenizer_files(path);
+  return files.size() == 2 ? open_pair(files[0], files[1]) : open_file(files[0]);
+}
+
+std::vector<std::string> tokenizer_files(const std::string& path) {
+  const fs::path file = fs::is_directory(path) ? main_file(path) : fs::path(path);
+  for (const auto& [vocabulary, merges] : kPairs) {
+    if (file.filename() == vocabulary || file.filename() == merges)
+      return {(file.parent_path() / vocabulary).string(), (file.parent_path() / merges).string()};
+  }
+  return {file.string()};
 }
 
 }  // namespace trainer

@@ -50,4 +50,7 @@ std::unique_ptr<Tokenizer> byte_tokenizer();
 /// Throws Error: exit 78 where there is none or its kind is another, 65 where it is damaged.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path);
 
+/// The files that it reads. Throws Error (exit 78) for a folder without any.
+std::vector<std::string> tokenizer_files(const std::string& path);
+
 }  // namespace trainer

@@ -19,10 +19,9 @@ class Generation {
   Generation(Executable& executable, int64_t positions);
 
   int64_t sequences() const { return sequences_; }
-  int64_t positions() const { return positions_; }
   int64_t vocabulary() const { return vocabulary_; }
 
-  /// Every sequence becomes this prompt, of 1 to positions() tokens below the vocabulary.
+  /// Every sequence becomes this prompt, of 1 to as many tokens as the caches hold, below the vocabulary.
   void start(std::span<const int32_t> prompt);
   /// Of each sequence the logits (vocabulary) of the token after its last one; row by row.
   std::span<const float> next();

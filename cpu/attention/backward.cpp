@@ -219,7 +219,7 @@ class BackwardBlocks final : public Backward {
                                    room.factor + p * use_.panel(),
                                    {room.y + p * use_.panel() * use_.width(), use_.width()});
     }
-    write_block(block, room.y, 1.0f, gradients.dq, e.q_row());
+    write_block(block, room.y, gradients.dq, e.q_row());
   }
 
   void write(int64_t head, int64_t begin, int64_t count, const KeySums& sums,

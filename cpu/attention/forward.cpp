@@ -128,7 +128,7 @@ class ForwardBlocks final : public Forward {
                                    room.sum + p * use_.panel(),
                                    {room.rows + p * use_.panel() * use_.width(), use_.width()});
     }
-    write_block(block, room.rows, 1.0f, y, e.heads * e.size);
+    write_block(block, room.rows, y, e.heads * e.size);
   }
 
   Sums columns(float* all, int64_t panel) const {

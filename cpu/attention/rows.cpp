@@ -19,11 +19,11 @@ TRAINER_MULTIVERSION void read_rows(const T* from, int64_t from_row, int64_t cou
 }
 
 template <class T>
-TRAINER_MULTIVERSION void write_rows(const float* from, int64_t width, int64_t count, int64_t size,
-                                     float factor, T* to, int64_t to_row) {
+TRAINER_MULTIVERSION void write_rows(const float* from, int64_t width, int64_t count, int64_t size, T* to,
+                                     int64_t to_row) {
   for (int64_t r = 0; r < count; ++r, from += width, to += to_row) {
 #pragma omp simd
-    for (int64_t i = 0; i < size; ++i) put(factor * from[i], to[i]);
+    for (int64_t i = 0; i < size; ++i) put(from[i], to[i]);
   }
 }
 
@@ -69,14 +69,14 @@ void read_block(const RowBlock& block, const void* tensor, int64_t row, float fa
   });
 }
 
-void write_block(const RowBlock& block, const float* from, float factor, void* tensor, int64_t row) {
+void write_block(const RowBlock& block, const float* from, void* tensor, int64_t row) {
   const AttentionExtents& e = block.use.extents;
   const int64_t width = block.use.width();
   with_storage(block.use.dtype, [&](auto element) {
     block.for_each_run([&](int64_t r, int64_t count, int64_t head, int64_t query) {
       auto* to =
           static_cast<decltype(element)*>(tensor) + (block.sample * e.queries + query) * row + head * e.size;
-      write_rows(from + r * width, width, count, e.size, factor, to, row);
+      write_rows(from + r * width, width, count, e.size, to, row);
     });
   });
 }
@@ -93,7 +93,7 @@ void write_keys(const KeyBlock& block, const float* from, void* tensor, int64_t 
   const Use& use = block.use;
   with_storage(use.dtype, [&](auto element) {
     auto* to = static_cast<decltype(element)*>(tensor) + begin_of(block, offset);
-    write_rows(from, use.width(), block.count, use.extents.size, 1.0f, to, use.extents.kv_row());
+    write_rows(from, use.width(), block.count, use.extents.size, to, use.extents.kv_row());
   });
 }
 

@@ -53,9 +53,9 @@ struct RowBlock {
 };
 
 /// The block's rows of a tensor of queries, or of y's shape, `row` elements from one query to the next ->
-/// rows of use.width() floats, times `factor`, filled up with zeros. And the reverse.
+/// rows of use.width() floats, times `factor`, filled up with zeros. And the reverse, without a factor.
 void read_block(const RowBlock& block, const void* tensor, int64_t row, float factor, float* to);
-void write_block(const RowBlock& block, const float* from, float factor, void* tensor, int64_t row);
+void write_block(const RowBlock& block, const float* from, void* tensor, int64_t row);
 
 /// Some keys, or values, of a head.
 struct KeyBlock {

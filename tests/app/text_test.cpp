@@ -83,6 +83,7 @@ TEST_CASE("text: a file is tokenized at the start, and its shards give the same 
   CHECK(fs::exists(text.workspace.path() / "shards/train_000001.bin"));
   text.refuse("data tokenize", "--out shards --shard-tokens 300", 64, "there are shards");
   text.refuse("data tokenize", "--out v.txt --split val", 64, "v.txt");
+  text.refuse("data tokenize", "--out llama3.json --split val", 64, "llama3.json");
   const std::string shards = "data.format=tokens 'data.train=shards/*.bin' data.val=val.bin ";
   text.run_well("train", shards + "run.output_dir=runs/b");
   CHECK_THAT(validation_lines(text.workspace, "runs/a"), ContainsSubstring("\"bits_per_byte\":"));
@@ -94,12 +95,24 @@ TEST_CASE("text: a file is tokenized at the start, and its shards give the same 
 
 TEST_CASE("text: documents that are separate begin behind the end of a text, in shards and in text") {
   const TextWorkspace text;
-  text.run_well("train", "data.documents=separate");
+  const std::string attends =
+      "'model.layers=[{embedding: {vocabulary: 432, features: 16}}, {linear: 48}, "
+      "{attention: {heads: 2, causal: true}}, {linear: 432}]' 'validation.metrics=[perplexity]' ";
+  const auto train = [&](const std::string& more, const std::string& run) {
+    text.run_well("train", attends + more + " run.output_dir=" + run);
+    return validation_lines(text.workspace, run);
+  };
   text.run_well("data tokenize", "--out train.bin");
-  text.run_well(
-      "train",
-      "data.documents=separate data.format=tokens data.train=train.bin data.val=null data.tokenizer=null "
-      "data.end_of_text=420 'validation.metrics=[perplexity]' run.output_dir=runs/b");
+  text.run_well("data tokenize", "--out val.bin --split val");
+  const std::string shards =
+      "data.format=tokens data.train=train.bin data.val=val.bin data.tokenizer=null data.end_of_text=420 ";
+  const std::string separate = train("data.documents=separate", "runs/separate");
+  CHECK_THAT(separate, ContainsSubstring("perplexity"));
+  CHECK(train(shards + "data.documents=separate", "runs/shards") == separate);
+  CHECK(train("data.documents=join", "runs/join") != separate);
+  text.refuse("train",
+              attends + shards + "data.documents=separate data.end_of_text=432 run.output_dir=runs/c", 78,
+              "data.end_of_text: expected a token below 432");
 }
 
 TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is counted") {
@@ -113,8 +126,10 @@ TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is 
   text.workspace.write("damaged.json", "{\"model\":");
   text.refuse("train", "data.tokenizer=damaged.json", 65, "damaged.json: expected JSON");
   text.workspace.write("t2.txt", std::string("kalo \xff miren\xff"));
-  CHECK_THAT(text.run("train").errors + text.run("plan").output,
-             ContainsSubstring("2 places are not UTF-8 and were read as U+FFFD"));
+  const std::string counted = "2 places are not UTF-8 and were read as U+FFFD";
+  CHECK_THAT(text.run("train").errors, ContainsSubstring(counted));
+  const Outcome plan = text.run("plan");
+  CHECK_THAT(plan.output + plan.errors, ContainsSubstring(counted));
   text.workspace.write("t1.txt", "");
   text.refuse("train", "run.output_dir=runs/b", 65, "t1.txt: offset 0: expected a text, found an empty file");
 }

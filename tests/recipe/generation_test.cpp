@@ -48,12 +48,13 @@ model:
   input_kind: tokens
   layers:
     - embedding: {vocabulary: 19, features: 12, name: tokens}
-    - positions: {most: 23, name: placed}
+    - positions: {max_positions: 23, name: placed}
     - rms_norm: {inputs: [placed]}
     - linear: {out_features: 20, bias: false}
     - rotary: {heads: 10, rotated: 8}
     - attention: {heads: 6, kv_heads: 2, causal: true, name: first}
     - add: {inputs: [first, placed]}
+    - scale: {value: 0.7}
     - layer_norm
     - linear: {out_features: 19, bias: false, weight_of: tokens}
 data: {format: text, train: none.txt, val: null}
@@ -299,6 +300,20 @@ TEST_CASE("generation: networks that do not go token by token are refused") {
   CHECK_THAT(refusal("version: 1\nmodel: {input: [1, 4, 4], layers: [flatten, linear: 3]}\n"
                      "data: {format: synthetic}\n"),
              ContainsSubstring("model.input_kind") && ContainsSubstring("read tokens"));
+}
+
+TEST_CASE("generation: tables that are too small are refused, however short the pieces are") {
+  using Catch::Matchers::ContainsSubstring;
+  const std::string placed = kPlaced;
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = placed;
+    changed.replace(changed.find(from), from.size(), to);
+    return refusal(changed);
+  };
+  CHECK_THAT(with("input: [23]", "input: [90]"),
+             ContainsSubstring("layers[1].positions.max_positions") && ContainsSubstring("write 90 or more"));
+  CHECK_THAT(with("out_features: 19, bias: false, weight_of: tokens", "out_features: 20"),
+             ContainsSubstring("layers[0]") && ContainsSubstring("set vocabulary to 20 or more"));
 }
 
 }  // namespace trainer

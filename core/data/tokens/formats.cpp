@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "core/base/units.h"
@@ -23,18 +22,6 @@ bool knows_tokenizer(const DataSection& section) {
   return section.tokenizer || section.format == kTextFormat;
 }
 
-/// What made the section's tokens; null where shards do not say.
-const Tokenizer* tokenizer_of(const DataSection& section) {
-  return knows_tokenizer(section) ? &section.texts->tokenizer(tokenizer_path(section)) : nullptr;
-}
-
-/// The token that ends a document, as the section or the tokenizer says.
-std::optional<int32_t> end_of_text_of(const DataSection& section) {
-  if (section.end_of_text) return static_cast<int32_t>(*section.end_of_text);
-  const Tokenizer* tokenizer = tokenizer_of(section);
-  return tokenizer == nullptr ? std::nullopt : tokenizer->end_of_text();
-}
-
 TokenStream stream_of(const DataSection& section, const std::vector<std::string>& paths) {
   if (section.format != kTextFormat) return open_token_shards(paths, section.token_type == "uint32" ? 4 : 2);
   return section.texts->tokenize(tokenizer_path(section), paths, end_of_text_of(section)).stream;
@@ -50,6 +37,12 @@ WindowRequest windows_of(const TokenStream& stream, const DataSection& section,
                         .shifts = request.split == Split::train,
                         .seed = request.seed};
   if (section.separates()) windows.end_of_text = end_of_text_of(section);
+  if (windows.end_of_text && *windows.end_of_text >= request.network_classes) {
+    throw Error(ExitCode::recipe,
+                fmt::format("data.end_of_text: expected a token below {}, the network's outputs, got {}: no "
+                            "document would ever end",
+                            request.network_classes, *windows.end_of_text));
+  }
   if (const Tokenizer* tokenizer = tokenizer_of(section); tokenizer != nullptr && tokenizer->checksum() != 0)
     windows.tokenizer = fmt::format("{:016x}", tokenizer->checksum());
   return windows;
@@ -162,6 +155,16 @@ SourceFormat row_of(std::string name) {
 }
 
 }  // namespace
+
+const Tokenizer* tokenizer_of(const DataSection& section) {
+  return knows_tokenizer(section) ? &section.texts->tokenizer(tokenizer_path(section)) : nullptr;
+}
+
+std::optional<int32_t> end_of_text_of(const DataSection& section) {
+  if (section.end_of_text) return static_cast<int32_t>(*section.end_of_text);
+  const Tokenizer* tokenizer = tokenizer_of(section);
+  return tokenizer == nullptr ? std::nullopt : tokenizer->end_of_text();
+}
 
 std::vector<SourceFormat> token_formats() {
   return {row_of("tokens"), row_of(kTextFormat)};

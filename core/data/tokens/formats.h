@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,12 @@ constexpr const char* kTextFormat = "text";
 
 /// The rows of formats whose samples are windows of tokens: `tokens` (shards) and `text`.
 std::vector<SourceFormat> token_formats();
+
+/// What made the section's tokens, which the section keeps; null where shards do not say. Throws what
+/// open_tokenizer does.
+const Tokenizer* tokenizer_of(const DataSection& section);
+/// The token that ends a document, as the section or else the tokenizer says.
+std::optional<int32_t> end_of_text_of(const DataSection& section);
 
 /// The part [begin, end) of the stream that a split has: with data.val_fraction, validation has its last
 /// tokens.

@@ -138,12 +138,6 @@ TokenPiece open_text_piece(const std::string& path) {
   return piece;
 }
 
-TokenStream open_text_bytes(const std::vector<std::string>& paths) {
-  std::vector<TokenPiece> pieces;
-  for (const std::string& path : paths) pieces.push_back(open_text_piece(path));
-  return TokenStream(std::move(pieces));
-}
-
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
   glob_t found{};
   std::vector<std::string> paths;

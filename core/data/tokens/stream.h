@@ -52,8 +52,6 @@ TokenStream open_token_shards(const std::vector<std::string>& paths, int64_t wid
 /// The bytes of a text file, each byte a token. Throws Error: exit 65 where it is empty, 78 where it is
 /// missing.
 TokenPiece open_text_piece(const std::string& path);
-/// The same of several files.
-TokenStream open_text_bytes(const std::vector<std::string>& paths);
 
 /// The files that a path or a pattern with `*` and `?` names, in the order of their names; none where there
 /// are none.

@@ -28,23 +28,22 @@ void expect_positions(const TensorSpec& first, const TensorSpec& start, const Sh
 }
 
 std::vector<TensorSpec> AddPositions::infer(std::span<const TensorSpec> inputs) const {
-  using namespace position_input;
-  const Shape &x = inputs[0].shape, &table = inputs[kTable].shape;
+  const Shape &x = inputs[0].shape, &table = inputs[position_input::kTable].shape;
   expect_sequences(x);
-  expect_type(inputs, {kTable}, DType::f32);
+  expect_type(inputs, {position_input::kTable}, DType::f32);
   expect(table.size() == 2 && table[1] == x[2],
          fmt::format("a table of shape {} met {} features", to_string(table), x[2]));
-  expect_positions(inputs[kFirst], inputs[kStart], x, table[0]);
+  expect_positions(inputs[position_input::kFirstPosition], inputs[position_input::kStart], x, table[0]);
   return {inputs[0]};
 }
 
 std::vector<TensorId> AddPositions::gradient(const Backward& backward) const {
-  using namespace position_input;
   std::vector<TensorId> gradients(4, kNone);
   gradients[0] = backward.dy[0];
-  if (backward.wanted[kTable]) {
-    gradients[kTable] = backward.build.emit<AddPositionsBackward>(
-        {backward.dy[0], backward.x(kFirst), backward.x(kStart)}, backward.shape(kTable)[0]);
+  if (backward.wanted[position_input::kTable]) {
+    gradients[position_input::kTable] = backward.build.emit<AddPositionsBackward>(
+        {backward.dy[0], backward.x(position_input::kFirstPosition), backward.x(position_input::kStart)},
+        backward.shape(position_input::kTable)[0]);
   }
   return gradients;
 }
@@ -65,7 +64,8 @@ std::vector<double> sinusoidal_table(int64_t positions, int64_t features) {
   table.reserve(static_cast<size_t>(positions * features));
   for (int64_t p = 0; p < positions; ++p) {
     for (int64_t i = 0; i < features; ++i) {
-      const double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(features);
+      const int64_t even = i - i % 2;
+      const double exponent = static_cast<double>(even) / static_cast<double>(features);
       const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
       table.push_back(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }

@@ -7,9 +7,9 @@ namespace trainer {
 
 /// The order of inputs that tell a token's position: first + t - start[n, t], which is a row of a table.
 namespace position_input {
-constexpr size_t kTable = 1;  ///< f32 (P, features)
-constexpr size_t kFirst = 2;  ///< i32 (1): position of each sequence's first token; absent: 0
-constexpr size_t kStart = 3;  ///< i32 (N, T): where each token's document begins; absent: 0
+constexpr size_t kTable = 1;          ///< f32 (P, features)
+constexpr size_t kFirstPosition = 2;  ///< i32 (1): position of each sequence's first token; absent: 0
+constexpr size_t kStart = 3;          ///< i32 (N, T): where each token's document begins; absent: 0
 }  // namespace position_input
 
 /// Throws std::invalid_argument unless first and start fit tokens (N, T), of which P positions have a row.

@@ -18,28 +18,28 @@ void RotaryRule::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Rotary::infer(std::span<const TensorSpec> inputs) const {
-  using namespace position_input;
-  const Shape &x = inputs[0].shape, &table = inputs[kTable].shape;
+  const Shape &x = inputs[0].shape, &table = inputs[position_input::kTable].shape;
   expect(x.size() == 3, "expected sequences (N, T, features), got shape " + to_string(x));
   expect(rule.features % 2 == 0 && rule.features <= rule.size,
          fmt::format("an even number of the {} features of a head can be turned, not {}", rule.size,
                      rule.features));
   expect(rule.heads * rule.size <= x[2],
          fmt::format("{} heads of {} features are more than the {} there are", rule.heads, rule.size, x[2]));
-  expect_type(inputs, {kTable}, DType::f32);
+  expect_type(inputs, {position_input::kTable}, DType::f32);
   expect(table.size() == 2 && table[1] == rule.features,
          fmt::format("a table of shape {} met {} features", to_string(table), rule.features));
-  expect_positions(inputs[kFirst], inputs[kStart], x, table[0]);
+  expect_positions(inputs[position_input::kFirstPosition], inputs[position_input::kStart], x, table[0]);
   return {inputs[0]};
 }
 
 std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
-  using namespace position_input;
   RotaryRule back = rule;
   back.inverse = !rule.inverse;
   std::vector<TensorId> gradients(4, kNone);
   gradients[0] = backward.build.emit<Rotary>(
-      {backward.dy[0], backward.x(kTable), backward.x(kFirst), backward.x(kStart)}, back);
+      {backward.dy[0], backward.x(position_input::kTable), backward.x(position_input::kFirstPosition),
+       backward.x(position_input::kStart)},
+      back);
   return gradients;
 }
 

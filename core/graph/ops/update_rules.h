@@ -32,6 +32,17 @@ struct Defaults {
   static constexpr bool kSparesBiasAndNorm = false;  ///< no_decay: [bias, norm]
   /// Where a rule adapts, each parameter's gradient and decay are multiplied with its ratio(…).
   static constexpr bool kAdapts = false;
+
+  /// What all elements of a step have in common.
+  template <class T>
+  struct Step {
+    T lr;
+  };
+  /// `updates`: those applied before this one.
+  template <class T>
+  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
+    return {lr};
+  }
 };
 
 /// SGD with momentum, as PyTorch's: g += decay * w; m = momentum * m + g;
@@ -51,16 +62,6 @@ struct Sgd : Defaults {
   }
   MomentNames moments() const { return momentum > 0 ? MomentNames{".momentum"} : MomentNames{}; }
 
-  /// What all elements of a step have in common.
-  template <class T>
-  struct Step {
-    T lr;
-  };
-  /// `updates`: those applied before this one.
-  template <class T>
-  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
-    return {lr};
-  }
   template <class T>
   TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     g += decay * w;
@@ -168,14 +169,6 @@ struct Lion : Defaults {
   MomentNames moments() const { return {".exp_avg"}; }
 
   template <class T>
-  struct Step {
-    T lr;
-  };
-  template <class T>
-  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
-    return {lr};
-  }
-  template <class T>
   TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     const T mixed = T(beta1) * m.first + T(1 - beta1) * g;
     // What is not a number stays none.
@@ -212,14 +205,6 @@ struct RmsProp : Defaults {
     return names;
   }
 
-  template <class T>
-  struct Step {
-    T lr;
-  };
-  template <class T>
-  TRAINER_HD Step<T> prepare(T lr, double /*updates*/) const {
-    return {lr};
-  }
   template <class T>
   TRAINER_HD void operator()(const Step<T>& step, T decay, T g, T& w, Moments<T>& m) const {
     g += decay * w;

@@ -56,7 +56,7 @@ TEST_CASE("raw shards of four bytes and the bytes of text are tokens") {
   write_file(folder.path("a"), bytes_of(std::vector<uint32_t>{1, 100000}));
   CHECK(read(open_token_shards({folder.path("a")}, 4), 0, 2) == Tokens{1, 100000});
   write_file(folder.path("t"), "a\xff\n");
-  CHECK(read(open_text_bytes({folder.path("t")}), 0, 3) == Tokens{'a', 255, '\n'});
+  CHECK(read(TokenStream({open_text_piece(folder.path("t"))}), 0, 3) == Tokens{'a', 255, '\n'});
 }
 
 TEST_CASE("shards that are empty, odd, or not what their header says are refused with the offset") {

@@ -77,7 +77,7 @@ TEST_CASE("shards that are written read back as the same tokens") {
   std::string text;
   for (int i = 0; i < 5000; ++i) text.push_back(static_cast<char>(i % 251));
   write_file(folder.path("text"), text);
-  const TokenStream stream = open_text_bytes({folder.path("text")});
+  const TokenStream stream = TokenStream({open_text_piece(folder.path("text"))});
   for (const int64_t vocabulary : {256, 65536, 65537}) {
     std::vector<std::string> paths;
     for (const auto& [begin, end] : {std::pair{0, 1}, {1, 4000}, {4000, 5000}}) {

@@ -18,7 +18,7 @@ TokenStream places(const TemporaryFolder& folder, int64_t count) {
   std::string bytes;
   for (int64_t i = 0; i < count; ++i) bytes.push_back(static_cast<char>(i));
   write_file(folder.path("text"), bytes);
-  return open_text_bytes({folder.path("text")});
+  return TokenStream({open_text_piece(folder.path("text"))});
 }
 
 BatchInputs inputs(int64_t length) {
@@ -104,7 +104,7 @@ TEST_CASE("a document begins behind the token that ends the one before, or with 
   const TemporaryFolder folder;
   write_file(folder.path("text"), std::string("ab.cd..e.fgh", 12));
   const WindowRequest request{.begin = 0, .end = 12, .length = 5, .vocabulary = 256, .end_of_text = '.'};
-  const auto source = token_windows(open_text_bytes({folder.path("text")}), request);
+  const auto source = token_windows(TokenStream({open_text_piece(folder.path("text"))}), request);
   BatchInputs wanted = inputs(5);
   wanted.push_back({.name = input_name::kDocumentStart, .dtype = DType::i32, .row = {5}});
   const DataSection section;

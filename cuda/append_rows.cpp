@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/append_rows.h"
+
+#include "cuda/movement.h"
+#include "cuda/table.h"
+
+namespace trainer::cuda {
+namespace {
+
+Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  return row_major(context, "rows");
+}
+
+std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& context, const Choice&,
+                                            const Slots& slots) {
+  const AppendExtents extents(context.inputs);
+  return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[append_input::kCache],
+                          rows = slots.inputs[append_input::kRows],
+                          place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
+    const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
+    const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
+                                            : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);
+    return status == cudaSuccess ? launch_append_rows(extents, at<const int32_t>(place), *rows, *y, stream)
+                                 : status;
+  });
+}
+
+}  // namespace
+
+void add_append_rows(Handlers& handlers) {
+  handlers[typeid(AppendRows)] = {select_append_rows, compile_append_rows, {}};
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/graph/ops/append_rows.h"
+#include "cuda/launch.h"
+
+namespace trainer::cuda {
+
+/// Writes `rows` over the rows of each sample's cache from `*place` on; those behind its end are left out.
+cudaError_t launch_append_rows(const AppendExtents& extents, const int32_t* place, const void* rows,
+                               void* cache, cudaStream_t stream);
+
+}  // namespace trainer::cuda
