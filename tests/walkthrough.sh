@@ -44,7 +44,7 @@ apply() { # BLOCK
       name=$(sed -n 's/^struct \([A-Za-z]*\) .*/\1/p' "$1")
       awk -v rule="$1" '
         /^\/\/\/ The closing list/ { while ((getline line < rule) > 0) print line; print "" }
-        { print }' "$work/before/$path" | sed "/^using .* =/,/>;\$/ s/>;\$/, $name>;/" >"$copy/$path"
+        { print }' "$work/before/$path" | sed "/^using .* = std::variant</,/>;\$/ s/>;\$/, $name>;/" >"$copy/$path"
       grep -q ", $name>;" "$copy/$path" || fail "the closing list was not found in $path"
       ;;
     *) fail "a block has no place that is known: $kind" ;;

@@ -134,6 +134,31 @@ TEST_CASE("text: what does not fit together is refused, and what is no UTF-8 is 
   text.refuse("train", "run.output_dir=runs/b", 65, "t1.txt: offset 0: expected a text, found an empty file");
 }
 
+TEST_CASE("text: a weighted loss is a mean over what counts, in training and in evaluation") {
+  // Logits of zero: each position's loss is log 256, and so is any mean of them.
+  const TextWorkspace text;
+  std::string weights = "0.5";
+  for (int i = 1; i < 256; ++i) weights += i % 2 == 0 ? ", 2" : ", 3";
+  const std::string command =
+      "'model.layers=[{embedding: {vocabulary: 256, features: 2}}, {linear: {out_features: 256, bias: false, "
+      "init: normal, init_std: 1.0e-30}}]' data.tokenizer=bytes 'validation.metrics=[perplexity, top1]' "
+      "optimizer.lr=0 training.max_duration=2ba logging.interval=1ba 'loss={name: cross_entropy, ignore_index: "
+      "32, class_weights: [" +
+      weights + "]}'";
+  for (const std::string micro : {"4", "2"}) {
+    const std::string run = "runs/weighted" + micro;
+    text.run_well("train", command + " training.micro_batch_size=" + micro + " run.output_dir=" + run);
+    int lines = 0;
+    for (const std::string& line : lines_of(text.workspace.read(run + "/metrics.jsonl"))) {
+      if (line.find("\"loss\":5.545") == std::string::npos) continue;
+      ++lines;
+    }
+    CHECK(lines == 3);  // two of training, one of validation
+    CHECK_THAT(validation_lines(text.workspace, run),
+               ContainsSubstring("\"perplexity\":256.") || ContainsSubstring("\"perplexity\":255.99"));
+  }
+}
+
 TEST_CASE("text: commands for images say what to use instead, and stats counts tokens") {
   const TextWorkspace text;
   CHECK_THAT(text.run_well("data stats"), ContainsSubstring("different tokens, the highest 420"));

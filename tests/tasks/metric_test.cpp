@@ -39,6 +39,18 @@ TEST_CASE("the loss is a mean that is better when smaller; metrics of averages h
   CHECK(find_metric(all, "c") == nullptr);
 }
 
+TEST_CASE("a mean over counted positions is divided by what counts: the loss by its weights, others by their number") {
+  const Metric loss = over_counted(loss_metric());
+  CHECK(loss.count == "loss_weight");
+  CHECK(over_counted({.name = "perplexity", .sums = {"loss"}}).count == "loss_weight");
+  const Metric top1 = over_counted({.name = "top1", .sums = {"top1"}});
+  CHECK(top1.count == "counted");
+  const std::vector<Metric> all = with_averages({loss, top1});
+  REQUIRE(all.size() == 4);
+  CHECK(all[2].count == "ema_loss_weight");
+  CHECK(all[3].count == "ema_counted");
+}
+
 TEST_CASE("a metric's direction is known by its name, also where it is of averaged weights") {
   CHECK(direction_of("loss") == Direction::smaller);
   CHECK(direction_of("ema_loss") == Direction::smaller);

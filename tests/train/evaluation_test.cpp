@@ -49,12 +49,14 @@ TEST_CASE("a metric is a function of sums over all batches, not a mean of what b
   const std::vector<Metric> metrics = {
       loss_metric(),
       {.name = "perplexity", .direction = Direction::smaller, .sums = {"loss"}, .value = exp_of_mean},
-      {.name = "both", .sums = {"cost", "loss"}, .value = difference}};
+      {.name = "both", .sums = {"cost", "loss"}, .value = difference},
+      {.name = "share", .sums = {"loss"}, .count = "cost", .value = mean_of_samples}};
   Evaluation evaluation(executable, pipeline, kSamples, metrics, false);
   OneRank alone;
   Agreement agreement(alone);
   const auto found = *evaluation.run(agreement);
-  CHECK(found.size() == 3);
+  CHECK(found.size() == 4);
+  CHECK(found.at("share") == 1);
   const double loss = found.at("loss");
   CHECK(loss > 0.5);
   CHECK(found.at("perplexity") == std::exp(loss));
