@@ -28,7 +28,7 @@ double entry_flops(const Program& program, const char* name) {
 int64_t parameters_below(const Program& program, const std::string& layer) {
   int64_t count = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::parameter && tensor.name.starts_with(layer + "."))
+    if (tensor.role == Role::parameter && (tensor.name == layer || tensor.name.starts_with(layer + ".")))
       count += numel(tensor.spec.shape);
   }
   return count;

@@ -181,16 +181,20 @@ void TemplateTable::miss(const std::string& name, const Origin& origin, Reading&
   if (!is_readable_) return;
   std::vector<std::string> known = taken_;
   for (const Template& one : templates_) known.push_back(one.name);
-  missed_.push_back(name);
+  missed_[name].insert(to_string(origin.where));
   reading.declared({path_, name, false});
   reading.missing({origin.where, path_, name, "", origin,
                    fmt::format("unknown name '{}'{}", shown(name), suggestion(name, known))});
 }
 
 void TemplateTable::finish(Reading& reading) const {
+  std::vector<std::string> missed;
+  for (const auto& [name, places] : missed_) {
+    if (places.size() > 1) missed.push_back(name);
+  }
   for (const Template& one : templates_) {
-    if (one.is_used || !nearest(one.name, missed_)) continue;
-    reading.unknown({one.where, path_, one.name, missed_, {}});
+    if (one.is_used || !nearest(one.name, missed)) continue;
+    reading.unknown({one.where, path_, one.name, missed, {}});
   }
 }
 

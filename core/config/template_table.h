@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ class TemplateTable {
   Template* find(const std::string& name);
   /// Notes that `origin` uses `name`, which is neither a template nor in `taken`.
   void miss(const std::string& name, const Origin& origin, Reading& reading);
-  /// Reports templates that nobody uses while a name like theirs is missing.
+  /// Reports templates that nobody uses while a name like theirs is missing in several places: of one place
+  /// the use itself is reported.
   void finish(Reading& reading) const;
 
  private:
@@ -62,8 +64,8 @@ class TemplateTable {
   const std::vector<std::string>& taken_;
   bool is_readable_ = true;
   std::vector<Template> templates_;
-  std::map<std::string, size_t> places_;  // in templates_, by name
-  std::vector<std::string> missed_;
+  std::map<std::string, size_t> places_;                 // in templates_, by name
+  std::map<std::string, std::set<std::string>> missed_;  // names, and where they are used
 };
 
 }  // namespace trainer

@@ -41,7 +41,10 @@ const std::vector<SourceFormat>& source_formats() {
 
 const SourceFormat& source_format(const DataSection& section) {
   const std::vector<SourceFormat>& table = source_formats();
-  const auto row = std::ranges::find(table, section.format, &SourceFormat::name);
+  auto row = std::ranges::find_if(table, [&](const SourceFormat& each) {
+    return each.name == section.format && each.kind == section.kind;
+  });
+  if (row == table.end()) row = std::ranges::find(table, section.format, &SourceFormat::name);
   if (row == table.end())
     throw Error(ExitCode::recipe, "data.format: unknown format '" + section.format + "'");
   return *row;

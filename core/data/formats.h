@@ -31,7 +31,7 @@ using OriginOf = std::function<Origin(const std::string& key)>;
 
 /// A row of the table of formats.
 struct SourceFormat {
-  std::string name;
+  std::string name;                    ///< two rows of one name differ in kind
   InputKind kind = InputKind::pixels;  ///< of its samples
   bool reads_files = true;
   bool gives_label_maps = false;
@@ -54,7 +54,7 @@ struct SourceFormat {
 };
 const std::vector<SourceFormat>& source_formats();
 
-/// The row that the section names.
+/// The row that the section names, of what the network reads where there is one.
 const SourceFormat& source_format(const DataSection& section);
 
 /// Names of the formats whose sources give a label for every pixel.

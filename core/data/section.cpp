@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/section.h"
 
+#include <algorithm>
+
 #include "core/data/formats.h"
 #include "core/data/images/transforms/table.h"
 #include "core/data/tokens/texts.h"
@@ -11,7 +13,9 @@ DataSection::DataSection() : texts(std::make_shared<Texts>()) {}
 
 void DataSection::declare(Fields& fields) {
   std::vector<std::string> names;
-  for (const SourceFormat& row : source_formats()) names.push_back(row.name);
+  for (const SourceFormat& row : source_formats()) {
+    if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
+  }
   fields.add("format", &format, "format of the data").one_of(names);
   fields.add(
       "train", &train,

@@ -10,6 +10,7 @@
 #include "core/data/images/mix.h"
 #include "core/data/images/transform.h"
 #include "core/data/source.h"
+#include "core/graph/names.h"
 
 namespace trainer {
 
@@ -18,6 +19,7 @@ class Texts;
 /// The recipe's `data` section.
 struct DataSection {
   std::string format = "idx";
+  InputKind kind = InputKind::pixels;  ///< what the network reads; not a key
   FilePath train;
   std::optional<FilePath> val = FilePath();  ///< null: no validation, also of made-up samples
   double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them

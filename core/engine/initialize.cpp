@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <system_error>
 #include <thread>
@@ -19,6 +20,8 @@ constexpr size_t kBlock = 4;
 constexpr size_t kValuesWorthAThread = size_t{1} << 16;
 /// More of them would wait for memory.
 constexpr size_t kMostThreads = 16;
+/// Standard deviations.
+constexpr double kTruncatedAt = 2;
 
 /// Calls body(begin, end) on parts of [0, count) that begin at multiples of a block, on several threads where
 /// that pays. A system that allows no further thread costs time only.
@@ -40,15 +43,18 @@ void in_parallel(size_t count, const Body& body) {
   body(begin, count);
 }
 
-/// Element i comes from word i % 4 of counter i / 4. `block` makes four values of four words.
+/// Element i comes from word i % 4 of counter i / 4. `block` makes four values of the words that its argument
+/// gives for the number of a try.
 template <class Block>
 std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) {
   std::vector<float> values(count);
   in_parallel(count, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; i += kBlock) {
       const size_t counter = i / kBlock;
-      const std::array<float, kBlock> four =
-          block(philox(key, {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}}));
+      const std::array<float, kBlock> four = block([key, counter](uint32_t attempt) {
+        return philox(key,
+                      {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), attempt, 0}});
+      });
       std::copy_n(four.begin(), std::min(kBlock, end - i), values.begin() + static_cast<ptrdiff_t>(i));
     }
   });
@@ -56,7 +62,8 @@ std::vector<float> drawn_values(size_t count, uint64_t key, const Block& block) 
 }
 
 std::vector<float> uniform_values(size_t count, uint64_t key, double low, double high) {
-  return drawn_values(count, key, [=](const Words& words) {
+  return drawn_values(count, key, [=](const auto& words_of) {
+    const Words words = words_of(0);
     std::array<float, kBlock> four;
     for (size_t i = 0; i < kBlock; ++i)
       four[i] = static_cast<float>(low + (high - low) * uniform(words.v[i]));
@@ -64,15 +71,27 @@ std::vector<float> uniform_values(size_t count, uint64_t key, double low, double
   });
 }
 
-/// Box and Muller's transform: two uniforms make two normals.
-std::vector<float> normal_values(size_t count, uint64_t key, double mean, double deviation) {
-  return drawn_values(count, key, [=](const Words& words) {
+/// Box and Muller's transform: two uniforms make two normals, of mean 0 and deviation 1.
+std::array<double, kBlock> normals(const Words& words) {
+  std::array<double, kBlock> four;
+  for (size_t i = 0; i < kBlock; i += 2) {
+    const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[i])));
+    const double angle = 2 * std::numbers::pi * uniform(words.v[i + 1]);
+    four[i] = radius * std::cos(angle);
+    four[i + 1] = radius * std::sin(angle);
+  }
+  return four;
+}
+
+/// What is further than `most` standard deviations from the mean is drawn again.
+std::vector<float> normal_values(size_t count, uint64_t key, const Initial& initial, double most) {
+  return drawn_values(count, key, [&initial, most](const auto& words_of) {
+    std::array<double, kBlock> found = normals(words_of(0));
     std::array<float, kBlock> four;
-    for (size_t i = 0; i < kBlock; i += 2) {
-      const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[i])));
-      const double angle = 2 * std::numbers::pi * uniform(words.v[i + 1]);
-      four[i] = static_cast<float>(mean + deviation * radius * std::cos(angle));
-      four[i + 1] = static_cast<float>(mean + deviation * radius * std::sin(angle));
+    for (size_t i = 0; i < kBlock; ++i) {
+      for (uint32_t attempt = 1; std::abs(found[i]) > most; ++attempt)
+        found[i] = normals(words_of(attempt))[i];
+      four[i] = static_cast<float>(initial.a + initial.b * found[i]);
     }
     return four;
   });
@@ -92,7 +111,10 @@ void initialize(Executable& executable, TensorId id, uint64_t seed) {
     case Initial::Kind::uniform:
       return executable.write(id, uniform_values(count, key, initial.a, initial.b));
     case Initial::Kind::normal:
-      return executable.write(id, normal_values(count, key, initial.a, initial.b));
+      return executable.write(id,
+                              normal_values(count, key, initial, std::numeric_limits<double>::infinity()));
+    case Initial::Kind::truncated_normal:
+      return executable.write(id, normal_values(count, key, initial, kTruncatedAt));
     case Initial::Kind::table:
       return executable.write(id, initial.table);
   }

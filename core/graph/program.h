@@ -54,9 +54,10 @@ constexpr bool is_from_outside(Role role) {
   return role == Role::input || role == Role::samples;
 }
 
-/// The first value of a persistent tensor: `fill` everywhere; uniform in [low, high); normal; or the table.
+/// The first value of a persistent tensor: `fill` everywhere; uniform in [low, high); normal; normal within
+/// two standard deviations; or the table.
 struct Initial {
-  enum class Kind { fill, uniform, normal, table };
+  enum class Kind { fill, uniform, normal, truncated_normal, table };
   Kind kind = Kind::fill;
   double a = 0;  ///< fill: the value; uniform: low; normal: mean
   double b = 0;  ///< uniform: high; normal: standard deviation

@@ -9,8 +9,8 @@ namespace {
 Initial within(double bound) {
   return {.kind = Initial::Kind::uniform, .a = -bound, .b = bound, .table = {}};
 }
-Initial around_zero(double deviation) {
-  return {.kind = Initial::Kind::normal, .a = 0, .b = deviation, .table = {}};
+Initial around_zero(double deviation, Initial::Kind kind = Initial::Kind::normal) {
+  return {.kind = kind, .a = 0, .b = deviation, .table = {}};
 }
 
 }  // namespace
@@ -19,11 +19,12 @@ void Initializer::declare(Fields& fields) {
   fields
       .add("init", &name,
            "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in), for tables normal with deviation "
-           "1; "
-           "kaiming_*: fan-out mode unless it ends in _fan_in, for relu")
+           "1; kaiming_*: fan-out mode unless it ends in _fan_in, for relu; trunc_normal: drawn within two "
+           "standard deviations")
       .one_of({"default", "kaiming_normal", "kaiming_uniform", "kaiming_normal_fan_in",
-               "kaiming_uniform_fan_in", "xavier_normal", "xavier_uniform", "normal", "zeros"});
-  fields.add("init_std", &deviation, "standard deviation of init: normal").at_least(0);
+               "kaiming_uniform_fan_in", "xavier_normal", "xavier_uniform", "normal", "trunc_normal",
+               "zeros"});
+  fields.add("init_std", &deviation, "standard deviation of init: normal and trunc_normal").at_least(0);
 }
 
 Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
@@ -35,6 +36,7 @@ Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
   if (name == "xavier_normal") return around_zero(std::sqrt(2 / (in + out)));
   if (name == "xavier_uniform") return within(std::sqrt(6 / (in + out)));
   if (name == "normal") return around_zero(deviation);
+  if (name == "trunc_normal") return around_zero(deviation, Initial::Kind::truncated_normal);
   if (name == "zeros") return {};
   return within(1 / std::sqrt(in));
 }

@@ -10,16 +10,25 @@
 
 namespace trainer {
 
+namespace {
+
+std::string tensor_name(const std::string& layer, const std::string& suffix) {
+  return suffix.empty() ? layer : layer + "." + suffix;
+}
+
+}  // namespace
+
 TensorId LayerContext::parameter(const std::string& suffix, const Shape& shape, const Initial& initial) {
   Program& program = build.program();
-  const TensorId id = program.persistent(name + "." + suffix, {shape, DType::f32}, Role::parameter, initial);
+  const TensorId id =
+      program.persistent(tensor_name(name, suffix), {shape, DType::f32}, Role::parameter, initial);
   program.tensors[static_cast<size_t>(id)].frozen = is_frozen(suffix);
   return id;
 }
 
 TensorId LayerContext::parameter_of(const std::string& layer, const std::string& suffix,
                                     const Origin& place) const {
-  const TensorId id = build.program().find(layer + "." + suffix);
+  const TensorId id = build.program().find(tensor_name(layer, suffix));
   if (std::ranges::find(*earlier, layer) == earlier->end())
     fail_at(place,
             fmt::format("no earlier layer is named '{}'{}", shown(layer), suggestion(layer, *earlier)));
@@ -28,7 +37,7 @@ TensorId LayerContext::parameter_of(const std::string& layer, const std::string&
 }
 
 bool LayerContext::is_frozen(const std::string& suffix) const {
-  return freeze != nullptr && matches_any(*freeze, name + "." + suffix);
+  return freeze != nullptr && matches_any(*freeze, tensor_name(name, suffix));
 }
 
 void Layer::declare(Fields& fields) {

@@ -23,6 +23,7 @@ struct LayerContext {
   const std::vector<std::string>* freeze = nullptr;   ///< patterns of names; kept by whoever made this
   const std::vector<std::string>* earlier = nullptr;  ///< names of the layers before this one; kept likewise
 
+  /// Called `name.suffix`, or as the layer itself where the suffix is empty.
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);
   /// The parameter of an earlier layer, of any shape. Throws Error (exit 78) at `place` where there is none.
   TensorId parameter_of(const std::string& layer, const std::string& suffix, const Origin& place) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/graph/ops/reshape.h"
 #include "core/graph/ops/rotary.h"
 #include "core/layers/initializer.h"
 #include "core/layers/table.h"
@@ -32,6 +33,9 @@ class PositionsLayer final : public Layer {
         .at_most(kMostPositions);
     fields.add("kind", &kind_, "learned, or the sines and cosines of \"Attention Is All You Need\"")
         .one_of({"learned", "sinusoidal"});
+    fields.add("bare", &bare_,
+               "store a learned table as (1, max_positions, features), named as the layer itself without "
+               ".weight, as timm's pos_embed");
     initializer_.declare(fields);
   }
 
@@ -51,16 +55,21 @@ class PositionsLayer final : public Layer {
 
  private:
   TensorId table(LayerContext& context, int64_t features) const {
+    const Shape shape{most_, features};
     if (kind_ == "learned") {
-      return context.parameter("weight", {most_, features}, initializer_.table(most_, features));
+      const Initial initial = initializer_.table(most_, features);
+      if (!bare_) return context.parameter("weight", shape, initial);
+      return context.build.emit<Reshape>({context.parameter("", {1, most_, features}, initial)}, shape);
     }
+    if (bare_) fail_at(origin_of("bare"), "is for a learned table; remove it, or set kind: learned");
     Initial values{.kind = Initial::Kind::table, .a = 0, .b = 0, .table = sinusoidal_table(most_, features)};
-    return context.build.program().persistent(context.name + ".table", {{most_, features}, DType::f32},
-                                              Role::constant, std::move(values));
+    return context.build.program().persistent(context.name + ".table", {shape, DType::f32}, Role::constant,
+                                              std::move(values));
   }
 
   int64_t most_ = 0;
   std::string kind_ = "learned";
+  bool bare_ = false;
   Initializer initializer_;
 };
 

@@ -43,7 +43,7 @@ class ClassTokenLayer final : public Layer {
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = sequence_shape(context, x[0], *this);
-    const TensorId token = context.parameter("weight", {1, 1, shape[2]}, initializer_.table(1, shape[2]));
+    const TensorId token = context.parameter("", {1, 1, shape[2]}, initializer_.table(1, shape[2]));
     const TensorId tokens = context.build.emit<RepeatSamples>({token}, shape[0]);
     return {context.build.emit<Concat>({tokens, x[0]}, 1)};
   }
@@ -159,7 +159,8 @@ class MeanTokensLayer final : public Layer {
 
 Registered<Layer> class_token_layer() {
   return {"class_token",
-          "puts a learned token before each sequence: (N, T, features) to (N, T + 1, features)",
+          "puts a learned token, named as the layer, before each sequence: (N, T, features) to (N, T + 1, "
+          "features)",
           [] { return std::make_unique<ClassTokenLayer>(); }};
 }
 

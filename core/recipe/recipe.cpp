@@ -212,7 +212,10 @@ std::unique_ptr<Recipe> Recipe::read(Value root, const std::string& path,
   recipe->fields_.read(root, "", reading);
   reading.finish(diagnostics);
   recipe->given_ = std::move(root);
-  if (diagnostics.ok()) recipe->data.resolve_lists();
+  if (diagnostics.ok()) {
+    recipe->data.kind = recipe->model.kind();
+    recipe->data.resolve_lists();
+  }
   if (diagnostics.ok()) recipe->check(diagnostics);
   diagnostics.throw_if_any();
   return recipe;

@@ -32,6 +32,20 @@ std::vector<std::string> names_of(const SafetensorsFile& file) {
   return names;
 }
 
+/// What the network puts before all its names and the file before none: "transformer." of GPT-2's published
+/// weights, which are those of a part of its network. Usually nothing.
+std::string missing_prefix(const Executable& executable, const SafetensorsFile& file) {
+  std::string prefix;
+  bool found = false;
+  for (TensorId id : weights(executable)) {
+    const std::string& name = tensor(executable, id).name;
+    if (prefix.empty()) prefix = name.substr(0, name.find('.') + 1);
+    if (prefix.empty() || !name.starts_with(prefix) || file.find(name) != nullptr) return "";
+    found = found || file.find(name.substr(prefix.size())) != nullptr;
+  }
+  return found ? prefix : "";
+}
+
 /// Throws where a pattern matches nothing that the network or the file has.
 void check_replaced(const Executable& executable, const SafetensorsFile& file, const Replaced& replaced) {
   std::vector<std::string> names;
@@ -47,12 +61,14 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
                                   const std::vector<std::string>& replaced, bool may_lack) {
   std::vector<std::string> lines;
   const std::vector<std::string> stored_names = names_of(file);
+  const size_t prefix = missing_prefix(executable, file).size();
   std::vector<std::string> unused = stored_names;
   for (TensorId id : weights(executable)) {
     const Tensor& wanted = tensor(executable, id);
-    std::erase(unused, wanted.name);
+    const std::string stored_name = wanted.name.substr(prefix);
+    std::erase(unused, stored_name);
     if (matches_any(replaced, wanted.name)) continue;
-    const StoredTensor* stored = file.find(wanted.name);
+    const StoredTensor* stored = file.find(stored_name);
     if (stored == nullptr && may_lack) continue;
     if (stored == nullptr) {
       const auto near = nearest(wanted.name, stored_names);
@@ -102,14 +118,16 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
                             can_replace ? "; list what to re-initialise in model.replace" : "",
                             fmt::join(wrong, "\n  ")));
   }
+  const size_t prefix = missing_prefix(executable, file).size();
   LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
   for (TensorId id : weights(executable)) {
     const std::string& name = tensor(executable, id).name;
-    std::erase(found.left, name);
+    const std::string stored_name = name.substr(prefix);
+    std::erase(found.left, stored_name);
     const bool is_replaced = matches_any(replaced.patterns, name);
     (is_replaced ? found.replaced : found.loaded).push_back(name);
     const TensorId into = executable.tensor(name + suffix);
-    const StoredTensor* stored = file.find(name);
+    const StoredTensor* stored = file.find(stored_name);
     if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
   }
   return found;

@@ -37,7 +37,8 @@ struct LoadedWeights {
   std::vector<std::string> left;              ///< of the file: the network has no such tensor
 };
 
-/// Gives every parameter and running statistic the value that the file has under its name. Throws Error (exit
+/// Gives every parameter and running statistic the value that the file has under its name, or under what is
+/// left of the name where the file leaves out the first part of all, as "transformer.". Throws Error (exit
 /// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
 /// nothing is changed then.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,

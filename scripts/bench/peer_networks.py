@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of a comparison in PyTorch's own words."""
+import math
+
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -94,11 +98,70 @@ def mobilenet_v2():
                          nn.Linear(1280, 1000))
 
 
-# name: maker, shape of a picture, classes
+def attention(q, k, v, causal):
+    """Of heads (N, heads, T, features), by one function where PyTorch has it."""
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores + torch.full(scores.shape[-2:], -math.inf).triu(1)
+    return scores.softmax(-1) @ v
+
+
+class Block(nn.Module):
+    """A transformer's: norms before attention and before two linear layers."""
+
+    def __init__(self, features, heads, causal, activation, eps):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.norm1, self.norm2 = nn.LayerNorm(features, eps=eps), nn.LayerNorm(features, eps=eps)
+        self.qkv, self.proj = nn.Linear(features, 3 * features), nn.Linear(features, features)
+        self.mlp = nn.Sequential(nn.Linear(features, 4 * features), activation, nn.Linear(4 * features, features))
+
+    def forward(self, x):
+        qkv = self.qkv(self.norm1(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        x = x + self.proj(attention(*qkv, self.causal).transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Gpt(nn.Module):
+    """GPT-2's, the head being the table of tokens."""
+
+    def __init__(self, vocabulary, tokens, features, heads, depth):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, features), nn.Embedding(tokens, features)
+        for table in (self.tokens, self.places):
+            nn.init.normal_(table.weight, 0, 0.02)
+        self.blocks = nn.Sequential(*(Block(features, heads, True, nn.GELU("tanh"), 1e-5) for _ in range(depth)))
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        x = self.tokens(x) + self.places.weight[:x.shape[1]]
+        return F.linear(self.norm(self.blocks(x)), self.tokens.weight)
+
+
+class Vit(nn.Module):
+    def __init__(self, size, features, heads, depth, classes):
+        super().__init__()
+        self.patches = nn.Conv2d(3, features, size, size)
+        self.token = nn.Parameter(torch.zeros(1, 1, features))
+        self.places = nn.Parameter(0.02 * torch.randn(1, (224 // size)**2 + 1, features))
+        self.blocks = nn.Sequential(*(Block(features, heads, False, nn.GELU(), 1e-6) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(features, eps=1e-6), nn.Linear(features, classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        return self.head(self.norm(self.blocks(x)[:, 0]))
+
+
+# name: maker, shape of a sample, classes; of tokens the shape has one extent
 NETWORKS = {
     "mlp": (mlp, (1, 28, 28), 10),
     "lenet": (lenet, (1, 28, 28), 10),
     "resnet18": (resnet18_32, (3, 32, 32), 10),
     "resnet50": (resnet50, (3, 224, 224), 1000),
     "mobilenet_v2": (mobilenet_v2, (3, 224, 224), 1000),
+    "gpt_char": (lambda: Gpt(256, 256, 384, 6, 6), (256,), 256),
+    "vit_tiny": (lambda: Vit(16, 192, 3, 12, 1000), (3, 224, 224), 1000),
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two sides of a comparison: our program and PyTorch, each training one of the same networks in a fresh process.
 
-Both do the same arithmetic: no augmentation, no decay, one learning rate. PyTorch runs tuned: an OpenMP build of OpenBLAS (a
+Both do the same arithmetic: no augmentation, no decay, one learning rate; SGD with momentum, transformers AdamW. PyTorch runs tuned: an OpenMP build of OpenBLAS (a
 pthreads one fights with PyTorch's own threads) and a malloc that keeps freed pages.
 """
 import glob
@@ -22,12 +22,15 @@ PARTS = ("data_wait_ms", "forward_ms", "backward_ms", "update_ms")
 # Recipe, batch size, steps of one window (about a second's worth), what our side needs besides.
 NORMALISED = ['data.val=""', "data.augment=[{normalize: {mean: [0.286], std: [0.353]}}]"]
 SYNTHETIC = ["data={format: synthetic}"]
+ADAMW = "optimizer={name: adamw, lr: 1.0e-4, weight_decay: 0}"
 NETWORKS = {
     "mlp": ("fashion_mnist_mlp", 128, 300, NORMALISED),
     "lenet": ("fashion_mnist_cnn", 128, 30, [*NORMALISED, "model.layers[5].dropout.p=0", "model.layers[9].dropout.p=0"]),
     "resnet18": ("resnet18_cifar10", 128, 1, SYNTHETIC),
     "resnet50": ("resnet50_imagenet", 16, 1, SYNTHETIC),
     "mobilenet_v2": ("mobilenet_v2_imagenet", 16, 1, SYNTHETIC),
+    "gpt_char": ("gpt_char_bible", 16, 1, ["data.val_fraction=0", ADAMW]),
+    "vit_tiny": ("vit_tiny_imagenet", 128, 1, [*SYNTHETIC, ADAMW]),
 }
 # The interpreters that setup.sh --bench provides.
 PYTHONS = {"debian": "/usr/bin/python3", "newest": os.path.join(ROOT, "build/bench/bin/python")}
@@ -85,7 +88,7 @@ class Peer:
 
     def ways(self, network):
         """The ways in which it may run: layouts of activations, eager or compiled (which 1.13 cannot)."""
-        layouts = ["nchw"] if network == "mlp" else ["nchw", "nhwc"]
+        layouts = ["nchw"] if network in ("mlp", "gpt_char", "vit_tiny") else ["nchw", "nhwc"]
         return [(layout, *how) for how in ([()] if self.name == "debian" else [(), ("--compile",)]) for layout in layouts]
 
     def turn(self, network, way, run, batch=0, steps=0, threads=2, precision="fp32", windows=WINDOWS, synthetic=False):
@@ -94,7 +97,7 @@ class Peer:
         command = [self.python, HERE + "/peer_torch.py", network, "--layout", layout, "--steps", str(steps or default_steps),
                    "--windows", str(windows), "--threads", str(threads), "--batch", str(batch or default_batch),
                    "--precision", precision, *how]
-        if synthetic or words == SYNTHETIC:
+        if synthetic or SYNTHETIC[0] in words:
             command += ["--data", "synthetic"]
         output, foreign = run(command, self.environment)
         return json.loads(output), foreign

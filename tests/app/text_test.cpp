@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
@@ -142,7 +144,8 @@ TEST_CASE("text: a weighted loss is a mean over what counts, in training and in 
   const std::string command =
       "'model.layers=[{embedding: {vocabulary: 256, features: 2}}, {linear: {out_features: 256, bias: false, "
       "init: normal, init_std: 1.0e-30}}]' data.tokenizer=bytes 'validation.metrics=[perplexity, top1]' "
-      "optimizer.lr=0 training.max_duration=2ba logging.interval=1ba 'loss={name: cross_entropy, ignore_index: "
+      "optimizer.lr=0 training.max_duration=2ba logging.interval=1ba 'loss={name: cross_entropy, "
+      "ignore_index: "
       "32, class_weights: [" +
       weights + "]}'";
   for (const std::string micro : {"4", "2"}) {
@@ -157,6 +160,24 @@ TEST_CASE("text: a weighted loss is a mean over what counts, in training and in 
     CHECK_THAT(validation_lines(text.workspace, run),
                ContainsSubstring("\"perplexity\":256.") || ContainsSubstring("\"perplexity\":255.99"));
   }
+}
+
+TEST_CASE("text: a network of tokens trains on made-up text, without files") {
+  const TextWorkspace text;
+  text.run_well(
+      "train",
+      "'model.layers=[{embedding: {vocabulary: 300, features: 32}}, {linear: 300}]' data.format=synthetic "
+      "data.tokenizer=null training.max_duration=200ba training.global_batch_size=16 optimizer.lr=0.05 "
+      "run.output_dir=runs/synthetic "
+      "'validation.metrics=[perplexity, bits_per_byte]'");
+  // Three tokens of four are certain, the others one of 64: the best loss is 1.58, the first log 300.
+  std::string lines = validation_lines(text.workspace, "runs/synthetic");
+  const auto line = nlohmann::json::parse(lines.substr(0, lines.rfind(',')) + "}");
+  const double loss = line["loss"];
+  CHECK(loss < 1.8);
+  CHECK(loss > 1.5);
+  CHECK(line["bits_per_byte"].get<double>() == Approx(loss / std::log(2.0)));
+  text.refuse("train", "data.format=synthetic data.documents=separate", 78, "made-up text has no documents");
 }
 
 TEST_CASE("text: commands for images say what to use instead, and stats counts tokens") {

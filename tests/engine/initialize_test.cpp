@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include "tests/catch.h"
@@ -16,13 +17,16 @@ constexpr uint64_t kSeed = 7;
 constexpr double kA = 0.25, kB = 1.5;  // low and high, or mean and standard deviation
 
 /// The definition, element by element.
-double expected(Initial::Kind kind, uint64_t key, int64_t i) {
-  const Words words = philox(key, {{static_cast<uint32_t>(i / 4), 0, 0, 0}});
+double expected(Initial::Kind kind, uint64_t key, int64_t i, uint32_t attempt = 0) {
+  const Words words = philox(key, {{static_cast<uint32_t>(i / 4), 0, attempt, 0}});
   if (kind == Initial::Kind::uniform) return static_cast<float>(kA + (kB - kA) * uniform(words.v[i % 4]));
   const int64_t pair = i % 4 / 2 * 2;
   const double radius = std::sqrt(-2 * std::log(1.0 - uniform(words.v[pair])));
   const double angle = 2 * std::numbers::pi * uniform(words.v[pair + 1]);
-  return static_cast<float>(kA + kB * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  const double normal = radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  if (kind == Initial::Kind::truncated_normal && std::abs(normal) > 2)
+    return expected(kind, key, i, attempt + 1);
+  return static_cast<float>(kA + kB * normal);
 }
 
 Plan plan_of(const std::vector<Tensor>& tensors, const Backend& backend) {
@@ -55,14 +59,33 @@ TEST_CASE("each first value depends on key and index alone, however many are dra
   const uint64_t key = random_key(kSeed, "w");
   // The last two are divided among threads where there are several cores.
   for (const int64_t size : {1, 2, 3, 4, 5, 7, 1023, (1 << 17) + 1, (1 << 20) + 7}) {
-    for (const auto kind : {Initial::Kind::uniform, Initial::Kind::normal}) {
+    for (const auto kind : {Initial::Kind::uniform, Initial::Kind::normal, Initial::Kind::truncated_normal}) {
       const std::vector<double> found = drawn(kind, size);
-      INFO(size << (kind == Initial::Kind::normal ? " normal" : " uniform"));
+      INFO(size << " values of kind " << static_cast<int>(kind));
       int64_t different = 0;
       for (int64_t i = 0; i < size; ++i) different += found[static_cast<size_t>(i)] != expected(kind, key, i);
       CHECK(different == 0);
     }
   }
+}
+
+TEST_CASE("a truncated normal lies within two standard deviations and has the moments of its distribution") {
+  const std::vector<double> found = drawn(Initial::Kind::truncated_normal, 1 << 20);
+  double sum = 0, squares = 0, furthest = 0;
+  for (const double value : found) {
+    const double z = (value - kA) / kB;
+    sum += z;
+    squares += z * z;
+    furthest = std::max(furthest, std::abs(z));
+  }
+  const auto count = static_cast<double>(found.size());
+  CHECK(furthest <= 2 + 1e-6);
+  CHECK(furthest > 1.99);
+  CHECK(std::abs(sum / count) < 5 / std::sqrt(count));
+  // The variance is 1 - 4 density(2) / (cdf(2) - cdf(-2)).
+  const double variance =
+      1 - 4 * std::exp(-2.0) / std::sqrt(2 * std::numbers::pi) / std::erf(std::numbers::sqrt2);
+  CHECK(std::abs(squares / count - variance) < 5 / std::sqrt(count));
 }
 
 TEST_CASE("first values are those of every release before") {

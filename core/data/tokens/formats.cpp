@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/units.h"
+#include "core/data/tokens/synthetic.h"
 #include "core/data/tokens/texts.h"
 #include "core/data/tokens/windows.h"
 
@@ -86,25 +87,6 @@ SourceInfo info_of(const DataSection& section, const SourceRequest& request) {
   return info;
 }
 
-/// Windows of tokens have no transforms, are not mixed, and no device keeps them.
-void check_windows(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
-                   Diagnostics& diagnostics) {
-  if (network_shape.size() != 1) {
-    diagnostics.error(
-        origin_of("model.input"),
-        fmt::format("expected [tokens], the length of the windows of data.format {}, got {} numbers",
-                    section.format, network_shape.size()));
-  }
-  const auto refuse = [&](bool given, const char* key, const char* what) {
-    if (given) diagnostics.error(origin_of(key), fmt::format("{}; remove it", what));
-  };
-  refuse(!section.augment.empty(), "data.augment", "transforms images, and the samples are tokens");
-  refuse(!section.eval_transform.empty(), "data.eval_transform",
-         "transforms images, and the samples are tokens");
-  refuse(section.mix.any(), "data.mix", "mixes images, and the samples are tokens");
-  refuse(section.cache == "device", "data.cache", "keeps images in GPU memory, and the samples are tokens");
-}
-
 /// The tokenizer can be read, and knows the token that ends a text.
 void check_tokenizer(const DataSection& section, const OriginOf& origin_of, Diagnostics& diagnostics) {
   const Tokenizer* tokenizer = nullptr;
@@ -156,6 +138,24 @@ SourceFormat row_of(std::string name) {
 
 }  // namespace
 
+void check_windows(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                   Diagnostics& diagnostics) {
+  if (network_shape.size() != 1) {
+    diagnostics.error(
+        origin_of("model.input"),
+        fmt::format("expected [tokens], the length of the windows of data.format {}, got {} numbers",
+                    section.format, network_shape.size()));
+  }
+  const auto refuse = [&](bool given, const char* key, const char* what) {
+    if (given) diagnostics.error(origin_of(key), fmt::format("{}; remove it", what));
+  };
+  refuse(!section.augment.empty(), "data.augment", "transforms images, and the samples are tokens");
+  refuse(!section.eval_transform.empty(), "data.eval_transform",
+         "transforms images, and the samples are tokens");
+  refuse(section.mix.any(), "data.mix", "mixes images, and the samples are tokens");
+  refuse(section.cache == "device", "data.cache", "keeps images in GPU memory, and the samples are tokens");
+}
+
 const Tokenizer* tokenizer_of(const DataSection& section) {
   return knows_tokenizer(section) ? &section.texts->tokenizer(tokenizer_path(section)) : nullptr;
 }
@@ -167,7 +167,7 @@ std::optional<int32_t> end_of_text_of(const DataSection& section) {
 }
 
 std::vector<SourceFormat> token_formats() {
-  return {row_of("tokens"), row_of(kTextFormat)};
+  return {row_of("tokens"), row_of(kTextFormat), synthetic_tokens_format()};
 }
 
 std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection& section, Split split) {

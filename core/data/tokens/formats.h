@@ -16,8 +16,12 @@ namespace trainer {
 /// The format whose files a tokenizer reads.
 constexpr const char* kTextFormat = "text";
 
-/// The rows of formats whose samples are windows of tokens: `tokens` (shards) and `text`.
+/// The rows of formats whose samples are windows of tokens: `tokens` (shards), `text` and `synthetic`.
 std::vector<SourceFormat> token_formats();
+
+/// Reports what windows of tokens do not have: transforms, mixing, a place on the device.
+void check_windows(const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                   Diagnostics& diagnostics);
 
 /// What made the section's tokens, which the section keeps; null where shards do not say. Throws what
 /// open_tokenizer does.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/rng.h"
-#include "core/data/row_reader.h"
 #include "core/graph/names.h"
 
 namespace trainer {
@@ -21,25 +20,23 @@ struct WindowMemory final : RowMemory {
 
 class WindowRows final : public RowReader {
  public:
-  WindowRows(const TokenStream& stream, const WindowRequest& windows, int64_t most_shift,
-             const BatchInputs& inputs)
-      : stream_(stream),
-        windows_(windows),
-        most_shift_(most_shift),
+  WindowRows(WindowReader read, int64_t length, std::optional<int32_t> end_of_text, const BatchInputs& inputs)
+      : read_(std::move(read)),
+        length_(length),
+        end_of_text_(end_of_text),
         tokens_(find_input(inputs, input_name::kTokens)),
         labels_(find_input(inputs, input_name::kLabels)),
         document_start_(find_input(inputs, input_name::kDocumentStart)) {}
 
   std::unique_ptr<RowMemory> make_memory() const override {
     auto memory = std::make_unique<WindowMemory>();
-    memory->tokens.resize(static_cast<size_t>(windows_.length + 1));
+    memory->tokens.resize(static_cast<size_t>(length_ + 1));
     return memory;
   }
 
   void read(const RowPlace& place, const Batch& batch, int64_t row, RowMemory& memory) const override {
     std::vector<int32_t>& window = static_cast<WindowMemory&>(memory).tokens;
-    const int64_t begin = windows_.begin + shift(place.epoch) + place.sample * windows_.length;
-    stream_.read(begin, windows_.vocabulary, window);
+    read_(place, window);
     if (tokens_) std::copy(window.begin(), window.end() - 1, batch.row<int32_t>(*tokens_, row));
     if (labels_) std::copy(window.begin() + 1, window.end(), batch.row<int32_t>(*labels_, row));
     if (document_start_) put_starts(window, batch.row<int32_t>(*document_start_, row));
@@ -49,20 +46,15 @@ class WindowRows final : public RowReader {
   /// The token that ends a document belongs to it.
   void put_starts(const std::vector<int32_t>& window, int32_t* starts) const {
     int32_t start = 0;
-    for (int32_t t = 0; t < windows_.length; ++t) {
+    for (int32_t t = 0; t < length_; ++t) {
       starts[t] = start;
-      if (window[static_cast<size_t>(t)] == windows_.end_of_text) start = t + 1;
+      if (window[static_cast<size_t>(t)] == end_of_text_) start = t + 1;
     }
   }
-  int64_t shift(int64_t epoch) const {
-    if (most_shift_ == 0) return 0;
-    return RandomStream(random_key(windows_.seed, "window shift"), static_cast<uint32_t>(epoch))
-        .next_below(most_shift_ + 1);
-  }
 
-  const TokenStream& stream_;
-  WindowRequest windows_;
-  int64_t most_shift_;
+  WindowReader read_;
+  int64_t length_;
+  std::optional<int32_t> end_of_text_;
   std::optional<size_t> tokens_, labels_, document_start_;
 };
 
@@ -86,17 +78,32 @@ class TokenWindows final : public DataSource {
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
     const bool shifts = windows_.shifts && request.training != nullptr;
     const int64_t free = windows_.end - windows_.begin - 1 - size_ * windows_.length;
-    return std::make_unique<WindowRows>(stream_, windows_, shifts ? std::min(free, windows_.length - 1) : 0,
-                                        request.inputs);
+    const int64_t most_shift = shifts ? std::min(free, windows_.length - 1) : 0;
+    const auto read = [this, most_shift](const RowPlace& place, std::span<int32_t> window) {
+      const int64_t begin = windows_.begin + shift(place.epoch, most_shift) + place.sample * windows_.length;
+      stream_.read(begin, windows_.vocabulary, window);
+    };
+    return window_rows(read, windows_.length, windows_.end_of_text, request.inputs);
   }
 
  private:
+  int64_t shift(int64_t epoch, int64_t most) const {
+    if (most == 0) return 0;
+    return RandomStream(random_key(windows_.seed, "window shift"), static_cast<uint32_t>(epoch))
+        .next_below(most + 1);
+  }
+
   TokenStream stream_;
   WindowRequest windows_;
   int64_t size_;
 };
 
 }  // namespace
+
+std::unique_ptr<RowReader> window_rows(WindowReader read, int64_t length, std::optional<int32_t> end_of_text,
+                                       const BatchInputs& inputs) {
+  return std::make_unique<WindowRows>(std::move(read), length, end_of_text, inputs);
+}
 
 int64_t window_count(const TokenStream& stream, const WindowRequest& request) {
   const int64_t tokens = request.end - request.begin, count = (tokens - 1) / request.length;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "core/data/row_reader.h"
 #include "core/data/source.h"
 #include "core/data/tokens/stream.h"
 #include "core/text/tokenizer.h"
@@ -24,14 +27,21 @@ struct WindowRequest {
   std::string tokenizer;                              ///< for the fingerprint, or empty
 };
 
+/// Reads the tokens of one window and the one behind them.
+using WindowReader = std::function<void(const RowPlace& place, std::span<int32_t> tokens)>;
+
+/// Rows whose inputs `tokens` (length) and `labels` (length) are windows, and `document_start` (length): for
+/// each token the place in the window at which its document begins, behind the last `end_of_text`.
+std::unique_ptr<RowReader> window_rows(WindowReader read, int64_t length, std::optional<int32_t> end_of_text,
+                                       const BatchInputs& inputs);
+
 /// Windows of a part, how many there are. Throws Error (exit 65) where there is not one.
 int64_t window_count(const TokenStream& stream, const WindowRequest& request);
 
 /// Bytes of the text that all labels of the windows as evaluation takes them stand for.
 int64_t label_bytes(const TokenStream& stream, const WindowRequest& request, const Tokenizer& tokenizer);
 
-/// The windows as samples, which fill the inputs `tokens` (T) and `labels` (T), and `document_start` (T): for
-/// each token the place in the window at which its document begins.
+/// The windows as samples.
 std::unique_ptr<DataSource> token_windows(TokenStream stream, const WindowRequest& request);
 
 }  // namespace trainer

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/tokens/stream.h"
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
+#include <span>
 #include "tests/catch.h"
 
 #include "tests/data/samples.h"
@@ -14,9 +15,10 @@ constexpr int64_t kAny = int64_t{1} << 31;
 
 template <class Number>
 std::string bytes_of(const std::vector<Number>& numbers) {
-  std::string bytes(numbers.size() * sizeof(Number), '\0');
-  std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  return bytes;
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(numbers));
+  std::string copied(bytes.size(), '\0');
+  std::ranges::transform(bytes, copied.begin(), [](std::byte byte) { return static_cast<char>(byte); });
+  return copied;
 }
 
 /// llm.c's header, then the tokens.

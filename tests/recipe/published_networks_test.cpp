@@ -15,9 +15,9 @@ const fs::path kRoot = TRAINER_SOURCE_DIR;
 
 using Shapes = std::map<std::string, std::string>;
 
-/// Names and shapes of what torchvision's network holds: scripts/list_torchvision_tensors.py.
-Shapes torchvision_tensors(const std::string& network) {
-  std::ifstream file(kRoot / "tests/fixtures/torchvision_tensors.txt");
+/// Names and shapes of what the published network holds: scripts/list_network_tensors.py.
+Shapes published_tensors(const std::string& network) {
+  std::ifstream file(kRoot / "tests/fixtures/network_tensors.txt");
   Shapes shapes;
   for (std::string of, name, shape; file >> of >> name >> shape;) {
     if (of == network) shapes[name] = shape;
@@ -32,20 +32,33 @@ Program program_of(const std::string& network) {
        "training.global_batch_size=2", "training.micro_batch_size=2"}));
 }
 
+Program text_program_of(const std::string& recipe) {
+  return forward_program(*Recipe::load(kRoot / "configs" / (recipe + "_tokens.yaml"),
+                                       {"training.global_batch_size=1", "training.micro_batch_size=1"}));
+}
+
 bool is_weight_or_statistic(const Tensor& tensor) {
   const bool statistic = tensor.name.ends_with(".running_mean") || tensor.name.ends_with(".running_var");
   return tensor.role == Role::parameter || (tensor.role == Role::state && statistic);
 }
 
-void check_tensors(const std::string& network) {
+/// Names and shapes; returns how many parameters there are.
+int64_t check_tensors(const std::string& network, const Program& program) {
   INFO(network);
-  const Shapes expected = torchvision_tensors(network);
+  const Shapes expected = published_tensors(network);
   REQUIRE(expected.size() > 100);
   Shapes ours;
-  for (const Tensor& tensor : program_of(network).tensors) {
+  int64_t parameters = 0;
+  for (const Tensor& tensor : program.tensors) {
     if (is_weight_or_statistic(tensor)) ours[tensor.name] = to_string(tensor.spec.shape);
+    if (tensor.role == Role::parameter) parameters += numel(tensor.spec.shape);
   }
   CHECK(ours == expected);
+  return parameters;
+}
+
+int64_t check_tensors(const std::string& network) {
+  return check_tensors(network, program_of(network));
 }
 
 /// As torchvision begins: convolutions normal in the fan-out mode, norms at 1 and 0.
@@ -85,6 +98,16 @@ TEST_CASE("MobileNetV2 holds what torchvision's holds, under the same names, and
       check_first_values(tensor);
     }
   }
+}
+
+TEST_CASE("GPT-2 and Llama hold what transformers' hold, under the same names") {
+  CHECK(check_tensors("gpt2", text_program_of("gpt2")) == 124439808);
+  CHECK(check_tensors("llama_135m", text_program_of("llama_135m")) == 134515008);
+}
+
+TEST_CASE("the vision transformers hold what timm's hold, under the same names") {
+  CHECK(check_tensors("vit_tiny") == 5717416);
+  CHECK(check_tensors("vit_b_16") == 86567656);
 }
 
 TEST_CASE("the small U-Net gives each pixel its classes") {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/tokens/synthetic.h"
+
+#include <algorithm>
+
+#include "core/base/rng.h"
+#include "core/data/tokens/formats.h"
+#include "core/data/tokens/windows.h"
+
+namespace trainer {
+namespace {
+
+/// So few different tokens that a network learns what follows each within some hundred steps.
+constexpr int64_t kMostTokens = 64;
+
+/// Windows in which three tokens of four are followed by the one that the seed has chosen to follow them, and
+/// the others by any.
+class SyntheticTokens final : public DataSource {
+ public:
+  SyntheticTokens(uint64_t seed, Split split, int64_t size, int64_t length, int64_t vocabulary)
+      : size_(size),
+        length_(length),
+        vocabulary_(vocabulary),
+        key_(random_key(seed, split == Split::train ? "synthetic train tokens" : "synthetic val tokens")) {
+    RandomStream draw(random_key(seed, "synthetic successors"));
+    followers_.resize(static_cast<size_t>(std::min(vocabulary, kMostTokens)));
+    for (int32_t& follower : followers_) follower = any(draw);
+  }
+
+  int64_t size() const override { return size_; }
+  Shape sample_shape() const override { return {length_}; }
+  int64_t classes() const override { return vocabulary_; }
+  int64_t resident_bytes() const override { return 0; }
+  void check_labels(int64_t) const override {}
+
+  std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
+    const auto read = [this](const RowPlace& place, std::span<int32_t> window) {
+      RandomStream draw(key_, static_cast<uint32_t>(place.sample), static_cast<uint32_t>(place.sample >> 32));
+      window[0] = any(draw);
+      for (size_t t = 1; t < window.size(); ++t)
+        window[t] = draw.next_below(4) == 0 ? any(draw) : followers_[static_cast<size_t>(window[t - 1])];
+    };
+    return window_rows(read, length_, std::nullopt, request.inputs);
+  }
+
+ private:
+  int32_t any(RandomStream& draw) const {
+    return static_cast<int32_t>(draw.next_below(static_cast<int64_t>(followers_.size())));
+  }
+
+  int64_t size_, length_, vocabulary_;
+  uint64_t key_;
+  std::vector<int32_t> followers_;  ///< of each token
+};
+
+int64_t size_of(const DataSection& section, Split split) {
+  return split == Split::train ? section.synthetic_train_samples : section.synthetic_val_samples;
+}
+
+}  // namespace
+
+SourceFormat synthetic_tokens_format() {
+  return {.name = "synthetic",
+          .kind = InputKind::tokens,
+          .reads_files = false,
+          .counts_bytes = [](const DataSection&) { return true; },
+          .open =
+              [](const DataSection& section, const SourceRequest& request, const ErrorBudget*) {
+                return std::make_unique<SyntheticTokens>(request.seed, request.split,
+                                                         size_of(section, request.split),
+                                                         request.network_shape[0], request.network_classes);
+              },
+          .peek = [](const DataSection& section, const SourceRequest& request) -> std::optional<SourceInfo> {
+            const int64_t size = size_of(section, request.split);
+            SourceInfo info{.size = size, .shape = request.network_shape, .classes = request.network_classes};
+            info.label_bytes = size * request.network_shape[0];  // each token stands for one
+            return info;
+          },
+          .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
+          .check =
+              [](const DataSection& section, const Shape& network_shape, const OriginOf& origin_of,
+                 Diagnostics& diagnostics) {
+                check_windows(section, network_shape, origin_of, diagnostics);
+                if (section.separates())
+                  diagnostics.error(origin_of("data.documents"), "made-up text has no documents; remove it");
+              }};
+}
+
+}  // namespace trainer

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks one line at a time in a copy of the sources, builds, and sees a test fail.
+
+usage: mutations.py [NAME...]    default: all, a few minutes
+
+What no test notices is printed as SURVIVED, and the exit code is 1. The copy lies in build/mutations; compiled files come from
+ccache where nothing has changed.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPY = ROOT / "build" / "mutations"
+PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text"]
+
+# name: file, the text before, the text after, the program that must notice, and its cases
+MUTATIONS = {
+    "mask_off_by_one": ("core/graph/ops/attention.h", "causal && position + 1 < keys ? position + 1 : keys",
+                        "causal && position + 2 < keys ? position + 2 : keys", "test_recipe", "networks:*"),
+    "heads_read_wrong_keys": ("cpu/attention/forward.cpp", ".kv_head = head % e.kv_heads,",
+                              ".kv_head = (head + 1) % e.kv_heads,", "test_recipe", "networks:*"),
+    "stale_cache": ("cpu/append_rows.cpp", "if (fitting <= 0) return;", "if (fitting <= 1) return;", "test_recipe",
+                    "generation:*,networks:*"),
+    "cache_one_late": ("core/train/generation.cpp", "run(decode_, last_input_, last_tokens_, length_ - 1);",
+                       "run(decode_, last_input_, last_tokens_, length_);", "test_recipe", "generation:*,networks:*"),
+    "rotary_sign": ("cpu/positions.cpp", "sine = sign * sines[i];", "sine = -sign * sines[i];", "test_recipe", "networks:*"),
+    "rotary_base": ("core/layers/positions.cpp", "rotary_table(theta_, features, positions)};",
+                    "rotary_table(10000, features, positions)};", "test_recipe", "networks:*"),
+    "missing_tie": ("core/layers/linear.cpp", "if (weight_of_.empty()) return", "if (true) return", "test_recipe",
+                    "networks:*,*hold what*"),
+    "wrong_mean": ("core/graph/ops/cross_entropy.cpp", "if (logits.size() == 3) positions = logits[1], classes = logits[2];",
+                   "if (logits.size() == 3) positions = logits[1] + 1, classes = logits[2];", "test_recipe", "networks:*"),
+    "mean_over_the_wrong_count": ("core/tasks/metric.cpp", "reads_loss ? output_name::kLossWeight : output_name::kCounted",
+                                  "reads_loss ? output_name::kCounted : output_name::kLossWeight", "test_tasks", "*"),
+    "labels_not_shifted": ("core/data/tokens/windows.cpp", "std::copy(window.begin() + 1, window.end(), batch",
+                           "std::copy(window.begin(), window.end() - 1, batch", "test_data", "*"),
+    "document_begins_late": ("core/data/tokens/windows.cpp", "start = t + 1;", "start = t + 2;", "test_data", "*"),
+    "norm_with_another_eps": ("cpu/layer_norm.cpp", "static_cast<double>(width) + norm.eps)",
+                              "static_cast<double>(width) + 10 * norm.eps)", "test_recipe", "networks:*"),
+}
+
+
+def run(command, log):
+    with open(log, "w") as file:
+        return subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, cwd=COPY / "source").returncode
+
+
+def prepare():
+    source = COPY / "source"
+    source.mkdir(parents=True, exist_ok=True)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.splitlines()
+    for name in listed:
+        target = source / name
+        if not (ROOT / name).is_file() or (target.is_file() and target.read_bytes() == (ROOT / name).read_bytes()):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    os.environ.update(CCACHE_BASEDIR=str(source), CCACHE_NOHASHDIR="1", CCACHE_SLOPPINESS="pch_defines,time_macros")
+    command = ["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_CUDA=off"]
+    build = ["cmake", "--build", "--preset", "release", "-j", str(os.cpu_count()), "--target", *PROGRAMS]
+    if run(command, COPY / "configure.log") != 0 or run(build, COPY / "build.log") != 0:
+        sys.exit(f"mutations: the sources do not build; see {COPY}/build.log")
+
+
+def is_noticed(name):
+    """Whether the test fails; says so if it did not even fit or build."""
+    file, before, after, program, cases = MUTATIONS[name]
+    path = COPY / "source" / file
+    text = path.read_text()
+    if text.count(before) != 1:
+        return f"{file} has '{before}' {text.count(before)} times, expected once"
+    path.write_text(text.replace(before, after))
+    try:
+        if run(["cmake", "--build", "--preset", "release", "--target", program], COPY / f"{name}.build.log") != 0:
+            return f"does not build; see {COPY}/{name}.build.log"
+        return run([f"build/release/bin/{program}", cases], COPY / f"{name}.log") != 0
+    finally:
+        path.write_text(text)
+
+
+def main():
+    names = sys.argv[1:] or list(MUTATIONS)
+    unknown = [name for name in names if name not in MUTATIONS]
+    if unknown:
+        sys.exit(f"mutations: unknown {', '.join(unknown)}; known are {', '.join(MUTATIONS)}")
+    prepare()
+    for program, cases in sorted({MUTATIONS[name][3:] for name in names}):
+        if run([f"build/release/bin/{program}", cases], COPY / f"{program}.log") != 0:
+            sys.exit(f"mutations: {program} '{cases}' fails without any; see {COPY}/{program}.log")
+    bad = 0
+    for name in names:
+        noticed = is_noticed(name)
+        bad += noticed is not True
+        print(f"{name}: {'a test fails' if noticed is True else noticed or 'SURVIVED'}", flush=True)
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
