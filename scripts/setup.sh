@@ -12,7 +12,8 @@ usage: scripts/setup.sh [--tests] [--lint] [--package] [--bench] [--dry-run]
              and scripts/fuzz.sh need: clang, its runtime libraries, OpenMP
   --lint     also install what scripts/lint.sh needs: clang-format, clang-tidy
   --package  also install what `cpack -G DEB` needs: dpkg-dev, file
-  --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI in build/bench (5.5 GB)
+  --bench    also install what scripts/bench compares with: PyTorch of Debian, and the newest from PyPI with transformers in
+             build/bench (5.5 GB); and the text of configs/gpt_char_bible.yaml
   --dry-run  only print what is missing and the command that installs it
 TEXT
 }
@@ -40,7 +41,7 @@ for argument in "$@"; do
       tools+=(clang-format clang-tidy)
       ;;
     --bench)
-      packages+=(python3-venv python3-torch)
+      packages+=(python3-venv python3-torch bible-kjv)
       with_newest_torch=yes
       ;;
     --package) packages+=("${package_tools[@]}") ;;
@@ -145,10 +146,10 @@ install_tensorboard() {
 install_newest_torch() {
   local folder=build/bench
   echo "setup: running:"
-  echo "  python3 -m venv $folder && $folder/bin/pip install --upgrade torch numpy"
+  echo "  python3 -m venv $folder && $folder/bin/pip install --upgrade torch numpy transformers"
   [ "$dry_run" = no ] || return 0
   python3 -m venv "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check --upgrade torch numpy
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --upgrade torch numpy transformers
 }
 
 install_packages

@@ -123,6 +123,7 @@ struct Entry {
 struct Program {
   std::vector<Tensor> tensors;
   std::vector<Entry> entries;
+  Shape output_shape = {};  ///< of the network's output, micro-batch first; empty where it is not known
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }

@@ -59,6 +59,11 @@ Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.
 Pass fuse_gradient_sum();
+/// Where a linear layer's logits are read by the loss and metrics alone and take more than `piece_bytes`,
+/// makes them for so many samples at a time, and at once their loss, their metrics and the gradients of what
+/// the layer reads: logits of all samples never exist, and `evaluate` puts out none. Comes after all passes
+/// that look at single operations, and before the entry is copied for micro-batches.
+Pass fuse_classifier(int64_t piece_bytes);
 /// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks. Comes
 /// after all fusions, whose nodes it splits, and before the entry is copied for micro-batches.
 Pass sync_batch_norm(int64_t ranks);

@@ -40,6 +40,7 @@ struct PassOptions {
   row(read_samples_pass) \
   row(autodiff_pass) \
   row(fuse_gradient_sum_pass) \
+  row(fuse_classifier_pass) \
   row(sync_batch_norm_pass) \
   row(recompute_pass) \
   row(accumulate_pass) \

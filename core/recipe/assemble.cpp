@@ -71,6 +71,7 @@ Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std:
                              .step = step_counter(program),
                              .document_start = program.find(input_name::kDocumentStart)};
   const TensorId logits = recipe.model.build(context, input).back();
+  program.output_shape = build.shape(logits);
   if (name == entry_name::kPredict) {
     entry.outputs.push_back({output_name::kLogits, logits});
     return entry;
@@ -189,11 +190,8 @@ void check_vocabulary(const Program& program, int64_t outputs) {
 }
 
 const Shape& logits_shape(const Program& program) {
-  for (const Entry& entry : program.entries) {
-    if (const TensorId logits = entry.output(output_name::kLogits); logits != kNone)
-      return program.spec(logits).shape;
-  }
-  throw std::logic_error("the program has no logits");
+  if (program.output_shape.empty()) throw std::logic_error("the program has no output");
+  return program.output_shape;
 }
 
 const Task& task_of(const Program& program) {

@@ -109,7 +109,8 @@ Program generation_program(const Recipe& recipe, const SequenceExtents& wanted) 
     fail_at(recipe.origin_of("model.input"), problem.what());
   }
   const TensorId logits = program.entry(entry_name::kDecode).output(output_name::kLogits);
-  check_vocabulary(program, program.spec(logits).shape[2]);
+  program.output_shape = program.spec(logits).shape;
+  check_vocabulary(program, program.output_shape[2]);
   return program;
 }
 

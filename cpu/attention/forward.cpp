@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/attention/few_queries.h"
 #include "cpu/attention/rows.h"
 #include "cpu/onednn.h"
 
@@ -148,6 +149,7 @@ const Kernels& best_kernels() {
 }
 
 std::unique_ptr<Forward> make_forward(const Use& use) {
+  if (has_few_queries(use)) return make_forward_of_few(use);
   return std::make_unique<ForwardBlocks>(use);
 }
 

@@ -23,6 +23,11 @@ struct Around {
   }
 };
 
+/// Bytes of an element as it lies here: floats are doubles.
+int64_t stored_width(DType dtype) {
+  return is_floating(dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(dtype);
+}
+
 void concat(const Call& call) {
   const int64_t axis = call.as<Concat>().axis;
   const Around y(call.shape_out(0), axis);
@@ -42,18 +47,19 @@ void concat(const Call& call) {
 void slice(const Call& call) {
   const auto& op = call.as<Slice>();
   const Around x(call.shape_in(0), op.axis), y(call.shape_out(0), op.axis);
+  const int64_t width = stored_width(call.inputs[0].dtype);
+  const char* from = call.in<char>(0);
+  char* to = call.out<char>(0);
   for (int64_t o = 0; o < y.outer; ++o) {
     for (int64_t e = 0; e < y.extent; ++e) {
-      std::copy_n(call.in(0) + (o * x.extent + op.begin + e) * x.inner, x.inner,
-                  call.out(0) + (o * y.extent + e) * y.inner);
+      std::copy_n(from + (o * x.extent + op.begin + e) * x.inner * width, x.inner * width,
+                  to + (o * y.extent + e) * y.inner * width);
     }
   }
 }
 
 void copy(const TensorSpec& spec, const void* from, void* to) {
-  const auto width =
-      is_floating(spec.dtype) ? static_cast<int64_t>(sizeof(double)) : bytes_per_element(spec.dtype);
-  std::memcpy(to, from, static_cast<size_t>(numel(spec.shape) * width));
+  std::memcpy(to, from, static_cast<size_t>(numel(spec.shape) * stored_width(spec.dtype)));
 }
 
 void reorder(const Call& call) {

@@ -11,8 +11,8 @@ std::vector<TensorSpec> Concat::infer(std::span<const TensorSpec> inputs) const 
   expect(!inputs.empty(), "needs at least one input");
   TensorSpec y = inputs[0];
   const auto along = static_cast<size_t>(axis);
-  expect(axis >= 1 && along < y.shape.size(),
-         fmt::format("axis {} is outside 1 to {}", axis, y.shape.size() - 1));
+  expect(axis >= 0 && along < y.shape.size(),
+         fmt::format("axis {} is outside 0 to {}", axis, y.shape.size() - 1));
   y.shape[along] = 0;
   for (const TensorSpec& input : inputs) {
     TensorSpec rest = input;
@@ -45,8 +45,8 @@ void Slice::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
   TensorSpec y = inputs[0];
-  expect(axis >= 1 && axis < static_cast<int64_t>(y.shape.size()),
-         fmt::format("axis {} is outside 1 to {}", axis, y.shape.size() - 1));
+  expect(axis >= 0 && axis < static_cast<int64_t>(y.shape.size()),
+         fmt::format("axis {} is outside 0 to {}", axis, y.shape.size() - 1));
   int64_t& extent = y.shape[static_cast<size_t>(axis)];
   expect(begin >= 0 && length >= 1 && begin + length <= extent,
          fmt::format("[{}, {}) is no part of the {} indices along axis {}", begin, begin + length, extent,

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <typeindex>
+#include <utility>
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/cast.h"
+#include "core/graph/ops/concat.h"
+#include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/linear.h"
+#include "core/passes/table.h"
+#include "core/passes/uses.h"
+
+namespace trainer {
+namespace {
+
+/// What becomes of an operation's outputs when it computes some samples at a time.
+enum class Outcome { piece, sum, join };
+
+struct Rule {
+  std::vector<size_t> by_sample;  ///< inputs whose first extent counts samples
+  Outcome outcome;
+};
+
+/// For the operations between a linear layer and the gradients of what it reads.
+const Rule* rule_of(const Operation& op) {
+  static const std::map<std::type_index, Rule> table = {
+      {typeid(Linear), {{0}, Outcome::piece}},
+      {typeid(Cast), {{0}, Outcome::piece}},
+      {typeid(CrossEntropy), {{0, 1, 2, 3, 4}, Outcome::sum}},
+      {typeid(CrossEntropyBackward), {{1, 2, 3, 4, 5}, Outcome::piece}},
+      {typeid(CountedCrossEntropy), {{0, 1, 2}, Outcome::sum}},
+      {typeid(CountedCrossEntropyBackward), {{1, 2, 3}, Outcome::piece}},
+      {typeid(TopK), {{0, 1, 2}, Outcome::sum}},
+      {typeid(LinearBackwardData), {{0}, Outcome::join}},
+      {typeid(LinearBackwardWeights), {{0, 1}, Outcome::sum}}};
+  const auto found = table.find(typeid(op));
+  return found == table.end() ? nullptr : &found->second;
+}
+
+bool is_by_sample(const Rule& rule, size_t input) {
+  return std::ranges::find(rule.by_sample, input) != rule.by_sample.end();
+}
+
+bool is_loss(const Operation& op) {
+  return dynamic_cast<const CrossEntropy*>(&op) != nullptr ||
+         dynamic_cast<const CountedCrossEntropy*>(&op) != nullptr;
+}
+
+/// A linear layer and all that its logits lead to, by position in the entry.
+class Classifier {
+ public:
+  Classifier(const Entry& entry, size_t linear) : entry_(entry), nodes_{linear} {
+    inside_.push_back(entry.nodes[linear].outputs[0]);
+    for (size_t n = linear + 1; n < entry.nodes.size(); ++n) take(n);
+  }
+
+  const std::vector<size_t>& nodes() const { return nodes_; }
+
+  /// Whether its nodes can all stand where the linear layer does, and compute some samples at a time.
+  bool can_be_split() const {
+    bool has_loss = false;
+    for (const size_t n : nodes_) has_loss = has_loss || is_loss(*entry_.nodes[n].op);
+    return fits_ && has_loss && std::ranges::all_of(nodes_, [this](size_t n) { return can_come_first(n); }) &&
+           std::ranges::none_of(entry_.outputs, [this](const NamedTensor& output) {
+             return output.name != output_name::kLogits && is_inside(output.tensor);
+           });
+  }
+
+  bool is_inside(TensorId id) const { return std::ranges::find(inside_, id) != inside_.end(); }
+
+ private:
+  /// Takes in a node that reads logits, or what was made of them.
+  void take(size_t n) {
+    const Node& node = entry_.nodes[n];
+    const Rule* rule = rule_of(*node.op);
+    bool reads = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNone || !is_inside(node.inputs[i])) continue;
+      reads = true;
+      fits_ = fits_ && rule != nullptr && is_by_sample(*rule, i);
+    }
+    if (!reads || !fits_) return;
+    nodes_.push_back(n);
+    if (rule->outcome == Outcome::piece) inside_.push_back(node.outputs[0]);
+  }
+
+  /// Whether what a node reads from elsewhere is there when the linear layer runs.
+  bool can_come_first(size_t n) const {
+    return std::ranges::all_of(entry_.nodes[n].inputs, [this](TensorId id) {
+      return id == kNone || is_inside(id) || exists_before(entry_, nodes_[0], id);
+    });
+  }
+
+  const Entry& entry_;
+  std::vector<size_t> nodes_;
+  std::vector<TensorId> inside_;  ///< tensors that exist in pieces only
+  bool fits_ = true;
+};
+
+/// Writes an entry anew with the classifier's nodes run once for each piece of the samples.
+class Splitting {
+ public:
+  Splitting(Program& program, Entry& entry, const Classifier& classifier)
+      : program_(program), entry_(entry), classifier_(classifier), build_(program, entry) {}
+
+  void run(int64_t samples, int64_t of_piece) {
+    const std::vector<Node> before = std::exchange(entry_.nodes, {});
+    const std::vector<size_t>& split = classifier_.nodes();
+    for (size_t n = 0; n < before.size(); ++n) {
+      if (n == split[0]) {
+        for (const size_t each : split) region_.push_back(before[each]);
+        for (int64_t begin = 0; begin < samples; begin += of_piece)
+          add_piece(begin, std::min(of_piece, samples - begin));
+        join();
+      } else if (std::ranges::find(split, n) == split.end()) {
+        entry_.nodes.push_back(before[n]);
+      }
+    }
+    std::erase_if(entry_.outputs,
+                  [this](const NamedTensor& output) { return classifier_.is_inside(output.tensor); });
+  }
+
+ private:
+  void add_piece(int64_t begin, int64_t length) {
+    pieces_.clear();
+    for (const Node& node : region_) {
+      build_.set_origin(node.origin);
+      build_.set_phase(node.phase);
+      build_.set_role(program_.tensor(node.outputs[0]).role);
+      const Rule& rule = *rule_of(*node.op);
+      std::vector<TensorId> inputs = node.inputs;
+      for (const size_t i : rule.by_sample) {
+        if (i < inputs.size() && inputs[i] != kNone) inputs[i] = piece_of(inputs[i], begin, length);
+      }
+      const std::vector<TensorId> made = build_.emit_all(for_samples(node, length), inputs);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i] != kNone) keep(rule.outcome, node.outputs[i], made[i]);
+      }
+    }
+  }
+
+  TensorId piece_of(TensorId whole, int64_t begin, int64_t length) {
+    const auto [known, fresh] = pieces_.try_emplace(whole, kNone);
+    if (fresh) known->second = build_.emit<Slice>({whole}, 0, begin, length);
+    return known->second;
+  }
+
+  /// The operation; one that knows the shape of all samples is made anew.
+  std::shared_ptr<const Operation> for_samples(const Node& node, int64_t length) const {
+    const auto* data = dynamic_cast<const LinearBackwardData*>(node.op.get());
+    if (data == nullptr) return node.op;
+    Shape shape = data->x_shape;
+    shape[0] = length;
+    return std::make_shared<LinearBackwardData>(shape, data->transposed);
+  }
+
+  void keep(Outcome outcome, TensorId whole, TensorId made) {
+    if (outcome == Outcome::piece) {
+      pieces_[whole] = made;
+    } else if (outcome == Outcome::join || !parts_.contains(whole)) {
+      parts_[whole].push_back(made);
+    } else {
+      TensorId& sum = parts_[whole][0];
+      sum = build_.emit<Binary>({sum, made}, Binary::Kind::add);
+    }
+  }
+
+  /// What comes of all pieces takes the place of what came of the whole.
+  void join() {
+    for (auto& [whole, parts] : parts_) {
+      if (parts.size() > 1) parts = {build_.emit<Concat>(parts, 0)};
+      rename(parts[0], whole);
+    }
+  }
+
+  void rename(TensorId from, TensorId to) {
+    for (Node& node : entry_.nodes) {
+      std::ranges::replace(node.inputs, from, to);
+      std::ranges::replace(node.outputs, from, to);
+    }
+  }
+
+  Program& program_;
+  Entry& entry_;
+  const Classifier& classifier_;
+  Builder build_;
+  std::vector<Node> region_;
+  std::map<TensorId, TensorId> pieces_;              ///< of this piece, by the whole
+  std::map<TensorId, std::vector<TensorId>> parts_;  ///< to join, or one: the sum so far
+};
+
+void split_in(Program& program, Entry& entry, int64_t piece_bytes) {
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    const auto* linear = dynamic_cast<const Linear*>(entry.nodes[n].op.get());
+    if (linear == nullptr || linear->relu) continue;
+    const Shape logits = program.spec(entry.nodes[n].outputs[0]).shape;
+    const int64_t of_sample = numel(logits) / logits[0] * bytes_per_element(DType::f32);
+    const int64_t of_piece = std::max<int64_t>(1, piece_bytes / of_sample);
+    if (of_piece >= logits[0]) continue;
+    const Classifier classifier(entry, n);
+    if (!classifier.can_be_split()) continue;
+    Splitting(program, entry, classifier).run(logits[0], of_piece);
+    return;
+  }
+}
+
+}  // namespace
+
+Pass fuse_classifier(int64_t piece_bytes) {
+  auto run = [piece_bytes](Program& program) {
+    for (Entry& entry : program.entries) split_in(program, entry, piece_bytes);
+  };
+  return {.name = "fuse_classifier",
+          .help = "make many logits for some samples at a time, and at once their loss and gradients",
+          .optional = true,
+          .run = run};
+}
+
+std::optional<Pass> fuse_classifier_pass(const PassOptions&) {
+  constexpr int64_t kPieceBytes = int64_t{128} << 20;
+  return fuse_classifier(kPieceBytes);
+}
+
+}  // namespace trainer
