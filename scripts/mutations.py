@@ -22,8 +22,10 @@ PROGRAMS = ["test_recipe", "test_tasks", "test_data", "test_text"]
 MUTATIONS = {
     "mask_off_by_one": ("core/graph/ops/attention.h", "causal && position + 1 < keys ? position + 1 : keys",
                         "causal && position + 2 < keys ? position + 2 : keys", "test_recipe", "networks:*"),
-    "heads_read_wrong_keys": ("cpu/attention/forward.cpp", ".kv_head = head % e.kv_heads,",
-                              ".kv_head = (head + 1) % e.kv_heads,", "test_recipe", "networks:*"),
+    "heads_read_wrong_keys": ("cpu/attention/rows.cpp", "offset + block.kv_head * e.size;",
+                              "offset + (block.kv_head + 1) % e.kv_heads * e.size;", "test_recipe", "networks:*"),
+    "one_query_reads_wrong_keys": ("cpu/attention/few_queries.cpp", "head / use_.group() * e.size;",
+                                   "head % e.kv_heads * e.size;", "test_recipe", "networks:*"),
     "stale_cache": ("cpu/append_rows.cpp", "if (fitting <= 0) return;", "if (fitting <= 1) return;", "test_recipe",
                     "generation:*,networks:*"),
     "cache_one_late": ("core/train/generation.cpp", "run(decode_, last_input_, last_tokens_, length_ - 1);",

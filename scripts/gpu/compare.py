@@ -16,7 +16,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 # Recipe, batch, images per step and second that memory allows with the best fusions known (an H200; 0: not derived).
-CASES = {"resnet50": ("resnet50_imagenet", 256, 14700), "resnet18": ("resnet18_cifar10", 32, 0)}
+CASES = {"resnet50": ("resnet50_imagenet", 256, 14700), "resnet18": ("resnet18_cifar10", 32, 0), "gpt2": ("gpt2_tokens", 16, 0)}
+SGD, ADAMW = "optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "optimizer={name: adamw, lr: 1.0e-4, weight_decay: 0}"
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 arguments.add_argument("network", choices=sorted(CASES))
@@ -43,7 +44,7 @@ def ours():
         output_of([options.trainer, "--config", f"{ROOT}/configs/{recipe}.yaml", f"run.output_dir={directory}/run",
                    "device.type=cuda", f"training.precision={options.precision}", "data={format: synthetic}",
                    f"training.global_batch_size={batch}", f"training.micro_batch_size={batch}",
-                   "optimizer={name: sgd, lr: 0.01, momentum: 0.9}", "lr_scheduler=constant", "loss=cross_entropy",
+                   ADAMW if options.network == "gpt2" else SGD, "lr_scheduler=constant", "loss=cross_entropy",
                    f"training.max_duration={(WINDOWS + 2) * options.steps}ba", "validation.interval=0ep",
                    f"logging.interval={options.steps}ba"])
         lines = [json.loads(line) for line in open(directory + "/run/metrics.jsonl")]
@@ -83,13 +84,16 @@ figures = {}
 ratios = "; ".join(f"{spread([median(p) / median(u) for u, p in zip(mine, runs)])} times PyTorch {mode}"
                    for mode, runs in turns.items())
 rate = [batch / median(u) * 1e3 for u in mine]
-figures[options.network + "_speed"] = f"{ratios}; {spread(rate)} images/s, {options.turns} turns"
+tokens = 1024 if options.network == "gpt2" else 1
+unit = "tokens/s" if options.network == "gpt2" else "images/s"
+figures[options.network + "_speed"] = f"{ratios}; {spread([tokens * each for each in rate])} {unit}, {options.turns} turns"
 summary = mine[-1]["summary"]
-if options.network == "resnet50":
-    figures["resnet50_roofline"] = f"{100 * statistics.median(rate) / roofline:.0f} % of {roofline} images/s"
+if roofline:
+    figures[options.network + "_roofline"] = f"{100 * statistics.median(rate) / roofline:.0f} % of {roofline} images/s"
+if options.network != "resnet18":
     used = summary.get("device", {}).get("memory_bytes", 0)
-    figures["resnet50_memory"] = (f"{used:.0f} bytes in use, {summary['memory']['planned_bytes']} planned; "
-                                  f"{used / turns[best][-1]['reserved_bytes']:.2f} of PyTorch's reserved")
+    figures[options.network + "_memory"] = (f"{used:.0f} bytes in use, {summary['memory']['planned_bytes']} planned; "
+                                            f"{used / turns[best][-1]['reserved_bytes']:.2f} of PyTorch's reserved")
 else:
     host = [ms for run in mine for ms in run["host_ms"]]
     figures["resnet18_host"] = f"{spread([1e3 * ms for ms in host]) if host else 'not measured'} us of host time a step"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's side of a comparison on a GPU: trains one of our networks on synthetic data, prints one JSON line.
 
-channels_last, autocast with a gradient scaler in fp16, cudnn.benchmark, fused SGD. Modes: eager; compile (torch.compile's
+channels_last, autocast with a gradient scaler in fp16, cudnn.benchmark, fused SGD; of GPT-2 fused AdamW and
+scaled_dot_product_attention. Modes: eager; compile (torch.compile's
 default); autotune (max-autotune); graph (the whole step captured as one CUDA graph).
 """
 import argparse
@@ -14,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-arguments.add_argument("network", choices=["resnet18", "resnet50"])
+arguments.add_argument("network", choices=["resnet18", "resnet50", "gpt2"])
 arguments.add_argument("--batch", type=int, required=True)
 arguments.add_argument("--mode", choices=["eager", "compile", "autotune", "graph"], default="eager")
 arguments.add_argument("--precision", choices=["fp32", "tf32", "amp_fp16", "amp_bf16"], default="amp_fp16")
@@ -30,21 +31,33 @@ torch.backends.cudnn.benchmark = True
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
 torch.manual_seed(0)
 make_model, shape, classes = NETWORKS[options.network]
-model = make_model().cuda().to(memory_format=torch.channels_last)
+model = make_model().cuda()
+if len(shape) == 3:
+    model = model.to(memory_format=torch.channels_last)
 run_model = model
 if options.mode in ("compile", "autotune"):
     run_model = torch.compile(model, mode="max-autotune-no-cudagraphs" if options.mode == "autotune" else "default")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+if len(shape) == 1:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0, fused=True, capturable=True)
+else:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
 low = {"amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}.get(options.precision)
 scaler = torch.amp.GradScaler("cuda", enabled=low is torch.float16)
-images = torch.randn(options.batch, *shape, device="cuda").contiguous(memory_format=torch.channels_last)
-labels = torch.randint(classes, (options.batch,), device="cuda")
+if len(shape) == 1:
+    images, labels = torch.randint(classes, (2, options.batch, *shape), device="cuda")
+else:
+    images = torch.randn(options.batch, *shape, device="cuda").contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(classes, (options.batch,), device="cuda")
+
+
+def loss_of(logits):
+    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 def step():
     optimizer.zero_grad(set_to_none=True)
     with torch.autocast("cuda", dtype=low or torch.float16, enabled=low is not None):
-        loss = torch.nn.functional.cross_entropy(run_model(images), labels)
+        loss = loss_of(run_model(images))
     scaler.scale(loss).backward()
     scaler.step(optimizer)
     scaler.update()
@@ -68,7 +81,7 @@ def captured(body):
 def step_with_fixed_scale():
     optimizer.zero_grad(set_to_none=True)
     with torch.autocast("cuda", dtype=low or torch.float16, enabled=low is not None):
-        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        loss = loss_of(model(images))
     (loss * 1024).backward()
     optimizer.step()
 

@@ -16,7 +16,7 @@ from evidence import ROOT, Failed, row, same_files
 SYNTHETIC = "data={format: synthetic}"
 # Without transforms that want pictures of a size.
 SHIPPED = {"fashion_mnist_mlp": (), "fashion_mnist_cnn": (), "mlp_amp": (), "unet_synthetic": (), "resnet18_cifar10": (),
-           "mobilenet_v2_imagenet": (), "resnet50_imagenet": ()}
+           "mobilenet_v2_imagenet": (), "resnet50_imagenet": (), "gpt_char_bible": (), "vit_tiny_imagenet": ()}
 LARGE = ("resnet50_imagenet", SYNTHETIC, "training.precision=amp_fp16", "training.global_batch_size=256",
          "training.micro_batch_size=256", "validation.interval=0ep")
 
@@ -92,6 +92,17 @@ def determinism(check):
     twice(check, "determinism", (), (), "resnet18_cifar10", SYNTHETIC, "training.precision=amp_fp16", "training.max_duration=200ba",
           "validation.interval=0ep", "run.deterministic=true")
     return "identical weights after 200 steps"
+
+
+@row("correct", 60, "gpt2_parity", "gpt2_determinism")
+def gpt2(check):
+    """Twenty steps in f32 beside the CPU's first, and twice the same in bf16."""
+    words = (*steps(20, 4, "run.deterministic=true"), "training.max_duration=20ba")
+    gpu = check.train("gpt2_gpu", "gpt2_tokens", *words, "training.precision=fp32")
+    cpu = check.train("gpt2_cpu", "gpt2_tokens", *words, "training.precision=fp32", "training.max_duration=2ba", device="cpu")
+    twice(check, "gpt2_twice", (), (), "gpt2_tokens", *words, "training.precision=amp_bf16")
+    return {"gpt2_parity": f"first two losses off by {distance(gpu.losses()[:2], cpu.losses()):.1e}",
+            "gpt2_determinism": "identical weights after 20 steps in bf16"}
 
 
 @row("correct", 25)
@@ -190,14 +201,16 @@ def own_kernels(check):
 # speed
 
 def register_comparisons():
-    for network, ids in {"resnet50": ("resnet50_speed", "resnet50_roofline", "resnet50_memory"),
-                         "resnet18": ("resnet18_speed", "resnet18_host")}.items():
-        def compare(check, network=network):
+    for network, seconds, ids, words in (
+            ("resnet50", 200, ("resnet50_speed", "resnet50_roofline", "resnet50_memory"), ()),
+            ("resnet18", 110, ("resnet18_speed", "resnet18_host"), ()),
+            ("gpt2", 200, ("gpt2_speed", "gpt2_memory"), ("--precision", "amp_bf16", "--steps", "20"))):
+        def compare(check, network=network, words=words):
             figures = check.results / f"{network}.json"
             check.run(network, [sys.executable, ROOT / "scripts/gpu/compare.py", network, "--trainer", check.bin / "trainer",
-                                "--json", figures])
+                                "--json", figures, *words])
             return json.loads(figures.read_text())
-        row("speed", 200 if network == "resnet50" else 110, *ids)(compare)
+        row("speed", seconds, *ids)(compare)
 
 
 register_comparisons()
