@@ -96,16 +96,17 @@ Choice select_step(const OpContext& context, const OpenLayouts& inputs) {
 }
 
 std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const double max_norm = static_cast<const ClipByNorm&>(context.op).max_norm;
+  const auto& op = static_cast<const ClipByNorm&>(context.op);
   std::vector<int64_t> counts;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     counts.push_back(stored_elements(choice.inputs[i], context.inputs[i].shape));
   }
-  return kernel([=, in = slots.inputs, out = slots.outputs] {
+  return kernel([&op, counts = std::move(counts), in = slots.inputs, out = slots.outputs] {
     double sum = 0;
     for (size_t i = 0; i < in.size(); ++i) sum += square_sum(at<const float>(in[i]), counts[i]);
     const double norm = std::sqrt(sum);
-    *at<float>(out[0]) = static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+    const double scale = op.max_norm / (norm + op.eps);
+    *at<float>(out[0]) = static_cast<float>(op.lengthens ? scale : std::min(1.0, scale));
     if (out[1] != nullptr) *at<float>(out[1]) = static_cast<float>(norm);
   });
 }

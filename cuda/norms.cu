@@ -37,14 +37,13 @@ __global__ void __launch_bounds__(kThreads)
   partial[blockIdx.x] = sum;
 }
 
-__global__ void finish_clip(const Squares* partial, int64_t count, double max_norm, float* scale,
-                            float* norm) {
+__global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule, float* scale, float* norm) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
   sum = math::sqrt(block_sum(sum));
   if (threadIdx.x != 0) return;
-  const double wanted = max_norm / (sum + 1e-6);
-  *scale = static_cast<float>(wanted < 1 ? wanted : 1);
+  const double wanted = rule.max_norm / (sum + rule.eps);
+  *scale = static_cast<float>(rule.lengthens || wanted < 1 ? wanted : 1);
   if (norm != nullptr) *norm = static_cast<float>(sum);
 }
 
@@ -105,13 +104,13 @@ static cudaError_t launch_sums(std::span<const ParameterPointers> parameters, Sq
       });
 }
 
-cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
+cudaError_t launch_clip(const ClipRule& rule, std::span<const ParameterPointers> parameters, void* workspace,
                         float* scale, float* norm, cudaStream_t stream) {
   Squares* partial = sums_in(workspace, parameters.size());
   int64_t count = 0;
   const cudaError_t status = launch_sums(parameters, partial, count, stream);
   if (status != cudaSuccess) return status;
-  return launch(finish_clip, dim3(1), dim3(kThreads), stream, partial, count, max_norm, scale, norm);
+  return launch(finish_clip, dim3(1), dim3(kThreads), stream, partial, count, rule, scale, norm);
 }
 
 cudaError_t launch_unscale(double max_norm, const float* scale, std::span<const ParameterPointers> parameters,

@@ -8,8 +8,13 @@ namespace trainer::cuda {
 /// Memory for the sums of parts of tensors of these sizes.
 int64_t norm_workspace_bytes(std::span<const int64_t> counts);
 
-/// scale = min(1, max_norm / (norm + 1e-6)), norm = the joint 2-norm of all g; norm may be nullptr.
-cudaError_t launch_clip(double max_norm, std::span<const ParameterPointers> parameters, void* workspace,
+/// scale = max_norm / (norm + eps), at most 1 unless it lengthens; norm = the joint 2-norm of all g, and may
+/// be nullptr.
+struct ClipRule {
+  double max_norm, eps;
+  bool lengthens;
+};
+cudaError_t launch_clip(const ClipRule& rule, std::span<const ParameterPointers> parameters, void* workspace,
                         float* scale, float* norm, cudaStream_t stream);
 
 /// With scaled gradients: found = 1 where any is not finite, else 0; norm = their joint 2-norm without the

@@ -102,10 +102,11 @@ std::unique_ptr<Kernel> compile_clip(const Gpu& gpu, const OpContext& context, c
                                      const Slots& slots) {
   std::vector<ParameterPointers> gradients(context.inputs.size());
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i].shape);
-  return kernel(context, [=, max_norm = static_cast<const ClipByNorm&>(context.op).max_norm,
-                          stream = gpu.stream.get()]() mutable {
+  const auto& op = static_cast<const ClipByNorm&>(context.op);
+  const ClipRule rule{.max_norm = op.max_norm, .eps = op.eps, .lengthens = op.lengthens};
+  return kernel(context, [=, stream = gpu.stream.get()]() mutable {
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
-    return launch_clip(max_norm, gradients, *slots.workspace, at<float>(slots.outputs[0]),
+    return launch_clip(rule, gradients, *slots.workspace, at<float>(slots.outputs[0]),
                        optional_at<float>(slots.outputs[1]), stream);
   });
 }

@@ -17,6 +17,7 @@ import transformers
 
 from fixture_file import FIXTURES, write
 from make_fixtures import Lars, Lion
+from muon_reference import Muon
 
 VOCABULARY, TOKENS, BATCHES, SAMPLES, STEPS = 131, 24, 4, 4, 20
 PROMPT, GREEDY = 5, 12
@@ -43,14 +44,23 @@ def vit(attention):
 
 
 NETWORKS = {"gpt2": gpt2, "llama": llama, "vit": vit}
+
+
+def muon(model):
+    """The head's weight is the embedding's."""
+    tables = [module.weight for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    return Muon(model.parameters(), lr=0.01, others=tables, adamw={"lr_factor": 0.1})
+
+
 # The recipes' settings are in tests/recipe/networks_test.cpp.
 OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
-    "adam": lambda p: torch.optim.Adam(p, lr=1e-3),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.1),
-    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3),
-    "lars": lambda p: Lars(p, lr=0.5, momentum=0.9, trust=0.02),
-    "lion": lambda p: Lion(p, lr=3e-4, weight_decay=0.1),
+    "sgd": lambda m: torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9),
+    "adam": lambda m: torch.optim.Adam(m.parameters(), lr=1e-3),
+    "adamw": lambda m: torch.optim.AdamW(m.parameters(), lr=1e-3, weight_decay=0.1),
+    "rmsprop": lambda m: torch.optim.RMSprop(m.parameters(), lr=1e-3),
+    "lars": lambda m: Lars(m.parameters(), lr=0.5, momentum=0.9, trust=0.02),
+    "lion": lambda m: Lion(m.parameters(), lr=3e-4, weight_decay=0.1),
+    "muon": muon,
 }
 CURVES = [("gpt2", name) for name in OPTIMIZERS] + [("llama", "adamw"), ("vit", "adamw")]
 
@@ -84,7 +94,7 @@ def curve(name, weights, optimizer, inputs, labels, threads, attention):
     model = NETWORKS[name](attention)
     model.load_state_dict(weights)
     model.train()
-    optimizer = OPTIMIZERS[optimizer](list(model.parameters()))
+    optimizer = OPTIMIZERS[optimizer](model)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()

@@ -8,7 +8,8 @@ Needs numpy and torch (CPU).
 import torch
 import torch.nn.functional as F
 
-from fixture_file import f32, write
+from fixture_file import apart, f32, write
+from muon_reference import Muon, check_against_torch
 
 
 def trace(out, name, make_optimizer, shapes, steps=5):
@@ -43,6 +44,28 @@ GROUPS = {
 }
 
 
+MUON = {
+    "muon.0": {},
+    "muon.1": {"lr": 0.02, "weight_decay": 0.0, "momentum": 0.5, "nesterov": False, "ns_steps": 3, "eps": 0.1,
+               "adamw": {"lr_factor": 0.25, "betas": (0.5, 0.9), "eps": 1e-3}},
+}
+MUON_SHAPES = [(31, 33), (7, 3), (3, 7), (1, 9), (9, 1), (5,), (3, 2, 3, 3)]
+
+
+def muon(out):
+    """Every kind of matrix, a vector and a kernel; then a matrix and a vector in groups of their own."""
+    check_against_torch()
+    for name, options in MUON.items():
+        trace(out, name, lambda *w, options=options: Muon(w, **options), MUON_SHAPES)
+
+    def grouped(first, second, third, fourth):
+        groups = [{"params": [first], "lr": 0.1, "weight_decay": 0.5}, {"params": [second], "lr": 0.0025},
+                  {"params": [third, fourth]}]
+        return Muon(groups, lr=0.01, weight_decay=0.1)
+
+    trace(out, "groups.muon", grouped, [(4, 3), (5,), (2, 7), (3,)])
+
+
 def optimizers():
     out = {}
     for name, options in RMSPROP.items():
@@ -56,6 +79,8 @@ def optimizers():
             return kind(groups, **options)
 
         trace(out, "groups." + name, grouped, [(4, 3), (5,), (2, 7)])
+    with apart():
+        muon(out)
     write("more_optimizers", out)
 
 

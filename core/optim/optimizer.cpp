@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/config/messages.h"
 #include "core/config/patterns.h"
@@ -78,15 +79,16 @@ void Optimizer::check_groups(const std::vector<std::string>& parameters) const {
   diagnostics.throw_if_any();
 }
 
-UpdatedParameter Optimizer::update_of(const Tensor& parameter) const {
+StepSetting Optimizer::setting_of(const Tensor& parameter, const update::Rule& rule) const {
   const bool spared = is_spared(parameter);
-  UpdatedParameter update{.weight_decay = spared ? 0 : weight_decay, .lr_factor = 1, .spared = spared};
+  const bool adapts = !spared && std::visit([](const auto& one) { return one.kAdapts; }, rule);
+  StepSetting setting{.weight_decay = spared ? 0 : weight_decay, .lr_factor = 1, .adapts = adapts};
   const auto group =
       std::ranges::find_if(groups, [&](const auto& each) { return matches(each->pattern, parameter.name); });
-  if (group == groups.end()) return update;
-  update.lr_factor = (*group)->lr_factor;
-  update.weight_decay = (*group)->weight_decay.value_or(update.weight_decay);
-  return update;
+  if (group == groups.end()) return setting;
+  setting.lr_factor = (*group)->lr_factor;
+  setting.weight_decay = (*group)->weight_decay.value_or(setting.weight_decay);
+  return setting;
 }
 
 bool Optimizer::is_spared(const Tensor& parameter) const {
@@ -116,8 +118,7 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
     if (loss.counts()) append_counted_clipping(build, inputs, loss);
     if (!loss.counts()) append_clipping(build, inputs);
   }
-  append_step(build, inputs);
-  entry.gradients.clear();
+  append_step(build, inputs, std::exchange(entry.gradients, {}));
   std::vector<TensorId> counted = {inputs.updates};
   if (inputs.skip != kNone) counted.push_back(inputs.skip);
   build.assign(inputs.updates, build.emit<Increment>(counted));
@@ -190,22 +191,25 @@ void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
   }
 }
 
-void Optimizer::append_step(Builder& build, const StepInputs& inputs) const {
+void Optimizer::append_walk(Builder& build, const StepInputs& inputs, const update::Rule& rule,
+                            const std::vector<ParameterGradient>& parameters, double lr_factor) const {
   Program& program = build.program();
-  std::vector<UpdatedParameter> parameters;
+  const update::MomentNames moments = std::visit([](const auto& one) { return one.moments(); }, rule);
+  std::vector<StepSetting> settings;
   std::vector<TensorId> all = {inputs.lr, inputs.updates, inputs.scale, inputs.skip};
   std::vector<TensorId> changed;
-  for (const ParameterGradient& pair : build.entry().gradients) {
+  for (const ParameterGradient& pair : parameters) {
     const Tensor parameter = program.tensor(pair.parameter);
-    parameters.push_back(update_of(parameter));
+    settings.push_back(setting_of(parameter, rule));
+    settings.back().lr_factor *= lr_factor;
     all.insert(all.end(), {pair.parameter, pair.gradient});
     changed.push_back(pair.parameter);
-    for (const std::string& suffix : moments()) {
+    for (const char* suffix : moments) {
       changed.push_back(program.persistent(parameter.name + suffix, parameter.spec, Role::optimizer, {}));
       all.push_back(changed.back());
     }
   }
-  const std::vector<TensorId> values = build.emit_all(step(parameters), all);
+  const auto values = build.emit_all(std::make_shared<OptimizerStep>(rule, std::move(settings)), all);
   for (size_t i = 0; i < changed.size(); ++i) build.assign(changed[i], values[i]);
 }
 

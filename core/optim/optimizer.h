@@ -9,13 +9,6 @@
 
 namespace trainer {
 
-/// What an update has to know of one parameter.
-struct UpdatedParameter {
-  double weight_decay = 0;
-  double lr_factor = 1;
-  bool spared = false;  ///< its kind is in no_decay
-};
-
 /// Parameters that are updated in another way than the rest: those whose names match.
 class ParameterGroup : public Component {
  public:
@@ -50,15 +43,10 @@ class Optimizer : public Component {
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
                      const StepGuards& guards = {}) const;
 
- protected:
-  virtual void declare_parameters(Fields& fields) = 0;
-  /// The ends of the names of the moments that each parameter needs.
-  virtual std::vector<std::string> moments() const = 0;
-  /// The operation that updates these parameters.
-  virtual std::shared_ptr<const OptimizerStep> step(
-      const std::vector<UpdatedParameter>& parameters) const = 0;
+  /// Whether each of several ranks may hold the moments of some parameters only.
+  virtual bool can_shard() const { return true; }
 
- private:
+ protected:
   /// What the update of all parameters reads besides the parameters.
   struct StepInputs {
     TensorId lr = kNone;       ///< (1), of this update
@@ -67,16 +55,26 @@ class Optimizer : public Component {
     TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
   };
 
+  virtual void declare_parameters(Fields& fields) = 0;
+  /// Appends what changes these parameters and their moments.
+  virtual void append_step(Builder& build, const StepInputs& inputs,
+                           const std::vector<ParameterGradient>& parameters) const = 0;
+  /// One walk over these parameters by a rule, with moments of its own. `lr_factor` multiplies the learning
+  /// rate beside the groups' factors.
+  void append_walk(Builder& build, const StepInputs& inputs, const update::Rule& rule,
+                   const std::vector<ParameterGradient>& parameters, double lr_factor = 1) const;
+
+ private:
   void append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards,
                     const CountedLoss& counted) const;
   void append_counted_clipping(Builder& build, StepInputs& inputs, const CountedLoss& counted) const;
   void append_clipping(Builder& build, StepInputs& inputs) const;
-  void append_step(Builder& build, const StepInputs& inputs) const;
-  UpdatedParameter update_of(const Tensor& parameter) const;
+  StepSetting setting_of(const Tensor& parameter, const update::Rule& rule) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;
 };
-/// One for each rule of core/graph/ops/update_rules.h.
+
+/// One for each rule of core/graph/ops/update_rules.h, and those that are more than a rule.
 const Registry<Optimizer>& optimizers();
 
 /// Persistent counters, i32 (1): batches consumed, and updates applied.

@@ -89,7 +89,7 @@ class Cosine : public Falling {
   double height(double part) const override { return 0.5 * (1 + std::cos(std::numbers::pi * part)); }
 };
 
-class Linear : public Falling {
+class LinearDecay : public Falling {
   double height(double part) const override { return 1 - part; }
 };
 
@@ -218,7 +218,7 @@ const Registry<Schedule>& schedules() {
       {"multi_step", "the rate drops by a factor at each milestone",
        [] { return std::make_unique<MultiStep>(); }},
       {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
-      {"linear", "the rate falls along a line", [] { return std::make_unique<Linear>(); }},
+      {"linear", "the rate falls along a line", [] { return std::make_unique<LinearDecay>(); }},
       {"polynomial", "the rate falls as a power of the remaining fraction of training",
        [] { return std::make_unique<Polynomial>(); }},
       {"trapezoid", "the rate stays the same, then falls along a line",

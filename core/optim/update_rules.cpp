@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/update_rules.h"
 
-#include "core/graph/ops/optimizer_steps.h"
+#include "core/optim/muon.h"
 #include "core/optim/optimizer.h"
 
 namespace trainer {
@@ -20,19 +20,9 @@ class RuleOptimizer final : public Optimizer {
  protected:
   void declare_parameters(Fields& fields) override { rule_.declare(fields); }
 
-  std::vector<std::string> moments() const override {
-    const update::MomentNames names = rule_.moments();
-    return {names.begin(), names.end()};
-  }
-
-  std::shared_ptr<const OptimizerStep> step(const std::vector<UpdatedParameter>& parameters) const override {
-    std::vector<StepSetting> settings;
-    for (const UpdatedParameter& parameter : parameters) {
-      settings.push_back({.weight_decay = parameter.weight_decay,
-                          .lr_factor = parameter.lr_factor,
-                          .adapts = Rule::kAdapts && !parameter.spared});
-    }
-    return std::make_shared<OptimizerStep>(rule_, std::move(settings));
+  void append_step(Builder& build, const StepInputs& inputs,
+                   const std::vector<ParameterGradient>& parameters) const override {
+    append_walk(build, inputs, rule_, parameters);
   }
 
  private:
@@ -47,7 +37,11 @@ Registry<Optimizer> rows_of(const std::variant<Rules...>*) {
 }  // namespace
 
 const Registry<Optimizer>& optimizers() {
-  static const Registry<Optimizer> table = rows_of(static_cast<const update::Rule*>(nullptr));
+  static const Registry<Optimizer> table = [] {
+    Registry<Optimizer> rows = rows_of(static_cast<const update::Rule*>(nullptr));
+    rows.push_back(muon_optimizer());
+    return rows;
+  }();
   return table;
 }
 

@@ -244,6 +244,12 @@ void Recipe::check(Diagnostics& diagnostics) const {
   data.check(origin_of("data"), diagnostics);
   check_split(diagnostics);
   lr_scheduler->check(diagnostics);
+  if (parallelism.shard_optimizer && !optimizer->can_shard()) {
+    diagnostics.error(origin_of("optimizer.name"),
+                      fmt::format("{} needs each matrix as a whole on every rank; remove "
+                                  "parallelism.shard_optimizer, or choose another optimizer",
+                                  optimizer->chosen_as));
+  }
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(diagnostics);
   check_best_metric(diagnostics);

@@ -78,6 +78,21 @@ TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothi
 }
 #endif
 
+TEST_CASE("muon's momentum is part of a checkpoint: a run that resumes has the bits of one that went on") {
+  const Small small;
+  const std::string muon =
+      "'optimizer={name: muon, lr: 0.01}' 'lr_scheduler={name: constant}' training.precision=fp32 ";
+  REQUIRE(small.run("a", muon + "training.max_duration=12ba").code == 0);
+  REQUIRE(small.run("b", muon + "training.max_duration=6ba").code == 0);
+  REQUIRE(
+      small.run("b", muon + "training.max_duration=12ba 'run.allow_changes=[training.max_duration]'").code ==
+      0);
+  CHECK(small.read("a/model.safetensors") == small.read("b/model.safetensors"));
+  const std::string moments = "/checkpoints/step-00000012/optimizer.safetensors";
+  CHECK(small.read("a" + moments) == small.read("b" + moments));
+  CHECK_THAT(small.read("a" + moments), ContainsSubstring("fc1.weight.momentum"));
+}
+
 TEST_CASE("a run says how it stands: finished, saved or failed, where and why") {
   const Small small;
   const auto status = [&](const std::string& run) {

@@ -139,13 +139,13 @@ void add_optimizer_cases(std::vector<KernelCase>& cases) {
   const std::vector<int64_t> many(330, 3);
   add_step(cases, "sgd, many parameters", step(heavy, many.size()), many);
   add_step(cases, "lars, many parameters", step(without_moment, many.size()), many);
-  for (const double limit : {0.5, 1e6}) {
-    cases.push_back({fmt::format("clip_by_norm {}", limit),
+  for (const ClipByNorm& clip : {ClipByNorm(0.5), ClipByNorm(1e6), ClipByNorm(1e6, 0.5, true)}) {
+    cases.push_back({fmt::format("clip_by_norm {} {}", clip.max_norm, clip.eps),
                      [=](Sketch& sketch) {
                        std::vector<TensorId> gradients;
                        for (int64_t size : kSizes)
                          gradients.push_back(sketch.input(fmt::format("g{}", size), {size}));
-                       const auto y = sketch.build().emit_all(std::make_shared<ClipByNorm>(limit), gradients);
+                       const auto y = sketch.build().emit_all(std::make_shared<ClipByNorm>(clip), gradients);
                        sketch.output("scale", y[0]);
                        sketch.output("norm", y[1]);
                        sketch.loss(sketch.parameter("p", {3}));

@@ -70,6 +70,7 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Unscale(std::numeric_limits<double>::infinity())) == "max_norm=inf");
   CHECK(attributes_text(UpdateLossScale({})) == "growth=2 backoff=0.5 interval=2000 smallest=1");
   CHECK(attributes_text(ClipByNorm(2)) == "max_norm=2");
+  CHECK(attributes_text(ClipByNorm(1, 0.5, true)) == "max_norm=1 eps=0.5 lengthens");
   CHECK(attributes_text(StepGuard(0, 0, false)).empty());
   CHECK(attributes_text(StepGuard(0, 6, true)) == "norm_sigmas=6 scaled");
   CHECK(attributes_text(Resample2d(Resampling::bilinear_aligned, {4, 4})) == "bilinear align_corners");

@@ -75,6 +75,9 @@ const std::vector<std::string> kOptimizers = {
     "{name: rmsprop, momentum: 0.9}",
     "{name: rmsprop, alpha: 0.9, centered: true, weight_decay: 0.1}",
     "{name: rmsprop, momentum: 0.5, centered: true, eps: 1e-4}",
+    "{name: muon, adamw_eps: 1e-4}",
+    "{name: muon, momentum: 0.5, nesterov: false, clip_norm: 0.05, adamw_lr_factor: 0.1}",
+    "{name: muon, clip_value: 0.003, no_decay: [bias]}",
 };
 
 /// Those above, and every optimiser as it is without a word of the recipe.

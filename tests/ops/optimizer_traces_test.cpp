@@ -97,5 +97,17 @@ TEST_CASE("groups of parameters have rates and decays of their own, as PyTorch's
       {"groups.sgd", "{name: sgd, momentum: 0.9, " + groups, 0.1f},
       {"groups.adamw", "{name: adamw, " + groups, 0.01f},
       {"groups.rmsprop", "{name: rmsprop, " + groups, 0.01f},
+      {"groups.muon", "{name: muon, " + groups, 0.01f},
+  });
+}
+
+TEST_CASE("muon moves matrices of all forms as its definition says, all else as PyTorch's AdamW") {
+  check_traces({
+      {"muon.0", "muon", 0.001f},
+      {"muon.1",
+       "{name: muon, weight_decay: 0, momentum: 0.5, nesterov: false, ns_steps: 3, eps: 0.1, "
+       "adamw_lr_factor: "
+       "0.25, adamw_beta1: 0.5, adamw_beta2: 0.9, adamw_eps: 1e-3}",
+       0.02f},
   });
 }

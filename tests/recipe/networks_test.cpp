@@ -240,6 +240,7 @@ TEST_CASE("networks: 20 steps of GPT-2 with every optimiser give PyTorch's losse
   check_curve("gpt2", "rmsprop", "{name: rmsprop, lr: 0.001}");
   check_curve("gpt2", "lars", "{name: lars, lr: 0.5, momentum: 0.9, trust_coefficient: 0.02, no_decay: []}");
   check_curve("gpt2", "lion", "{name: lion, lr: 3.0e-4, weight_decay: 0.1}");
+  check_curve("gpt2", "muon", "{name: muon, lr: 0.01, adamw_lr_factor: 0.1}");
 }
 
 TEST_CASE("networks: 20 steps of Llama and of the vision transformer give PyTorch's losses") {

@@ -61,11 +61,13 @@ void optimizer_step(const Call& call) {
 }
 
 void clip_by_norm(const Call& call) {
+  const auto& op = call.as<ClipByNorm>();
   double sum = 0;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     for (int64_t e = 0; e < call.count_in(i); ++e) sum += call.in(i)[e] * call.in(i)[e];
   }
-  call.out(0)[0] = std::min(1.0, call.as<ClipByNorm>().max_norm / (std::sqrt(sum) + 1e-6));
+  const double scale = op.max_norm / (std::sqrt(sum) + op.eps);
+  call.out(0)[0] = op.lengthens ? scale : std::min(1.0, scale);
   if (call.has_output(1)) call.out(1)[0] = std::sqrt(sum);
 }
 

@@ -44,6 +44,23 @@ TEST_CASE("ranks come to what one rank comes to with as many micro-batches") {
   CHECK(found[0].evaluation.at("loss") == Approx(expected.evaluation.at("loss")).epsilon(1e-5));
 }
 
+TEST_CASE("ranks make the same matrices orthogonal, and come to what one rank comes to") {
+  const char* network =
+      "{input: [3, 9, 9], layers: [flatten, {linear: 31}, tanh, {linear: 33}, tanh, {linear: 10}]}";
+  const char* optimizer = "{name: muon, adamw_eps: 1.0e-3, clip_norm: 1}";
+  const bool guards = GENERATE(false, true);
+  const auto [ranks, micro_batches] = GENERATE(std::pair{2, 1}, std::pair{3, 2});
+  INFO("guards " << guards << " ranks " << ranks << " x " << micro_batches);
+  Division shared{.ranks = ranks, .micro_batches = micro_batches},
+      alone{.micro_batches = ranks * micro_batches};
+  shared.ema_decay = alone.ema_decay = 0.7;
+  if (guards) shared.skip_steps = alone.skip_steps = {2, 2};
+  const Trained expected = train_all(network, alone, optimizer, guards)[0];
+  const std::vector<Trained> found = train_all(network, shared, optimizer, guards);
+  for (const Trained& one : found) CHECK(one == found[0]);
+  CHECK(distance(expected, found[0]) < 1e-4);
+}
+
 TEST_CASE("two ranks come to the parameter bits of one with two micro-batches") {
   const char* network = GENERATE(kPlain, kNormalised);
   const Trained expected = train_all(network, {.micro_batches = 2}, "{name: sgd, momentum: 0.9}", false)[0];

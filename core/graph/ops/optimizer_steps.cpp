@@ -87,6 +87,8 @@ bool OptimizerStep::in_place(size_t input, size_t output) const {
 
 void ClipByNorm::describe(AttributeVisitor& visit) const {
   visit("max_norm", max_norm);
+  visit("eps", eps, {.hidden = eps == 1e-6});
+  visit("lengthens", lengthens);
 }
 
 std::vector<TensorSpec> ClipByNorm::infer(std::span<const TensorSpec>) const {

@@ -40,16 +40,19 @@ class OptimizerStep final : public Operation {
   const std::vector<StepSetting> settings;  ///< of each parameter
 };
 
-/// All gradients -> scale (1) = min(1, max_norm / (norm + 1e-6)) and norm (1), their joint 2-norm.
+/// All gradients -> scale (1) = max_norm / (norm + eps) and norm (1), their joint 2-norm. The scale is at
+/// most 1, unless it may lengthen what is shorter.
 class ClipByNorm final : public Operation {
  public:
-  explicit ClipByNorm(double limit) : max_norm(limit) {}
+  explicit ClipByNorm(double limit, double epsilon = 1e-6, bool may_lengthen = false)
+      : max_norm(limit), eps(epsilon), lengthens(may_lengthen) {}
   std::string_view name() const override { return "clip_by_norm"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const double max_norm;
+  const double max_norm, eps;
+  const bool lengthens;
 };
 
 /// table (T), index i32 (1) -> table[min(index, T - 1)] (1).
