@@ -101,12 +101,13 @@ std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& cho
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     counts.push_back(stored_elements(choice.inputs[i], context.inputs[i].shape));
   }
-  return kernel([&op, counts = std::move(counts), in = slots.inputs, out = slots.outputs] {
+  return kernel([max_norm = op.max_norm, eps = op.eps, lengthens = op.lengthens, counts = std::move(counts),
+                 in = slots.inputs, out = slots.outputs] {
     double sum = 0;
     for (size_t i = 0; i < in.size(); ++i) sum += square_sum(at<const float>(in[i]), counts[i]);
     const double norm = std::sqrt(sum);
-    const double scale = op.max_norm / (norm + op.eps);
-    *at<float>(out[0]) = static_cast<float>(op.lengthens ? scale : std::min(1.0, scale));
+    const double scale = max_norm / (norm + eps);
+    *at<float>(out[0]) = static_cast<float>(lengthens ? scale : std::min(1.0, scale));
     if (out[1] != nullptr) *at<float>(out[1]) = static_cast<float>(norm);
   });
 }

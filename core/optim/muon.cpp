@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 
-#include "core/graph/names.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
+#include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/embedding.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
@@ -161,8 +161,12 @@ std::set<TensorId> tables_and_head(const Program& program) {
       if (is<Embedding>(node)) found.insert(source_of(makers, node.inputs[1]));
       if (is<AddPositions>(node)) found.insert(source_of(makers, node.inputs[position_input::kTable]));
     }
-    const Node* head = head_of(makers, entry.output(output_name::kLogits));
-    if (head != nullptr) found.insert(source_of(makers, head->inputs[1]));
+    // Of the loss, since logits need not be put out.
+    for (const Node& node : entry.nodes) {
+      const Node* head =
+          is<CrossEntropy>(node) || is<CountedCrossEntropy>(node) ? head_of(makers, node.inputs[0]) : nullptr;
+      if (head != nullptr) found.insert(source_of(makers, head->inputs[1]));
+    }
   }
   return found;
 }

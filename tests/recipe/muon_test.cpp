@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/graph/operation.h"
@@ -69,9 +71,11 @@ const std::vector<std::string> kTrainings = {"precision: fp32", "precision: amp_
                                              "precision: amp_bf16, micro_batch_size: 2",
                                              "precision: fp32, micro_batch_size: 1, ema: {decay: 0.9}"};
 
-Program muon_program(const Recipe& recipe) {
+Program muon_program(const Recipe& recipe, const std::optional<int64_t>& piece_bytes = std::nullopt) {
   Program program = forward_program(recipe);
-  run_passes(program, passes_for(recipe, {.lr_table = {0.1f}}));
+  std::vector<Pass> passes = passes_for(recipe, {.lr_table = {0.1f}});
+  if (piece_bytes) *std::ranges::find(passes, "fuse_classifier", &Pass::name) = fuse_classifier(*piece_bytes);
+  run_passes(program, passes);
   return program;
 }
 
@@ -87,6 +91,7 @@ TEST_CASE("muon leaves embeddings, positions and the head to AdamW, whatever typ
     Names others = vectors;
     others.insert({"head.weight", "head.bias"});
     check_division(muon_program(*own), {"up.weight", "down.weight"}, others);
+    check_division(muon_program(*own, 1), {"up.weight", "down.weight"}, others);
   }
 }
 
