@@ -39,7 +39,9 @@ TEST_CASE("the loss is a mean that is better when smaller; metrics of averages h
   CHECK(find_metric(all, "c") == nullptr);
 }
 
-TEST_CASE("a mean over counted positions is divided by what counts: the loss by its weights, others by their number") {
+TEST_CASE(
+    "a mean over counted positions is divided by what counts: the loss by its weights, others by their "
+    "number") {
   const Metric loss = over_counted(loss_metric());
   CHECK(loss.count == "loss_weight");
   CHECK(over_counted({.name = "perplexity", .sums = {"loss"}}).count == "loss_weight");
