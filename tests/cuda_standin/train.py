@@ -22,8 +22,9 @@ sys.path.insert(0, str(SOURCES / 'scripts/reliability'))
 from runs import TIMINGS  # noqa: E402
 
 TINY, SMALL = ['model.input=[3, 16, 16]'], ['model.input=[3, 32, 32]']
-RECIPES = {  # and what makes them small
-    'fashion_mnist_mlp': [], 'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
+RECIPES = {  # with what makes them small, or what else they are to do
+    'fashion_mnist_mlp': [], 'fashion_mnist_mlp, muon': ['optimizer={name: muon, clip_norm: 1}', 'training.micro_batch_size=2'],
+    'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
     'unet_synthetic': SMALL, 'image_folder_finetune': SMALL,
     'mobilenet_v2_imagenet': ['model.input=[3, 64, 64]'], 'resnet50_imagenet': ['model.input=[3, 64, 64]'],
 }
@@ -51,7 +52,7 @@ class Run:
         out = scratch / 'run'
         steps = steps_of(recipe)
         subprocess.run(['rm', '-rf', out], check=True)
-        command = [options.programs / 'trainer', '--config', SOURCES / f'configs/{recipe}.yaml', 'data.format=synthetic',
+        command = [options.programs / 'trainer', '--config', SOURCES / f'configs/{recipe.split(",")[0]}.yaml', 'data.format=synthetic',
                    f'data.synthetic.train_samples={4 * steps}', 'data.synthetic.val_samples=8',
                    'data.augment=[]', 'data.eval_transform=[]', 'training.global_batch_size=4', 'training.micro_batch_size=4',
                    f'training.max_duration={steps}ba', 'validation.interval=10ba', 'logging.interval=1ba',
