@@ -94,7 +94,7 @@ def determinism(check):
     return "identical weights after 200 steps"
 
 
-@row("correct", 60, "gpt2_parity", "gpt2_determinism")
+@row("text", 60, "gpt2_parity", "gpt2_determinism")
 def gpt2(check):
     """Twenty steps in f32 beside the CPU's first, and twice the same in bf16."""
     words = (*steps(20, 4, "run.deterministic=true"), "training.max_duration=20ba")
@@ -201,16 +201,16 @@ def own_kernels(check):
 # speed
 
 def register_comparisons():
-    for network, seconds, ids, words in (
-            ("resnet50", 200, ("resnet50_speed", "resnet50_roofline", "resnet50_memory"), ()),
-            ("resnet18", 110, ("resnet18_speed", "resnet18_host"), ()),
-            ("gpt2", 200, ("gpt2_speed", "gpt2_memory"), ("--precision", "amp_bf16", "--steps", "20"))):
+    for network, part, seconds, ids, words in (
+            ("resnet50", "speed", 200, ("resnet50_speed", "resnet50_roofline", "resnet50_memory"), ()),
+            ("resnet18", "speed", 110, ("resnet18_speed", "resnet18_host"), ()),
+            ("gpt2", "text", 200, ("gpt2_speed", "gpt2_memory"), ("--precision", "amp_bf16", "--steps", "20"))):
         def compare(check, network=network, words=words):
             figures = check.results / f"{network}.json"
             check.run(network, [sys.executable, ROOT / "scripts/gpu/compare.py", network, "--trainer", check.bin / "trainer",
                                 "--json", figures, *words])
             return json.loads(figures.read_text())
-        row("speed", seconds, *ids)(compare)
+        row(part, seconds, *ids)(compare)
 
 
 register_comparisons()
