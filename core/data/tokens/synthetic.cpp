@@ -53,7 +53,7 @@ class SyntheticTokens final : public DataSource {
   std::vector<int32_t> followers_;  ///< of each token
 };
 
-int64_t size_of(const DataSection& section, Split split) {
+int64_t windows_made(const DataSection& section, Split split) {
   return split == Split::train ? section.synthetic_train_samples : section.synthetic_val_samples;
 }
 
@@ -67,11 +67,11 @@ SourceFormat synthetic_tokens_format() {
           .open =
               [](const DataSection& section, const SourceRequest& request, const ErrorBudget*) {
                 return std::make_unique<SyntheticTokens>(request.seed, request.split,
-                                                         size_of(section, request.split),
+                                                         windows_made(section, request.split),
                                                          request.network_shape[0], request.network_classes);
               },
           .peek = [](const DataSection& section, const SourceRequest& request) -> std::optional<SourceInfo> {
-            const int64_t size = size_of(section, request.split);
+            const int64_t size = windows_made(section, request.split);
             SourceInfo info{.size = size, .shape = request.network_shape, .classes = request.network_classes};
             info.label_bytes = size * request.network_shape[0];  // each token stands for one
             return info;
