@@ -75,6 +75,7 @@ struct TokenStatistics {
 TokenStatistics measure_tokens(const Recipe& recipe, Split split) {
   constexpr int64_t kAtOnce = 1 << 20;
   const SplitTokens all = open_tokens(recipe.data, split);
+  if (!all.warning.empty()) print_warning(all.warning);
   TokenStatistics found{.tokens = all.end - all.begin};
   const int64_t vocabulary = class_count(forward_program(recipe));
   std::vector<bool> is_there;

@@ -177,6 +177,7 @@ TEST_CASE("text: a network of tokens trains on made-up text, without files") {
   CHECK(loss < 1.8);
   CHECK(loss > 1.5);
   CHECK(line["bits_per_byte"].get<double>() == Approx(loss / std::log(2.0)));
+  text.refuse("data stats", "data.format=synthetic", 78, "the text of synthetic is made up");
   text.refuse("train", "data.format=synthetic data.documents=separate", 78, "made-up text has no documents");
 }
 

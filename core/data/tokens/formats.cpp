@@ -61,7 +61,8 @@ void describe(const DataSection& section, const std::vector<std::string>& paths,
                              human_bytes(text.bytes), stream.size(), human_bytes(stream.resident_bytes()),
                              tokenizer_path(section), tokenizer.vocabulary(), tokenizer.name());
   if (text.malformed > 0) {
-    info.warning = fmt::format("{}: {} places are not UTF-8 and were read as U+FFFD", files, text.malformed);
+    info.warning = fmt::format("{}: {} places are not UTF-8 and were read as U+FFFD{}", files, text.malformed,
+                               paths.size() == 1 ? "" : "; the first is in " + text.first_malformed);
   }
 }
 
@@ -179,6 +180,9 @@ std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection
 }
 
 SplitTokens open_tokens(const DataSection& section, Split split) {
+  if (!source_format(section).reads_files)
+    throw Error(ExitCode::recipe,
+                "data.format: the text of " + section.format + " is made up; name files of tokens or text");
   const std::vector<std::string> paths = files_of_pattern(section.path(split));
   TokenStream stream = stream_of(section, paths);
   const auto [begin, end] = part_of(stream, section, split);

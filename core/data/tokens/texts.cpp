@@ -93,6 +93,7 @@ TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::
     if (!pieces.empty() && end_of_text)
       pieces.push_back(narrowest_piece(tokenizer, pieces.back().path, {*end_of_text}));
     text.bytes += file.bytes;
+    if (text.malformed == 0 && file.malformed > 0) text.first_malformed = file.piece.path;
     text.malformed += file.malformed;
     pieces.push_back(std::move(file.piece));
   }

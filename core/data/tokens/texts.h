@@ -15,8 +15,9 @@ namespace trainer {
 /// Text files as tokens.
 struct TokenizedText {
   TokenStream stream;
-  int64_t bytes = 0;      ///< of the files
-  int64_t malformed = 0;  ///< parts of them that were no UTF-8, and were read as U+FFFD
+  int64_t bytes = 0;                 ///< of the files
+  int64_t malformed = 0;             ///< parts of them that were no UTF-8, and were read as U+FFFD
+  std::string first_malformed = {};  ///< the file that the first of these is in
 };
 
 /// Tokenizes files, in as many threads as the machine has, into memory: 2 bytes a token where the vocabulary

@@ -45,7 +45,10 @@ TEST_CASE("files become tokens in their order, with the end of a text between th
   const TokenizedText joined = tokenize_files(*tokenizer, paths, std::nullopt);
   CHECK(joined.stream.size() == static_cast<int64_t>(expected.size()) - 6);
   write_file(paths[3], "a\xff\xff");
-  CHECK(tokenize_files(*tokenizer, paths, std::nullopt).malformed == 2);
+  write_file(paths[4], "\xff");
+  const TokenizedText malformed = tokenize_files(*tokenizer, paths, std::nullopt);
+  CHECK(malformed.malformed == 3);
+  CHECK(malformed.first_malformed == paths[3]);
   write_file(paths[5], "");
   CHECK(data_error([&] { tokenize_files(*tokenizer, paths, std::nullopt); }) ==
         paths[5] + ": offset 0: expected a text, found an empty file");
