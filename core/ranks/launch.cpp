@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "core/base/error.h"
@@ -17,6 +18,8 @@
 
 namespace trainer {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<std::string> command_line(int64_t ranks, const std::vector<std::string>& command) {
   // More ranks than cores are allowed, and the program itself divides the cores.
@@ -64,6 +67,29 @@ constexpr std::chrono::seconds kPatienceWithRanks(10);
 /// for a lock of its own for ever.
 constexpr std::chrono::seconds kPatienceWithLauncher(5);
 
+/// mpirun's own files in a folder of their own: of several mpirun that share one (Open MPI 4.1's default),
+/// one that ends may remove what another is about to use. A folder that the user has named stays in use.
+class LauncherFolder {
+ public:
+  LauncherFolder() {
+    std::error_code ignored;
+    std::string name = (fs::temp_directory_path(ignored) / "trainer-mpirun-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) return;
+    path_ = name;
+    for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
+      ::setenv(variable, path_.c_str(), 0);
+  }
+  LauncherFolder(const LauncherFolder&) = delete;
+  LauncherFolder& operator=(const LauncherFolder&) = delete;
+  ~LauncherFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+ private:
+  fs::path path_;
+};
+
 }  // namespace
 
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
@@ -71,6 +97,7 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   // No report of mpirun's about ranks that have told their own story: Open MPI 4's and 5's names for it.
   for (const char* variable : {"OMPI_MCA_orte_execute_quiet", "PRTE_MCA_prte_execute_quiet"})
     ::setenv(variable, "1", 0);
+  const LauncherFolder folder;
   children.start(command_line(ranks, command), {});
   const std::optional<int> status = children.await_launcher(kPatienceWithLauncher);
   if (children.were_interrupted_twice()) return 128 + SIGINT;

@@ -154,4 +154,29 @@ TEST_CASE("an mpirun that does not end after its ranks is killed") {
   CHECK_THAT(ends.errors, ContainsSubstring("the 2 ranks have ended, but mpirun has not, and is killed"));
 }
 
+TEST_CASE("mpirun keeps its files in a folder of its own, which is gone afterwards") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  workspace.write("bin/mpirun",
+                  "#!/bin/sh\ntouch \"$OMPI_MCA_orte_tmpdir_base/file\" && "
+                  "echo \"$OMPI_MCA_orte_tmpdir_base\" >>bases.txt\n");
+  fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
+  fs::create_directory(workspace.path() / "mine");
+  for (const char* given : {"", "", "OMPI_MCA_orte_tmpdir_base=mine "}) {
+    const Outcome ends = run_shell(std::string(given) +
+                                       "PATH=\"$PWD/bin:$PATH\" \"$TRAINER\" --config r.yaml "
+                                       "device.type=cpu parallelism.data=2",
+                                   workspace.path());
+    INFO(ends.errors);
+    CHECK(ends.code == 0);
+  }
+  const std::vector<std::string> bases = lines_of(workspace.read("bases.txt"));
+  REQUIRE(bases.size() == 3);
+  CHECK(bases[0] != bases[1]);
+  CHECK_FALSE(fs::exists(bases[0]));
+  CHECK_FALSE(fs::exists(bases[1]));
+  CHECK(bases[2] == "mine");
+  CHECK(fs::exists(workspace.path() / "mine/file"));
+}
+
 }  // namespace trainer
