@@ -135,9 +135,11 @@ def main():
             model.save_pretrained(folder)
             us, rates, our_losses, our_seconds = ours(seed, folder)
         them, their_losses, their_seconds = theirs(model, text[:border], text[border:], seed, rates)
+        late = [sum(losses[-100:]) / len(losses[-100:]) for losses in (our_losses, their_losses)]
         early = max(abs(a - b) for a, b in zip(our_losses[:20], their_losses[:20]))
         print(f"seed {seed}, {options.steps} steps of {options.batch}: bits per byte ours {us:.4f}, PyTorch {them:.4f}, difference "
-              f"{us - them:+.4f}; losses of the first 20 steps within {early:.1e}; {our_seconds:.0f} s, {their_seconds:.0f} s",
+              f"{us - them:+.4f}; losses of the first 20 steps within {early:.1e}, mean of the last 100 {late[0]:.4f} and {late[1]:.4f}; "
+              f"{our_seconds:.0f} s, {their_seconds:.0f} s",
               flush=True)
 
 
