@@ -182,7 +182,9 @@ std::pair<int64_t, int64_t> part_of(const TokenStream& stream, const DataSection
 SplitTokens open_tokens(const DataSection& section, Split split) {
   if (!source_format(section).reads_files)
     throw Error(ExitCode::recipe,
-                "data.format: the text of " + section.format + " is made up; name files of tokens or text");
+                "data.format: the text of " + section.format +
+                    " is made up, and there are no files to read; write data.format=tokens or text, and name "
+                    "files in data.train");
   const std::vector<std::string> paths = files_of_pattern(section.path(split));
   TokenStream stream = stream_of(section, paths);
   const auto [begin, end] = part_of(stream, section, split);
