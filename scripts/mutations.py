@@ -42,7 +42,7 @@ MUTATIONS = {
     "labels_not_shifted": ("core/data/tokens/windows.cpp", "std::copy(window.begin() + 1, window.end(), batch",
                            "std::copy(window.begin(), window.end() - 1, batch", "test_data", "*"),
     "document_begins_late": ("core/data/tokens/windows.cpp", "start = t + 1;", "start = t + 2;", "test_data", "*"),
-    "every_piece_is_the_first": ("core/passes/fuse_classifier.cpp", "{whole}, 0, begin, length);", "{whole}, 0, 0, length);",
+    "every_piece_is_the_first": ("core/passes/fuse_classifier.cpp", "{whole}, 0, begin, length);", "{whole}, 0, 0 * begin, length);",
                                  "test_recipe", "a classifier*"),
     "muon_without_nesterov": ("core/optim/muon.cpp", "nesterov_ ? build.emit<Blend>({g, mean}, momentum_) : mean;", "mean;",
                               "test_recipe", "networks:*"),
