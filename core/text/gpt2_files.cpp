@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/text/tokenizer_files.h"
+#include "core/text/utf8.h"
 
 namespace trainer {
 
@@ -45,7 +46,10 @@ ByteLevelBpeParts read_gpt2_files(const std::string& vocabulary_path, std::strin
     begin = end + 1;
     ++number;
     if (line.empty() || line.starts_with("#version")) continue;
-    parts.merges.push_back(split_merge(fmt::format("{}:{}", merges_path, number), line));
+    const std::string place = fmt::format("{}:{}", merges_path, number);
+    if (!is_utf8(line))
+      throw Error(ExitCode::data, place + ": expected UTF-8, found bytes that are no text; is the file damaged?");
+    parts.merges.push_back(split_merge(place, line));
   }
   parts.pre_tokenizer.add_split(std::make_unique<Regex>(kGpt2Pattern, vocabulary_path),
                                 SplitBehavior::isolated, false);

@@ -72,6 +72,15 @@ int64_t replace_malformed(std::string_view text, std::string& fixed) {
   return count;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Part part = first_part(text);
+    if (!part.is_character) return false;
+    text.remove_prefix(part.bytes);
+  }
+  return true;
+}
+
 bool is_white_space(char32_t code) {
   switch (code) {
     case 0x20:

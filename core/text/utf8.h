@@ -18,6 +18,9 @@ void append_utf8(char32_t code, std::string& text);
 /// Returns the number of these parts; with 0, `fixed` is left alone.
 int64_t replace_malformed(std::string_view text, std::string& fixed);
 
+/// Whether all of it is well-formed.
+bool is_utf8(std::string_view text);
+
 /// Unicode's property White_Space, which is what `\s` means to the reference tokenizers.
 bool is_white_space(char32_t code);
 
