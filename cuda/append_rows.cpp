@@ -8,7 +8,12 @@ namespace trainer::cuda {
 namespace {
 
 Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  return row_major(context, "rows");
+  Choice choice = row_major(context, "rows");
+  choice.kernels = 2;  // a copy first, unless the plan computes y in the cache's own memory
+  const int64_t cache = bytes_of(context.inputs[append_input::kCache]),
+                rows = bytes_of(context.inputs[append_input::kRows]);
+  choice.again_bytes = rows - 2 * cache;  // where it does
+  return choice;
 }
 
 std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& context, const Choice&,

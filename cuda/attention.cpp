@@ -76,6 +76,7 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "tiles");
   choice.workspace_bytes = attention_workspace_bytes(call_of(context));
+  choice.kernels = 3;
   return choice;
 }
 

@@ -22,6 +22,8 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
   Choice choice = all_channels_last(context, "rows");
   if (choice.outputs.size() > 3) choice.outputs[3] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
+  choice.kernels = 3;
+  choice.again_bytes = images.bytes();
   return choice;
 }
 
@@ -52,6 +54,12 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   Choice choice = all_channels_last(context, "rows");
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
+  choice.kernels = 3;
+  // Both walks read x, and dy with its mask or what the first one kept of them.
+  const bool keeps = context.outputs.size() > 3 && !context.outputs[3].shape.empty();
+  choice.again_bytes = 2 * images.bytes();
+  if (!keeps && !context.inputs[5].shape.empty()) choice.again_bytes += images.mask_bytes();
+  if (!keeps && !context.inputs[6].shape.empty()) choice.again_bytes += images.bytes();
   return choice;
 }
 

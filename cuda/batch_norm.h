@@ -15,6 +15,7 @@ namespace trainer::cuda {
 struct ImageRows {
   int64_t rows, channels;
   DType dtype;
+  int64_t bytes() const { return rows * channels * bytes_per_element(dtype); }
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 

@@ -37,10 +37,6 @@ MatrixProduct product_of(const Gpu& gpu, const OpContext& context) {
           .tf32 = gpu.tf32 && context.inputs[0].dtype == DType::f32};
 }
 
-int64_t bytes_of(const TensorSpec& spec) {
-  return numel(spec.shape) * bytes_per_element(spec.dtype);
-}
-
 float time_of(const Gpu& gpu, const MatrixProduct& product, const MatmulAlgorithm& algorithm,
               const OpContext& context) {
   const DeviceMemory a = scratch_memory(bytes_of(context.inputs[1])),
@@ -78,6 +74,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "cublaslt");
   choice.workspace_bytes = kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
+  choice.tensor_cores = product_of(gpu, context).on_tensor_cores();
   if (gpu.described()) return choice;
   const MatmulAlgorithm algorithm = *choose(gpu, context);
   choice.algorithm = algorithm.text;

@@ -20,6 +20,7 @@ cudaError_t launch_add_bias(const Matrix& shape, void* y, const void* bias, DTyp
                             cudaStream_t stream);
 
 /// Bytes that launch_column_sums needs for sums of pieces.
+constexpr int kColumnSumsKernels = 2;
 int64_t column_sums_workspace(const Matrix& shape);
 /// sums (columns) = the sum of the rows of y, in f32 and in an order that depends on the shape alone.
 cudaError_t launch_column_sums(const Matrix& shape, const void* y, void* sums, DType sums_dtype,

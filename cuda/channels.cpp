@@ -49,6 +49,7 @@ Matrix rows_of(const TensorSpec& images) {
 Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "rows");
   choice.workspace_bytes = column_sums_workspace(rows_of(context.inputs[0]));
+  choice.kernels = kColumnSumsKernels;
   return choice;
 }
 

@@ -27,10 +27,6 @@ Matrix as_matrix(const TensorSpec& images) {
   return {.rows = numel(images.shape) / channels, .columns = channels, .dtype = images.dtype};
 }
 
-bool wants(const OpContext& context, size_t output) {
-  return context.outputs.size() > output && !context.outputs[output].shape.empty();
-}
-
 const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
   if (chosen.whole.kind == Kind::forward) return chosen.is_split() ? kThenBias : kCudnn;
   if (chosen.is_split()) return bias_gradient ? kThenCastAndColumnSums : kThenCast;
@@ -45,13 +41,22 @@ bool is_split(const Choice& choice) {
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, kColumnSums);
-  if (wants(context, 0)) {
+  if (is_wanted(context, 0)) {
     const ConvolutionChoice chosen = *choose_convolution(gpu, context);
-    choice.implementation = implementation(chosen, wants(context, 1));
+    choice.implementation = implementation(chosen, is_wanted(context, 1));
     choice.algorithm = chosen.engine.text;
     choice.workspace_bytes = chosen.workspace_bytes();
+    choice.tensor_cores = chosen.engine.tensor_cores;
+    if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
+      choice.kernels = 2;
+      choice.again_bytes = 2 * numel(context.outputs[0].shape) * bytes_per_element(chosen.graph.dtype);
+    }
+  } else {
+    choice.kernels = 0;
   }
-  if (wants(context, 1)) {
+  if (is_wanted(context, 1)) {
+    choice.kernels += kColumnSumsKernels;
+    choice.again_bytes += bytes_of(context.inputs[1]);
     choice.workspace_bytes =
         std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
   }
@@ -62,7 +67,7 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
   const DType dtype = context.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuDNN convolves f32, f16 and bf16, not {}", to_string(dtype));
-  if (!wants(context, 0)) return std::nullopt;
+  if (!is_wanted(context, 0)) return std::nullopt;
   const bool gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr;
   const DType expected = gradient ? DType::f32 : dtype;
   if (context.inputs[1].dtype != dtype || context.outputs[0].dtype != expected) {
@@ -136,7 +141,7 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
 
 /// The gradient of the bias, where it is wanted. Its workspace is that of what ran before.
 Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t stream) {
-  if (!wants(context, 1)) return [] { return cudaSuccess; };
+  if (!is_wanted(context, 1)) return [] { return cudaSuccess; };
   return [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype] {
     return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
   };

@@ -16,6 +16,7 @@ Choice select_counted(const Gpu& gpu, const OpContext& context, const OpenLayout
   Choice choice = select_rows(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
   choice.workspace_bytes = counted_workspace_bytes(extents.samples * extents.positions);
+  choice.kernels = 2;
   return choice;
 }
 

@@ -28,9 +28,15 @@ std::shared_ptr<const Gpu> described_gpu(const BackendRequest& request) {
 class DescribedPlanner final : public GpuPlanner {
  public:
   explicit DescribedPlanner(const BackendRequest& request)
-      : GpuPlanner(described_gpu(request), all_handlers()), memory_bytes_(request.described->memory_bytes) {}
+      : GpuPlanner(described_gpu(request), all_handlers()),
+        memory_bytes_(request.described->memory_bytes),
+        rates_(request.described->rates) {
+    if (rates_ && request.tf32) rates_->f32 = rates_->tf32;
+  }
 
   int64_t memory_bytes() const override { return std::max<int64_t>(0, memory_bytes_ - kLibraries); }
+
+  std::optional<DeviceRates> rates() const override { return rates_; }
 
   std::vector<std::string> remarks() const override {
     std::vector<std::string> remarks{
@@ -48,6 +54,7 @@ class DescribedPlanner final : public GpuPlanner {
 
  private:
   int64_t memory_bytes_;
+  std::optional<DeviceRates> rates_;
 };
 
 }  // namespace

@@ -19,6 +19,13 @@ TableAccess access_of(const OpContext& context, int64_t rows) {
           .width = context.inputs[1].shape.back()};
 }
 
+/// It reads a row for each token, whatever the table has.
+Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "rows");
+  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[1]);
+  return choice;
+}
+
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   return kernel(context, [=, access = access_of(context, context.inputs[1].shape[0]),
@@ -31,6 +38,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "sorted tokens");
   choice.workspace_bytes = sum_rows_workspace(numel(context.inputs[0].shape));
+  choice.kernels = sum_rows_kernels(numel(context.inputs[0].shape));
   return choice;
 }
 
@@ -47,9 +55,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
 }  // namespace
 
 void add_embedding(Handlers& handlers) {
-  handlers[typeid(Embedding)] = {
-      [](const Gpu&, const OpContext& context, const OpenLayouts&) { return row_major(context, "rows"); },
-      compile_forward, why_not_rows};
+  handlers[typeid(Embedding)] = {select_forward, compile_forward, why_not_rows};
   handlers[typeid(EmbeddingBackward)] = {select_backward, compile_backward, why_not_rows};
 }
 

@@ -19,6 +19,8 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "groups");
   choice.workspace_bytes =
       group_norm_workspace(pictures_of(context.inputs[0], static_cast<const GroupNorm&>(context.op).groups));
+  choice.kernels = 3;
+  choice.again_bytes = bytes_of(context.inputs[0]);
   return choice;
 }
 
@@ -42,6 +44,8 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   Choice choice = all_channels_last(context, "groups");
   choice.workspace_bytes = group_norm_workspace(
       pictures_of(context.inputs[1], static_cast<const GroupNormBackward&>(context.op).groups));
+  choice.kernels = is_wanted(context, 1) || is_wanted(context, 2) ? 4 : 3;
+  choice.again_bytes = bytes_of(context.inputs[0]) + bytes_of(context.inputs[1]);
   return choice;
 }
 

@@ -52,10 +52,6 @@ MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) 
           .alignment = kArenaAlignment};
 }
 
-bool wants(const OpContext& context, size_t output) {
-  return context.outputs.size() > output && !context.outputs[output].shape.empty();
-}
-
 Problem problem_of(const Gpu& gpu, const OpContext& context) {
   Problem problem;
   MatrixProduct& product = problem.product;
@@ -82,7 +78,7 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.a = operand(context.inputs[problem.a]);
     product.b = operand(context.inputs[problem.b], true);
     (transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
-    if (wants(context, 1)) {
+    if (is_wanted(context, 1)) {
       product.epilogue = transposed ? Epilogue::sum_a : Epilogue::sum_b;
       product.bias_dtype = context.outputs[1].dtype;
     }
@@ -106,7 +102,7 @@ Matrix as_matrix(const TensorSpec& spec) {
   return {.rows = rows[0], .columns = rows[1], .dtype = spec.dtype};
 }
 
-int64_t bytes_of(const MatrixProduct::Operand& operand) {
+int64_t operand_bytes(const MatrixProduct::Operand& operand) {
   return operand.rows * operand.columns * bytes_per_element(operand.dtype);
 }
 
@@ -134,8 +130,8 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   const Problem problem = problem_of(gpu, context);
   const MatrixProduct& whole = problem.product;
   const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.dy]);
-  const DeviceMemory a = scratch_memory(bytes_of(whole.a)), b = scratch_memory(bytes_of(whole.b)),
-                     d = scratch_memory(bytes_of(whole.d)),
+  const DeviceMemory a = scratch_memory(operand_bytes(whole.a)), b = scratch_memory(operand_bytes(whole.b)),
+                     d = scratch_memory(operand_bytes(whole.d)),
                      bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
                      workspace = scratch_memory(
                          std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
@@ -174,15 +170,19 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
-  if (!wants(context, 0)) {
+  if (!is_wanted(context, 0)) {
     Choice choice = row_major(context, kColumnSums);
     choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[1]));
+    choice.kernels = kColumnSumsKernels;
     return choice;
   }
   const Problem problem = problem_of(gpu, context);
   Choice choice = row_major(context, problem.relu ? kThenRelu : kFused);
   choice.workspace_bytes = kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
+  choice.tensor_cores = problem.product.on_tensor_cores();
+  const int64_t twice = 2 * bytes_of(context.outputs[0]);  // what a kernel behind reads and writes
+  if (problem.relu) choice.kernels = 2, choice.again_bytes = twice;
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);
   choice.algorithm = algorithm.text;
@@ -190,6 +190,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   const MatrixProduct& whole = problem.product;
   if (product.epilogue == whole.epilogue) return choice;
   choice.implementation = sums(whole.epilogue) ? kAndColumnSums : kThenBias;
+  choice.kernels = sums(whole.epilogue) ? 1 + kColumnSumsKernels : 2;
+  choice.again_bytes = sums(whole.epilogue) ? bytes_of(context.inputs[problem.dy]) : twice;
   if (sums(whole.epilogue)) {
     choice.workspace_bytes =
         std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
@@ -199,7 +201,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
 
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   if (auto reason = why_no_factors(context)) return reason;
-  if (!wants(context, 0) || gpu.described() || choose(gpu, context)) return std::nullopt;
+  if (!is_wanted(context, 0) || gpu.described() || choose(gpu, context)) return std::nullopt;
   return no_algorithm(problem_of(gpu, context).product, gpu.name);
 }
 

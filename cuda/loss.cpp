@@ -16,6 +16,7 @@ Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& i
   Choice choice = select(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
   choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions);
+  choice.kernels = 2;
   return choice;
 }
 

@@ -18,6 +18,7 @@ Choice select_unscale(const Gpu&, const OpContext& context, const OpenLayouts& i
     counts.push_back(numel(context.inputs[i].shape));
   }
   choice.workspace_bytes = norm_workspace_bytes(counts);
+  choice.kernels = parameter_tables(counts.size()) + 1;
   return choice;
 }
 

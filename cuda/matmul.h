@@ -32,6 +32,8 @@ struct MatrixProduct {
   DType bias_dtype = DType::f32;
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
+  /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the extents.
+  bool on_tensor_cores() const { return tf32 || a.dtype != DType::f32; }
   std::string text() const;
 };
 

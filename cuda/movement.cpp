@@ -59,11 +59,20 @@ bool along_channels(const OpContext& context, int64_t axis) {
   return axis == 1 && context.inputs[0].shape.size() == 4;
 }
 
-template <class Op>
-Choice select_parts(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  return along_channels(context, static_cast<const Op&>(context.op).axis)
-             ? all_channels_last(context, "pieces")
-             : row_major(context, "pieces");
+Choice select_parts(const OpContext& context, int64_t axis) {
+  return along_channels(context, axis) ? all_channels_last(context, "pieces") : row_major(context, "pieces");
+}
+
+Choice select_concat(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = select_parts(context, static_cast<const Concat&>(context.op).axis);
+  choice.kernels = static_cast<int>(context.inputs.size());
+  return choice;
+}
+
+Choice select_slice(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = select_parts(context, static_cast<const Slice&>(context.op).axis);
+  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
+  return choice;
 }
 
 /// A tensor around `axis`, as it lies: `outer` pieces of `extent * inner` bytes.
@@ -127,8 +136,8 @@ void add_movement(Handlers& handlers) {
                             },
                             compile_cast, floats_only};
   handlers[typeid(Assign)] = {select_assign, compile_assign, {}};
-  handlers[typeid(Concat)] = {select_parts<Concat>, compile_concat, {}};
-  handlers[typeid(Slice)] = {select_parts<Slice>, compile_slice, {}};
+  handlers[typeid(Concat)] = {select_concat, compile_concat, {}};
+  handlers[typeid(Slice)] = {select_slice, compile_slice, {}};
 }
 
 }  // namespace trainer::cuda

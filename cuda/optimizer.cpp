@@ -16,9 +16,15 @@ Choice select_step(const Gpu&, const OpContext& context, const OpenLayouts& inpu
   const auto& op = static_cast<const OptimizerStep&>(context.op);
   Choice choice = row_major(context, "one walk");
   lay_out_step(context, inputs, choice);
+  choice.kernels = parameter_tables(op.parameters());
   if (!adapts(op.rule)) return choice;
+  choice.kernels *= 3;  // its norms, the ratios of these, the update
   std::vector<int64_t> counts;
-  for (size_t p = 0; p < op.parameters(); ++p) counts.push_back(numel(context.inputs[op.input_of(p)].shape));
+  for (size_t p = 0; p < op.parameters(); ++p) {
+    const TensorSpec& w = context.inputs[op.input_of(p)];
+    counts.push_back(numel(w.shape));
+    choice.again_bytes += 2 * bytes_of(w);  // with its gradient
+  }
   choice.workspace_bytes = norm_workspace_bytes(counts);
   return choice;
 }
@@ -95,6 +101,7 @@ Choice select_clip(const Gpu&, const OpContext& context, const OpenLayouts& inpu
     counts.push_back(numel(context.inputs[i].shape));
   }
   choice.workspace_bytes = norm_workspace_bytes(counts);
+  choice.kernels = parameter_tables(counts.size()) + 1;
   return choice;
 }
 

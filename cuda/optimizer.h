@@ -22,6 +22,13 @@ struct ParameterPointers {
   bool adapts;  ///< to its norms, where the rule does
 };
 
+/// As many parameters as fit among a kernel's arguments (32764 bytes since CUDA 12.1).
+constexpr size_t kMostInTable = 320;
+/// How many kernels one walk over parameters starts.
+constexpr int parameter_tables(size_t parameters) {
+  return static_cast<int>((parameters + kMostInTable - 1) / kMostInTable);
+}
+
 /// One number each in device memory; updates, scale and skip may be nullptr.
 struct StepScalars {
   const float* lr;

@@ -10,10 +10,9 @@ namespace trainer::cuda {
 /// Elements of one parameter that a block takes.
 constexpr int64_t kBlockElements = int64_t{kThreads} * Octet::kSize * 4;
 
-/// As many parameters as fit among a kernel's arguments (32764 bytes since CUDA 12.1), and which blocks are
-/// whose: parameter p has those from first_block[p] to first_block[p + 1].
+/// Parameters, and which blocks are whose: parameter p has those from first_block[p] to first_block[p + 1].
 struct ParameterTable {
-  static constexpr size_t kMost = 320;
+  static constexpr size_t kMost = kMostInTable;
   int size;
   int first_block[kMost + 1];
   ParameterPointers of[kMost];

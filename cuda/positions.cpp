@@ -42,7 +42,9 @@ std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, co
 
 Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "sorted tokens");
-  choice.workspace_bytes = sum_rows_workspace(context.inputs[0].shape[0] * context.inputs[0].shape[1]);
+  const int64_t tokens = context.inputs[0].shape[0] * context.inputs[0].shape[1];
+  choice.workspace_bytes = sum_rows_workspace(tokens);
+  choice.kernels = sum_rows_kernels(tokens);
   return choice;
 }
 

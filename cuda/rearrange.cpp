@@ -56,6 +56,7 @@ Matrix samples_of(const OpContext& context) {
 Choice select_sum(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "column_sums");
   choice.workspace_bytes = column_sums_workspace(samples_of(context));
+  choice.kernels = kColumnSumsKernels;
   return choice;
 }
 
@@ -70,10 +71,17 @@ Choice select_pieces(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "pieces");
 }
 
+Choice select_pad(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
+  Choice choice = select_pieces(gpu, context, inputs);
+  choice.kernels = 2;  // zeros everywhere, then the pieces
+  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
+  return choice;
+}
+
 }  // namespace
 
 void add_rearrange(Handlers& handlers) {
-  handlers[typeid(Pad)] = {select_pieces, compile_pad, {}};
+  handlers[typeid(Pad)] = {select_pad, compile_pad, {}};
   handlers[typeid(Transpose)] = {select_pieces, compile_transpose, floats_only};
   handlers[typeid(RepeatSamples)] = {select_pieces, compile_repeat, floats_only};
   handlers[typeid(SumSamples)] = {select_sum, compile_sum, floats_only};

@@ -24,6 +24,7 @@ std::unique_ptr<Kernel> compile_scaling(const Gpu& gpu, const OpContext& context
 Choice select_sums(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "column_sums");
   choice.workspace_bytes = column_sums_workspace(rows_of(context));
+  choice.kernels = kColumnSumsKernels;
   return choice;
 }
 

@@ -140,6 +140,12 @@ int64_t sum_rows_workspace(int64_t tokens) {
   return 2 * tokens * static_cast<int64_t>(sizeof(Key));
 }
 
+int sum_rows_kernels(int64_t tokens) {
+  int kernels = 3;  // zeros, the blocks' sorting, the sums
+  for (int64_t length = kThreads; length < tokens; length *= 2) ++kernels;
+  return kernels;
+}
+
 cudaError_t launch_sum_rows(const TableAccess& access, DType dtype, const void* dy, float* table,
                             void* workspace, cudaStream_t stream) {
   const int64_t count = access.rows * access.width;

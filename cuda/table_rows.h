@@ -23,6 +23,8 @@ cudaError_t launch_add_rows(const TableAccess& access, DType dtype, const void* 
                             void* y, cudaStream_t stream);
 
 int64_t sum_rows_workspace(int64_t tokens);
+/// How many kernels launch_sum_rows starts.
+int sum_rows_kernels(int64_t tokens);
 /// table, f32: the sum of dy (tokens, width), of this type, over the tokens that read each row, in one order;
 /// zero for a row that none reads.
 cudaError_t launch_sum_rows(const TableAccess& access, DType dtype, const void* dy, float* table,

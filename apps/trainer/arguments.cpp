@@ -265,6 +265,10 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
                    "print `program`, `program:after=PASS` (`layers`: before any pass) or `plan` (each "
                    "operation's implementation and layouts)")
       ->type_name("program|program:after=PASS|plan");
+  plan->add_option("--devices", arguments.devices,
+                   "compare GPUs by predicted time and memory: names as in device.model, with commas between")
+      ->type_name("NAME,...")
+      ->excludes("--dump");
   plan->add_flag("--json", arguments.json, "print the report as JSON");
   app.add_subcommand("layers",
                      "list all layers, losses, optimisers, schedules and transforms with their parameters");

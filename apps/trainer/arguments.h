@@ -50,7 +50,8 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
   bool dump_config = false;
-  std::optional<std::string> dump;           ///< plan: "program", "program:after=PASS" or "plan"
+  std::optional<std::string> dump;  ///< plan: "program", "program:after=PASS" or "plan"
+  std::string devices;              ///< plan: GPUs to compare, "a100,h200"; empty: the recipe's device
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
   bool json = false;                         ///< plan, eval, data stats, inspect, runs

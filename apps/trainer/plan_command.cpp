@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/trainer/commands.h"
+#include "apps/trainer/device_table.h"
 #include "apps/trainer/devices.h"
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
@@ -49,6 +50,10 @@ std::string pass_to_dump(const std::string& dump) {
 }  // namespace
 
 int plan_command(const Arguments& arguments) {
+  if (!arguments.devices.empty() && !arguments.dump_config) {
+    print_device_table(arguments);
+    return 0;
+  }
   const std::unique_ptr<Recipe> recipe = Recipe::load(arguments.config, arguments.overrides);
   if (arguments.dump_config) {
     print_to_output(recipe->to_yaml(true));
@@ -72,7 +77,7 @@ int plan_command(const Arguments& arguments) {
     print_warning(fmt::format("there is no file {}: steps and the samples' memory are unknown", file));
   }
   if (arguments.dump) {
-    print_to_output(*arguments.dump == "plan" ? to_text(job.plan) : snapshot.text());
+    print_to_output(*arguments.dump == "plan" ? to_text(job.plan, planner.rates()) : snapshot.text());
   } else {
     print_to_output(arguments.json ? plan_json(*recipe, planner, job) : plan_text(*recipe, planner, job));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/trainer/communication_report.h"
+#include "apps/trainer/time_report.h"
 #include "core/base/json.h"
 #include "core/session/report.h"
 
@@ -87,6 +88,22 @@ std::string memory_text(const Recipe& recipe, const Planner& planner, const Job&
   return text;
 }
 
+Json node_json(const Plan& plan, const PlannedNode& planned, const std::optional<DeviceRates>& rates) {
+  Json node{{"op", std::string(planned.node.op->name())},
+            {"origin", planned.node.origin.path},
+            {"phase", std::string(to_string(planned.node.phase))},
+            {"implementation", planned.choice.implementation},
+            {"algorithm", planned.choice.algorithm},
+            {"workspace_bytes", planned.choice.workspace_bytes}};
+  if (!rates) return node;
+  const Cost cost = cost_of(plan, planned, *rates);
+  node["kernels"] = cost.kernels;
+  node["bytes"] = cost.bytes;
+  node["flops"] = cost.flops;
+  node["predicted_seconds"] = cost.seconds;
+  return node;
+}
+
 }  // namespace
 
 std::string shape_text(const Shape& shape) {
@@ -153,6 +170,7 @@ std::string plan_text(const Recipe& recipe, const Planner& planner, const Job& j
                       job.plan.entries.front().nodes.size());
   text += recompute_text(job);
   text += communication_text(recipe, job);
+  text += time_text(recipe, planner, job);
   text += fmt::format("\nmemory\n{}", memory_text(recipe, planner, job));
   return text;
 }
@@ -182,16 +200,12 @@ std::string plan_json(const Recipe& recipe, const Planner& planner, const Job& j
   report["memory"]["peak_is_bound"] = has_bounds(job.plan);
   report["memory"]["available_bytes"] = available_bytes(recipe, planner);
   report["memory"]["arena_bytes"] = job.plan.scratch_bytes;
+  add_time(recipe, planner, job, report);
+  const std::optional<DeviceRates> rates = planner.rates();
   for (const PlannedEntry& entry : job.plan.entries) {
     Json nodes = Json::array();
     for (const PlannedNode& planned : entry.nodes) {
-      if (!planned.runs) continue;
-      nodes.push_back({{"op", std::string(planned.node.op->name())},
-                       {"origin", planned.node.origin.path},
-                       {"phase", std::string(to_string(planned.node.phase))},
-                       {"implementation", planned.choice.implementation},
-                       {"algorithm", planned.choice.algorithm},
-                       {"workspace_bytes", planned.choice.workspace_bytes}});
+      if (planned.runs) nodes.push_back(node_json(job.plan, planned, rates));
     }
     report["entries"].push_back({{"name", entry.name},
                                  {"scratch_bytes", entry.scratch_bytes},

@@ -18,7 +18,7 @@ namespace trainer {
 /// What a backend's library and the program must agree on, since classes and their virtual functions cross
 /// between the two. Raise the number when Planner, Device, Kernel, Operation or a type in their signatures
 /// changes.
-constexpr const char* kBackendInterface = "trainer backend interface 11, compiled by " __VERSION__;
+constexpr const char* kBackendInterface = "trainer backend interface 12, compiled by " __VERSION__;
 
 /// What a run wants of its device.
 struct BackendRequest {

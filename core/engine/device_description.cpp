@@ -71,6 +71,26 @@ void check(const Property& property, const Json& value, const std::string& file)
   }
 }
 
+double rate(const Json& rates, const char* name, const std::string& file) {
+  const Json* found = rates.find(name);
+  if (found == nullptr || !found->is_number() || !(found->number() > 0)) {
+    refuse_description(file, fmt::format("rates.{}: expected a number above 0, got {}", name,
+                                         found == nullptr ? "nothing" : found->dump()));
+  }
+  return found->number();
+}
+
+std::optional<DeviceRates> read_rates(const Json& description, const std::string& file) {
+  const Json* rates = description.find("rates");
+  if (rates == nullptr) return std::nullopt;
+  if (!rates->is_object()) refuse_description(file, "rates: expected an object, got " + rates->dump());
+  return DeviceRates{.bytes = rate(*rates, "memoryBytesPerSecond", file),
+                     .f32 = rate(*rates, "f32FlopsPerSecond", file),
+                     .tf32 = rate(*rates, "tf32FlopsPerSecond", file),
+                     .f16 = rate(*rates, "f16FlopsPerSecond", file),
+                     .bf16 = rate(*rates, "bf16FlopsPerSecond", file)};
+}
+
 }  // namespace
 
 DeviceDescription read_device_description(const std::string& text, const std::string& file) {
@@ -84,11 +104,14 @@ DeviceDescription read_device_description(const std::string& text, const std::st
       refuse_description(file, fmt::format("the description of a GPU lacks \"{}\"", property.name));
     check(property, *found, file);
   }
+  const std::optional<DeviceRates> rates = read_rates(description, file);
+  description.erase("rates");
   description.erase("sources");
   return {.name = description["deviceName"].text(),
           .compute_capability = static_cast<int>(description["deviceVer"].integer().value() / 10),
           .memory_bytes = description["totalGlobalMem"].integer().value(),
-          .properties = description.dump()};
+          .properties = description.dump(),
+          .rates = rates};
 }
 
 }  // namespace trainer

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "core/engine/device_rates.h"
 
 namespace trainer {
 
@@ -12,10 +15,12 @@ struct DeviceDescription {
   int compute_capability = 0;  ///< 90 for 9.0
   int64_t memory_bytes = 0;    ///< all of it, driver's share included
   std::string properties;      ///< JSON, as cuDNN writes and reads it
+  std::optional<DeviceRates> rates = std::nullopt;
 };
 
-/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, and perhaps `sources`, which
-/// says where they come from. Throws Error (exit 65) that names `file` and what is missing or wrong in it.
+/// Reads `{"deviceVer": 900, "deviceName": …}`: every property that cuDNN needs, and perhaps `rates`, without
+/// which no times are predicted, and `sources`, which says where all come from. Throws Error (exit 65) that
+/// names `file` and what is missing or wrong in it.
 DeviceDescription read_device_description(const std::string& text, const std::string& file);
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 
 #include "core/base/units.h"
 #include "core/engine/planning.h"
+#include "core/engine/predicted_time.h"
 
 namespace trainer {
 
@@ -64,9 +65,15 @@ std::string layouts_text(const std::vector<TensorId>& ids, const std::vector<Lay
   return text;
 }
 
+std::string cost_text(const Cost& cost) {
+  return fmt::format(" [{} kernel{}, {}, {}, {:.1f} us]", cost.kernels, cost.kernels == 1 ? "" : "s",
+                     human_bytes(static_cast<int64_t>(cost.bytes)), human_flops(cost.flops),
+                     1e6 * cost.seconds);
+}
+
 }  // namespace
 
-std::string to_text(const Plan& plan) {
+std::string to_text(const Plan& plan, const std::optional<DeviceRates>& rates) {
   std::string text;
   for (const PlannedEntry& entry : plan.entries) {
     text += fmt::format("entry {}: {} scratch, {} at least\n", entry.name, human_bytes(entry.scratch_bytes),
@@ -85,6 +92,7 @@ std::string to_text(const Plan& plan) {
         text += fmt::format(" workspace {}{}", planned.choice.workspace_is_bound ? "at most " : "",
                             human_bytes(planned.choice.workspace_bytes));
       }
+      if (rates && planned.runs) text += cost_text(cost_of(plan, planned, *rates));
       if (!node.origin.path.empty()) text += "  # " + node.origin.path;
       text += "\n";
     }

@@ -72,7 +72,8 @@ Plan make_plan(const Program& program, const Planner& planner, int64_t rank = 0)
 /// Whether a workspace in it is only a bound, so that its memory is one too.
 bool has_bounds(const Plan& plan);
 
-/// One line per node: implementation, layouts, workspace.
-std::string to_text(const Plan& plan);
+/// One line per node: implementation, layouts, workspace; with rates also its kernels, bytes, FLOPs and
+/// predicted time.
+std::string to_text(const Plan& plan, const std::optional<DeviceRates>& rates = std::nullopt);
 
 }  // namespace trainer

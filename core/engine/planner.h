@@ -9,6 +9,7 @@
 
 #include "core/base/precision.h"
 #include "core/engine/arena.h"
+#include "core/engine/device_rates.h"
 #include "core/engine/layout.h"
 #include "core/graph/operation.h"
 
@@ -32,6 +33,11 @@ struct Choice {
   std::string algorithm;  ///< where an implementation offers several
   int64_t workspace_bytes = 0;
   bool workspace_is_bound = false;  ///< an upper bound: the real size is known on the device only
+
+  // What one run costs, for planners that have rates().
+  int kernels = 1;          ///< that it starts, copies included; perhaps fewer where it works in place
+  int64_t again_bytes = 0;  ///< that it moves beside each input and output once; below 0 where it picks rows
+  bool tensor_cores = false;  ///< its products run on them
 };
 
 /// Layout of each input so far; nullopt where a persistent tensor's is still open.
@@ -69,6 +75,9 @@ class Planner {
   virtual int64_t workspace_alignment() const { return kArenaAlignment; }
   /// Bytes that a program may use on the device.
   virtual int64_t memory_bytes() const = 0;
+
+  /// What times are predicted from; nothing where it is not known.
+  virtual std::optional<DeviceRates> rates() const { return std::nullopt; }
 
   /// Notes for whoever reads the plan, a sentence each.
   virtual std::vector<std::string> remarks() const { return {}; }

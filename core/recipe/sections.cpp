@@ -80,9 +80,10 @@ void DeviceSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(1023);
   fields
-      .add("model", &model,
-           "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h200, or a "
-           "description.json")
+      .add(
+          "model", &model,
+          "GPU that `trainer plan` plans for: auto (this machine's, else h200), a100, b200, h100, h200, or a "
+          "description.json")
       .path_where([](const std::string& text) { return text.ends_with(".json"); })
       .keeps_mathematics();
   fields.add("threads", &threads, "CPU threads; 0: one for each core that the process may use")

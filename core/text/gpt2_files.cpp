@@ -48,7 +48,8 @@ ByteLevelBpeParts read_gpt2_files(const std::string& vocabulary_path, std::strin
     if (line.empty() || line.starts_with("#version")) continue;
     const std::string place = fmt::format("{}:{}", merges_path, number);
     if (!is_utf8(line))
-      throw Error(ExitCode::data, place + ": expected UTF-8, found bytes that are no text; is the file damaged?");
+      throw Error(ExitCode::data,
+                  place + ": expected UTF-8, found bytes that are no text; is the file damaged?");
     parts.merges.push_back(split_merge(place, line));
   }
   parts.pre_tokenizer.add_split(std::make_unique<Regex>(kGpt2Pattern, vocabulary_path),

@@ -35,17 +35,26 @@ Knobs knobs_of(const Descriptor& configuration) {
   return knobs;
 }
 
+/// What cuDNN says of an engine's numbers.
+class NumericalNotes {
+ public:
+  explicit NumericalNotes(const Descriptor& engine)
+      : notes_(engine.values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)) {}
+  bool has(cudnnBackendNumericalNote_t note) const {
+    return std::find(notes_.begin(), notes_.end(), note) != notes_.end();
+  }
+
+ private:
+  std::vector<cudnnBackendNumericalNote_t> notes_;
+};
+
 /// Whether the engine keeps what the graph promises of its numbers. Tensor cores know no f32: they round its
 /// factors.
-bool keeps_promise(const Descriptor& engine, const ConvolutionGraph& graph) {
-  const auto notes = engine.values<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
-  const auto has = [&](cudnnBackendNumericalNote_t note) {
-    return std::find(notes.begin(), notes.end(), note) != notes.end();
-  };
-  if (graph.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
+bool keep_promise(const NumericalNotes& notes, const ConvolutionGraph& graph) {
+  if (graph.deterministic && notes.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
   if (graph.dtype != DType::f32) return true;
-  if (has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
-  return graph.tf32 || !has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  if (notes.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+  return graph.tf32 || !notes.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
 /// The configurations that one mode of the heuristics gives.
@@ -68,10 +77,13 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
 std::optional<EngineChoice> choice_of(const Descriptor& configuration, const ConvolutionGraph& graph) {
   const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                               "an engine of cuDNN", 1);
-  if (engines.empty() || !keeps_promise(engines[0], graph)) return std::nullopt;
+  if (engines.empty()) return std::nullopt;
+  const NumericalNotes notes(engines[0]);
+  if (!keep_promise(notes, graph)) return std::nullopt;
   return EngineChoice{
       .text = to_text(engines[0].value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs_of(configuration)),
-      .workspace_bytes = configuration.value<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)};
+      .workspace_bytes = configuration.value<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE),
+      .tensor_cores = notes.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)};
 }
 
 /// "e34:2=13" as a finalised configuration of that engine for these operations.

@@ -15,6 +15,7 @@ struct EngineChoice {
   std::string text;  ///< "e34:2=13:14=3": the engine, and its knobs as type=value
   int64_t workspace_bytes = 0;
   bool fallback = false;  ///< from the list of what runs at all, perhaps slowly
+  bool tensor_cores = false;
 };
 
 /// Whom the library answers about: a device through a handle, or a described one through its properties.

@@ -72,11 +72,12 @@ void load_driver() {
   if (!stub.empty()) static_cast<void>(::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL));
 }
 
-/// First line: the refusal, or nothing. Then "engine workspace fallback" line by line.
+/// First line: the refusal, or nothing. Then "engine workspace fallback tensor_cores" line by line.
 std::string to_text(const Answer& answer) {
   std::string text = answer.refusal + "\n";
   for (const EngineChoice& choice : answer.choices)
-    text += fmt::format("{} {} {:d}\n", choice.text, choice.workspace_bytes, choice.fallback);
+    text += fmt::format("{} {} {:d} {:d}\n", choice.text, choice.workspace_bytes, choice.fallback,
+                        choice.tensor_cores);
   return text;
 }
 
@@ -85,7 +86,8 @@ Answer to_answer(const std::string& text) {
   std::istringstream lines(text);
   std::getline(lines, answer.refusal);
   EngineChoice choice;
-  while (lines >> choice.text >> choice.workspace_bytes >> choice.fallback) answer.choices.push_back(choice);
+  while (lines >> choice.text >> choice.workspace_bytes >> choice.fallback >> choice.tensor_cores)
+    answer.choices.push_back(choice);
   return answer;
 }
 

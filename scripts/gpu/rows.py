@@ -366,6 +366,39 @@ def register_sanitizers():
 register_sanitizers()
 
 
+def seconds_by_operation(trace):
+    """Of one step, from the program's own trace: the label of an event begins with its operation."""
+    found = {}
+    for event in json.loads(trace.read_text())["traceEvents"]:
+        if event.get("ph") == "X":
+            kind = event["name"].split()[0]
+            found[kind] = found.get(kind, 0) + event["dur"] / 1e6
+    return found
+
+
+@row("tools", 60)
+def predicted_times(check):
+    """What the plan predicts of each kind of operation beside what a trace of ten steps measured."""
+    devices = {"A100": "a100", "H100": "h100", "H200": "h200", "B200": "b200"}
+    model = next((name for known, name in devices.items() if known in check.gpu), None)
+    if model is None:
+        raise Failed(f"no rates are known of {check.gpu}")
+    told = []
+    for name, recipe, *words in (("predicted_resnet50", *LARGE),
+                                 ("predicted_gpt2", "gpt2_tokens", SYNTHETIC, "training.precision=amp_bf16", "training.micro_batch_size=16",
+                                  "training.global_batch_size=16", "validation.interval=0ep")):
+        plan = json.loads(check.run(f"{name}_plan", [check.bin / "trainer", "plan", "--json", "--config", ROOT / f"configs/{recipe}.yaml",
+                                                     "device.type=cuda", f"device.model={model}", *words]))["predicted"]
+        run = check.train(name, recipe, *words, "training.max_duration=20ba", "--profile", "10")
+        measured = seconds_by_operation(run.directory / "trace.json")
+        for kind, seconds in sorted(measured.items(), key=lambda item: -item[1])[:6]:
+            if kind in plan["operations"]:
+                told.append(f"{name} {kind} {1e3 * plan['operations'][kind]['seconds']:.2f} / {1e2 * seconds:.2f} ms")
+        step = plan["samples_per_second"] / speed(run)
+        told.append(f"{name} predicted over measured speed {step:.2f}")
+    return "; ".join(told)
+
+
 def profile(check, name, *words):
     report = check.results / name
     check.run(name, ["nsys", "profile", "--force-overwrite", "true", "--stats=true", "-o", report, check.bin / "trainer", "--config",

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -298,7 +300,7 @@ TEST_CASE("a GPU to plan for that nobody has described is an error at its key") 
   };
   const Outcome unknown = plan("h300");
   CHECK(unknown.code == 78);
-  CHECK(unknown.errors.find("error: device.model: unknown GPU 'h300': choose auto, a100, b200, "
+  CHECK(unknown.errors.find("error: device.model: unknown GPU 'h300': choose auto, a100, b200, h100, "
                             "h200, or a file that ends in .json") != std::string::npos);
   CHECK(plan("nowhere.json").errors.find("device.model: cannot read the description nowhere.json") !=
         std::string::npos);
@@ -351,6 +353,48 @@ TEST_CASE("samples are kept on a GPU only: a processor reads them where they lie
   CHECK(outcome.code == 78);
   CHECK(outcome.errors.find("data.cache: device requires a GPU: the cpu reads samples in place; write none, "
                             "or device.type: cuda") != std::string::npos);
+}
+
+TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
+  const Workspace workspace;
+  if (!std::filesystem::exists(std::filesystem::path(TRAINER_BINARY).parent_path() / "libtrainer_cuda.so"))
+    return;  // built without CUDA
+  const std::vector<std::string> words{kConfigs + "fashion_mnist_cnn.yaml", "data.format=synthetic",
+                                       "device.type=cuda", "training.precision=amp_bf16"};
+  const auto planned_for = [&](const std::string& model) {
+    std::vector<std::string> all = words;
+    all.push_back("device.model=" + model);
+    return plan_of(workspace, all);
+  };
+  const nlohmann::json plan = planned_for("h200"), predicted = plan["predicted"];
+  double seconds = 0;
+  int64_t kernels = 0;
+  for (const auto& node : plan["entries"][0]["nodes"]) {
+    seconds += node["predicted_seconds"].get<double>();
+    kernels += node["kernels"].get<int64_t>();
+  }
+  CHECK(predicted["seconds"].get<double>() == Approx(seconds));
+  CHECK(predicted["kernels"] == kernels);
+  CHECK(predicted["samples_per_second"].get<double>() == Approx(128 / seconds));
+  CHECK(planned_for("a100")["predicted"]["seconds"] > predicted["seconds"]);
+  CHECK(plan["tensor_cores"].back()["advice"] == "10 output features are computed as 16");
+
+  std::ifstream file(std::string(TRAINER_SOURCE_DIR) + "/configs/devices/h200.json");
+  auto description = nlohmann::json::parse(file);
+  description.erase("rates");
+  workspace.write("unrated.json", description.dump());
+  CHECK_FALSE(planned_for("unrated.json").contains("predicted"));
+  std::vector<std::string> table{"plan", "--devices", "a100,unrated.json", "--config"};
+  table.insert(table.end(), words.begin(), words.end());
+  const Outcome compared = run_trainer(table, workspace.path());
+  CHECK(compared.code == 0);
+  CHECK(compared.output.find("a100 ") != std::string::npos);
+  CHECK(compared.output.find("no rates") != std::string::npos);
+  table[2] = "a100,h300";
+  const Outcome unknown = run_trainer(table, workspace.path());
+  CHECK(unknown.code == 78);
+  CHECK(unknown.output.empty());
+  CHECK(unknown.errors.find("unknown GPU 'h300'") != std::string::npos);
 }
 
 }  // namespace trainer

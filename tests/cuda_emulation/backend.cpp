@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda_emulation/backend.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/graph/ops/assign.h"
 #include "cuda/planner.h"
+#include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/memory.h"
+#include "tests/cuda_standin/runtime.h"
 
 namespace trainer {
 namespace {
@@ -13,12 +17,13 @@ namespace {
 using emulation::Fence;
 using emulation::Window;
 
-/// A kernel that may touch its node's tensors and workspace only, and has to write all of its outputs.
+/// A kernel that may touch its node's tensors and workspace only, and has to write all of its outputs. It
+/// starts as many kernels as its Choice says.
 class FencedKernel final : public Kernel {
  public:
   FencedKernel(std::unique_ptr<Kernel> kernel, const OpContext& context, const Choice& choice,
                const Slots& slots)
-      : kernel_(std::move(kernel)) {
+      : kernel_(std::move(kernel)), name_(context.op.name()), kernels_(choice.kernels) {
     const bool assigns = dynamic_cast<const Assign*>(&context.op) != nullptr;
     for (size_t i = 0; i < slots.inputs.size(); ++i) {
       const auto use = assigns && i == 0 ? Window::Use::update : Window::Use::read;
@@ -35,15 +40,23 @@ class FencedKernel final : public Kernel {
 
   void run() override {
     std::vector<Window> windows;
+    bool works_in_place = false;
     for (const Range& range : ranges_) {
       Window window{*range.slot, range.bytes, range.use};
       const bool in_place = std::any_of(windows.begin(), windows.end(),
                                         [&](const Window& other) { return other.begin == window.begin; });
+      works_in_place = works_in_place || in_place;
       if (in_place && window.use == Window::Use::write) window.use = Window::Use::update;
       windows.push_back(window);
     }
     const Fence fence(std::move(windows));
+    const int64_t before = standin::enqueued();
     kernel_->run();
+    const int64_t started = standin::enqueued() - before;
+    if (started > kernels_ || (started < kernels_ && !works_in_place)) {
+      emulation::report("plan",
+                        fmt::format("{} starts {} kernels, its Choice says {}", name_, started, kernels_));
+    }
     fence.expect_written();
   }
 
@@ -61,6 +74,8 @@ class FencedKernel final : public Kernel {
   }
 
   std::unique_ptr<Kernel> kernel_;
+  std::string name_;
+  int64_t kernels_;
   std::vector<Range> ranges_;
 };
 

@@ -22,6 +22,7 @@ namespace {
 constexpr int kDevices = 2;
 
 cudaError_t last_error = cudaSuccess;
+int64_t enqueued_so_far = 0;
 thread_local int current_device = 0;
 
 bool are_allocated(const std::vector<Range>& ranges) {
@@ -70,8 +71,14 @@ cudaError_t remember(cudaError_t status) {
 
 cudaError_t enqueue(cudaStream_t stream, Item item) {
   const cudaError_t status = admit(stream, item.name);
-  if (status == cudaSuccess) Streams::all().enqueue(stream, std::move(item));
+  if (status != cudaSuccess) return status;
+  ++enqueued_so_far;
+  Streams::all().enqueue(stream, std::move(item));
   return status;
+}
+
+int64_t enqueued() {
+  return enqueued_so_far;
 }
 
 cudaError_t enqueue_on_device(cudaStream_t stream, Item item) {

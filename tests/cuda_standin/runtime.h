@@ -50,6 +50,8 @@ cudaError_t uncaptured_call(const std::string& text, Call call) {
 
 /// Refuses what the stream may not take now.
 cudaError_t enqueue(cudaStream_t stream, Item item);
+/// How many kernels and copies streams have taken so far.
+int64_t enqueued();
 /// Enqueues what a library computes: its ranges are device memory, and must be when it runs too.
 cudaError_t enqueue_on_device(cudaStream_t stream, Item item);
 

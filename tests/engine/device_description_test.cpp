@@ -48,9 +48,10 @@ TEST_CASE("the shipped descriptions are complete") {
     CHECK(device.name.starts_with("NVIDIA "));
     CHECK(device.memory_bytes > int64_t{64} << 30);
     CHECK(device.compute_capability >= 80);
+    CHECK(device.rates);
     ++read;
   }
-  CHECK(read >= 3);
+  CHECK(read >= 4);
 }
 
 TEST_CASE("cuDNN is handed the properties without their sources") {
@@ -58,8 +59,20 @@ TEST_CASE("cuDNN is handed the properties without their sources") {
   CHECK(device.name == "NVIDIA H200");
   CHECK(device.compute_capability == 90);
   CHECK(device.memory_bytes == 150110011392);
-  CHECK_THAT(device.properties,
-             ContainsSubstring("\"l2CacheSize\":62914560") && !ContainsSubstring("sources"));
+  CHECK_THAT(device.properties, ContainsSubstring("\"l2CacheSize\":62914560") &&
+                                    !ContainsSubstring("sources") && !ContainsSubstring("rates"));
+}
+
+TEST_CASE("a description may have rates; then it has all of them") {
+  const DeviceDescription device = read_device_description(h200(), "h200.json");
+  REQUIRE(device.rates);
+  CHECK(device.rates->bytes == 4.8e12);
+  CHECK(device.rates->tf32 == 494.7e12);
+  CHECK_FALSE(read_device_description(with(h200(), "\"rates\"", "\"others\""), "h200.json").rates);
+  CHECK_THAT(refusal(with(h200(), "\"bf16Flops", "\"bf16")),
+             ContainsSubstring("gpu.json: rates.bf16FlopsPerSecond: expected a number above 0, got nothing"));
+  CHECK_THAT(refusal(with(h200(), "4800000000000", "0")),
+             ContainsSubstring("rates.memoryBytesPerSecond: expected a number above 0, got 0"));
 }
 
 TEST_CASE("an incomplete or wrong description is refused by the property's name") {

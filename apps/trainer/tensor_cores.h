@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/recipe/job.h"
+
+namespace trainer {
+
+/// A product of the forward part: whether it runs on tensor cores, and how much of what they compute for it
+/// is padding, because an extent is no multiple of the 16 bytes that they take.
+struct ProductOnTensorCores {
+  std::string name;  ///< its place in the recipe
+  std::string operation;
+  bool runs = false;
+  double padding = 0;  ///< the part of its products
+  std::string advice;  ///< "3 input channels are computed as 8"; empty without padding
+};
+
+/// Of the first entry's convolutions and matrix products with weights.
+std::vector<ProductOnTensorCores> products_on_tensor_cores(const Job& job);
+
+/// A line for each product that pads or runs elsewhere, after the count of those that do neither.
+std::string tensor_core_text(const Job& job);
+Json tensor_core_json(const Job& job);
+
+}  // namespace trainer

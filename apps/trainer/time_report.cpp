@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/time_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "apps/trainer/tensor_cores.h"
+#include "core/base/units.h"
+#include "core/graph/names.h"
+#include "core/graph/operation.h"
+
+namespace trainer {
+namespace {
+
+/// How often each entry runs in a step.
+std::vector<std::pair<const PlannedEntry*, double>> entries_of_step(const Job& job) {
+  std::vector<std::pair<const PlannedEntry*, double>> entries;
+  const auto add = [&](const char* name, double times) {
+    if (times > 0 && job.plan.has_entry(name)) entries.emplace_back(&job.plan.entry(name), times);
+  };
+  add(entry_name::kTrainStep, 1);
+  add(entry_name::kAccumulateFirst, 1);
+  add(entry_name::kAccumulateNext, static_cast<double>(job.settings.micro_batches - 1));
+  add(entry_name::kUpdate, 1);
+  return entries;
+}
+
+double samples_per_second(const Recipe& recipe, const Cost& step) {
+  return static_cast<double>(recipe.training.global_batch_size) / step.seconds;
+}
+
+/// Of one rank.
+double samples_of_step(const Recipe& recipe) {
+  return static_cast<double>(recipe.training.global_batch_size) /
+         static_cast<double>(recipe.training.share.ranks);
+}
+
+std::string row(const std::string& name, const Cost& cost, const Cost& total) {
+  return fmt::format("  {:<24} {:>8} {:>11} {:>14} {:>10} {:>5.1f} %\n", name, cost.kernels,
+                     human_bytes(static_cast<int64_t>(cost.bytes)), human_flops(cost.flops),
+                     fmt::format("{:.2f} ms", 1e3 * cost.seconds), 100 * cost.seconds / total.seconds);
+}
+
+Json to_json(const Cost& cost) {
+  return {{"kernels", cost.kernels}, {"bytes", cost.bytes}, {"flops", cost.flops}, {"seconds", cost.seconds}};
+}
+
+}  // namespace
+
+std::optional<StepCost> step_cost(const Planner& planner, const Job& job) {
+  const std::optional<DeviceRates> rates = planner.rates();
+  if (!rates) return std::nullopt;
+  StepCost step;
+  std::map<std::string, Cost> kinds;
+  for (const auto& [entry, times] : entries_of_step(job)) {
+    for (const PlannedNode& planned : entry->nodes) {
+      const Cost cost = cost_of(job.plan, planned, *rates);
+      if (cost.kernels == 0) continue;
+      kinds[std::string(planned.node.op->name())].add(cost, times);
+      step.total.add(cost, times);
+    }
+  }
+  step.operations.assign(kinds.begin(), kinds.end());
+  std::ranges::stable_sort(step.operations,
+                           [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  return step;
+}
+
+std::string time_text(const Recipe& recipe, const Planner& planner, const Job& job) {
+  const std::optional<StepCost> step = step_cost(planner, job);
+  if (!step) {
+    return planner.name() == "cuda"
+               ? "\nno times are predicted: the device's description has no \"rates\" (see configs/devices)\n"
+               : "";
+  }
+  const Cost& total = step->total;
+  std::string text =
+      fmt::format("\npredicted from the device's rates, not measured\n  {:<24} {:>8} {:>11} {:>14} {:>10}\n",
+                  "operation", "kernels", "moved", "computed", "time");
+  for (const auto& [name, cost] : step->operations) text += row(name, cost, total);
+  text += row("one step", total, total);
+  text += fmt::format(
+      "  {:.0f} samples/s; {} and {} a sample; taken to reach {:.0f} % of the memory's rate, {:.0f} % of "
+      "the arithmetic's, and {:.1f} us from a kernel to the next\n",
+      samples_per_second(recipe, total),
+      human_bytes(static_cast<int64_t>(total.bytes / samples_of_step(recipe))),
+      human_flops(total.flops / samples_of_step(recipe)), 100 * kEfficiency.bytes, 100 * kEfficiency.flops,
+      1e6 * kEfficiency.seconds_per_kernel);
+  return text + tensor_core_text(job);
+}
+
+void add_time(const Recipe& recipe, const Planner& planner, const Job& job, Json& report) {
+  const std::optional<StepCost> step = step_cost(planner, job);
+  if (!step) return;
+  Json& predicted = report["predicted"];
+  predicted = to_json(step->total);
+  predicted["samples_per_second"] = samples_per_second(recipe, step->total);
+  predicted["share_of_memory_rate"] = kEfficiency.bytes;
+  predicted["share_of_arithmetic_rate"] = kEfficiency.flops;
+  predicted["seconds_per_kernel"] = kEfficiency.seconds_per_kernel;
+  for (const auto& [name, cost] : step->operations) predicted["operations"][name] = to_json(cost);
+  report["tensor_cores"] = tensor_core_json(job);
+}
+
+}  // namespace trainer

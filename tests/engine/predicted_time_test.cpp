@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/predicted_time.h"
+
+#include "core/graph/ops/linear.h"
+#include "core/graph/ops/unary.h"
+#include "tests/catch.h"
+
+namespace trainer {
+namespace {
+
+/// A plan of one node, (rows, 64) of that type in and out; with a weight it is a product.
+struct OneNode {
+  OneNode(DType dtype, int64_t rows, bool multiplies) {
+    add({{rows, 64}, dtype});
+    node.op = multiplies ? std::shared_ptr<Operation>(std::make_shared<Linear>())
+                         : std::make_shared<Unary>(elementwise::Function(elementwise::Relu{}));
+    node.inputs = {0};
+    if (multiplies) {
+      add({{64, 64}, dtype});
+      node.inputs = {0, 1, kNone};
+    }
+    add({{rows, 64}, dtype});
+    node.outputs = {static_cast<TensorId>(plan.tensors.size()) - 1};
+  }
+  void add(const TensorSpec& spec) {
+    plan.tensors.push_back({.name = "", .spec = spec});
+    plan.placements.push_back({.bytes = numel(spec.shape) * bytes_per_element(spec.dtype)});
+  }
+  Cost cost(const Choice& choice, bool runs = true) const {
+    return cost_of(plan, {.node = node, .choice = choice, .runs = runs}, kRates);
+  }
+
+  static constexpr DeviceRates kRates{.bytes = 1e12, .f32 = 1e13, .tf32 = 1e14, .f16 = 2e14, .bf16 = 4e14};
+  Plan plan;
+  Node node;
+};
+
+}  // namespace
+
+TEST_CASE("what moves takes the memory's share of its rate, and each kernel its start") {
+  const OneNode relu(DType::f32, 1000, false);
+  const Cost once = relu.cost({});
+  CHECK(once.kernels == 1);
+  CHECK(once.bytes == 2 * 1000 * 64 * 4);
+  CHECK(once.seconds == Approx(512e3 / (1e12 * kEfficiency.bytes) + kEfficiency.seconds_per_kernel));
+  const Cost more = relu.cost({.kernels = 3, .again_bytes = 512000});
+  CHECK(more.bytes == 2 * once.bytes);
+  CHECK(more.seconds == Approx(2 * 512e3 / (1e12 * kEfficiency.bytes) + 3 * kEfficiency.seconds_per_kernel));
+}
+
+TEST_CASE("products take the longer of memory and arithmetic, by the type of their factors") {
+  const double flops = 2.0 * 4096 * 64 * 64;
+  const auto arithmetic = [&](DType dtype, bool tensor_cores) {
+    const Cost cost = OneNode(dtype, 4096, true).cost({.tensor_cores = tensor_cores});
+    CHECK(cost.flops == Approx(flops));
+    return cost.seconds - kEfficiency.seconds_per_kernel;
+  };
+  CHECK(arithmetic(DType::f32, false) == Approx(flops / (1e13 * kEfficiency.flops)));
+  const double moved = (2 * 4096 * 64 + 64 * 64) * 2.0;
+  CHECK(arithmetic(DType::f16, true) == Approx(moved / (1e12 * kEfficiency.bytes)));
+  CHECK(arithmetic(DType::f16, false) == Approx(flops / (1e13 * kEfficiency.flops)));
+}
+
+TEST_CASE("what does not run costs nothing") {
+  const OneNode relu(DType::f32, 10, false);
+  const Cost none = relu.cost({}, false);
+  CHECK(none.kernels == 0);
+  CHECK(none.seconds == 0);
+  Cost sum = relu.cost({});
+  sum.add(sum, 2);
+  CHECK(sum.kernels == 3);
+  CHECK(sum.bytes == 3 * 2 * 10 * 64 * 4);
+}
+
+}  // namespace trainer
