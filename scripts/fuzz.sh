@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzes every reader of files for SECONDS each (default 60), under sanitizers, on all processors. Fails on any crash, and on
 # any input that takes more than a second alone. Prints the runs and the coverage of each fuzzer, earlier runs included.
+# Usage: scripts/fuzz.sh [SECONDS [SEED]]. With a seed it draws the same inputs again, from the same corpus.
 # --pack: replaces tests/fuzz/corpus by the inputs found so far that add coverage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,11 +10,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-60} in
   --pack) ;;
   *[!0-9]*)
-    echo "usage: scripts/fuzz.sh [SECONDS | --pack]" >&2
+    echo "usage: scripts/fuzz.sh [SECONDS [SEED] | --pack]" >&2
     exit 64
     ;;
 esac
 seconds=${1:-60}
+seed=${2:-0} # libFuzzer's word for any
 folder=build/fuzz
 programs=build/debug/bin
 stored=tests/fuzz/corpus
@@ -60,7 +62,7 @@ fuzz() {
   local name=$1 status=0 results=$folder/results words=()
   [ ! -f "$folder/seeds/$name.dict" ] || words=(-dict="$folder/seeds/$name.dict")
   rm -f "$folder/$name"-slow-unit-*
-  "$programs/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -timeout=20 -report_slow_units=1 \
+  "$programs/fuzz_$name" ${words[@]+"${words[@]}"} -max_total_time="$seconds" -seed="$seed" -timeout=20 -report_slow_units=1 \
     "${limits[@]}" -print_final_stats=1 -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "$folder/seeds/$name" \
     >"$folder/$name.log" 2>&1 || status=$?
   echo "$status" >"$results/$name"

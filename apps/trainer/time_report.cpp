@@ -71,9 +71,10 @@ std::optional<StepCost> step_cost(const Planner& planner, const Job& job) {
 std::string time_text(const Recipe& recipe, const Planner& planner, const Job& job) {
   const std::optional<StepCost> step = step_cost(planner, job);
   if (!step) {
-    return planner.name() == "cuda"
-               ? "\nno times are predicted: the device's description has no \"rates\" (see configs/devices)\n"
-               : "";
+    return planner.name() == "cuda" ? "\nno times are predicted: the device's rates are not known; "
+                                      "device.model=h200 or a description with "
+                                      "\"rates\" has some\n"
+                                    : "";
   }
   const Cost& total = step->total;
   std::string text =
