@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tries the sources on AArch64: cross-compiles program and tests in build/arm64 and runs the tests under emulation.
+# Usage: scripts/try_arm64.sh [COMMAND]. COMMAND runs instead of the tests; it may run programs of build/arm64/bin.
+# Needs g++-aarch64-linux-gnu, mmdebstrap and qemu-user-static, all for the release of Debian that runs here.
+# Delete build/arm64-sysroot to fetch the libraries anew.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly usage=64 unavailable=69
+if [ $# -gt 1 ]; then
+  echo "usage: scripts/try_arm64.sh [COMMAND]" >&2
+  exit "$usage"
+fi
+command=${1:-ctest --preset arm64 -j "$(nproc)"}
+sysroot=$PWD/build/arm64-sysroot
+
+for need in aarch64-linux-gnu-g++:g++-aarch64-linux-gnu mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static; do
+  command -v "${need%:*}" >/dev/null || {
+    echo "try_arm64: ${need%:*} not found; install it: apt-get install ${need#*:}" >&2
+    exit "$unavailable"
+  }
+done
+
+# The libraries that scripts/setup.sh installs, of the release whose compiler is used; nothing of them runs.
+fetch() {
+  local libraries release link target
+  libraries=$(sed -n '/^packages=(/,/)$/p' scripts/setup.sh | grep -oE '[a-z0-9.+-]+-dev|catch2' | paste -sd,)
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  mkdir -p build
+  rm -rf "$sysroot.new"
+  mmdebstrap --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
+  # A link to /lib means that of the tree.
+  find "$sysroot.new/lib" "$sysroot.new/usr" -lname '/*' -printf '%p %l\n' | while read -r link target; do
+    ln --symbolic --relative --force --no-dereference "$sysroot.new$target" "$link"
+  done
+  mv "$sysroot.new" "$sysroot"
+}
+
+[ -d "$sysroot" ] || fetch
+cmake --preset arm64
+cmake --build --preset arm64 -j "$(nproc)"
+
+# Programs that tests start are found to be for AArch64 by the kernel: where the system does not do so already, in a
+# namespace of its own, which takes Linux 6.7 but not root.
+export command QEMU_LD_PREFIX=$sysroot
+if [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]; then exec bash -euc "$command"; fi
+# shellcheck disable=SC2016 # expanded in the inner shell
+exec unshare --user --map-current-user --keep-caps --mount bash -euc '
+  # Debian'"'"'s own line for this, as its systemd-binfmt reads it.
+  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat /usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register ||
+    echo "try_arm64: tests that start programs will fail: the kernel does not know the emulator" >&2
+  exec bash -euc "$command"'
