@@ -30,6 +30,9 @@ fetch() {
   mkdir -p build
   rm -rf "$sysroot.new"
   mmdebstrap --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
+  # Programs look here before they look in the system, which is to be its own but for libraries.
+  rm -rf "$sysroot.new"/{dev,etc,proc,sys,tmp,var}
+  [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib" # Debian 13's have all there
   # A link to /lib means that of the tree.
   find "$sysroot.new/lib" "$sysroot.new/usr" -lname '/*' -printf '%p %l\n' | while read -r link target; do
     ln --symbolic --relative --force --no-dereference "$sysroot.new$target" "$link"
@@ -41,13 +44,16 @@ fetch() {
 cmake --preset arm64
 cmake --build --preset arm64 -j "$(nproc)"
 
-# Programs that tests start are found to be for AArch64 by the kernel: where the system does not do so already, in a
-# namespace of its own, which takes Linux 6.7 but not root.
-export command QEMU_LD_PREFIX=$sysroot
-if [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ]; then exec bash -euc "$command"; fi
-# shellcheck disable=SC2016 # expanded in the inner shell
-exec unshare --user --map-current-user --keep-caps --mount bash -euc '
-  # Debian'"'"'s own line for this, as its systemd-binfmt reads it.
-  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && cat /usr/lib/binfmt.d/qemu-aarch64.conf >/proc/sys/fs/binfmt_misc/register ||
-    echo "try_arm64: tests that start programs will fail: the kernel does not know the emulator" >&2
-  exec bash -euc "$command"'
+# The kernel has to know the emulator, for programs that tests start. Where it does not, it is told so in a namespace of
+# its own, which takes Linux 6.7 and not root.
+known=/proc/sys/fs/binfmt_misc
+tell="mount -t binfmt_misc binfmt_misc $known && cat /usr/lib/binfmt.d/qemu-aarch64.conf >$known/register"
+inside=(unshare --map-root-user --mount)
+if [ -e "$known/qemu-aarch64" ]; then
+  inside=() tell=true
+elif ! "${inside[@]}" bash -c "$tell" 2>/dev/null; then
+  echo "try_arm64: the kernel does not know the emulator, so tests that start programs will fail" >&2
+  inside=() tell=true
+fi
+export QEMU_LD_PREFIX=$sysroot
+exec ${inside[@]+"${inside[@]}"} bash -euc "$tell; $command"
