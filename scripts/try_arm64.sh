@@ -29,9 +29,9 @@ fetch() {
   release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
   mkdir -p build
   rm -rf "$sysroot.new"
-  mmdebstrap --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
+  mmdebstrap --mode=chrootless --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
   # Programs look here before they look in the system, which is to be its own but for libraries.
-  rm -rf "$sysroot.new"/{dev,etc,proc,sys,tmp,var}
+  rm -rf "$sysroot.new"/{dev,etc,tmp,var}
   [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib" # Debian 13's have all there
   # A link to /lib means that of the tree.
   find "$sysroot.new/lib" "$sysroot.new/usr" -lname '/*' -printf '%p %l\n' | while read -r link target; do
