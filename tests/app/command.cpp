@@ -107,12 +107,4 @@ std::vector<double> losses_in(const std::string& metrics, const std::string& spl
   return losses;
 }
 
-bool has_avx512() {
-#ifdef __x86_64__
-  return __builtin_cpu_supports("avx512bw") != 0;
-#else
-  return false;
-#endif
-}
-
 }  // namespace trainer

@@ -36,9 +36,6 @@ class Workspace {
   std::filesystem::path path_;
 };
 
-/// Whether oneDNN can at least emulate bf16 here.
-bool has_avx512();
-
 /// A recipe of a small network with dropout on synthetic pictures, 10 steps an epoch.
 extern const char* const kSmallRecipe;
 

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
+#include "tests/processor.h"
 
 namespace trainer {
 namespace {
