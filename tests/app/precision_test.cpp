@@ -5,16 +5,12 @@
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
+#include "tests/processor.h"
 
 namespace trainer {
 namespace {
 
 const std::string kAmpRecipe = std::string(TRAINER_SOURCE_DIR) + "/configs/mlp_amp.yaml";
-
-/// Whether oneDNN can at least emulate bf16 here.
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512bw") != 0;
-}
 
 Outcome train_small(const Workspace& workspace, const std::string& name, std::vector<std::string> overrides) {
   workspace.write("small.yaml", kSmallRecipe);

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 
 #include "tests/app/command.h"
+#include "tests/processor.h"
 
 namespace trainer {
 namespace {
@@ -80,7 +81,7 @@ const std::vector<std::string> kAll = {"loss", "top1", "top5", "ema_loss", "ema_
 
 TEST_CASE("eval gives the very numbers that training reported for the same weights") {
   for (const std::string precision : {"fp32", "amp_bf16"}) {
-    if (precision == "amp_bf16" && __builtin_cpu_supports("avx512bw") == 0) continue;
+    if (precision == "amp_bf16" && !has_avx512()) continue;
     const Workspace workspace;
     workspace.write("r.yaml", kResidual);
     const std::vector<std::string> keys = {"training.precision=" + precision, "device.emulate_bf16=true"};

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tries the sources on AArch64: cross-compiles program and tests in build/arm64 and runs the tests under emulation.
+# Usage: scripts/try_arm64.sh [COMMAND]. COMMAND runs instead of the tests; it may run programs of build/arm64/bin.
+# Needs g++-aarch64-linux-gnu, mmdebstrap and qemu-user-static, all for the release of Debian that runs here.
+# Delete build/arm64-sysroot to fetch the libraries anew.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly usage=64 unavailable=69
+if [ $# -gt 1 ]; then
+  echo "usage: scripts/try_arm64.sh [COMMAND]" >&2
+  exit "$usage"
+fi
+command=${1:-ctest --preset arm64 -j "$(nproc)"}
+sysroot=$PWD/build/arm64-sysroot
+
+for need in aarch64-linux-gnu-g++:g++-aarch64-linux-gnu mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static; do
+  command -v "${need%:*}" >/dev/null || {
+    echo "try_arm64: ${need%:*} not found; install it: apt-get install ${need#*:}" >&2
+    exit "$unavailable"
+  }
+done
+
+# The libraries that scripts/setup.sh installs, of the release whose compiler is used; nothing of them runs.
+fetch() {
+  local libraries release link target
+  libraries=$(sed -n '/^packages=(/,/)$/p' scripts/setup.sh | grep -oE '[a-z0-9.+-]+-dev|catch2' | paste -sd,)
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  mkdir -p build
+  rm -rf "$sysroot.new"
+  mmdebstrap --mode=chrootless --variant=extract --architectures=arm64 --include="$libraries" "$release" "$sysroot.new"
+  # Programs look here before they look in the system, which is to be its own but for libraries.
+  rm -rf "$sysroot.new"/{dev,etc,tmp,var}
+  [ -e "$sysroot.new/lib" ] || ln -s usr/lib "$sysroot.new/lib" # Debian 13's have all there
+  # A link to /lib means that of the tree.
+  find "$sysroot.new/lib" "$sysroot.new/usr" -lname '/*' -printf '%p %l\n' | while read -r link target; do
+    ln --symbolic --relative --force --no-dereference "$sysroot.new$target" "$link"
+  done
+  mv "$sysroot.new" "$sysroot"
+}
+
+[ -d "$sysroot" ] || fetch
+cmake --preset arm64
+cmake --build --preset arm64 -j "$(nproc)"
+
+# The kernel has to know the emulator, for programs that tests start. Where it does not, it is told so in a namespace of
+# its own, which takes Linux 6.7 and not root.
+known=/proc/sys/fs/binfmt_misc
+tell="mount -t binfmt_misc binfmt_misc $known && cat /usr/lib/binfmt.d/qemu-aarch64.conf >$known/register"
+inside=(unshare --map-root-user --mount)
+if [ -e "$known/qemu-aarch64" ]; then
+  inside=() tell=true
+elif ! "${inside[@]}" bash -c "$tell" 2>/dev/null; then
+  echo "try_arm64: the kernel does not know the emulator, so tests that start programs will fail" >&2
+  inside=() tell=true
+fi
+export QEMU_LD_PREFIX=$sysroot
+exec ${inside[@]+"${inside[@]}"} bash -euc "$tell; $command"
