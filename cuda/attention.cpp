@@ -14,14 +14,9 @@ namespace {
 
 namespace in = attention_input;
 
-const AttentionRule& rule_of(const OpContext& context) {
-  if (const auto* forward = dynamic_cast<const Attention*>(&context.op)) return forward->rule;
-  return static_cast<const AttentionBackward&>(context.op).rule;
-}
-
 /// All but the addresses.
 AttentionCall call_of(const OpContext& context) {
-  const AttentionRule& rule = rule_of(context);
+  const AttentionRule& rule = attention_rule(context.op);
   const AttentionExtents e(rule, context.inputs[in::kQ].shape, context.inputs[in::kK].shape);
   AttentionCall call;
   call.rule = rule;
@@ -46,7 +41,7 @@ struct KeysAndValues {
 
   explicit KeysAndValues(const OpContext& context) {
     const TensorSpec& q = context.inputs[in::kQ];
-    const AttentionExtents e(rule_of(context), q.shape, context.inputs[in::kK].shape);
+    const AttentionExtents e(attention_rule(context.op), q.shape, context.inputs[in::kK].shape);
     packed = e.packed;
     k_bytes = e.k_begin() * bytes_per_element(q.dtype);
     v_bytes = e.v_begin() * bytes_per_element(q.dtype);
@@ -113,6 +108,11 @@ std::optional<std::string> why_not_attention(const Gpu& gpu, const OpContext& co
 }
 
 }  // namespace
+
+const AttentionRule& attention_rule(const Operation& op) {
+  if (const auto* forward = dynamic_cast<const Attention*>(&op)) return forward->rule;
+  return static_cast<const AttentionBackward&>(op).rule;
+}
 
 void add_attention(Handlers& handlers) {
   handlers[typeid(Attention)] = {select_forward, compile_forward, why_not_attention};

@@ -110,9 +110,10 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   store_sums(sums, 1.0f, queries.count, at.part * kChunks * kTile, size, call.heads * size,
              y + (row * call.heads + at.head) * size);
   if (lse == nullptr || at.part != 0 || own_strided_column() != 0) return;
+  lse += (int64_t{at.sample} * call.heads + at.head) * call.queries + query;
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
-    if (own_row() + r < queries.count) lse[(row + own_row() + r) * call.heads + at.head] = softmax.log_sum(r);
+    if (own_row() + r < queries.count) lse[own_row() + r] = softmax.log_sum(r);
   }
 }
 

@@ -33,14 +33,16 @@ struct AttentionCall {
 /// What the gradient reads besides, and what it writes: as q, k and v lie, or nullptr.
 struct AttentionGradients {
   const void *dy, *y;  ///< (samples, queries, heads * size)
-  const float* lse;
+  const float* lse;    ///< (samples, heads, queries)
   void *dq, *dk, *dv;
 };
+
+const AttentionRule& attention_rule(const Operation& op);
 
 /// Blocks of threads that the largest of the launches takes, or more; a GPU takes 2^31 - 1.
 double attention_blocks(const AttentionCall& call);
 
-/// y (samples, queries, heads * size) and its logarithms of sums (samples, queries, heads).
+/// y (samples, queries, heads * size) and its logarithms of sums (samples, heads, queries).
 cudaError_t launch_attention(const AttentionCall& call, DType dtype, void* y, float* lse,
                              cudaStream_t stream);
 

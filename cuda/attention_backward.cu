@@ -22,8 +22,9 @@ __device__ inline void put_terms(const AttentionCall& call, const float* lse, co
   if (row >= kTile) return;
   terms[row] = {};
   if (query >= call.queries) return;
-  const int64_t at = (int64_t{sample} * call.queries + query) * call.heads + head;
-  terms[row] = {seen_by(call, sample, query), lse[at], products[at]};
+  const int64_t of_lse = (int64_t{sample} * call.heads + head) * call.queries + query;
+  const int64_t of_product = (int64_t{sample} * call.queries + query) * call.heads + head;
+  terms[row] = {seen_by(call, sample, query), lse[of_lse], products[of_product]};
 }
 
 /// Turns score and dy . v of one query and key into the probability that dv is summed with, and ds.

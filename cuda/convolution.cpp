@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/graph/ops/conv2d.h"
+#include "cuda/bound_plan.h"
 
 namespace trainer::cuda {
 namespace {
@@ -81,35 +82,7 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
                      reason.empty() ? "" : ": " + reason);
 }
 
-using Tensors = std::vector<std::pair<int64_t, void* const*>>;
-
-/// Runs a plan of cuDNN; addresses are bound anew only where they have changed. `skipped` bytes at the
-/// workspace's beginning are not cuDNN's.
-class BoundPlan {
- public:
-  BoundPlan(std::shared_ptr<const cudnn::Plan> plan, Tensors tensors, void* const* workspace, int64_t skipped)
-      : plan_(std::move(plan)), tensors_(std::move(tensors)), workspace_(workspace), skipped_(skipped) {}
-
-  void run() {
-    std::vector<std::pair<int64_t, void*>> now;
-    now.reserve(tensors_.size());
-    for (const auto& [uid, slot] : tensors_) now.emplace_back(uid, *slot);
-    if (!addresses_ || now != bound_) {
-      char* workspace = optional_at<char>(workspace_);
-      addresses_ = cudnn::addresses(now, workspace == nullptr ? nullptr : workspace + skipped_);
-      bound_ = std::move(now);
-    }
-    plan_->run(*addresses_);
-  }
-
- private:
-  std::shared_ptr<const cudnn::Plan> plan_;
-  Tensors tensors_;
-  void* const* workspace_;
-  int64_t skipped_;
-  std::optional<cudnn::Descriptor> addresses_;
-  std::vector<std::pair<int64_t, void*>> bound_;
-};
+using Tensors = std::vector<BoundTensor>;
 
 /// A gradient that is converted afterwards lies in the workspace.
 Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
@@ -124,7 +97,7 @@ Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
               {cudnn::kW, chosen.is_split() ? slots.workspace : slots.outputs[0]}};
   }
   Tensors tensors{{cudnn::kX, slots.inputs[0]}, {cudnn::kW, slots.inputs[1]}, {cudnn::kY, slots.outputs[0]}};
-  if (chosen.graph.bias) tensors.emplace_back(cudnn::kBias, slots.inputs[2]);
+  if (chosen.graph.bias) tensors.push_back({cudnn::kBias, slots.inputs[2]});
   return tensors;
 }
 

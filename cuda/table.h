@@ -31,9 +31,10 @@
   row(add_scale_features) \
   row(add_softmax)
 
-/// These need cuDNN or cuBLASLt.
+/// These need cuDNN or cuBLASLt, and may replace what is above.
 #define TRAINER_CUDA_LIBRARIES(row) \
   row(add_convolution) \
+  row(add_fused_attention) \
   row(add_linear) \
   row(add_matmul)
 // clang-format on

@@ -111,8 +111,7 @@ class BackwardBlocks final : public Backward {
     std::fill_n(room.delta, rows, 0.0f);
     std::fill_n(room.factor, rows, scale);
     for (int64_t r = 0; r < block.count; ++r) {
-      const int64_t place = (block.sample * e.queries + block.query(r)) * e.heads + block.head(r);
-      room.log_sum[r] = given.log_sum[place];
+      room.log_sum[r] = given.log_sum[e.log_sum_at(block.sample, block.head(r), block.query(r))];
       room.delta[r] = dot(room.dy + r * width, room.y + r * width, width);
     }
     for (int64_t p = 0; p < block.panels(); ++p) {

@@ -78,7 +78,8 @@ class ForwardOfFew final : public Forward {
       for (int64_t row = 0; row < rows; ++row) {
         const float found =
             compute<T>(given, row, static_cast<T*>(y), workspace + omp_get_thread_num() * room_floats_);
-        if (log_sum != nullptr) log_sum[row] = found;
+        const int64_t head = row % e.heads, query = row / e.heads % e.queries;
+        if (log_sum != nullptr) log_sum[e.log_sum_at(row / e.heads / e.queries, head, query)] = found;
       }
     });
   }

@@ -117,7 +117,7 @@ class ForwardBlocks final : public Forward {
   void finish(const RowBlock& block, ForwardRoom& room, void* y, float* log_sum) const {
     const AttentionExtents& e = use_.extents;
     for (int64_t r = 0; r < block.count; ++r) {
-      const int64_t place = (block.sample * e.queries + block.query(r)) * e.heads + block.head(r);
+      const int64_t place = e.log_sum_at(block.sample, block.head(r), block.query(r));
       const double sum = room.sum[r];
       if (log_sum != nullptr)
         log_sum[place] = sum == 0 ? kNothing : static_cast<float>(room.largest[r] + std::log(sum));

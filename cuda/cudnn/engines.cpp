@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <variant>
 
 #include "core/base/error.h"
 
@@ -48,13 +49,27 @@ class NumericalNotes {
   std::vector<cudnnBackendNumericalNote_t> notes_;
 };
 
-/// Whether the engine keeps what the graph promises of its numbers. Tensor cores know no f32: they round its
-/// factors.
-bool keep_promise(const NumericalNotes& notes, const ConvolutionGraph& graph) {
-  if (graph.deterministic && notes.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
-  if (graph.dtype != DType::f32) return true;
+/// What a graph promises of its numbers.
+struct Promise {
+  bool deterministic;
+  bool f32, tf32;  ///< f32: of factors, which may be rounded where tf32 is true
+};
+
+Promise promise_of(const ConvolutionGraph& graph) {
+  return {.deterministic = graph.deterministic, .f32 = graph.dtype == DType::f32, .tf32 = graph.tf32};
+}
+
+/// Engines for attention are noted as nondeterministic in no case: the graph's form decides.
+Promise promise_of(const AttentionGraph& graph) {
+  return {.deterministic = graph.deterministic, .f32 = false, .tf32 = false};
+}
+
+/// Whether the engine keeps it. Tensor cores know no f32: they round its factors.
+bool keep(const NumericalNotes& notes, const Promise& promise) {
+  if (promise.deterministic && notes.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
+  if (!promise.f32) return true;
   if (notes.has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
-  return graph.tf32 || !notes.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  return promise.tf32 || !notes.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
 /// The configurations that one mode of the heuristics gives.
@@ -73,13 +88,13 @@ std::vector<Descriptor> configurations(const Descriptor& operations, cudnnBacken
                              "an engine's configuration", count);
 }
 
-/// What a configuration of the heuristics is, where its engine keeps the graph's promises.
-std::optional<EngineChoice> choice_of(const Descriptor& configuration, const ConvolutionGraph& graph) {
+/// What a configuration of the heuristics is, where its engine keeps the graph's promise.
+std::optional<EngineChoice> choice_of(const Descriptor& configuration, const Promise& promise) {
   const auto engines = configuration.children(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR,
                                               "an engine of cuDNN", 1);
   if (engines.empty()) return std::nullopt;
   const NumericalNotes notes(engines[0]);
-  if (!keep_promise(notes, graph)) return std::nullopt;
+  if (!keep(notes, promise)) return std::nullopt;
   return EngineChoice{
       .text = to_text(engines[0].value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs_of(configuration)),
       .workspace_bytes = configuration.value<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE),
@@ -122,14 +137,15 @@ Descriptor described_device(const std::string& json) {
   return properties;
 }
 
-std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Subject& subject) {
+std::vector<EngineChoice> engine_choices(const Graph& graph, const Subject& subject) {
+  const Promise promise = std::visit([](const auto& one) { return promise_of(one); }, graph);
   const Descriptor operations = operation_graph(graph, subject.handle);
   std::vector<EngineChoice> found;
   std::exception_ptr problem;  // of one configuration; the others may do
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const Descriptor& configuration : configurations(operations, mode, subject)) {
       try {
-        std::optional<EngineChoice> choice = choice_of(configuration, graph);
+        std::optional<EngineChoice> choice = choice_of(configuration, promise);
         const auto equals = [&](const EngineChoice& other) { return other.text == choice->text; };
         if (!choice || std::any_of(found.begin(), found.end(), equals)) continue;
         choice->fallback = mode == CUDNN_HEUR_MODE_FALLBACK;
@@ -143,7 +159,7 @@ std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Su
   return found;
 }
 
-Descriptor execution_plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle) {
+Descriptor execution_plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle) {
   const Descriptor operations = operation_graph(graph, handle);
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan of cuDNN");
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cudnn/convolution_graph.h"
 #include "cuda/cudnn/descriptor.h"
+#include "cuda/cudnn/graph.h"
 
 namespace trainer::cuda::cudnn {
 
@@ -29,10 +29,10 @@ Descriptor described_device(const std::string& json);
 
 /// The library's heuristics for the graph, best first, then its fallbacks; without engines that round f32 to
 /// tf32 or vary from run to run where the graph forbids it. Empty: it cannot run this graph there.
-std::vector<EngineChoice> engine_choices(const ConvolutionGraph& graph, const Subject& subject);
+std::vector<EngineChoice> engine_choices(const Graph& graph, const Subject& subject);
 
 /// A plan ready to run on the device of `handle`; Error says why the library refuses it.
-Descriptor execution_plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+Descriptor execution_plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle);
 /// The same from the text that the library gave for such a plan.
 Descriptor execution_plan(const std::string& text, cudnnHandle_t handle);
 

@@ -42,7 +42,7 @@ std::vector<EngineChoice> bearable(const std::vector<EngineChoice>& choices) {
 
 }  // namespace
 
-Plan::Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle)
+Plan::Plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle)
     : handle_(handle), plan_(execution_plan(graph, choice, handle)) {}
 
 Plan::Plan(const std::string& text, cudnnHandle_t handle)
@@ -58,7 +58,7 @@ int64_t Plan::workspace_bytes() const {
 }
 
 void Plan::run(const Descriptor& addresses) const {
-  check(cudnnBackendExecute(handle_, plan_.get(), addresses.get()), "running a convolution");
+  check(cudnnBackendExecute(handle_, plan_.get(), addresses.get()), "running a plan of cuDNN");
 }
 
 Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace) {
@@ -68,7 +68,7 @@ Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void
     uids.push_back(uid);
     places.push_back(place);
   }
-  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a convolution's addresses");
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "a plan's addresses");
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
       .set_addresses(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, places)
       .set_addresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {workspace});
@@ -105,8 +105,8 @@ Library::~Library() {
   if (handle_ != nullptr) static_cast<void>(cudnnDestroy(handle_));
 }
 
-const Answer& Library::ask(const ConvolutionGraph& graph) {
-  const auto [known, added] = answers_.try_emplace(graph.text());
+const Answer& Library::ask(const Graph& graph) {
+  const auto [known, added] = answers_.try_emplace(text_of(graph));
   if (!added) return known->second;
   if (oracle_ != nullptr) {
     known->second = oracle_->ask(graph);
@@ -121,17 +121,17 @@ const Answer& Library::ask(const ConvolutionGraph& graph) {
   return known->second;
 }
 
-std::vector<EngineChoice> Library::usable(const ConvolutionGraph& graph, size_t most) {
+std::vector<EngineChoice> Library::usable(const Graph& graph, size_t most) {
   std::vector<EngineChoice> found;
   for (EngineChoice choice : bearable(ask(graph).choices)) {
     if (found.size() == most) break;
-    const std::string name = graph.text() + " " + choice.text;
+    const std::string name = text_of(graph) + " " + choice.text;
     if (refused_.contains(name)) continue;
     if (on_device()) {
       try {
         choice.workspace_bytes = plan(graph, choice.text)->workspace_bytes();
       } catch (const Error& problem) {  // the heuristics offer what the engine refuses: the next one
-        answers_[graph.text()].refusal = problem.what();
+        answers_[text_of(graph)].refusal = problem.what();
         refused_.insert(name);
         continue;
       }
@@ -141,8 +141,8 @@ std::vector<EngineChoice> Library::usable(const ConvolutionGraph& graph, size_t 
   return found;
 }
 
-std::shared_ptr<const Plan> Library::plan(const ConvolutionGraph& graph, const std::string& choice) {
-  const std::string name = graph.text() + " " + choice;
+std::shared_ptr<const Plan> Library::plan(const Graph& graph, const std::string& choice) {
+  const std::string name = text_of(graph) + " " + choice;
   std::shared_ptr<const Plan>& known = plans_[name];
   if (known == nullptr) known = shared_plan(name);
   if (known == nullptr) known = std::make_shared<const Plan>(graph, choice, handle_);
@@ -162,8 +162,8 @@ std::shared_ptr<const Plan> Library::shared_plan(const std::string& name) {
   }
 }
 
-void Library::share(const ConvolutionGraph& graph, const std::string& choice) {
-  const std::string name = graph.text() + " " + choice;
+void Library::share(const Graph& graph, const std::string& choice) {
+  const std::string name = text_of(graph) + " " + choice;
   if (cache_ == nullptr || !shared_.insert(name).second) return;
   try {
     cache_->put(plan_key(machine_, name), plan(graph, choice)->text());
@@ -171,8 +171,8 @@ void Library::share(const ConvolutionGraph& graph, const std::string& choice) {
   }
 }
 
-void Library::forget(const ConvolutionGraph& graph, const std::string& choice) {
-  plans_.erase(graph.text() + " " + choice);
+void Library::forget(const Graph& graph, const std::string& choice) {
+  plans_.erase(text_of(graph) + " " + choice);
 }
 
 }  // namespace trainer::cuda::cudnn

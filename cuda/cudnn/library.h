@@ -18,7 +18,7 @@ namespace trainer::cuda::cudnn {
 class Plan {
  public:
   /// Keeps the handle. Throws Error with the library's reason where the engine does not take the graph.
-  Plan(const ConvolutionGraph& graph, const std::string& choice, cudnnHandle_t handle);
+  Plan(const Graph& graph, const std::string& choice, cudnnHandle_t handle);
   /// From the text of one that was made before; Error where the library does not take it.
   Plan(const std::string& text, cudnnHandle_t handle);
 
@@ -33,11 +33,11 @@ class Plan {
   Descriptor plan_;
 };
 
-/// Where a plan finds its tensors, by TensorUid, and its workspace.
+/// Where a plan finds its tensors, by the graph's names of them, and its workspace.
 Descriptor addresses(const std::vector<std::pair<int64_t, void*>>& tensors, void* workspace);
 
 /// cuDNN on the device that computes, or about a device that is only described. Remembers what it was asked:
-/// one network has the same convolution many times.
+/// one network has the same layer many times.
 class Library {
  public:
   /// On the current device; throws Error where cuDNN does not start. Plans that `cache` has for this
@@ -54,15 +54,15 @@ class Library {
   bool on_device() const { return handle_ != nullptr; }
 
   /// What the heuristics offer, best first.
-  const Answer& ask(const ConvolutionGraph& graph);
+  const Answer& ask(const Graph& graph);
   /// The first `most` of them that take the graph and a bearable workspace; where the device is only
   /// described, they are not tried. Throws nothing: why there is none is in ask(graph).refusal.
-  std::vector<EngineChoice> usable(const ConvolutionGraph& graph, size_t most);
-  std::shared_ptr<const Plan> plan(const ConvolutionGraph& graph, const std::string& choice);
+  std::vector<EngineChoice> usable(const Graph& graph, size_t most);
+  std::shared_ptr<const Plan> plan(const Graph& graph, const std::string& choice);
   /// Keeps a plan for other processes.
-  void share(const ConvolutionGraph& graph, const std::string& choice);
+  void share(const Graph& graph, const std::string& choice);
   /// Gives back what a plan takes, where nobody else holds it.
-  void forget(const ConvolutionGraph& graph, const std::string& choice);
+  void forget(const Graph& graph, const std::string& choice);
 
  private:
   explicit Library(const std::string& device_name);

@@ -91,7 +91,7 @@ Answer to_answer(const std::string& text) {
   return answer;
 }
 
-Answer answer_to(const ConvolutionGraph& graph, const Descriptor& device) {
+Answer answer_to(const Graph& graph, const Descriptor& device) {
   try {
     return {.choices = engine_choices(graph, {.properties = &device}), .refusal = ""};
   } catch (const std::exception& problem) {
@@ -109,7 +109,7 @@ void serve(int socket, const std::string& json) {
   } catch (const std::exception& problem) {
     refusal = fmt::format("cuDNN does not take the device's description: {}", problem.what());
   }
-  ConvolutionGraph graph;
+  Graph graph;
   while (receive_all(socket, &graph, sizeof graph)) {
     const std::string text =
         to_text(device ? answer_to(graph, *device) : Answer{.choices = {}, .refusal = refusal});
@@ -136,7 +136,7 @@ Oracle::~Oracle() {
 }
 
 void Oracle::start() {
-  static_assert(std::is_trivially_copyable_v<ConvolutionGraph>);
+  static_assert(std::is_trivially_copyable_v<Graph>);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair");
@@ -173,7 +173,7 @@ std::string Oracle::obituary() {
              : fmt::format("cuDNN ended the process that asked it (exit code {})", WEXITSTATUS(status));
 }
 
-Answer Oracle::ask(const ConvolutionGraph& graph) {
+Answer Oracle::ask(const Graph& graph) {
   if (process_ < 0) start();
   uint64_t size = 0;
   if (!send_all(socket_, &graph, sizeof graph) || !receive_all(socket_, &size, sizeof size))

@@ -24,7 +24,7 @@ class Oracle {
   Oracle(const Oracle&) = delete;
   Oracle& operator=(const Oracle&) = delete;
 
-  Answer ask(const ConvolutionGraph& graph);
+  Answer ask(const Graph& graph);
   /// The process that answers, for tests.
   int process() const { return process_; }
 

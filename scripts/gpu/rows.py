@@ -183,6 +183,9 @@ def register_cases():
             "nan_relu": "a relu in the same kernel*",
             "low_products": "products of f16 and bf16 and their gradients*",
             "low_products_timed": "so do those that a measurement chose*",
+            "attention_cudnn": "attention by cuDNN and its gradient*",
+            "attention_repeats": "attention by cuDNN whose gradient repeats its bits*",
+            "attention_timed": "attention by the fastest kernels*",
             "cudnn_answers": "a GPU's own description leads*",
             "out_of_memory": "more memory than the GPU has*"}.items():
         row("features" if name == "cudnn_answers" else "correct", 8, name)(

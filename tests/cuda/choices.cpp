@@ -3,6 +3,7 @@
 #include "tests/catch.h"
 
 #include "core/engine/backend_library.h"
+#include "core/graph/ops/attention.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "tests/cuda/two_backends.h"
@@ -32,6 +33,22 @@ void for_each_convolution(const Visit& visit) {
   }
 }
 
+/// Attention of GPT-2 with its gradient, packed.
+template <class Visit>
+void for_each_attention(const Visit& visit) {
+  const AttentionRule rule{.heads = 12, .kv_heads = 12, .causal = true};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Attention forward(rule);
+    std::vector<TensorSpec> inputs(attention_input::kInputCount);
+    inputs[attention_input::kQ] = tensor({4, 1024, 3 * 768}, dtype);
+    const std::vector<TensorSpec> outputs = forward.infer(inputs);
+    visit({.op = forward, .inputs = inputs, .outputs = outputs});
+    inputs.insert(inputs.end(), {outputs[0], outputs[0], outputs[1]});
+    const AttentionBackward backward(rule);
+    visit({.op = backward, .inputs = inputs, .outputs = backward.infer(inputs)});
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a GPU's own description leads to the engines and workspaces that the GPU itself gets") {
@@ -41,14 +58,16 @@ TEST_CASE("a GPU's own description leads to the engines and workspaces that the 
   const std::string json = inspected["devices"][0]["properties"].dump();
   const DeviceDescription device = read_device_description(json, "the GPU here");
   const auto described = load_backend("cuda", BackendRequest{.described = &device});
-  for_each_convolution([&](const OpContext& context) {
+  const auto compare = [&](const OpContext& context) {
     INFO(context.op.name() << " " << to_string(context.inputs[0].dtype));
     const Choice real = gpu->planner->select(context, OpenLayouts(context.inputs.size()));
     const Choice planned = described.planner->select(context, OpenLayouts(context.inputs.size()));
     CHECK(real.algorithm == planned.algorithm);
     CHECK(real.workspace_bytes == planned.workspace_bytes);
     CHECK(real.implementation == planned.implementation);
-  });
+  };
+  for_each_convolution(compare);
+  for_each_attention(compare);
 }
 
 TEST_CASE("what is timed once is chosen again without timing, and runs") {

@@ -15,7 +15,7 @@
 #include <vector>
 
 // cuDNN's graph interface, as far as the CUDA backend calls it: objects with attributes, of which graphs of
-// one convolution and what follows it can be made, and engines that run them.
+// one convolution and what follows it can be made, or of attention (dnn_steps.h), and engines that run them.
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -114,7 +114,7 @@ std::vector<ObjectPointer> configurations(const Object& operations, cudnnBackend
 std::vector<cudnnBackendNumericalNote_t> notes_of(int64_t engine);
 int64_t workspace_of(int64_t engine);
 /// Throws Refusal where the engine does not take the graph.
-void expect_taken(int64_t engine, const Graph& graph);
+void expect_taken(int64_t engine, const Object& operations);
 /// A plan as text, and the plan again. Throws Refusal where it is none.
 std::string text_of(const Object& plan);
 Object plan_from(const std::string& text);

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "tests/cuda_standin/dnn.h"
+#include "tests/cuda_standin/dnn_steps.h"
 #include "tests/cuda_standin/runtime.h"
 
 // Engines that all compute the same, and differ in what callers of cuDNN have to cope with.
@@ -15,7 +18,7 @@ struct Engine {
   int64_t number;
   int64_t workspace;
   double seconds;       ///< that it says it takes
-  bool fuses;           ///< takes what follows the convolution too
+  bool fuses;           ///< takes what follows the convolution too, and graphs without one
   bool backward_only;   ///< is offered for gradients only
   bool is_fallback;     ///< is in the second list
   bool can_be_planned;  ///< else the heuristics offer it, and its plan is refused
@@ -53,6 +56,10 @@ bool takes(const Engine& engine, const Graph& graph) {
   if (!engine.can_be_planned && graph.stride[0] == 1) return false;
   return (engine.fuses || graph.rest.empty()) &&
          !(engine.backward_only && graph.direction == Direction::forward);
+}
+
+bool takes(const Engine& engine, const Object& operations) {
+  return has_steps(operations) ? engine.fuses : takes(engine, graph_of(operations));
 }
 
 ObjectPointer finished(Object object) {
@@ -111,6 +118,22 @@ std::vector<Range> ranges_of(const Graph& graph, const std::map<int64_t, void*>&
   return ranges;
 }
 
+/// What a plan does when its turn comes, and with which memory.
+struct Run {
+  std::function<void()> compute;
+  std::vector<Range> ranges;
+};
+
+Run run_of(const Object& operations, const std::map<int64_t, void*>& tensors) {
+  if (!has_steps(operations)) {
+    const Graph graph = graph_of(operations);
+    return {[=] { convolve(graph, tensors); }, ranges_of(graph, tensors)};
+  }
+  const StepsOfGraph steps = steps_of(operations);
+  return {[=, numbers = numbers_of(steps, tensors)] { run_steps(steps, tensors, numbers); },
+          ranges_of(steps, tensors)};
+}
+
 void expect_workspace(const void* workspace, int64_t bytes) {
   if (bytes == 0 || (workspace != nullptr && reinterpret_cast<uintptr_t>(workspace) % 256 == 0)) return;
   refuse("cuDNN: a workspace that is missing or not aligned to 256 bytes");
@@ -120,10 +143,9 @@ void expect_workspace(const void* workspace, int64_t bytes) {
 }  // namespace
 
 std::vector<ObjectPointer> configurations(const Object& operations, cudnnBackendHeurMode_t mode) {
-  const Graph graph = graph_of(operations);
   std::vector<ObjectPointer> found;
   for (const Engine& engine : engines()) {
-    if (engine.is_fallback == (mode == CUDNN_HEUR_MODE_FALLBACK) && takes(engine, graph))
+    if (engine.is_fallback == (mode == CUDNN_HEUR_MODE_FALLBACK) && takes(engine, operations))
       found.push_back(configuration(engine, operations));
   }
   return found;
@@ -137,9 +159,9 @@ int64_t workspace_of(int64_t engine) {
   return engine_of(engine).workspace;
 }
 
-void expect_taken(int64_t number, const Graph& graph) {
+void expect_taken(int64_t number, const Object& operations) {
   const Engine& engine = engine_of(number);
-  if (!engine.can_be_planned || !takes(engine, graph))
+  if (!engine.can_be_planned || !takes(engine, operations))
     throw Refusal{CUDNN_STATUS_NOT_SUPPORTED, fmt::format("engine {} does not take this graph", number)};
 }
 
@@ -153,20 +175,19 @@ void execute(cudnnHandle_t handle, const Object& plan, const Object& addresses) 
   const auto places = addresses.values<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   std::map<int64_t, void*> tensors;
   for (size_t i = 0; i < uids.size(); ++i) tensors[uids[i]] = places.at(i);
-  const Graph graph = graph_of(runs.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
-  std::vector<Range> ranges = ranges_of(graph, tensors);
+  Run run = run_of(runs.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH), tensors);
   auto* workspace = addresses.value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   const auto bytes = static_cast<size_t>(engine.workspace);
   expect_workspace(workspace, engine.workspace);
-  if (bytes > 0) ranges.push_back({workspace, bytes});
-  const auto work = [=] {
+  if (bytes > 0) run.ranges.push_back({workspace, bytes});
+  const auto work = [=, compute = std::move(run.compute)] {
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);
-    convolve(graph, tensors);
+    compute();
   };
   const cudaError_t status = runtime_call("cudnnBackendExecute", [&] {
     return enqueue_on_device(handle->stream, {.name = "cudnnBackendExecute",
                                               .work = work,
-                                              .ranges = std::move(ranges),
+                                              .ranges = std::move(run.ranges),
                                               .seconds = engine.seconds});
   });
   if (status != cudaSuccess) throw Refusal{CUDNN_STATUS_EXECUTION_FAILED, last_refusal()};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tests/cuda_standin/dnn.h"
+#include "tests/cuda_standin/dnn_steps.h"
 #include "tests/cuda_standin/runtime.h"
 
 // The calls of cuDNN. A descriptor that a program holds points to a shared object, since others keep what is
@@ -105,7 +106,7 @@ void finalize_plan(Object& plan) {
   const Object& engine =
       plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).child(CUDNN_ATTR_ENGINECFG_ENGINE);
   const auto number = engine.value<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  expect_taken(number, graph_of(engine.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)));
+  expect_taken(number, engine.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
   plan.set<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, {workspace_of(number)});
   const std::string text = text_of(plan);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
@@ -115,7 +116,11 @@ void finalize_plan(Object& plan) {
 void finalize(Object& one) {
   switch (one.type) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-      static_cast<void>(graph_of(one));
+      if (has_steps(one)) {
+        static_cast<void>(steps_of(one));
+      } else {
+        static_cast<void>(graph_of(one));
+      }
       break;
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
       one.set(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,

@@ -124,3 +124,55 @@ TEST_CASE("what cuDNN is told of a convolution is what kept plans were made of")
   CHECK(kGraphRevision == 1);
   CHECK(checksum(std::as_bytes(std::span(told.data(), told.size()))) == 0x8131d8b1e9caf4cd);
 }
+
+TEST_CASE("what cuDNN is told of attention is what kept plans were made of") {
+  using Kind = AttentionGraph::Kind;
+  std::string told;
+  for (const auto kind : {Kind::forward, Kind::backward}) {
+    for (int variant = 0; variant < 4; ++variant) {
+      const bool packed = variant % 2 == 0, odd = variant >= 2;
+      const AttentionGraph graph{.kind = kind,
+                                 .dtype = odd ? DType::bf16 : DType::f16,
+                                 .samples = 2,
+                                 .positions = 9,
+                                 .heads = 4,
+                                 .kv_heads = packed ? 4 : 2,
+                                 .size = 8,
+                                 .q_row = packed ? 96 : 32,
+                                 .kv_row = packed ? 96 : 16,
+                                 .causal = odd,
+                                 .log_sum = kind == Kind::forward && !odd,
+                                 .deterministic = kind == Kind::backward && odd};
+      const Descriptor operations = operation_graph(graph, nullptr);
+      told += standin::text_of(**static_cast<standin::ObjectPointer*>(operations.get()));
+    }
+  }
+  INFO("raise kGraphRevision, and write the new checksum here");
+  CHECK(checksum(std::as_bytes(std::span(told.data(), told.size()))) == 0xa84b6528ffb9ed52);
+}
+
+TEST_CASE("a plan of attention wants its tensors as promised") {
+  const Surroundings s;
+  const auto library = Library::on_device(s.stream, "a stand-in");
+  const AttentionGraph graph{
+      .samples = 1, .positions = 2, .heads = 1, .kv_heads = 1, .size = 8, .q_row = 24, .kv_row = 24};
+  const EngineChoice engine = library->usable(graph, 1).at(0);
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, static_cast<size_t>(engine.workspace_bytes));
+  float scale = 1;
+  const auto run = [&](std::ptrdiff_t skipped) {
+    auto* data = static_cast<std::byte*>(s.device) + skipped;
+    const Descriptor places = addresses({{AttentionGraph::kQuery, data},
+                                         {AttentionGraph::kKey, data + 16},
+                                         {AttentionGraph::kValue, data + 32},
+                                         {AttentionGraph::kResult, data + 1024},
+                                         {AttentionGraph::kScale, &scale}},
+                                        workspace);
+    library->plan(graph, engine.text)->run(places);
+  };
+  CHECK_NOTHROW(run(0));
+  CHECK_THROWS_AS(run(8), Error);
+  expect_refusal("aligned to less than was promised");
+  cudaStreamSynchronize(s.stream);
+  cudaFree(workspace);
+}

@@ -107,7 +107,7 @@ void attention(const Call& call) {
       const double* v = c.v(n, row.keys.first + static_cast<int64_t>(j), h);
       for (int64_t i = 0; i < c.e.size; ++i) y[i] += row.factor[j] * row.p[j] * v[i];
     }
-    if (call.has_output(1)) call.out(1)[(n * c.e.queries + t) * c.e.heads + h] = row.log_sum;
+    if (call.has_output(1)) call.out(1)[c.e.log_sum_at(n, h, t)] = row.log_sum;
   });
 }
 

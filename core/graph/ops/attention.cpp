@@ -131,7 +131,7 @@ AttentionExtents::AttentionExtents(const AttentionRule& rule, const Shape& q, co
 std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
   const AttentionExtents e = check_attention(rule, inputs);
   return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
-          {.shape = {e.samples, e.queries, e.heads}, .dtype = DType::f32}};
+          {.shape = {e.samples, e.heads, e.queries}, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> Attention::gradient(const Backward& backward) const {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/dtype.h"
+#include "cuda/cudnn/descriptor.h"
+
+namespace trainer::cuda::cudnn {
+
+/// Attention of as many keys as queries, or its gradient, as cuDNN is told of it: all of a type of two bytes,
+/// sums f32. Only values, so that another process can be sent it as bytes.
+struct AttentionGraph {
+  enum class Kind : int32_t { forward, backward };
+  Kind kind = Kind::forward;
+  DType dtype = DType::f16;
+  int64_t samples = 0, positions = 0, heads = 0, kv_heads = 0, size = 0;  ///< size: of one head
+  int64_t q_row = 0, kv_row = 0;  ///< elements from one position to the next, which may hold more than heads
+  bool causal = false;
+  bool log_sum = false;        ///< forward: they are wanted
+  bool deterministic = false;  ///< backward: the same bits every time, up to compute capability 9
+
+  /// The tensors' names when a plan is run. The three numbers are f32 on the host.
+  enum Uid : int64_t {
+    kQuery = 1,
+    kKey,
+    kValue,
+    kResult,  ///< (samples, positions, heads, size), as its gradient
+    kLogSum,  ///< f32 (samples, heads, positions): natural logarithms
+    kResultGradient,
+    kQueryGradient,  ///< gradients lie as what they are of
+    kKeyGradient,
+    kValueGradient,
+    kProducts,   ///< backward, memory in between: f32, as kLogSum
+    kQuerySums,  ///< and f32 (samples, heads, positions, size) where `sums_dq`, zeros before the run
+    kScale,
+    kMinusInfinity,
+    kOne,
+    kFirstVirtual
+  };
+
+  /// Whether blocks of keys add to the gradient of queries in memory, in an order that varies. Where that is
+  /// not allowed cuDNN keeps all scores instead.
+  bool sums_dq() const { return kind == Kind::backward && !deterministic; }
+  int64_t products_bytes() const { return samples * heads * positions * 4; }
+  int64_t query_sums_bytes() const { return sums_dq() ? products_bytes() * size : 0; }
+  /// "attention f16 16x1024 heads=12/12 …": equal where the graphs are.
+  std::string text() const;
+};
+
+/// The finalised operation graph; `handle` is nullptr where there is no device. Error where this release of
+/// cuDNN is too old.
+Descriptor operation_graph(const AttentionGraph& graph, cudnnHandle_t handle);
+
+}  // namespace trainer::cuda::cudnn
