@@ -202,6 +202,12 @@ Problem backward_weights_problem(const OpContext& c) {
   return p;
 }
 
+/// oneDNN has no such sums behind a convolution, and batch normalisation measures in its own walk.
+std::optional<std::string> why_not_forward(const OpContext& c) {
+  if (!static_cast<const Conv2d&>(c.op).moments) return std::nullopt;
+  return "no convolution of the CPU measures its output";
+}
+
 Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContext& c) {
   const OneDnn& onednn = algorithms.onednn();
   const Problem p = backward_weights_problem(c);
@@ -246,6 +252,7 @@ void add_convolution(Handlers& handlers) {
         });
   };
   handlers[typeid(Conv2d)] = handler(select_forward, compile_forward);
+  handlers[typeid(Conv2d)].why_not = why_not_forward;
   handlers[typeid(Conv2dBackwardData)] = handler(select_backward_data, compile_backward_data);
   handlers[typeid(Conv2dBackwardWeights)] = handler(select_backward_weights, compile_backward_weights);
 }

@@ -8,6 +8,8 @@
 namespace trainer::cuda {
 namespace {
 
+constexpr int64_t kConstants = 3;  // of each channel: two here, three in the gradient
+
 /// Chan, Golub, LeVeque 1979: the means and sums of squared deviations of two samples together.
 struct MergeMoments {
   __device__ void operator()(Sums& own, const Sums& other) const {
@@ -61,9 +63,24 @@ struct Affine {
   float *mean, *scale;
 };
 
+/// Where a channel's moments go; any may be nullptr. Without gamma nothing is normalised with them.
+struct Settled {
+  float *mean, *variance;
+  const float* gamma;
+  double eps;
+  Affine affine;
+
+  __device__ void put(int64_t c, double m, double v) const {
+    if (mean != nullptr) mean[c] = static_cast<float>(m);
+    if (variance != nullptr) variance[c] = static_cast<float>(v);
+    if (gamma == nullptr) return;
+    affine.mean[c] = static_cast<float>(m);
+    affine.scale[c] = static_cast<float>(gamma[c] / math::sqrt(v + eps));
+  }
+};
+
 __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
-    settle_moments(RowWalk walk, const float* part_means, const float* part_squares, double eps,
-                   const float* gamma, float* mean_of, float* variance_of, Affine affine) {
+    settle_moments(RowWalk walk, const float* part_means, const float* part_squares, Settled settled) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
   const bool exists = c < walk.channels;
   auto count_of = [&](int64_t part) {
@@ -81,12 +98,36 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
     const double delta = part_means[part * walk.channels + c] - mean;
     return part_squares[part * walk.channels + c] + count_of(part) * delta * delta;
   });
-  if (threadIdx.y != 0 || !exists) return;
-  const double variance = squares / rows;
-  if (mean_of != nullptr) mean_of[c] = static_cast<float>(mean);
-  if (variance_of != nullptr) variance_of[c] = static_cast<float>(variance);
-  affine.mean[c] = static_cast<float>(mean);
-  affine.scale[c] = static_cast<float>(gamma[c] / math::sqrt(variance + eps));
+  if (threadIdx.y == 0 && exists) settled.put(c, mean, squares / rows);
+}
+
+/// All ranks' values together: a thread for each channel.
+__global__ void __launch_bounds__(kThreads)
+    settle_table(int64_t channels, MomentsTable table, Settled settled) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= channels) return;
+  const double share = 1 / static_cast<double>(table.ranks);
+  double mean = 0, variance = 0;
+  for (int64_t rank = 0; rank < table.ranks; ++rank) mean += share * table.moments[2 * rank * channels + c];
+  for (int64_t rank = 0; rank < table.ranks; ++rank) {
+    const double delta = table.moments[2 * rank * channels + c] - mean;
+    variance += share * (table.moments[(2 * rank + 1) * channels + c] + delta * delta);
+  }
+  settled.put(c, mean, variance);
+}
+
+/// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 are off to both sides, together by about
+/// sqrt(d) * 2^-24 of a sum; so the variance is by about sqrt(d) * 2^-23 * (1 + mean^2 / variance) of itself.
+/// Engines add up tiles, 2^15 at most (of 256 images in ResNet-50's first layer): with a mean of four
+/// standard deviations 11 bits are left. That is what f16 stores of x and y, the reason to take such sums for
+/// low types only. What rounding leaves below zero is zero; NaN stays.
+__global__ void __launch_bounds__(kThreads) moments_of_sums(int64_t rows, int64_t channels, const float* sums,
+                                                            const float* squares, Settled settled) {
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= channels) return;
+  const double count = static_cast<double>(rows), mean = sums[c] / count;
+  const double variance = squares[c] / count - mean * mean;
+  settled.put(c, mean, variance < 0 ? 0 : variance);
 }
 
 /// Four blocks for each multiprocessor: a little more than what 64 registers hold would cost one of them.
@@ -117,33 +158,67 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
+/// Reads all of x; `parts` is memory for two numbers of each part of each channel.
+cudaError_t measure(const ImageRows& images, const void* x, float* parts, const Settled& settled,
+                    cudaStream_t stream) {
+  const RowWalk walk(images.rows, images.channels);
+  float* part_squares = parts + walk.parts * walk.channels;
+  const cudaError_t status = with_storage(images.dtype, [=](auto type) {
+    using T = decltype(type);
+    return launch(measure_moments<T>, walk.grid(), walk.block(), stream, walk, static_cast<const T*>(x),
+                  parts, part_squares);
+  });
+  if (status != cudaSuccess) return status;
+  return launch(settle_moments, finish_grid(walk.channels), finish_block(), stream, walk, parts, part_squares,
+                settled);
+}
+
+dim3 blocks_of(int64_t channels) {
+  return dim3(static_cast<unsigned>((channels + kThreads - 1) / kThreads));
+}
+
 }  // namespace
 
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t, void* workspace,
                               cudaStream_t stream) {
+  auto* constants = static_cast<float*>(workspace);
+  float* parts = constants + kConstants * images.channels;
+  const Affine affine{constants, constants + images.channels};
+  const Settled settled{t.mean, t.variance, t.gamma, eps, affine};
+  const cudaError_t status = t.table.moments == nullptr
+                                 ? measure(images, t.x, parts, settled, stream)
+                                 : launch(settle_table, blocks_of(images.channels), dim3(kThreads), stream,
+                                          images.channels, t.table, settled);
+  if (status != cudaSuccess) return status;
   const RowWalk walk(images.rows, images.channels);
-  auto* part_means = static_cast<float*>(workspace);
-  float* part_squares = part_means + walk.parts * walk.channels;
-  float* constants = part_squares + walk.parts * walk.channels;
-  const Affine affine{constants, constants + walk.channels};
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    const auto* x = static_cast<const T*>(t.x);
-    cudaError_t status =
-        launch(measure_moments<T>, walk.grid(), walk.block(), stream, walk, x, part_means, part_squares);
-    if (status != cudaSuccess) return status;
-    status = launch(settle_moments, finish_grid(walk.channels), finish_block(), stream, walk, part_means,
-                    part_squares, eps, t.gamma, t.mean, t.variance, affine);
-    if (status != cudaSuccess) return status;
     return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, affine, t.beta,
-                  x, static_cast<const T*>(t.residual), static_cast<T*>(t.y), t.mask);
+                  static_cast<const T*>(t.x), static_cast<const T*>(t.residual), static_cast<T*>(t.y),
+                  t.mask);
   });
+}
+
+cudaError_t launch_moments(const ImageRows& images, const void* x, float* moments, void* workspace,
+                           cudaStream_t stream) {
+  return measure(images, x, static_cast<float*>(workspace),
+                 {.mean = moments, .variance = moments + images.channels}, stream);
+}
+
+cudaError_t launch_moments_of_sums(int64_t rows, int64_t channels, const float* sums, const float* squares,
+                                   float* moments, cudaStream_t stream) {
+  return launch(moments_of_sums, blocks_of(channels), dim3(kThreads), stream, rows, channels, sums, squares,
+                Settled{.mean = moments, .variance = moments + channels});
 }
 
 int64_t batch_norm_workspace_bytes(const ImageRows& images) {
   const RowWalk walk(images.rows, images.channels);
-  constexpr int64_t kConstants = 3;  // of each channel, in the gradient
-  return (2 * walk.parts + kConstants) * walk.channels * static_cast<int64_t>(sizeof(float));
+  return batch_norm_constants_bytes(images.channels) +
+         2 * walk.parts * walk.channels * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t batch_norm_constants_bytes(int64_t channels) {
+  return kConstants * channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

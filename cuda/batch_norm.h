@@ -19,10 +19,19 @@ struct ImageRows {
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 
-/// Memory for the sums of parts and for what a channel's elements are computed with.
+/// Memory for the sums of parts and for what a channel's elements are computed with; for the latter alone
+/// where moments are given.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
+int64_t batch_norm_constants_bytes(int64_t channels);
 
-/// residual and mask, mean and variance may be nullptr. With relu y is clamped to 0 and ceiling.
+/// Means and biased variances of `ranks` ranks with as many values each, (ranks, 2, channels).
+struct MomentsTable {
+  const float* moments;
+  int64_t ranks;
+};
+
+/// residual and mask, mean and variance may be nullptr, and so may the table: x is measured then. With relu y
+/// is clamped to 0 and ceiling.
 struct BatchNormTensors {
   const void* x;
   const float *gamma, *beta;
@@ -32,9 +41,17 @@ struct BatchNormTensors {
   uint8_t* mask;
   bool relu;
   float ceiling;
+  MomentsTable table;
 };
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& tensors,
                               void* workspace, cudaStream_t stream);
+
+/// Mean and biased variance of each channel, (2, channels), which one rank's table is.
+cudaError_t launch_moments(const ImageRows& images, const void* x, float* moments, void* workspace,
+                           cudaStream_t stream);
+/// The same from the channels' sums of x and of x^2 over `rows` values.
+cudaError_t launch_moments_of_sums(int64_t rows, int64_t channels, const float* sums, const float* squares,
+                                   float* moments, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
 /// dx may be other_dy, or dy where there is no `masked`.

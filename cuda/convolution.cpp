@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/graph/ops/conv2d.h"
@@ -18,6 +19,7 @@ using Kind = ConvolutionGraph::Kind;
 
 constexpr const char* kCudnn = "cudnn";
 constexpr const char* kThenBias = "cudnn, add_bias";
+constexpr const char* kThenMoments = "cudnn, moments";
 constexpr const char* kThenCast = "cudnn, cast";
 constexpr const char* kAndColumnSums = "cudnn, column_sums";
 constexpr const char* kThenCastAndColumnSums = "cudnn, cast, column_sums";
@@ -28,8 +30,13 @@ Matrix as_matrix(const TensorSpec& images) {
   return {.rows = numel(images.shape) / channels, .columns = channels, .dtype = images.dtype};
 }
 
+bool wants_bias_gradient(const OpContext& context) {
+  return dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr && is_wanted(context, 1);
+}
+
 const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
-  if (chosen.whole.kind == Kind::forward) return chosen.is_split() ? kThenBias : kCudnn;
+  if (chosen.whole.kind == Kind::forward)
+    return !chosen.is_split() ? kCudnn : chosen.whole.moments ? kThenMoments : kThenBias;
   if (chosen.is_split()) return bias_gradient ? kThenCastAndColumnSums : kThenCast;
   return bias_gradient ? kAndColumnSums : kCudnn;
 }
@@ -37,31 +44,46 @@ const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) 
 /// Whether an own kernel completes what cuDNN began.
 bool is_split(const Choice& choice) {
   const std::string& name = choice.implementation;
-  return name == kThenBias || name == kThenCast || name == kThenCastAndColumnSums;
+  return name == kThenBias || name == kThenMoments || name == kThenCast || name == kThenCastAndColumnSums;
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, kColumnSums);
   if (is_wanted(context, 0)) {
     const ConvolutionChoice chosen = *choose_convolution(gpu, context);
-    choice.implementation = implementation(chosen, is_wanted(context, 1));
+    choice.implementation = implementation(chosen, wants_bias_gradient(context));
     choice.algorithm = chosen.engine.text;
     choice.workspace_bytes = chosen.workspace_bytes();
-    choice.tensor_cores = chosen.engine.tensor_cores;
-    if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
+    // Assumed of the engines that sum what they compute: cuDNN notes nothing of them.
+    choice.tensor_cores = chosen.engine.tensor_cores || chosen.graph.moments;
+    if (chosen.whole.moments) {
+      choice.kernels = moments_kernels(chosen, is_wanted(context, 1));
+      if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[0]);
+    } else if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
       choice.kernels = 2;
       choice.again_bytes = 2 * numel(context.outputs[0].shape) * bytes_per_element(chosen.graph.dtype);
     }
   } else {
     choice.kernels = 0;
   }
-  if (is_wanted(context, 1)) {
+  if (wants_bias_gradient(context)) {
     choice.kernels += kColumnSumsKernels;
     choice.again_bytes += bytes_of(context.inputs[1]);
     choice.workspace_bytes =
         std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
   }
   return choice;
+}
+
+/// Sums of squares have as many digits as low types need and f32 does not. Where no engine but a fallback
+/// makes them, batch normalisation measures for itself; so the program does not depend on what is timed.
+std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGraph& graph) {
+  if (!is_low(graph.dtype)) return "sums of squares are too inexact for the moments of f32";
+  if (graph.bias || graph.relu) return "cuDNN sums what a convolution gives before bias and relu";
+  const auto first = gpu.cudnn->usable(graph, 1);
+  if (!first.empty() && !first[0].fallback) return std::nullopt;
+  return fmt::format("{} has {} for {}", gpu.cudnn->title(), first.empty() ? "no engine" : "only a fallback",
+                     graph.text());
 }
 
 std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& context) {
@@ -75,8 +97,12 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
     return fmt::format("cuDNN needs one type for all tensors, got {}, {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
   }
+  const ConvolutionGraph whole = convolution_graph(gpu, context);
+  if (whole.moments) {
+    if (auto reason = why_not_moments(gpu, whole)) return reason;
+  }
   if (choose_convolution(gpu, context)) return std::nullopt;
-  const ConvolutionGraph graph = convolution_alone(convolution_graph(gpu, context));
+  const ConvolutionGraph graph = convolution_alone(whole);
   const std::string& reason = gpu.cudnn->ask(graph).refusal;
   return fmt::format("{} has no engine for {}{}", gpu.cudnn->title(), graph.text(),
                      reason.empty() ? "" : ": " + reason);
@@ -84,7 +110,7 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
 
 using Tensors = std::vector<BoundTensor>;
 
-/// A gradient that is converted afterwards lies in the workspace.
+/// A gradient that is converted afterwards lies in the workspace, and so do sums.
 Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   switch (chosen.graph.kind) {
     case Kind::forward:
@@ -98,6 +124,10 @@ Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   }
   Tensors tensors{{cudnn::kX, slots.inputs[0]}, {cudnn::kW, slots.inputs[1]}, {cudnn::kY, slots.outputs[0]}};
   if (chosen.graph.bias) tensors.push_back({cudnn::kBias, slots.inputs[2]});
+  if (chosen.graph.moments) {
+    tensors.push_back({cudnn::kSums, slots.workspace});
+    tensors.push_back({cudnn::kSquares, slots.workspace, squares_offset(chosen.graph)});
+  }
   return tensors;
 }
 
@@ -105,16 +135,25 @@ using Step = std::function<cudaError_t()>;
 
 /// What of the convolution itself an own kernel does, if anything.
 Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream) {
-  if (!chosen.is_split()) return [] { return cudaSuccess; };
+  if (!chosen.is_split() || chosen.whole.moments) return [] { return cudaSuccess; };
   void* const* from = chosen.whole.converts() ? slots.workspace : slots.inputs[2];
   return [whole = chosen.whole, from, to = slots.outputs[0], stream] {
     return launch_rest(whole, optional_at<const void>(from), *to, stream);
   };
 }
 
+/// The moments of y. Where a convolution is computed again nobody wants them, but it has the same engine.
+Step moments_of(const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots,
+                cudaStream_t stream) {
+  if (!chosen.whole.moments || !is_wanted(context, 1)) return [] { return cudaSuccess; };
+  return [=, y = slots.outputs[0], moments = slots.outputs[1], workspace = slots.workspace] {
+    return launch_moments(chosen, *y, at<float>(moments), *workspace, stream);
+  };
+}
+
 /// The gradient of the bias, where it is wanted. Its workspace is that of what ran before.
 Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t stream) {
-  if (!is_wanted(context, 1)) return [] { return cudaSuccess; };
+  if (!wants_bias_gradient(context)) return [] { return cudaSuccess; };
   return [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype] {
     return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
   };
@@ -130,12 +169,20 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
       whole, is_split(choice) ? convolution_alone(whole) : whole, {.text = choice.algorithm}};
   gpu.cudnn->share(chosen.graph, chosen.engine.text);
   BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
-                 slots.workspace, chosen.unconverted_bytes());
-  return kernel(context, [plan = std::move(plan), rest = rest_of(chosen, slots, stream),
-                          sums = std::move(sums)]() mutable {
+                 slots.workspace, chosen.own_bytes());
+  const Step clear = [chosen, workspace = slots.workspace, stream] {
+    return clear_sums(chosen, optional_at<void>(workspace), stream);
+  };
+  const std::array<Step, 3> after{rest_of(chosen, slots, stream), moments_of(context, chosen, slots, stream),
+                                  std::move(sums)};
+  return kernel(context, [clear, plan = std::move(plan), after]() mutable {
+    cudaError_t status = clear();
+    if (status != cudaSuccess) return status;
     plan.run();
-    const cudaError_t status = rest();
-    return status == cudaSuccess ? sums() : status;
+    for (const Step& step : after) {
+      if (status == cudaSuccess) status = step();
+    }
+    return status;
   });
 }
 

@@ -17,9 +17,10 @@ struct ConvolutionChoice {
   cudnn::EngineChoice engine;
 
   bool is_split() const;
-  /// Bytes at the workspace's beginning for a gradient that is converted when cuDNN is done.
-  int64_t unconverted_bytes() const;
-  int64_t workspace_bytes() const { return unconverted_bytes() + engine.workspace_bytes; }
+  /// Bytes at the workspace's beginning that are not cuDNN's: a gradient that is converted when cuDNN is
+  /// done, or the sums that the moments of y are made of.
+  int64_t own_bytes() const;
+  int64_t workspace_bytes() const;
   /// As it is kept in a tuning.
   std::string text() const { return graph.text() + " by " + engine.text; }
 };
@@ -37,5 +38,18 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
 /// being the bias and `to` y; else a conversion of the gradient `from` to `to`.
 cudaError_t launch_rest(const cudnn::ConvolutionGraph& whole, const void* from, void* to,
                         cudaStream_t stream);
+
+// Moments of y, where they are wanted: from sums that cuDNN leaves at the workspace's beginning or, where it
+// convolves alone, by a walk over y.
+
+/// From the sums of y to those of y^2, in bytes.
+int64_t squares_offset(const cudnn::ConvolutionGraph& graph);
+/// How many kernels convolution and moments start together.
+int moments_kernels(const ConvolutionChoice& chosen, bool wanted);
+/// Before cuDNN: an engine may add to what is there, the graph's description does not say.
+cudaError_t clear_sums(const ConvolutionChoice& chosen, void* workspace, cudaStream_t stream);
+/// After cuDNN; `moments` (2, channels).
+cudaError_t launch_moments(const ConvolutionChoice& chosen, const void* y, float* moments, void* workspace,
+                           cudaStream_t stream);
 
 }  // namespace trainer::cuda

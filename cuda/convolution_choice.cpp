@@ -43,13 +43,14 @@ int64_t bytes_of(const std::array<int64_t, 4>& shape, DType dtype) {
 }
 
 bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
-  return part.bias != whole.bias || part.relu != whole.relu || part.dw_dtype != whole.dw_dtype;
+  return part.bias != whole.bias || part.relu != whole.relu || part.moments != whole.moments ||
+         part.dw_dtype != whole.dw_dtype;
 }
 
 /// What to choose from, best first: engines for the whole and engines for the convolution alone, which an own
-/// kernel follows. Bias and relu are better in cuDNN's kernel, conversions of gradients are not: no engine
-/// that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better of the two, these
-/// come last: they are slow.
+/// kernel follows. Bias, relu and moments are better in cuDNN's kernel, conversions of gradients are not: no
+/// engine that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better of the two,
+/// these come last: they are slow.
 std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph& whole, size_t most) {
   const ConvolutionGraph alone = convolution_alone(whole);
   const bool converts = whole.converts();
@@ -69,13 +70,13 @@ std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph
 const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionChoice>& all) {
   const ConvolutionGraph& whole = all[0].whole;
   int64_t most = 0;
-  for (const ConvolutionChoice& one : all) most = std::max(most, one.engine.workspace_bytes);
+  for (const ConvolutionChoice& one : all) most = std::max(most, one.workspace_bytes());
   const DeviceMemory x = scratch_memory(bytes_of(whole.x, whole.dtype)),
                      w = scratch_memory(bytes_of(whole.w, whole.dtype)),
                      y = scratch_memory(bytes_of(whole.y, whole.dtype)),
                      converted = scratch_memory(bytes_of(whole.w, DType::f32)),
                      bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
-                     workspace = scratch_memory(most);
+                     moments = scratch_memory(2 * squares_offset(whole)), workspace = scratch_memory(most);
   cudaStream_t stream = gpu.stream.get();
   const auto time = [&](size_t i) {
     const ConvolutionChoice& one = all[i];
@@ -84,11 +85,19 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
         {cudnn::kW, one.graph.converts() ? converted.get() : w.get()},
         {cudnn::kY, y.get()}};
     if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
-    const cudnn::Descriptor addresses = cudnn::addresses(tensors, workspace.get());
+    auto* own = static_cast<std::byte*>(workspace.get());
+    if (one.graph.moments) {
+      tensors.emplace_back(cudnn::kSums, own);
+      tensors.emplace_back(cudnn::kSquares, own + squares_offset(whole));
+    }
+    const cudnn::Descriptor addresses = cudnn::addresses(tensors, own + one.own_bytes());
     const auto plan = gpu.cudnn->plan(one.graph, one.engine.text);
     return milliseconds(stream, [&] {
+      check(clear_sums(one, own, stream), "timing");
       plan->run(addresses);
-      if (!one.is_split()) return;
+      if (whole.moments)
+        check(launch_moments(one, y.get(), static_cast<float*>(moments.get()), own, stream), "timing");
+      if (!one.is_split() || whole.moments) return;
       const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;
       check(launch_rest(whole, from, whole.converts() ? converted.get() : y.get(), stream), "timing");
     });
@@ -120,7 +129,8 @@ bool ConvolutionChoice::is_split() const {
   return differ(graph, whole);
 }
 
-int64_t ConvolutionChoice::unconverted_bytes() const {
+int64_t ConvolutionChoice::own_bytes() const {
+  if (graph.moments) return 2 * squares_offset(graph);
   if (graph.converts() == whole.converts()) return 0;
   return align_up(bytes_of(graph.w, graph.dtype), kWorkspaceAlignment);
 }
@@ -149,7 +159,7 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
 }
 
 ConvolutionGraph convolution_alone(ConvolutionGraph graph) {
-  graph.bias = graph.relu = false;
+  graph.bias = graph.relu = graph.moments = false;
   graph.bias_dtype = DType::f32;
   if (graph.converts()) graph.dw_dtype = graph.dtype;
   return graph;
@@ -168,6 +178,7 @@ ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context) {
   if (const auto* forward = dynamic_cast<const Conv2d*>(&context.op)) {
     geometry = &forward->geometry;
     graph.relu = forward->relu;
+    graph.moments = forward->moments;
     graph.bias = !context.inputs[2].shape.empty();
     if (graph.bias) graph.bias_dtype = context.inputs[2].dtype;
   } else if (const auto* data = dynamic_cast<const Conv2dBackwardData*>(&context.op)) {

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/passes
-  USES graph base)
+  USES engine graph base)

@@ -12,6 +12,8 @@
 
 namespace trainer {
 
+class Planner;
+
 /// One named step from program to program. Optional ones only make things faster or smaller and may be left
 /// out.
 struct Pass {
@@ -67,6 +69,11 @@ Pass fuse_classifier(int64_t piece_bytes);
 /// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks. Comes
 /// after all fusions, whose nodes it splits, and before the entry is copied for micro-batches.
 Pass sync_batch_norm(int64_t ranks);
+/// A convolution that a batch normalisation reads gives mean and variance of its output, where the device's
+/// planner takes that: the normalisation then need not read everything once more to measure them. Comes after
+/// differentiation, since gradients read what the normalisation puts out, and after sync_batch_norm, whose
+/// tables it leaves alone.
+Pass fuse_moments(const Planner& planner);
 /// What may be forgotten after the forward part and made again for the backward part.
 struct Recompute {
   enum class Kind { none, cheap, full, size };

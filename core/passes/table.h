@@ -26,6 +26,7 @@ struct PassOptions {
   bool may_skip = false;                     ///< some steps change nothing
   std::function<void(Program&)> update;      ///< appends the optimiser
   std::optional<double> ema_decay;
+  const Planner* planner = nullptr;  ///< of the device, for what only some devices do
 };
 
 /// The table of passes, one line for each, in their order: a function that its own file defines. It returns
@@ -42,6 +43,7 @@ struct PassOptions {
   row(fuse_gradient_sum_pass) \
   row(fuse_classifier_pass) \
   row(sync_batch_norm_pass) \
+  row(fuse_moments_pass) \
   row(recompute_pass) \
   row(accumulate_pass) \
   row(keep_low_weights_pass) \

@@ -236,6 +236,7 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.watches_loss = guards.loss || recipe.loss->counts();
     options.may_skip = guards.counts || scales_loss(options.precision);
     options.ema_decay = recipe.training.ema_decay;
+    options.planner = setting.planner;
     options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
       recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
     };

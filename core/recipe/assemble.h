@@ -57,6 +57,7 @@ struct PassSetting {
   bool is_async = false;                     ///< such a device gets pictures as bytes: a quarter of the way
   std::map<std::string, SampleSet> samples;  ///< on the device, by entry; usually none
   std::vector<std::string> disabled;         ///< optional passes to leave out
+  const Planner* planner = nullptr;          ///< of the device, where it is known
 };
 
 /// Everything between the forward program and the finished one, in order. Names in `disabled` that are those

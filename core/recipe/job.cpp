@@ -199,7 +199,8 @@ Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& opt
                       .averages = options.averages,
                       .lr_table = lr_table(recipe, job.settings),
                       .is_async = planner.is_async(),
-                      .disabled = options.disabled_passes};
+                      .disabled = options.disabled_passes,
+                      .planner = &planner};
   if (trains && recipe.data.cache == "device") {
     setting.samples = cached_samples(recipe, planner, {job.train, job.validation}, job.program);
   }

@@ -98,6 +98,19 @@ Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& from, const De
   return made;
 }
 
+/// The sums of y and of y^2 over each channel.
+Descriptor channel_sums(const ConvolutionGraph& graph, const Descriptor& y) {
+  const std::array<int64_t, 4> channels{1, graph.y[1], 1, 1};
+  Descriptor made(CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR, "sums of a convolution's result");
+  made.set(CUDNN_ATTR_OPERATION_GENSTATS_MODE, CUDNN_GENSTATS_SUM_SQSUM)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_XDESC, y)
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC, tensor(channels, DType::f32, kSums))
+      .set(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC, tensor(channels, DType::f32, kSquares));
+  made.finalize();
+  return made;
+}
+
 }  // namespace
 
 std::string ConvolutionGraph::text() const {
@@ -108,6 +121,7 @@ std::string ConvolutionGraph::text() const {
                                  fmt::join(padding, "x"), fmt::join(stride, "x"), fmt::join(dilation, "x"));
   if (bias) text += fmt::format(" bias {}", to_string(bias_dtype));
   if (relu) text += " relu";
+  if (moments) text += " moments";
   if (converts()) text += fmt::format(" to {}", to_string(dw_dtype));
   if (x_alignment != 16) text += fmt::format(" aligned to {}", x_alignment);
   if (deterministic) text += " deterministic";
@@ -121,6 +135,7 @@ Descriptor operation_graph(const ConvolutionGraph& graph, cudnnHandle_t handle) 
                                 : tensor(graph.w, graph.dtype, kW);
   Descriptor last = fused ? tensor(graph.y, DType::f32, kConvolved, true) : tensor(graph.y, graph.dtype, kY);
   operations.push_back(convolution(graph, w, last));
+  if (graph.moments) operations.push_back(channel_sums(graph, last));
   if (converts) {
     operations.push_back(
         pointwise(CUDNN_POINTWISE_IDENTITY, w, nullptr, tensor(graph.w, graph.dw_dtype, kW)));

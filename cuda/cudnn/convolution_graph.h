@@ -23,6 +23,7 @@ struct ConvolutionGraph {
   std::array<int64_t, 2> padding{}, stride{}, dilation{};
   bool bias = false;  ///< forward: y = relu(conv(x, w) + bias), each part where it is wanted
   bool relu = false;
+  bool moments = false;        ///< forward: also the sums of y and of y^2 over each channel, f32
   int64_t x_alignment = 16;    ///< bytes; y, weights and bias begin at multiples of 16
   bool tf32 = false;           ///< f32 factors may be rounded to 10 bits, for tensor cores
   bool deterministic = false;  ///< the same bits every time
@@ -38,7 +39,7 @@ struct ConvolutionGraph {
 constexpr int kGraphRevision = 1;
 
 /// Names of the tensors when a plan is run.
-enum TensorUid : int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
+enum TensorUid : int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased, kSums, kSquares };
 
 /// The finalised operation graph; `handle` is nullptr where there is no device.
 Descriptor operation_graph(const ConvolutionGraph& graph, cudnnHandle_t handle);

@@ -354,6 +354,24 @@ def native_architecture(check):
     return next(line for line in text.splitlines() if "CUDA architectures:" in line)
 
 
+# fusion
+
+@row("fusion", 8)
+def moments(check):
+    return check.cases("moments", "normalisations whose convolutions measure*")
+
+
+@row("fusion", 8)
+def moments_timed(check):
+    return check.cases("moments_timed", "moments are right whatever timing chose*")
+
+
+@row("fusion", 60)
+def moments_speed(check):
+    return ratio_of(check, "moments", (), ("--disable-pass", "fuse_moments"), *LARGE, "runtime.autotune=true", "training.max_duration=60ba",
+                    "logging.interval=20ba")
+
+
 # tools
 
 # One test provokes an error of the runtime on purpose, and the program checks every call itself.

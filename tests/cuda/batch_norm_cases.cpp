@@ -47,6 +47,17 @@ void draft_fused(Sketch& sketch, const Shape& shape) {
   sketch.loss(build.emit<Binary>({y, branch}, Binary::Kind::add));
 }
 
+/// With moments that are given, of x or of anything else.
+void draft_table(Sketch& sketch, const Shape& shape, int64_t ranks) {
+  const TensorId gamma = sketch.input("gamma", {shape[1]}), beta = sketch.input("beta", {shape[1]});
+  const TensorId table = sketch.input("table", {ranks, 2, shape[1]}, Values::positive);
+  const auto y =
+      sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, true),
+                              {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), table});
+  sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
+  sketch.loss(sketch.parameter("p", {3, 2}));
+}
+
 /// gamma, beta, mean and variance
 std::vector<TensorId> given(Sketch& sketch, int64_t channels) {
   return {sketch.input("gamma", {channels}), sketch.input("beta", {channels}),
@@ -98,6 +109,10 @@ void add_batch_norm_cases(std::vector<KernelCase>& cases) {
     }
     cases.push_back({fmt::format("batch_norm, its gradient a sum, {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_fused(sketch, shape); }, false});
+    for (const int64_t ranks : {1, 3}) {
+      cases.push_back({fmt::format("batch_norm {} with a table of {}", to_string(shape), ranks),
+                       [=](Sketch& sketch) { draft_table(sketch, shape, ranks); }, false});
+    }
     cases.push_back({fmt::format("batch_norm_inference {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_inference(sketch, shape); }});
     cases.push_back({fmt::format("batch_norm_inference, its gradient, {}", to_string(shape)),

@@ -100,7 +100,8 @@ struct Graph {
   Images x, w, y;
   std::array<int64_t, 2> padding{}, stride{}, dilation{};
   std::vector<Pointwise> rest;
-  Images result;  ///< of the last operation
+  Images result;                              ///< of the last operation
+  std::optional<std::array<Images, 2>> sums;  ///< of the result and of its squares, by channel
 
   int64_t groups() const { return x.shape[1] / w.shape[1]; }
 };

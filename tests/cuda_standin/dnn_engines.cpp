@@ -54,7 +54,7 @@ const Engine& engine_of(int64_t number) {
 bool takes(const Engine& engine, const Graph& graph) {
   // Where nobody can try them, the heuristics' first must be right.
   if (!engine.can_be_planned && graph.stride[0] == 1) return false;
-  return (engine.fuses || graph.rest.empty()) &&
+  return (engine.fuses || (graph.rest.empty() && !graph.sums)) &&
          !(engine.backward_only && graph.direction == Direction::forward);
 }
 
@@ -111,6 +111,7 @@ std::vector<Range> ranges_of(const Graph& graph, const std::map<int64_t, void*>&
   for (const Pointwise& step : graph.rest) {
     if (step.other) used.push_back(*step.other);
   }
+  if (graph.sums) used.insert(used.end(), graph.sums->begin(), graph.sums->end());
   std::vector<Range> ranges;
   for (const Images& tensor : used) {
     if (!tensor.is_virtual) ranges.push_back({address_of(tensor, tensors), bytes_of(tensor)});

@@ -107,6 +107,19 @@ void read_pointwise(const Object& operation, Graph& graph) {
   graph.rest.push_back(step);
 }
 
+void read_sums(const Object& operation, Graph& graph) {
+  if (operation.value<cudnnGenStatsMode_t>(CUDNN_ATTR_OPERATION_GENSTATS_MODE) != CUDNN_GENSTATS_SUM_SQSUM ||
+      graph.result.is_virtual || !graph.rest.empty() || graph.direction != Direction::forward ||
+      images_of(operation.child(CUDNN_ATTR_OPERATION_GENSTATS_XDESC)).uid != graph.result.uid)
+    unknown("statistics of anything but a convolution's result");
+  graph.sums = {images_of(operation.child(CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)),
+                images_of(operation.child(CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC))};
+  for (const Images& sums : *graph.sums) {
+    if (sums.count() != graph.result.shape[1] || sums.type != CUDNN_DATA_FLOAT || sums.is_virtual)
+      unknown("sums that are not an f32 for each channel");
+  }
+}
+
 }  // namespace
 
 Graph graph_of(const Object& operations) {
@@ -115,6 +128,8 @@ Graph graph_of(const Object& operations) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (i == 0) {
       read_convolution(*all[i], graph);
+    } else if (all[i]->type == CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR) {
+      read_sums(*all[i], graph);
     } else {
       read_pointwise(*all[i], graph);
     }

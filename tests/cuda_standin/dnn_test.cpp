@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 #include "tests/catch.h"
 
 #include "core/base/checksum.h"
@@ -95,6 +99,38 @@ TEST_CASE("a plan that another process has kept is read, or made anew where the 
   CHECK(cache->texts.size() == 2);
 }
 
+TEST_CASE("sums behind a convolution are added to what is there, and only engines that fuse make them") {
+  const Surroundings s;
+  const auto library = Library::on_device(s.stream, "a stand-in");
+  ConvolutionGraph graph = small_graph();
+  graph.dtype = DType::f16;
+  const size_t alone = library->ask(graph).choices.size();
+  graph.moments = true;
+  REQUIRE(!library->ask(graph).choices.empty());
+  CHECK(library->ask(graph).choices.size() < alone);
+  const EngineChoice engine = library->usable(graph, 1).at(0);
+  auto* data = static_cast<std::byte*>(s.device);
+  void* workspace = nullptr;
+  cudaMalloc(&workspace, static_cast<size_t>(engine.workspace_bytes));
+  const std::vector<uint16_t> ones(64, 0x3C00);
+  std::array<float, 4> sums{1, 2, 3, 4}, squares = sums;
+  std::memcpy(data, ones.data(), 128);  // the stand-in's device memory is the host's
+  std::memcpy(data + 512, ones.data(), 32);
+  std::memcpy(data + 1536, sums.data(), 16);
+  std::memcpy(data + 1792, squares.data(), 16);
+  library->plan(graph, engine.text)
+      ->run(addresses(
+          {{kX, data}, {kW, data + 512}, {kY, data + 1024}, {kSums, data + 1536}, {kSquares, data + 1792}},
+          workspace));
+  cudaStreamSynchronize(s.stream);
+  std::memcpy(sums.data(), data + 1536, 16);
+  std::memcpy(squares.data(), data + 1792, 16);
+  // y is 4 everywhere, 16 values a channel.
+  CHECK(sums == std::array<float, 4>{65, 66, 67, 68});
+  CHECK(squares == std::array<float, 4>{257, 258, 259, 260});
+  cudaFree(workspace);
+}
+
 TEST_CASE("what cuDNN is told of a convolution is what kept plans were made of") {
   using Kind = ConvolutionGraph::Kind;
   std::string told;
@@ -123,6 +159,11 @@ TEST_CASE("what cuDNN is told of a convolution is what kept plans were made of")
   INFO("raise kGraphRevision, and write the new checksum here");
   CHECK(kGraphRevision == 1);
   CHECK(checksum(std::as_bytes(std::span(told.data(), told.size()))) == 0x8131d8b1e9caf4cd);
+  ConvolutionGraph measuring = small_graph();
+  measuring.moments = true;
+  const Descriptor operations = operation_graph(measuring, nullptr);
+  told = standin::text_of(**static_cast<standin::ObjectPointer*>(operations.get()));
+  CHECK(checksum(std::as_bytes(std::span(told.data(), told.size()))) == 0x14c50932470838cb);
 }
 
 TEST_CASE("what cuDNN is told of attention is what kept plans were made of") {

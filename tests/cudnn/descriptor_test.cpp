@@ -123,7 +123,7 @@ TEST_CASE("a gradient in f32 from f16 is cast by own kernels because only compil
 
 TEST_CASE("graphs that differ in anything have different texts") {
   const ConvolutionGraph graph = small_convolution();
-  std::vector<ConvolutionGraph> others(9, graph);
+  std::vector<ConvolutionGraph> others(10, graph);
   others[0].kind = ConvolutionGraph::Kind::backward_data;
   others[1].dtype = DType::bf16;
   others[2].x[0] = 9;
@@ -133,6 +133,7 @@ TEST_CASE("graphs that differ in anything have different texts") {
   others[6].x_alignment = 4;
   others[7].tf32 = true;
   others[8].deterministic = true;
+  others[9].moments = true;
   for (const ConvolutionGraph& other : others) CHECK(other.text() != graph.text());
   ConvolutionGraph gradient = others[0];
   gradient.kind = ConvolutionGraph::Kind::backward_weights;

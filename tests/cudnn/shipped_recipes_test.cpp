@@ -90,11 +90,25 @@ int check_types(const Plan& plan, DType low) {
       INFO(entry.name << ": " << node.op->name() << " of " << node.origin.path);
       for (TensorId id : node.inputs) CHECK((id == kNone || dtype(id) == low));
       const bool gradient = node.op->name().ends_with("backward_weights");
-      for (TensorId id : node.outputs) CHECK((id == kNone || dtype(id) == (gradient ? DType::f32 : low)));
+      // Behind a layer's own output there may be moments; a bias has a gradient as its weights do.
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        const DType expected = gradient || o > 0 ? DType::f32 : low;
+        CHECK((node.outputs[o] == kNone || dtype(node.outputs[o]) == expected));
+      }
       ++products;
     }
   }
   return products;
+}
+
+/// Normalisations whose moments a convolution has measured.
+int count_tables(const Plan& plan) {
+  int found = 0;
+  for (const PlannedEntry& entry : plan.entries) {
+    for (const PlannedNode& planned : entry.nodes)
+      found += planned.node.op->name() == "batch_norm" && planned.node.inputs.size() == 5 ? 1 : 0;
+  }
+  return found;
 }
 
 int count(const Plan& plan, std::string_view operation) {
@@ -130,6 +144,7 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     // layer's has none for the pictures), in evaluation the layers alone.
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1) + 54);
     CHECK(count(job.plan, "reorder") == 0);
+    CHECK(count_tables(job.plan) == 2 * 53);
     // In the first of two training entries 54 weights and a bias, in each logits and their gradient; in
     // evaluation 54 biases. Pictures come as bytes.
     CHECK(count(job.plan, "cast") == 55 + 2 * 2 + 109);

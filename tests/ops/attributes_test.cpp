@@ -44,6 +44,7 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(BroadcastDone(0)) == "from=0");
   CHECK(attributes_text(Reshape({2, 3})).empty());
   CHECK(attributes_text(Conv2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
+  CHECK(attributes_text(Conv2d(kPlain, true, true)) == "kernel=3x5 stride=2x1 padding=1x2 relu moments");
   CHECK(attributes_text(Conv2d(kGrouped, true)) ==
         "kernel=3x3 stride=1x1 padding=0x0 dilation=2x3 groups=4 relu");
   CHECK(attributes_text(Conv2dBackwardData(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");

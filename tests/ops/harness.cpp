@@ -25,11 +25,12 @@ std::string gradient_name(const std::string& parameter) {
   return fmt::format("gradient of {}", parameter);
 }
 
-/// The program with gradients, each of them an output.
-Program differentiated(Program program, const std::vector<Pass>& before) {
+/// The program with gradients, each of them an output; with a planner also fused as that takes it.
+Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner = nullptr) {
   std::vector<Pass> passes = before;
   passes.push_back(autodiff());
   if (!before.empty()) passes.push_back(fuse_gradient_sum());
+  if (planner != nullptr) passes.push_back(fuse_moments(*planner));
   run_passes(program, passes);
   Entry& entry = program.entry(kEntry);
   for (const ParameterGradient& pair : entry.gradients) {
@@ -241,7 +242,8 @@ void check_backend(const Backend& backend, const Draft& draft, uint64_t seed, co
   const std::vector<std::vector<Pass>> variants = {
       {}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu()}};
   for (size_t v = 0; v < variants.size(); ++v) {
-    const Program program = differentiated(sketch.program, variants[v]);
+    const Program program =
+        differentiated(sketch.program, variants[v], v > 0 ? backend.planner.get() : nullptr);
     if (v > 0 && to_text(program) == to_text(plain)) continue;  // the passes found nothing to do
     INFO(backend.planner->name() << ", seed " << seed << ", variant of passes " << v);
     compare(program, run_twice(program, backend, sketch), expected, tolerances);

@@ -41,6 +41,21 @@ void for_each_product(const Conv2dGeometry& g, const Shape& x, const Shape& w, c
   }
 }
 
+/// Of each channel of the result, mean and biased variance.
+void put_moments(const Call& call) {
+  const Shape& shape = call.shape_out(0);
+  const int64_t channels = shape[1], area = shape[2] * shape[3], count = shape[0] * area;
+  const double* y = call.out(0);
+  double *means = call.out(1), *variances = means + channels;
+  std::fill_n(means, 2 * channels, 0.0);
+  for (int64_t i = 0; i < count * channels; ++i)
+    means[i / area % channels] += y[i] / static_cast<double>(count);
+  for (int64_t i = 0; i < count * channels; ++i) {
+    const double delta = y[i] - means[i / area % channels];
+    variances[i / area % channels] += delta * delta / static_cast<double>(count);
+  }
+}
+
 void forward(const Call& call) {
   const auto& op = call.as<Conv2d>();
   const Shape& shape = call.shape_out(0);
@@ -50,8 +65,8 @@ void forward(const Call& call) {
   for (int64_t i = 0; i < count; ++i) y[i] = bias == nullptr ? 0 : bias[i / area % channels];
   for_each_product(op.geometry, call.shape_in(0), call.shape_in(1), shape,
                    [=](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
-  if (!op.relu) return;
-  for (int64_t i = 0; i < count; ++i) y[i] = std::max(y[i], 0.0);
+  for (int64_t i = 0; op.relu && i < count; ++i) y[i] = std::max(y[i], 0.0);
+  if (op.moments && call.has_output(1)) put_moments(call);
 }
 
 void backward_data(const Call& call) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "core/graph/ops/unary.h"
 
 namespace trainer {
@@ -35,6 +37,7 @@ Extent2 Conv2dGeometry::output(Extent2 input) const {
 void Conv2d::describe(AttributeVisitor& visit) const {
   geometry.describe(visit);
   visit("relu", relu);
+  visit("moments", moments);
 }
 
 std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
@@ -50,10 +53,13 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
   expect(out[0] > 0 && out[1] > 0,
          fmt::format("a {}x{} kernel does not fit into a {}x{} image with padding {}x{}", geometry.kernel[0],
                      geometry.kernel[1], x[2], x[3], geometry.padding[0], geometry.padding[1]));
-  return {{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[0].dtype}};
+  std::vector<TensorSpec> outputs{{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[0].dtype}};
+  if (moments) outputs.push_back({.shape = {1, 2, w[0]}, .dtype = DType::f32});
+  return outputs;
 }
 
 std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
+  if (moments) throw std::logic_error("a convolution gets its moments after differentiation");
   TensorId dy = backward.dy[0];
   if (relu)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));

@@ -18,10 +18,13 @@ struct Conv2dGeometry {
 };
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
-/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk.
+/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk. With `moments` (set by fusion,
+/// after differentiation) a second output, f32 (1, 2, O), has mean and biased variance of y in each channel:
+/// the table of one rank that BatchNorm reads.
 class Conv2d final : public Operation {
  public:
-  explicit Conv2d(Conv2dGeometry g, bool with_relu = false) : geometry(g), relu(with_relu) {}
+  explicit Conv2d(Conv2dGeometry g, bool with_relu = false, bool with_moments = false)
+      : geometry(g), relu(with_relu), moments(with_moments) {}
   std::string_view name() const override { return "conv2d"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -30,7 +33,7 @@ class Conv2d final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Conv2dGeometry geometry;
-  const bool relu;
+  const bool relu, moments;
 };
 
 /// dy (N, O, H', W'), w -> dx (N, C, H, W). Also the forward part of a transposed convolution.

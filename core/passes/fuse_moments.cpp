@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/planner.h"
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/passes/table.h"
+#include "core/passes/uses.h"
+
+namespace trainer {
+namespace {
+
+/// The tensor in which a convolution puts its output's moments; kNone where the node is no convolution, or
+/// one whose moments the device does not give.
+TensorId moments_of(Program& program, Node& node, const Planner& planner) {
+  const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
+  if (conv == nullptr) return kNone;
+  if (conv->moments) return node.outputs[1];
+  const auto measuring = std::make_shared<Conv2d>(conv->geometry, conv->relu, true);
+  OpContext context{.op = *measuring, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
+  context.outputs = measuring->infer(context.inputs);
+  if (planner.why_not(context)) return kNone;
+  node.op = measuring;
+  node.outputs.push_back(
+      program.add({.name = "", .spec = context.outputs[1], .role = Role::activation, .initial = {}}));
+  return node.outputs[1];
+}
+
+/// A normalisation over several ranks has a table already.
+void fuse_moments_in(Program& program, Entry& entry, const Planner& planner) {
+  constexpr size_t kInputsWithoutTable = 4;
+  for (Node& norm : entry.nodes) {
+    if (dynamic_cast<const BatchNorm*>(norm.op.get()) == nullptr || norm.inputs.size() > kInputsWithoutTable)
+      continue;
+    const int maker = maker_of(entry, norm.inputs[0]);
+    if (maker < 0) continue;
+    const TensorId table = moments_of(program, entry.nodes[static_cast<size_t>(maker)], planner);
+    if (table != kNone) norm.inputs.push_back(table);
+  }
+}
+
+}  // namespace
+
+Pass fuse_moments(const Planner& planner) {
+  auto run = [&planner](Program& program) {
+    for (Entry& entry : program.entries) fuse_moments_in(program, entry, planner);
+  };
+  return {
+      .name = "fuse_moments",
+      .help = "let a convolution measure what the batch normalisation behind it needs, where the device can",
+      .optional = true,
+      .run = run};
+}
+
+std::optional<Pass> fuse_moments_pass(const PassOptions& options) {
+  if (!options.trains || options.planner == nullptr) return std::nullopt;
+  return fuse_moments(*options.planner);
+}
+
+}  // namespace trainer
