@@ -56,4 +56,6 @@ elif ! "${inside[@]}" bash -c "$tell" 2>/dev/null; then
   inside=() tell=true
 fi
 export QEMU_LD_PREFIX=$sysroot
+# oneDNN 2.6 computes some gradients wrongly with 512-bit SVE, which the emulator has unless it is told otherwise.
+export QEMU_CPU=${QEMU_CPU:-neoverse-n1}
 exec ${inside[@]+"${inside[@]}"} bash -euc "$tell; $command"
