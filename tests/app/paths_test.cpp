@@ -153,11 +153,14 @@ TEST_CASE("names cannot lead a run out of its directory, nor command a terminal"
     CHECK_THAT(outcome.errors, ContainsSubstring("expected a name that a directory's may contain"));
     return outcome.code;
   };
-  for (const char* name : {"../../x", "a/b", "..", ".", "/", "''", "\"\\e[31m\"", "\"a\\nb\""})
-    CHECK(named({std::string("run.name=") + name}) == 78);
-  CHECK(named({"run.output_dir=runs/{data.train}", "data.train=../x"}) == 78);
+  const std::string outside = workspace.path().filename().string() + "_outside";
+  for (const std::string& name :
+       {"../../" + outside, std::string("a/b"), std::string(".."), std::string("."), std::string("/"),
+        std::string("''"), std::string("\"\\e[31m\""), std::string("\"a\\nb\"")})
+    CHECK(named({"run.name=" + name}) == 78);
+  CHECK(named({"run.output_dir=runs/{data.train}", "data.train=../" + outside}) == 78);
   CHECK_FALSE(fs::exists(workspace.path() / "runs"));
-  CHECK_FALSE(fs::exists(workspace.path().parent_path() / "x"));
+  CHECK_FALSE(fs::exists(workspace.path().parent_path() / outside));
 }
 
 TEST_CASE("control characters of names reach neither the terminal nor the log") {
