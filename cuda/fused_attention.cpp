@@ -144,7 +144,8 @@ std::unique_ptr<Kernel> compile_plan(const Gpu& gpu, const OpContext& context, c
   auto numbers = std::make_shared<const Numbers>(attention_rule(context.op).factor(graph.size));
   BoundPlan plan(gpu.cudnn->plan(graph, choice.algorithm), tensors_of(context, graph, slots, *numbers),
                  slots.workspace, InBetween(graph).all);
-  // cuDNN adds to these sums, and leaves it to its caller to clear them.
+  // Kernels add to these sums. NVIDIA's front end clears them up to release 9.5 only, but that later ones do
+  // so themselves is written nowhere.
   const auto sums_bytes = static_cast<size_t>(graph.query_sums_bytes());
   return kernel(context, [plan = std::move(plan), numbers = std::move(numbers), sums_bytes,
                           skipped = InBetween(graph).query_sums, workspace = slots.workspace,
