@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "apps/trainer/command_notes.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/version.h"
@@ -16,12 +17,6 @@
 namespace trainer {
 namespace {
 
-constexpr const char* kFooter = R"(Without a command, trainer trains:
-  trainer --config configs/fashion_mnist_cnn.yaml optimizer.lr=0.05 training.max_duration=3ep
-
-Exit codes: 0 done, 64 usage, 65 data, 69 device not available, 70 internal or numeric error, 71 out of memory,
-74 I/O, 75 saved (start the same command again), 78 recipe.)";
-
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {"train",   "init",   "eval",       "predict", "generate",
                                                  "plan",    "layers", "data",       "schema",  "doctor",
@@ -29,20 +24,38 @@ const std::vector<std::string>& commands() {
   return names;
 }
 
-/// `trainer --config F` means `trainer train --config F`; a word that is no command gets the nearest one.
+[[noreturn]] void throw_unknown(const std::string& command) {
+  throw Error(ExitCode::usage,
+              fmt::format("unknown command '{}'{}", command, suggestion(command, commands())));
+}
+
+/// Whether a word without an option is the recipe.
+bool is_recipe(const std::string& word) {
+  const bool is_plain = !word.starts_with("-") && word.find('=') == std::string::npos;
+  return is_plain && (word.ends_with(".yaml") || word.ends_with(".yml"));
+}
+
+/// `trainer --config F` means `trainer train --config F`, and so does `trainer F`; a word that is no command
+/// gets the nearest one.
 std::vector<std::string> with_command(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const bool asks = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   if (words.empty() || asks) return words.empty() ? std::vector<std::string>{"--help"} : words;
-  if (std::find(commands().begin(), commands().end(), words[0]) != commands().end()) return words;
-  if (words[0].starts_with("-") || words[0].find('=') != std::string::npos) {
+  const bool has_command = std::find(commands().begin(), commands().end(), words[0]) != commands().end();
+  if (!has_command &&
+      (words[0].starts_with("-") || words[0].find('=') != std::string::npos || is_recipe(words[0]))) {
     words.insert(words.begin(), "train");
-    return words;
+  } else if (!has_command) {
+    throw_unknown(words[0]);
   }
-  throw Error(ExitCode::usage,
-              fmt::format("unknown command '{}'{}", words[0], suggestion(words[0], commands())));
+  // Only the word behind the command: later ones may belong to an option.
+  const size_t place = words[0] == "data" ? 2 : 1;
+  const bool takes_recipe =
+      words[0] != "init" && words[0] != "inspect" && words[0] != "runs" && words[0] != "completion";
+  if (takes_recipe && words.size() > place && is_recipe(words[place]))
+    words.insert(words.begin() + static_cast<int64_t>(place), "--config");
+  return words;
 }
-
 // The help, the manual page and shells show what an option takes: FILE, DIRECTORY and KEY=VALUE are completed
 // by shells (completion.cpp), small letters are the value itself.
 
@@ -117,9 +130,6 @@ void add_eval_command(CLI::App& app, Arguments& arguments) {
   CLI::App* eval = app.add_subcommand("eval", "evaluate trained weights on the recipe's data.val");
   add_recipe(*eval, arguments);
   eval->add_flag("--json", arguments.json, "print one JSON object instead");
-  eval->footer(
-      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
-      "checkpoints, or a .safetensors file.");
 }
 
 void add_predict_command(CLI::App& app, Arguments& arguments) {
@@ -141,10 +151,6 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
       ->excludes(top);
   predict->add_option("--output,-o", arguments.out, "file to write (default: standard output)")
       ->type_name("FILE");
-  predict->footer(
-      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of\n"
-      "its checkpoints, or a .safetensors file. Write ./key=value for a file whose name looks like\n"
-      "an override.");
 }
 
 /// A number within bounds. Those of CLI11 let "nan" pass, which no comparison excludes.
@@ -190,11 +196,6 @@ void add_generate_command(CLI::App& app, Arguments& arguments) {
   add_sampling(*generate, wanted);
   generate->add_flag("--keep-going", wanted.keep_going, "do not stop at the token that ends a text");
   generate->add_flag("--json", wanted.json, "print a JSON object for each sample");
-  generate->footer(
-      "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
-      "checkpoints, or a .safetensors file. The same seed gives the same text:\n"
-      "  trainer generate --config gpt.yaml --prompt \"Once upon\" --tokens 200 --temperature 0.8 --top-p "
-      "0.95");
 }
 
 /// Whether a word changes a key of the recipe: what precedes its first '=' is made of what keys are made of.
@@ -227,6 +228,18 @@ void add_watching_commands(CLI::App& app, Arguments& arguments) {
   runs->add_option("directory", arguments.path, "directory to search (default: runs)")
       ->type_name("DIRECTORY");
   runs->add_flag("--json", arguments.json, "print the list as JSON");
+  runs->add_option(
+          "--sort", arguments.sort,
+          "sort by a column, such as best or loss, or by a key of the recipes, such as optimizer.lr or lr")
+      ->type_name("KEY");
+  CLI::App* compare =
+      runs->add_subcommand("compare", "print the settings and results of two runs side by side");
+  compare->add_option("runs", arguments.inputs, "the two runs")
+      ->required()
+      ->expected(2)
+      ->type_name("DIRECTORY");
+  compare->add_flag("--all", arguments.all, "print the settings that are the same too");
+  compare->add_flag("--json", arguments.json, "print both as JSON");
 }
 
 void add_shell_commands(CLI::App& app, Arguments& arguments) {
@@ -241,12 +254,18 @@ void add_shell_commands(CLI::App& app, Arguments& arguments) {
   app.add_subcommand("man", "print the manual page: trainer man | man -l -");
 }
 
+/// To the help of a command and of those below it.
+void add_notes(CLI::App& command, const std::string& path) {
+  command.footer(notes_of(path));
+  for (CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
+    add_notes(*below, path.empty() ? below->get_name() : path + " " + below->get_name());
+}
+
 }  // namespace
 
 void declare_commands(CLI::App& app, Arguments& arguments) {
   app.name("trainer");
   app.description("Trains neural networks from a YAML recipe.");
-  app.footer(kFooter);
   app.set_version_flag("--version", std::string("trainer ") + kVersion);
   app.require_subcommand(1);
 
@@ -287,6 +306,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
 
   add_watching_commands(app, arguments);
   add_shell_commands(app, arguments);
+  add_notes(app, "");
 }
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
@@ -324,7 +344,10 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   if (app.got_subcommand("schema")) arguments.command = Arguments::Command::schema;
   if (app.got_subcommand("doctor")) arguments.command = Arguments::Command::doctor;
   if (app.got_subcommand("inspect")) arguments.command = Arguments::Command::inspect;
-  if (app.got_subcommand("runs")) arguments.command = Arguments::Command::runs;
+  if (app.got_subcommand("runs")) {
+    const bool compares = app.get_subcommand("runs")->got_subcommand("compare");
+    arguments.command = compares ? Arguments::Command::compare : Arguments::Command::runs;
+  }
   if (app.got_subcommand("completion")) arguments.command = Arguments::Command::completion;
   if (app.got_subcommand("man")) arguments.command = Arguments::Command::man;
   return arguments;

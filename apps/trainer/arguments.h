@@ -42,6 +42,7 @@ struct Arguments {
     data_tokenize,
     inspect,
     runs,
+    compare,
     completion,
     man
   };
@@ -54,20 +55,22 @@ struct Arguments {
   std::string devices;              ///< plan: GPUs to compare, "a100,h200"; empty: the recipe's device
   std::vector<std::string> disabled_passes;  ///< plan, train
   int64_t profiled_steps = 0;                ///< train: 0 for none
-  bool json = false;                         ///< plan, eval, data stats, inspect, runs
+  bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
   /// the path's name in the working directory.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: as many as the command likes
-  /// predict: pictures and folders; none: the split. completion: the words of a command line.
+  /// predict: pictures and folders; none: the split. runs compare: the two runs. completion: the words of a
+  /// command line.
   std::vector<std::string> inputs;
   int64_t top = 5;        ///< predict: classes with their probability
-  bool all = false;       ///< predict: the probability of every class instead
+  bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;
   std::string path;       ///< init, inspect, runs
+  std::string sort;       ///< runs: a column or a key; empty: by path
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };
 

@@ -21,6 +21,7 @@ int schema_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int runs_command(const Arguments& arguments);
+int compare_command(const Arguments& arguments);
 int completion_command(const Arguments& arguments);
 int man_command();
 

@@ -16,7 +16,9 @@
 namespace trainer {
 namespace {
 
-int run(int argc, const char* const* argv) {
+int run(int argc, char** argv) {
+  spin_briefly(argv);
+  reserve_standard_streams();
   const std::optional<Arguments> arguments = read_arguments(argc, argv);
   if (!arguments) return 0;
   switch (arguments->command) {
@@ -48,6 +50,8 @@ int run(int argc, const char* const* argv) {
       return inspect_command(*arguments);
     case Arguments::Command::runs:
       return runs_command(*arguments);
+    case Arguments::Command::compare:
+      return compare_command(*arguments);
     case Arguments::Command::completion:
       return completion_command(*arguments);
     case Arguments::Command::man:
@@ -57,7 +61,7 @@ int run(int argc, const char* const* argv) {
 }
 
 /// The exit code; every error is printed.
-int run_and_report(int argc, const char* const* argv) try {
+int run_and_report(int argc, char** argv) try {
   return run(argc, argv);
 } catch (const std::exception& problem) {
   const Failure failure = failure_of(problem);
@@ -76,8 +80,6 @@ void name_lack_of_threads(int status, void* /*unused*/) {
 }  // namespace trainer
 
 int main(int argc, char** argv) {
-  trainer::spin_briefly(argv);
-  trainer::reserve_standard_streams();
   ::on_exit(trainer::name_lack_of_threads, nullptr);
   // A limit of file sizes makes writing fail, as a full disk does.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -352,7 +352,11 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
     directory = open_directory(recipe, start, log);
     return directory ? "" : "finished";
   });
-  if (!finished.empty()) return ExitCode::done;
+  if (!finished.empty()) {
+    if (options.profiled_steps > 0 && ranks.is_first())
+      log.warn("a finished run has no steps left to profile; train another one: run.output_dir=PATH");
+    return ExitCode::done;
+  }
   if (!ranks.is_first())
     return follow(recipe, *backend, *job, start, ranks, signals, log, options.profiled_steps);
   return train({recipe, *backend, *job, tuning, start, ranks, *directory, signals, limit, progress, log},

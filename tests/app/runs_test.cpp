@@ -82,4 +82,99 @@ TEST_CASE("runs of a directory without any, or that is not there") {
   CHECK(absent.errors == "trainer: error: runs: opening the directory: No such file or directory\n");
 }
 
+TEST_CASE("runs shows the keys in which its rows differ, and sorts by them") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const auto train = [&](const std::string& name, const std::string& rate, const std::string& duration) {
+    const Outcome trained = run_trainer({"small.yaml", "run.output_dir=runs/" + name, "optimizer.lr=" + rate,
+                                         "training.max_duration=" + duration},
+                                        workspace.path());
+    REQUIRE(trained.code == 0);
+  };
+  train("a", "0.1", "4ba");
+  train("b", "0.02", "12ba");
+  train("c", "9e-3", "4ba");
+  put_run(workspace, "without-recipe", status("saved", 1));
+
+  const Outcome table = run_trainer({"runs"}, workspace.path());
+  REQUIRE(table.code == 0);
+  const std::vector<std::string> lines = lines_of(table.output);
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0].find("state") < lines[0].find("  lr  max_duration  "));
+  CHECK(lines[1].find("finished   0.1           4ba  ") != std::string::npos);
+  CHECK(lines[4].find("saved        -             -  1/1000000000  ") != std::string::npos);
+
+  const auto order = [&](const std::string& key) {
+    const Outcome sorted = run_trainer({"runs", "--json", "--sort", key}, workspace.path());
+    REQUIRE(sorted.code == 0);
+    std::string names;
+    for (const auto& run : nlohmann::json::parse(sorted.output))
+      names += run.at("name").get<std::string>()[0];
+    return names;
+  };
+  CHECK(order("lr") == "cbaw");
+  CHECK(order("optimizer.lr") == "cbaw");
+  CHECK(order("max_duration") == "acbw");  // 4ba before 12ba
+  CHECK(order("step") == "wacb");
+  const auto runs = nlohmann::json::parse(run_trainer({"runs", "--json"}, workspace.path()).output);
+  CHECK(runs[1].at("settings") == nlohmann::json{{"optimizer.lr", 0.02}, {"training.max_duration", "12ba"}});
+
+  const Outcome unknown = run_trainer({"runs", "--sort", "max_duratoin"}, workspace.path());
+  CHECK(unknown.code == 64);
+  CHECK(unknown.errors.find("did you mean 'max_duration'?") != std::string::npos);
+  const Outcome two = run_trainer({"runs", "--sort", "name"}, workspace.path());
+  CHECK(two.code == 64);
+  CHECK(two.errors.find("more than one key ends so: ") != std::string::npos);
+}
+
+TEST_CASE("the best run comes first, whichever direction its metric has") {
+  const Workspace workspace;
+  const auto put = [&](const std::string& name, const std::string& metrics) {
+    put_run(workspace, name, status("finished", 1));
+    workspace.write("runs/" + name + "/metrics.jsonl",
+                    R"({"step":1,"updates":1,"epoch":1,"split":"validation","loss":1,)" + metrics + "}\n");
+  };
+  put("a", R"("top1":0.5)");
+  put("b", R"("top1":0.75)");
+  put_run(workspace, "c", status("saved", 1));
+  const Outcome sorted = run_trainer({"runs", "--sort", "best"}, workspace.path());
+  REQUIRE(sorted.code == 0);
+  const std::vector<std::string> lines = lines_of(sorted.output);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1][0] == 'b');
+  CHECK(lines[2][0] == 'a');
+  CHECK(lines[3][0] == 'c');
+}
+
+TEST_CASE("runs compare prints what differs between two runs, and their validation at the same steps") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  for (const std::string rate : {"0.1", "0.02"}) {
+    REQUIRE(run_trainer({"small.yaml", "run.output_dir=" + rate, "optimizer.lr=" + rate,
+                         "training.max_duration=20ba"},
+                        workspace.path())
+                .code == 0);
+  }
+  const Outcome compared = run_trainer({"runs", "compare", "0.1", "0.02"}, workspace.path());
+  REQUIRE(compared.code == 0);
+  CHECK(compared.output.find("\nsettings that differ\n  optimizer.lr") != std::string::npos);
+  CHECK(compared.output.find("\n  top1 at epoch 2 ") != std::string::npos);
+  CHECK(compared.output.find("run.output_dir") == std::string::npos);
+  const Outcome all = run_trainer({"runs", "compare", "0.1", "0.02", "--all"}, workspace.path());
+  CHECK(all.output.find("\n  run.seed ") != std::string::npos);
+
+  const auto json = nlohmann::json::parse(
+      run_trainer({"runs", "compare", "0.1", "0.02", "--json"}, workspace.path()).output);
+  CHECK(json.at("settings") == nlohmann::json{{"optimizer.lr", {0.1, 0.02}}});
+  REQUIRE(json.at("validation")[1].size() == 2);
+  const auto summary = nlohmann::json::parse(workspace.read("0.02/summary.json"));
+  CHECK(json.at("validation")[1][1].at("top1") == summary.at("validation").at("last").at("top1"));
+
+  const Outcome same = run_trainer({"runs", "compare", "0.1", "0.1"}, workspace.path());
+  CHECK(same.output.find("\nno settings differ\n") != std::string::npos);
+  const Outcome absent = run_trainer({"runs", "compare", "0.1", "0.3"}, workspace.path());
+  CHECK(absent.code == 64);
+  CHECK(absent.errors == "trainer: error: 0.3: not a run's directory; `trainer runs` lists them\n");
+}
+
 }  // namespace trainer

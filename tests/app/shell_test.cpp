@@ -208,4 +208,49 @@ TEST_CASE("the manual page has every command and every option") {
   }
 }
 
+TEST_CASE("the help of every command has an example and its own exit codes") {
+  for (const Strings& command : all_commands()) {
+    Strings words = command;
+    words.emplace_back("--help");
+    const Workspace workspace;
+    const std::string help = run_trainer(words, workspace.path()).output;
+    INFO(help);
+    std::string path = "trainer";
+    for (const std::string& word : command) path += " " + word;
+    CHECK(help.find("\nExample:\n  " + path + " ") != std::string::npos);
+    CHECK(help.find("\nExit codes: 0 done, 64 usage, ") != std::string::npos);
+    for (const std::string& line : lines_of(help.substr(help.find("\nExample:")))) CHECK(line.size() <= 100);
+  }
+}
+
+TEST_CASE("a recipe may stand alone behind the program or a command") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const std::string named = run_trainer({"--config", "small.yaml", "--dump-config"}, workspace.path()).output;
+  CHECK(named.find("optimizer:") != std::string::npos);
+  CHECK(run_trainer({"small.yaml", "--dump-config"}, workspace.path()).output == named);
+  CHECK(run_trainer({"plan", "small.yaml", "run.seed=3", "--dump", "plan"}, workspace.path()).output ==
+        run_trainer({"plan", "-c", "small.yaml", "run.seed=3", "--dump", "plan"}, workspace.path()).output);
+  CHECK(run_trainer({"data", "stats", "small.yaml", "--json"}, workspace.path()).code == 0);
+  const Outcome absent = run_trainer({"smal.yaml"}, workspace.path());
+  CHECK(absent.code == 78);
+  CHECK(absent.errors.find("smal.yaml") != std::string::npos);
+  const Outcome twice = run_trainer({"small.yaml", "-c", "small.yaml"}, workspace.path());
+  CHECK(twice.code == 64);
+}
+
+TEST_CASE("the profile of a finished run says what to do instead") {
+  const Workspace workspace;
+  workspace.write("small.yaml", kSmallRecipe);
+  const std::vector<std::string> words = {"small.yaml", "run.output_dir=run", "training.max_duration=2ba"};
+  REQUIRE(run_trainer(words, workspace.path()).code == 0);
+  Strings profiled = words;
+  profiled.insert(profiled.end(), {"--profile", "5"});
+  const Outcome outcome = run_trainer(profiled, workspace.path());
+  CHECK(outcome.code == 0);
+  CHECK(outcome.errors.find(
+            "a finished run has no steps left to profile; train another one: run.output_dir=PATH") !=
+        std::string::npos);
+}
+
 }  // namespace trainer

@@ -71,7 +71,7 @@ TEST_CASE("overrides reach templates, their arguments and uses, counted as they 
           Catch::Matchers::ContainsSubstring(
               "model.layers[10].repeat: expected how often, a whole number of at least 0, found "
               "'-1'; used at " +
-              std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:9:5"));
+              std::string(TRAINER_SOURCE_DIR) + "/configs/models/resnet18_32.yaml:10:5"));
   const auto smaller = Recipe::load(recipe, {"model.templates.basic_block.layers[2]=tanh"});
   CHECK(smaller->model.layers[5]->chosen_as == "tanh");
   CHECK_THROWS_WITH(

@@ -2,6 +2,7 @@
 #include "core/recipe/schema.h"
 
 #include <filesystem>
+#include <fstream>
 #include <regex>
 #include "tests/catch.h"
 
@@ -70,6 +71,28 @@ TEST_CASE("the schema accepts every shipped recipe and network") {
   for_each_file(kSource / "configs/models", [&](const std::string& text) {
     CHECK(complaints(schema, text, "network") == std::vector<std::string>{});
   });
+}
+
+TEST_CASE("every shipped recipe and network names the schema for editors") {
+  const std::filesystem::path configs = std::filesystem::path(TRAINER_SOURCE_DIR) / "configs";
+  size_t files = 0;
+  for (const auto& [folder, definition] : {std::pair<std::filesystem::path, std::string>(configs, ""),
+                                           {configs / "models", "#/definitions/network"}}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".yaml") continue;
+      INFO(entry.path().string());
+      std::ifstream file(entry.path());
+      std::string licence, line;
+      std::getline(file, licence), std::getline(file, line);
+      const std::string begin = "# yaml-language-server: $schema=";
+      REQUIRE(line.starts_with(begin));
+      REQUIRE(line.ends_with(definition));
+      const std::string path = line.substr(begin.size(), line.size() - begin.size() - definition.size());
+      CHECK(std::filesystem::exists(folder / path));
+      ++files;
+    }
+  }
+  CHECK(files > 20);
 }
 
 TEST_CASE("the schema accepts every form of a value, and its own defaults") {

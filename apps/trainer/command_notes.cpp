@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/command_notes.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+namespace trainer {
+namespace {
+
+constexpr size_t kWidth = 100;
+
+constexpr const char* kWeights =
+    "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
+    "checkpoints, or a .safetensors file.";
+
+struct Notes {
+  const char* note;
+  const char* examples;
+  std::vector<int> codes;  ///< in addition to 0 and 64
+};
+
+const std::map<std::string, Notes>& all_notes() {
+  static const std::string predict =
+      std::string(kWeights) + " Write ./key=value for a file whose name looks like\nan override.";
+  static const std::map<std::string, Notes> notes = {
+      {"",
+       {"A recipe without a command is trained.",
+        "trainer configs/fashion_mnist_cnn.yaml optimizer.lr=0.05 training.max_duration=3ep",
+        {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
+      {"train",
+       {"",
+        "trainer train --config resnet.yaml optimizer.lr=0.05\n"
+        "trainer resnet.yaml optimizer.lr=0.05      the same",
+        {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
+      {"init", {"", "trainer init pictures --output pictures.yaml", {65, 74}}},
+      {"eval",
+       {kWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
+      {"predict",
+       {predict.c_str(),
+        "trainer predict --config resnet.yaml --top 3 cat.jpg folder",
+        {65, 69, 70, 71, 74, 78}}},
+      {"generate",
+       {kWeights,
+        "trainer generate --config gpt.yaml --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
+        "The same seed gives the same text.",
+        {65, 69, 70, 71, 74, 78}}},
+      {"plan",
+       {"",
+        "trainer plan --config resnet.yaml training.global_batch_size=256\n"
+        "trainer plan --config resnet.yaml --devices a100,h100,h200",
+        {65, 69, 74, 78}}},
+      {"layers", {"", "trainer layers | less", {74}}},
+      {"schema", {"", "trainer schema > recipe.schema.json", {74}}},
+      {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 74}}},
+      {"data", {"", "trainer data stats --config resnet.yaml", {65, 74, 78}}},
+      {"data stats", {"", "trainer data stats --config resnet.yaml --json", {65, 74, 78}}},
+      {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 74, 78}}},
+      {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 74, 78}}},
+      {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 74}}},
+      {"runs",
+       {"Prints the keys of the recipes in which the runs differ, as many as find room.",
+        "trainer runs --sort best runs/sweep\ntrainer runs compare runs/a runs/b",
+        {74}}},
+      {"runs compare", {"", "trainer runs compare runs/a runs/b", {74}}},
+      {"completion",
+       {"", "trainer completion bash > ~/.local/share/bash-completion/completions/trainer", {74}}},
+      {"man", {"", "trainer man | man -l -", {74}}},
+  };
+  return notes;
+}
+
+const char* meaning(int code) {
+  switch (code) {
+    case 0:
+      return "done";
+    case 64:
+      return "usage";
+    case 65:
+      return "data";
+    case 69:
+      return "no such device";
+    case 70:
+      return "internal or numeric error";
+    case 71:
+      return "out of memory";
+    case 74:
+      return "I/O";
+    case 75:
+      return "saved (start the same command again)";
+    case 76:
+      return "another rank was lost";
+    case 78:
+      return "recipe";
+    case 130:
+      return "a second Ctrl-C";
+    default:
+      throw std::logic_error("an exit code without a meaning");
+  }
+}
+
+std::string exit_codes(const std::vector<int>& codes) {
+  std::string text = "Exit codes: ", line = fmt::format("0 {}, 64 {}", meaning(0), meaning(64));
+  size_t begin = text.size();
+  for (const int code : codes) {
+    const std::string next = fmt::format("{} {}", code, meaning(code));
+    if (begin + line.size() + next.size() + 3 > kWidth) {
+      text += line + ",\n";
+      line.clear();
+      begin = 0;
+    }
+    line += (line.empty() ? "" : ", ") + next;
+  }
+  return text + line + ".";
+}
+
+}  // namespace
+
+std::string notes_of(const std::string& command) {
+  const Notes& notes = all_notes().at(command);
+  std::string text = notes.note;
+  if (!text.empty()) text += "\n\n";
+  text += "Example:\n";
+  std::istringstream examples(notes.examples);
+  for (std::string line; std::getline(examples, line);) text += "  " + line + "\n";
+  return text + "\n" + exit_codes(notes.codes);
+}
+
+}  // namespace trainer

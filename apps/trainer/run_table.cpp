@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/trainer/run_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <set>
+
+#include "apps/trainer/standard_streams.h"
+#include "core/base/error.h"
+#include "core/config/fields.h"
+#include "core/tasks/task.h"
+
+namespace trainer {
+namespace {
+
+constexpr size_t kTableWidth = 100;
+constexpr size_t kLeastNameWidth = 12;
+constexpr size_t kMetricName = 10;  // longer ones are cut off
+constexpr size_t kValueWidth = 16;  // likewise
+constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+
+/// In the largest unit of which there are two.
+std::string age_text(int64_t seconds) {
+  const auto [unit, name] = seconds < 2 * kMinute ? std::pair<int64_t, const char*>(1, "s")
+                            : seconds < 2 * kHour ? std::pair<int64_t, const char*>(kMinute, "min")
+                            : seconds < 2 * kDay  ? std::pair<int64_t, const char*>(kHour, "h")
+                                                  : std::pair<int64_t, const char*>(kDay, "d");
+  return fmt::format("{} {}", std::max<int64_t>(0, seconds) / unit, name);
+}
+
+std::string number_text(const std::optional<double>& value, const char* digits) {
+  return value ? fmt::format(fmt::runtime(digits), *value) : "-";
+}
+
+/// Names may hold anything, also the ends of lines.
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', '?');
+  return text;
+}
+
+/// The end of a name, which tells runs apart.
+std::string shortened(const std::string& text, size_t width) {
+  return text.size() <= width ? text : "..." + text.substr(text.size() + 3 - width);
+}
+
+std::string value_text(const ListedRun& run, const std::string& key) {
+  const auto found = run.settings.find(key);
+  if (found == run.settings.end()) return "-";
+  const std::string text = on_one_line(found->second);
+  return text.size() <= kValueWidth ? text : text.substr(0, kValueWidth - 3) + "...";
+}
+
+struct Column {
+  std::string name;
+  bool is_number = false;  ///< stands at the right
+  std::vector<std::string> cells;
+
+  size_t width() const {
+    size_t widest = name.size();
+    for (const std::string& cell : cells) widest = std::max(widest, cell.size());
+    return widest;
+  }
+};
+
+std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std::filesystem::path& root) {
+  std::vector<Column> columns = {{"run"},        {"state"},           {"step", true}, {"best"},
+                                 {"loss", true}, {"samples/s", true}, {"age", true}};
+  const int64_t now = std::time(nullptr);
+  for (const ListedRun& listed : runs) {
+    const RunOverview& run = listed.overview;
+    const std::string best =
+        run.best ? fmt::format("{} {:.4g}", on_one_line(run.metric.substr(0, kMetricName)), *run.best) : "-";
+    const std::string step =
+        run.steps ? fmt::format("{}/{}", run.step, *run.steps) : fmt::format("{}", run.step);
+    const std::string cells[] = {name_of(run, root),
+                                 std::string(to_string(run.state)),
+                                 step,
+                                 best,
+                                 number_text(run.loss, "{:.4g}"),
+                                 number_text(run.samples_per_s, "{:.0f}"),
+                                 age_text(now - run.updated)};
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
+  }
+  return columns;
+}
+
+size_t width_of(const std::vector<Column>& columns) {
+  size_t width = std::min(columns[0].width(), kLeastNameWidth);
+  for (size_t i = 1; i < columns.size(); ++i) width += 2 + columns[i].width();
+  return width;
+}
+
+/// Puts columns for the keys behind that of the state while there is room. Returns how many.
+size_t add_keys(std::vector<Column>& columns, const std::vector<ListedRun>& runs,
+                const std::vector<std::string>& keys) {
+  const std::vector<std::string> names = short_names(keys);
+  size_t added = 0;
+  for (; added < keys.size(); ++added) {
+    Column column{.name = names[added]};
+    for (const ListedRun& run : runs) column.cells.push_back(value_text(run, keys[added]));
+    column.is_number = std::ranges::all_of(
+        column.cells, [](const std::string& cell) { return cell == "-" || leading_number(cell); });
+    const auto place = columns.begin() + static_cast<int64_t>(2 + added);
+    if (width_of(columns) + 2 + column.width() > kTableWidth) break;
+    columns.insert(place, std::move(column));
+  }
+  return added;
+}
+
+void print_columns(std::vector<Column>& columns) {
+  std::vector<size_t> widths;
+  size_t others = 0;
+  for (const Column& column : columns) widths.push_back(column.width()), others += 2 + column.width();
+  others -= 2 + widths[0];
+  widths[0] = std::min(widths[0], std::max(kLeastNameWidth, kTableWidth - std::min(kTableWidth, others)));
+  for (size_t row = 0; row <= columns[0].cells.size(); ++row) {
+    std::string line;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const std::string& cell = row == 0 ? columns[i].name : columns[i].cells[row - 1];
+      if (i > 0) line += "  ";
+      line += columns[i].is_number ? fmt::format("{:>{}}", cell, widths[i])
+                                   : fmt::format("{:<{}}", shortened(cell, widths[i]), widths[i]);
+    }
+    print_text("{}\n", line);
+  }
+}
+
+/// The first line of why a run ended.
+void print_reason(const RunOverview& run, const std::filesystem::path& root) {
+  if (run.message.empty()) return;
+  std::string text = name_of(run, root) + ": " + run.message;
+  text = text.substr(0, text.find('\n'));
+  print_text("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
+}
+
+/// What a run is sorted by; absent without either.
+struct SortValue {
+  std::optional<double> number;
+  std::string text;
+};
+
+bool comes_first(const SortValue& a, const SortValue& b) {
+  const auto is_absent = [](const SortValue& value) { return !value.number && value.text.empty(); };
+  if (is_absent(a) || is_absent(b)) return !is_absent(a) && is_absent(b);
+  if (a.number && b.number && *a.number != *b.number) return *a.number < *b.number;
+  return a.text < b.text;
+}
+
+/// Of a column of the table; nothing where there is no such column.
+std::optional<SortValue> column_value(const RunOverview& run, const std::string& column) {
+  if (column == "run") return SortValue{.text = run.directory.string()};
+  if (column == "state") return SortValue{.text = std::string(to_string(run.state))};
+  if (column == "step") return SortValue{.number = static_cast<double>(run.step)};
+  if (column == "loss") return SortValue{.number = run.loss};
+  if (column == "samples/s" || column == "samples_per_s") return SortValue{.number = run.samples_per_s};
+  if (column == "age") return SortValue{.number = -static_cast<double>(run.updated)};
+  if (column != "best") return std::nullopt;
+  if (!run.best) return SortValue{};
+  return SortValue{.number = direction_of(run.metric) == Direction::larger ? -*run.best : *run.best};
+}
+
+/// Columns, keys and the ends of keys that a misspelt one may have meant.
+[[noreturn]] void throw_unknown_key(const std::vector<ListedRun>& runs, const std::string& name) {
+  std::set<std::string> known = {"run", "state", "step", "best", "loss", "samples/s", "age"};
+  for (const ListedRun& run : runs) {
+    for (const auto& [key, value] : run.settings)
+      known.insert(key), known.insert(key.substr(key.rfind('.') + 1));
+  }
+  const std::optional<std::string> meant = nearest(name, {known.begin(), known.end()});
+  throw Error(
+      ExitCode::usage,
+      fmt::format("--sort {}: neither a column (run, state, step, best, loss, samples/s, age) nor a key of "
+                  "these runs' recipes{}",
+                  name, meant ? fmt::format("; did you mean '{}'?", *meant) : ""));
+}
+
+/// The key of the recipe that is meant.
+std::string key_named(const std::vector<ListedRun>& runs, const std::string& name) {
+  std::set<std::string> ends;
+  for (const ListedRun& run : runs) {
+    for (const auto& [key, value] : run.settings) {
+      if (key == name) return name;
+      if (key.ends_with("." + name)) ends.insert(key);
+    }
+  }
+  if (ends.empty()) throw_unknown_key(runs, name);
+  if (ends.size() > 1)
+    throw Error(ExitCode::usage,
+                fmt::format("--sort {}: more than one key ends so: {}", name, fmt::join(ends, ", ")));
+  return *ends.begin();
+}
+
+}  // namespace
+
+std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root) {
+  std::vector<ListedRun> runs;
+  for (RunOverview& run : list_runs(root)) {
+    Settings settings = read_settings(run.directory);
+    runs.push_back({std::move(run), std::move(settings)});
+  }
+  return runs;
+}
+
+void sort_runs(std::vector<ListedRun>& runs, const std::string& key) {
+  if (runs.empty()) return;
+  const bool is_column = column_value(runs[0].overview, key).has_value();
+  const std::string wanted = is_column ? key : key_named(runs, key);
+  const auto value_of = [&](const ListedRun& run) {
+    if (is_column) return *column_value(run.overview, wanted);
+    const auto found = run.settings.find(wanted);
+    if (found == run.settings.end()) return SortValue{};
+    return SortValue{.number = leading_number(found->second), .text = found->second};
+  };
+  std::ranges::stable_sort(runs, comes_first, value_of);
+}
+
+std::string name_of(const RunOverview& run, const std::filesystem::path& root) {
+  const std::string name = run.directory.lexically_relative(root).string();
+  return on_one_line(name.empty() || name == "." ? run.directory.string() : name);
+}
+
+std::optional<double> leading_number(const std::string& text) {
+  double number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return problem == std::errc() && std::isfinite(number) ? std::optional(number) : std::nullopt;
+}
+
+void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::path& root) {
+  std::vector<Settings> settings;
+  for (const ListedRun& run : runs) settings.push_back(run.settings);
+  const std::vector<std::string> keys = differing_keys(settings);
+  std::vector<Column> columns = fixed_columns(runs, root);
+  const size_t shown = add_keys(columns, runs, keys);
+  print_columns(columns);
+  if (shown < keys.size())
+    print_text("{} more {} in these runs: --json prints them\n", keys.size() - shown,
+               keys.size() - shown == 1 ? "key differs" : "keys differ");
+  for (const ListedRun& run : runs) print_reason(run.overview, root);
+}
+
+}  // namespace trainer

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/run/run_list.h"
+#include "core/run/run_settings.h"
+
+namespace trainer {
+
+struct ListedRun {
+  RunOverview overview;
+  Settings settings;
+};
+
+/// The runs in and below a directory, as list_runs finds them.
+std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root);
+
+/// Sorts by a column of the table or by a key of the recipe, `optimizer.lr` or an end of it that names one
+/// key. The best and the newest run come first; other numbers and texts ascend; runs without a value come
+/// last. Throws Error (exit 64) where no run has such a key.
+void sort_runs(std::vector<ListedRun>& runs, const std::string& key);
+
+/// A run's place below `root`, without ends of lines.
+std::string name_of(const RunOverview& run, const std::filesystem::path& root);
+
+/// The number that a value of a recipe begins with: 5 of "5ep".
+std::optional<double> leading_number(const std::string& text);
+
+/// A table 100 columns wide, with as many of the keys in which the runs differ as find room.
+void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::path& root);
+
+}  // namespace trainer

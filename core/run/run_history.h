@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "core/metrics/metrics.h"
+
+namespace trainer {
+
+/// What a run has written into its metrics.jsonl so far.
+struct RunHistory {
+  std::vector<MetricsRecord> training, validation, guard;  ///< in the order of the file
+  std::vector<int64_t> unreadable;  ///< lines of the file that hold no record, from 1 on
+};
+
+/// Reads the file, which a process may be writing: an incomplete last line is left out. Empty where there is
+/// no file. Throws Error (exit 74) where it cannot be read.
+RunHistory read_history(const std::filesystem::path& directory);
+
+}  // namespace trainer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+/// The values of a recipe by their keys: `optimizer.lr` is "0.1".
+using Settings = std::map<std::string, std::string>;
+
+/// Of the run in this directory, from its recipe.yaml; none where that is missing or cannot be read.
+Settings read_settings(const std::filesystem::path& directory);
+
+/// The keys whose values are not the same in all of them, those of the network last. Keys that only say where
+/// a run is, such as run.output_dir, do not count, and neither do runs without settings.
+std::vector<std::string> differing_keys(const std::vector<Settings>& runs);
+
+/// The shortest end of each key that tells it from the others: `lr` for `optimizer.lr`.
+std::vector<std::string> short_names(const std::vector<std::string>& keys);
+
+}  // namespace trainer
