@@ -78,6 +78,12 @@ class Completer {
 
   Completions take() { return std::move(found_); }
 
+  /// A first word that is nothing else may be the recipe.
+  Completions take_or_files() {
+    if (found_.words.empty() && !begun_.starts_with('-')) found_.paths = Completions::Paths::files;
+    return take();
+  }
+
  private:
   const std::string begun_;
   const std::vector<RecipeKey>& keys_;
@@ -108,7 +114,7 @@ Completions complete(const CommandHelp& program, const std::vector<RecipeKey>& k
     if (words.size() == 1) completer.offer_commands(program);
     if (words.size() == 1 && word.starts_with('-')) completer.offer_options(program);
     command = find_command(program, "train");  // which stands for no command
-    if (words.size() == 1 && word.find_first_of("-.=") == std::string::npos) return completer.take();
+    if (words.size() == 1 && word.find_first_of("-.=") == std::string::npos) return completer.take_or_files();
   }
   const Option* before = words.size() > 1 ? find_option(*command, words[words.size() - 2]) : nullptr;
   if (before != nullptr && !before->value.empty()) {
@@ -121,7 +127,7 @@ Completions complete(const CommandHelp& program, const std::vector<RecipeKey>& k
       if (option.names.empty()) completer.offer_values(option);
     }
   }
-  return completer.take();
+  return words.size() == 1 ? completer.take_or_files() : completer.take();
 }
 
 }  // namespace trainer

@@ -91,7 +91,8 @@ TEST_CASE("words of a command line are completed: commands, options and their va
   CHECK(completions({"plan", "--config", "r.yaml", "--dump", "p"}) == Strings{"none", "program", "plan"});
   CHECK(completions({"--profile", ""}) == Strings{"none"});
   CHECK(completions({"inspect", ""}) == Strings{"files"});
-  CHECK(completions({"runs", ""}) == Strings{"directories"});
+  CHECK(completions({"configs/re"}) == Strings{"files"});  // a recipe
+  CHECK(completions({"runs", ""}) == Strings{"directories", "compare"});
   CHECK(completions({"completion", "f"}) == Strings{"none", "fish"});
   CHECK(completions({"nothing", "like", "that"}) == Strings{"none"});
 }
