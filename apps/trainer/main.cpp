@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cxxabi.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -6,7 +7,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <new>
+#include <string_view>
 #include <system_error>
+#include <typeinfo>
 
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
@@ -76,10 +80,29 @@ void name_lack_of_threads(int status, void* /*unused*/) {
   ::_exit(static_cast<int>(ExitCode::out_of_memory));
 }
 
+/// What a library throws while it starts, before main, ends here.
+[[noreturn]] void end_start() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr || *type != typeid(std::bad_alloc)) std::abort();
+  constexpr std::string_view kText =
+      "trainer: error: not enough memory for the program's libraries to start\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(static_cast<int>(ExitCode::out_of_memory));
+}
+
+void expect_failing_libraries() {
+  std::set_terminate(end_start);
+}
+
 }  // namespace
 }  // namespace trainer
 
+/// Runs before any library starts.
+__attribute__((section(".preinit_array"),
+               used)) void (*const before_libraries)() = trainer::expect_failing_libraries;
+
 int main(int argc, char** argv) {
+  std::set_terminate(std::abort);
   ::on_exit(trainer::name_lack_of_threads, nullptr);
   // A limit of file sizes makes writing fail, as a full disk does.
   std::signal(SIGXFSZ, SIG_IGN);
