@@ -198,11 +198,15 @@ void Hub::beat(const Whereabouts& own) {
   send_to_all(encode(FrameKind::others, BodyWriter().text(encode_where(own)).text(laggard_).take()));
 }
 
+bool Hub::has_closed() const {
+  return std::ranges::any_of(peers_, [](const Peer& peer) { return peer.closed && !peer.has_left; });
+}
+
 void Hub::find_lost() {
   for (size_t rank = 1; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
     if (!peer.line || peer.has_left) continue;
-    if (peer.closed && Line::Clock::now() - *peer.closed > kPatienceWithClosed)
+    if (peer.closed && Line::Clock::now() - *peer.closed >= kPatienceWithClosed)
       lose(ExitCode::peer_lost, fmt::format("{} is gone{}", name(rank), where_text(peer.where)));
     if (!peer.closed && peer.line->silence() > request_.deadline) {
       lose(ExitCode::peer_lost, fmt::format("{} has not been heard of for {:.0f} s{}", name(rank),

@@ -108,7 +108,7 @@ std::string Spoke::name() const {
 
 void Spoke::beat(const Whereabouts& own) {
   if (has_left_) return;
-  if (closed_ && Line::Clock::now() - *closed_ > kPatienceWithClosed)
+  if (closed_ && Line::Clock::now() - *closed_ >= kPatienceWithClosed)
     lose(ExitCode::peer_lost, fmt::format("{} is gone{}", name(), where_text(first_where_)));
   if (closed_) return;
   line_->send(encode(FrameKind::position, encode_where(own)));
@@ -116,6 +116,10 @@ void Spoke::beat(const Whereabouts& own) {
   const double silence = std::chrono::duration<double>(line_->silence()).count();
   lose(ExitCode::peer_lost,
        fmt::format("{} has not been heard of for {:.0f} s{}", name(), silence, where_text(first_where_)));
+}
+
+bool Spoke::has_closed() const {
+  return closed_.has_value() && !has_left_;
 }
 
 void Spoke::give(int64_t round, const std::string& text) {

@@ -40,8 +40,10 @@ class StarEnd {
   virtual std::vector<Line*> members() = 0;
   /// This process did not run for so long: nobody else is to blame for that silence.
   virtual void forgive(Line::Clock::duration gap) = 0;
-  /// Called about every kBeat.
+  /// Called about every kBeat, more often once a connection has closed.
   virtual void beat(const Whereabouts& own) = 0;
+  /// Whether one of the others' connections has closed without a farewell.
+  virtual bool has_closed() const = 0;
   virtual void give(int64_t round, const std::string& text) = 0;
 
   const std::string& laggard() const { return laggard_; }
@@ -74,6 +76,7 @@ class Hub final : public StarEnd {
   void open_door() override;
   void read(Line& line) override;
   void beat(const Whereabouts& own) override;
+  bool has_closed() const override;
   void give(int64_t round, const std::string& text) override { collect(0, round, text); }
 
  private:
@@ -127,6 +130,7 @@ class Spoke final : public StarEnd {
   void forgive(Line::Clock::duration gap) override { line_->forgive(gap); }
   void read(Line& line) override;
   void beat(const Whereabouts& own) override;
+  bool has_closed() const override;
   void give(int64_t round, const std::string& text) override;
 
  private:

@@ -24,7 +24,7 @@ def signal_before_the_end(site, uncut):
 def limit_that_the_program_asks_for(site, uncut):
     job = site.train("asked", "--time=1", "--signal=B:USR1@0", **LONG)
     job.expect_uncut_bits(uncut, SOME)
-    job.expect(f"^Slurm ends job {job.number} in 0:[345][0-9]; the run will be saved before")
+    job.expect(f"^Slurm ends job {job.number} in (?:0:[345][0-9]|1:00); the run will be saved before")
     job.expect("^the time of the Slurm job is nearly over: stopping after step")
 
 
