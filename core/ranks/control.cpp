@@ -158,7 +158,7 @@ bool Control::watch() {
     next_beat_ = Clock::now() + kBeat;
   }
   // Half a second after a rank's end Open MPI 5 kills the others: by then they have said why.
-  if (end_->has_closed()) next_beat_ = std::min(next_beat_, Clock::now() + kPatienceWithClosed / 3);
+  if (end_->has_closed()) next_beat_ = std::min(next_beat_, Clock::now() + kPatienceWithClosed / 4);
   changed_.notify_all();
   return !end_->loss();
 }

@@ -155,6 +155,6 @@ Whereabouts decode_where(BodyReader& body);
 
 /// A rank that ends may take others along; what ends it may reach this process a moment later, and be the
 /// better reason.
-constexpr std::chrono::milliseconds kPatienceWithClosed(300);
+constexpr std::chrono::milliseconds kPatienceWithClosed(200);
 
 }  // namespace trainer
