@@ -70,6 +70,7 @@ def our_turn(network, run, batch=0, steps=0, threads=2, precision="fp32", recipe
     finally:
         shutil.rmtree(directory)
     return {"ms_per_step": [batch / record["samples_per_s"] * 1e3 for record in records],
+            "losses": [record["loss"] for record in records],
             "first_step_s": summary["training"]["first_step_seconds"], "peak_rss_mib": summary["memory"]["peak_bytes"] / 2**20,
             **{part: sorted(record[part] for record in records)[len(records) // 2] for part in PARTS}}, foreign
 
