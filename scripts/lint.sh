@@ -67,6 +67,7 @@ check_includes() {
       may["core/optim"] = graph " core/config/ core/optim/"
       may["core/train"] = engine " core/config/ core/data/ core/storage/ core/host/ core/metrics/ core/optim/ core/tasks/ core/train/"
       may["core/run"] = may["core/train"] " core/run/"
+      may["core/report"] = base " core/metrics/ core/run/ core/report/"
       may["core/recipe"] = may["core/run"] " core/text/ core/passes/ core/layers/ core/recipe/"
       may["core/session"] = "core/"
       may["cpu"] = engine " cpu/"

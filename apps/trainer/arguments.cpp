@@ -18,9 +18,9 @@ namespace trainer {
 namespace {
 
 const std::vector<std::string>& commands() {
-  static const std::vector<std::string> names = {"train",   "init",   "eval",       "predict", "generate",
-                                                 "plan",    "layers", "data",       "schema",  "doctor",
-                                                 "inspect", "runs",   "completion", "man"};
+  static const std::vector<std::string> names = {
+      "train",  "init",   "eval",    "predict", "generate", "plan",  "layers",     "data",
+      "schema", "doctor", "inspect", "runs",    "report",   "watch", "completion", "man"};
   return names;
 }
 
@@ -50,8 +50,8 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
   }
   // Only the word behind the command: later ones may belong to an option.
   const size_t place = words[0] == "data" ? 2 : 1;
-  const bool takes_recipe =
-      words[0] != "init" && words[0] != "inspect" && words[0] != "runs" && words[0] != "completion";
+  const bool takes_recipe = words[0] != "init" && words[0] != "inspect" && words[0] != "runs" &&
+                            words[0] != "report" && words[0] != "watch" && words[0] != "completion";
   if (takes_recipe && words.size() > place && is_recipe(words[place]))
     words.insert(words.begin() + static_cast<int64_t>(place), "--config");
   return words;
@@ -242,6 +242,19 @@ void add_watching_commands(CLI::App& app, Arguments& arguments) {
   compare->add_flag("--json", arguments.json, "print both as JSON");
 }
 
+void add_report_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* report =
+      app.add_subcommand("report", "write curves, results and recipe of a run into one HTML file");
+  report->add_option("run", arguments.path, "the run's directory")->required()->type_name("DIRECTORY");
+  report
+      ->add_option("--output,-o", arguments.out,
+                   "the file to write (default: report.html in the run's directory)")
+      ->type_name("FILE");
+  CLI::App* watch =
+      app.add_subcommand("watch", "show a run's curves and numbers in the terminal while it trains");
+  watch->add_option("run", arguments.path, "the run's directory")->required()->type_name("DIRECTORY");
+}
+
 void add_shell_commands(CLI::App& app, Arguments& arguments) {
   CLI::App* completion =
       app.add_subcommand("completion", "print a script that completes trainer's commands in a shell");
@@ -305,6 +318,7 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
   add_data_commands(*data, arguments);
 
   add_watching_commands(app, arguments);
+  add_report_commands(app, arguments);
   add_shell_commands(app, arguments);
   add_notes(app, "");
 }
@@ -348,6 +362,8 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     const bool compares = app.get_subcommand("runs")->got_subcommand("compare");
     arguments.command = compares ? Arguments::Command::compare : Arguments::Command::runs;
   }
+  if (app.got_subcommand("report")) arguments.command = Arguments::Command::report;
+  if (app.got_subcommand("watch")) arguments.command = Arguments::Command::watch;
   if (app.got_subcommand("completion")) arguments.command = Arguments::Command::completion;
   if (app.got_subcommand("man")) arguments.command = Arguments::Command::man;
   return arguments;

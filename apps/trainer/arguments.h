@@ -43,6 +43,8 @@ struct Arguments {
     inspect,
     runs,
     compare,
+    report,
+    watch,
     completion,
     man
   };
@@ -58,7 +60,8 @@ struct Arguments {
   bool json = false;                         ///< plan, eval, data stats, inspect, runs, runs compare
   /// The file to write: data pack: the record; data tokenize: the shard, or a folder for several; doctor: the
   /// description of the GPU; predict: the lines, empty for the standard output; init: the recipe, empty for
-  /// the path's name in the working directory.
+  /// the path's name in the working directory; report: the page, empty for report.html in the run's
+  /// directory.
   std::string out;
   std::string split = "train";  ///< data pack, data tokenize, predict: "train" or "val"
   int64_t shard_tokens = 0;     ///< data tokenize: most tokens of a shard; 0: as many as the command likes
@@ -69,7 +72,7 @@ struct Arguments {
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;
-  std::string path;       ///< init, inspect, runs
+  std::string path;       ///< init, inspect, runs, report, watch
   std::string sort;       ///< runs: a column or a key; empty: by path
   std::string completed;  ///< completion: "bash", "zsh", "fish" or "words"
 };

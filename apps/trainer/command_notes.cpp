@@ -66,6 +66,13 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer runs --sort best runs/sweep\ntrainer runs compare runs/a runs/b",
         {74}}},
       {"runs compare", {"", "trainer runs compare runs/a runs/b", {74}}},
+      {"report", {"", "trainer report runs/resnet-1f7b5899 --output report.html", {74}}},
+      {"watch",
+       {"Ends with the run, or with Ctrl-C, which the run does not notice. Where the output is no terminal, "
+        "it prints\n"
+        "once.",
+        "trainer watch runs/resnet-1f7b5899",
+        {74}}},
       {"completion",
        {"", "trainer completion bash > ~/.local/share/bash-completion/completions/trainer", {74}}},
       {"man", {"", "trainer man | man -l -", {74}}},

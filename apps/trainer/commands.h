@@ -22,6 +22,8 @@ int doctor_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int runs_command(const Arguments& arguments);
 int compare_command(const Arguments& arguments);
+int report_command(const Arguments& arguments);
+int watch_command(const Arguments& arguments);
 int completion_command(const Arguments& arguments);
 int man_command();
 

@@ -56,6 +56,10 @@ int run(int argc, char** argv) {
       return runs_command(*arguments);
     case Arguments::Command::compare:
       return compare_command(*arguments);
+    case Arguments::Command::report:
+      return report_command(*arguments);
+    case Arguments::Command::watch:
+      return watch_command(*arguments);
     case Arguments::Command::completion:
       return completion_command(*arguments);
     case Arguments::Command::man:

@@ -196,6 +196,14 @@ std::string key_named(const std::vector<ListedRun>& runs, const std::string& nam
 
 }  // namespace
 
+RunOverview run_in(const std::filesystem::path& directory) {
+  std::optional<RunOverview> run = look_at_run(directory);
+  if (!run)
+    throw Error(ExitCode::usage,
+                fmt::format("{}: not a run's directory; `trainer runs` lists them", directory.string()));
+  return std::move(*run);
+}
+
 std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root) {
   std::vector<ListedRun> runs;
   for (RunOverview& run : list_runs(root)) {

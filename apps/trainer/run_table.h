@@ -16,6 +16,9 @@ struct ListedRun {
   Settings settings;
 };
 
+/// The run in this directory. Throws Error (exit 64) where there is none.
+RunOverview run_in(const std::filesystem::path& directory);
+
 /// The runs in and below a directory, as list_runs finds them.
 std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root);
 

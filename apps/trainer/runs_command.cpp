@@ -29,10 +29,7 @@ Json json_of(const std::vector<ListedRun>& runs, const std::filesystem::path& ro
 }
 
 ListedRun run_at(const std::string& path) {
-  std::optional<RunOverview> overview = look_at_run(path);
-  if (!overview)
-    throw Error(ExitCode::usage, fmt::format("{}: not a run's directory; `trainer runs` lists them", path));
-  return {std::move(*overview), read_settings(path)};
+  return {run_in(path), read_settings(path)};
 }
 
 /// A path need not be UTF-8, JSON must.

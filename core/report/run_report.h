@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/run/run_list.h"
+
+namespace trainer {
+
+/// One page about a run: curves of its metrics, their numbers, its results, the decisions of its guards, its
+/// confusion matrix and its recipe. Nothing in it is loaded from elsewhere and nothing is a script. What
+/// cannot be shown is named. Throws Error (exit 74) where a file cannot be read.
+std::string run_report(const RunOverview& run);
+
+}  // namespace trainer

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/catch.h"
+
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+/// A run of two epochs in `run`, whose name the page has to show.
+void train(const Workspace& workspace) {
+  workspace.write("small.yaml", kSmallRecipe);
+  REQUIRE(run_trainer({"small.yaml", "run.output_dir=run", "training.max_duration=20ba"}, workspace.path())
+              .code == 0);
+}
+
+/// Names, sizes and times of all files.
+std::string files_of(const Workspace& workspace) {
+  return run_shell("find run -printf '%p %s %T@\\n' | sort", workspace.path()).output;
+}
+
+}  // namespace
+
+TEST_CASE("report writes one page about a run, and a browser draws it") {
+  const Workspace workspace;
+  train(workspace);
+  const Outcome written = run_trainer({"report", "run"}, workspace.path());
+  REQUIRE(written.code == 0);
+  CHECK(written.output == "wrote run/report.html\n");
+  const std::string page = workspace.read("run/report.html");
+  CHECK(page.starts_with("<!DOCTYPE html>\n"));
+  CHECK(page.ends_with("</body></html>\n"));
+  CHECK(page.find("aria-label=\"top1\"") != std::string::npos);
+  const Outcome elsewhere = run_trainer({"report", "run", "--output", "page.html"}, workspace.path());
+  CHECK(elsewhere.code == 0);
+  CHECK(workspace.read("page.html") == page);
+  CHECK(run_trainer({"report", "run", "-o", "/dev/stdout"}, workspace.path()).output == page);
+
+  const std::string browser = "$(command -v chromium || command -v google-chrome)";
+  if (run_shell("test -n \"" + browser + "\"", workspace.path()).code != 0) {
+    WARN("no Chromium is installed: what needs it is left out");
+    return;
+  }
+  const Outcome drawn = run_shell("HOME=$PWD timeout 120 " + browser +
+                                      " --headless --no-sandbox --disable-gpu --window-size=900,1600 "
+                                      "--screenshot=page.png file://$PWD/page.html",
+                                  workspace.path());
+  INFO(drawn.errors);
+  REQUIRE(drawn.code == 0);
+  const std::string picture = workspace.read("page.png");
+  CHECK(picture.substr(1, 3) == "PNG");
+  CHECK(picture.size() > 30000);  // an empty page has 5000 bytes
+}
+
+TEST_CASE("report and watch of what is no run, or cannot be written") {
+  const Workspace workspace;
+  for (const char* command : {"report", "watch"}) {
+    const Outcome absent = run_trainer({command, "run"}, workspace.path());
+    CHECK(absent.code == 64);
+    CHECK(absent.errors == "trainer: error: run: not a run's directory; `trainer runs` lists them\n");
+  }
+  workspace.write("run/identity.json", "{}");
+  CHECK(run_trainer({"report", "run", "-o", "absent/page.html"}, workspace.path()).code == 74);
+  CHECK(run_trainer({"report", "run", "-o", "run"}, workspace.path()).code == 64);
+  CHECK(run_shell("\"$TRAINER\" report run -o /dev/full", workspace.path()).code == 74);
+}
+
+TEST_CASE(
+    "watch only reads; it prints once where nobody looks, and redraws a terminal until the run has ended") {
+  const Workspace workspace;
+  train(workspace);
+  const std::string before = files_of(workspace);
+  const Outcome once = run_trainer({"watch", "run"}, workspace.path());
+  CHECK(once.code == 0);
+  CHECK(once.output.find("run: finished, step 20/20 (100 %)") == 0);
+  CHECK(once.output.find("\ntraining loss\n") != std::string::npos);
+  CHECK(once.output.find("\nvalidation top1\n") != std::string::npos);
+  CHECK(once.output.find("\nstep 20 epoch 2: validation loss ") != std::string::npos);
+  CHECK(once.output.find('\x1b') == std::string::npos);
+  const Outcome terminal =
+      run_shell("TERM=xterm script -qec '\"$TRAINER\" watch run' /dev/null </dev/null", workspace.path());
+  CHECK(terminal.code == 0);
+  CHECK(terminal.output.find("\x1b[Hrun: finished") != std::string::npos);
+  CHECK(terminal.output.ends_with("\x1b[J"));
+  CHECK(files_of(workspace) == before);
+}
+
+}  // namespace trainer

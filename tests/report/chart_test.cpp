@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include "tests/catch.h"
+
+#include "core/report/chart.h"
+#include "core/report/html.h"
+#include "core/report/terminal_chart.h"
+
+namespace trainer {
+namespace {
+
+using Points = std::vector<std::pair<double, double>>;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("text in HTML begins no tag, ends no attribute and holds no control character") {
+  CHECK(escaped("a<b>&\"c'd") == "a&lt;b&gt;&amp;&quot;c&#39;d");
+  CHECK(escaped("tab\tline\nü") == "tab\tline\nü");
+  CHECK(escaped(std::string("\x1b[2J\0\x7f", 6)) == "\xEF\xBF\xBD[2J\xEF\xBF\xBD\xEF\xBF\xBD");
+  CHECK(escaped("\xFF<") == "\xEF\xBF\xBD&lt;");
+}
+
+TEST_CASE("a table has a cell for each text, numbers at the right") {
+  CHECK(html_table({"a", "<"}, {{"1.5e-3", "x"}}) ==
+        "<table><thead><tr><th>a</th><th>&lt;</th></tr></thead><tbody>\n"
+        "<tr><td class=\"n\">1.5e-3</td><td>x</td></tr>\n</tbody></table>\n");
+}
+
+TEST_CASE("a thinned curve keeps its ends, its extremes and its order, and nothing that is not finite") {
+  Points points;
+  for (int i = 0; i < 10000; ++i) points.emplace_back(i, std::sin(i * 0.01));
+  points[1234].second = 7;
+  points[4321].second = -9;
+  points[5000].second = kNan;
+  points[6000].second = std::numeric_limits<double>::infinity();
+  const Points few = thinned(points, 100);
+  CHECK(few.size() <= 100);
+  CHECK(few.size() > 50);
+  CHECK(std::ranges::is_sorted(few, {}, &Points::value_type::first));
+  CHECK(std::ranges::count(few, Points::value_type(1234, 7)) == 1);
+  CHECK(std::ranges::count(few, Points::value_type(4321, -9)) == 1);
+  CHECK(std::ranges::all_of(few, [](const auto& point) { return std::isfinite(point.second); }));
+  CHECK(thinned({{1, kNan}, {2, 3}}, 100) == Points{{2, 3}});
+}
+
+TEST_CASE("ticks are round, enclose the range and are about as many as asked for") {
+  CHECK(axis_ticks(0, 1, 5) == std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1});
+  CHECK(axis_ticks(0.31, 0.47, 4).front() == Approx(0.3));
+  CHECK(axis_ticks(0.31, 0.47, 4).back() == Approx(0.5));
+  for (const auto& [low, high] : Points{{1, 1}, {0, 0}, {-3, 1e9}, {1e-300, 2e-300}, {-5, -5}}) {
+    const std::vector<double> ticks = axis_ticks(low, high, 5);
+    INFO(low << " to " << high);
+    CHECK(ticks.size() >= 2);
+    CHECK(ticks.size() <= 9);
+    CHECK(ticks.front() <= low);
+    CHECK(ticks.back() >= high);
+  }
+}
+
+TEST_CASE("a chart draws each series, and names it without a tag of its own") {
+  const std::string svg =
+      line_chart("loss", "", {{"<training>", {{1, 2}, {2, 1}, {3, kNan}}}, {"validation", {{3, 1.5}}}});
+  CHECK(count(svg, "<polyline ") == 1);
+  CHECK(count(svg, "<circle ") == 1);
+  CHECK(count(svg, "&lt;training&gt;") == 1);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.starts_with("<svg "));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(line_chart("empty", "", {{"x", {{1, kNan}}}, {"y", {}}}) == "");
+}
+
+TEST_CASE("a higher value stands higher in a chart") {
+  const std::string svg = line_chart("a", "", {{"", {{0, 0}, {10, 1}}}});
+  CHECK(svg.find("points=\"70.0,246.0 708.0,40.0 \"") != std::string::npos);
+}
+
+TEST_CASE("a chart of the terminal has its size, its extremes and a dot for each column") {
+  const std::vector<std::string> lines =
+      terminal_chart("loss", {{10, 4}, {20, 1}, {30, kNan}, {40, 2}}, 40, 4);
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[0] == "loss");
+  CHECK(lines[1].starts_with("         4 "));
+  CHECK(lines[4].starts_with("         1 "));
+  CHECK(lines[5] == "           10                         40");
+  for (size_t i = 1; i <= 4; ++i) CHECK(lines[i].size() == 11 + 3 * 29);
+  // The first column has a dot at the top, the last one none there.
+  CHECK(lines[1].substr(11, 3) != "\u2800");
+  CHECK(lines[1].substr(lines[1].size() - 3) == "\u2800");
+  CHECK(terminal_chart("x", {{1, kNan}}, 40, 4).empty());
+  CHECK(terminal_chart("x", {{1, 1}}, 5, 4).empty());
+  CHECK(terminal_chart("back", {{30, 1}, {10, 2}, {30, 3}}, 40, 3).size() == 5);
+}
+
+}  // namespace trainer
