@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "core/base/json.h"
 #include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
@@ -18,6 +19,7 @@
 #include "core/run/weights.h"
 #include "core/session/ranks.h"
 #include "core/session/report.h"
+#include "core/storage/atomic_file.h"
 #include "core/train/device_samples.h"
 
 namespace trainer {
@@ -92,6 +94,19 @@ void announce_start(const Parts& run, const DataSource& train, const std::option
   if (run.start.from) return;
   const Program forward = forward_program(run.recipe, Purpose::evaluate);
   if (const auto note = unused_outputs(run.recipe, forward, train)) run.log.warn(*note);
+}
+
+/// The confusion matrix of the last evaluation, where a metric is a function of it. A run does not end
+/// because it cannot be written.
+void save_confusion(const RunDirectory& directory, int64_t step, const Evaluation& evaluation,
+                    const std::vector<std::string>& class_names, Log& log) try {
+  const auto matrices = evaluation.matrices();
+  if (matrices.empty()) return;
+  Json json = {{"step", step}};
+  for (const auto& [prefix, matrix] : matrices) json[prefix + "confusion"] = to_json(*matrix, class_names);
+  write_atomically(directory.file("confusion.json"), json.dump(-1, Json::NotUtf8::replace) + "\n");
+} catch (const Error& problem) {
+  log.warn(problem.what());
 }
 
 /// All steps are done: writes the results.
@@ -214,6 +229,10 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
   SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);
+  const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
+                                                                              const Evaluation& evaluation) {
+    save_confusion(directory, step, evaluation, names, run.log);
+  };
   TrainingLoop loop(executable, run.ranks.communicator(), *machine.train.pipeline,
                     machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,
@@ -228,7 +247,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
                            }
                            status.running(step);
                          },
-                     .trace = profiled_steps > 0 ? &trace : nullptr},
+                     .trace = profiled_steps > 0 ? &trace : nullptr,
+                     .on_evaluation = on_evaluation},
                     &shared, [&] {
                       if (run.signals.asked()) return run.signals.name();
                       return run.limit.reason(checkpoints.longest_seconds());

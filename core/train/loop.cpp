@@ -39,7 +39,7 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.metrics,
-                      settings_.averages, settings_.known_sums);
+                      settings_.averages, settings_.known_sums, settings_.classes);
 }
 
 std::string TrainingLoop::run(const LoopState& state) {
@@ -193,6 +193,7 @@ bool TrainingLoop::evaluate() {
   const auto values = validation_->run(agreement_);
   if (!values) return false;
   recorder_.add_evaluation(*values);
+  if (out_.on_evaluation) out_.on_evaluation(state().step, *validation_);
   return true;
 }
 

@@ -26,6 +26,7 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
+  int64_t classes = 0;                            ///< that the network tells apart
   GuardSettings guard;
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };

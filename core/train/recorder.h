@@ -9,6 +9,7 @@
 #include "core/host/progress.h"
 #include "core/metrics/metrics_sinks.h"
 #include "core/train/device_watch.h"
+#include "core/train/evaluation.h"
 #include "core/train/loop_settings.h"
 #include "core/train/loop_state.h"
 #include "core/train/rank_times.h"
@@ -34,6 +35,7 @@ struct LoopOutput {
   UnreadableList& unreadable;
   std::function<void(int64_t step)> on_step;  ///< told of each step that is done; may be empty
   Trace* trace = nullptr;                     ///< where a few steps are to be followed
+  std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};  ///< may be empty
 };
 
 /// Accumulates the results of steps and reports them: metrics, progress, log.
