@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/fixtures/metrics.safetensors: what scikit-learn computes of labels and predictions.
+"""Writes fixtures of metrics: what scikit-learn computes of labels and predictions (tests/fixtures/metrics.safetensors),
+and how PyTorch's ReduceLROnPlateau follows a metric (plateau.safetensors).
 
-Needs numpy, torch (for fixture_file) and scikit-learn.
+Needs numpy, torch (CPU) and scikit-learn.
 """
 
 import numpy as np
+import torch
 from sklearn import metrics
 
 from fixture_file import write
@@ -33,6 +35,32 @@ def case(out, name, classes, labels, predicted):
     out[f"{name}/accuracy"] = np.array([metrics.accuracy_score(labels, predicted)])
 
 
+# The settings in tests/train/plateau_test.cpp.
+PLATEAUS = {
+    "min_rel": {"factor": 0.5, "patience": 1, "threshold": 0.05},
+    "max_rel": {"mode": "max", "factor": 0.1, "patience": 2, "threshold": 0.02},
+    "min_abs": {"factor": 0.3, "patience": 0, "threshold": 0.1, "threshold_mode": "abs", "cooldown": 2},
+    "max_abs": {"mode": "max", "factor": 0.7, "patience": 1, "threshold": 0.05, "threshold_mode": "abs",
+                "cooldown": 1, "min_lr": 0.1 * 0.2},
+}
+
+
+def plateau(out, random, name, options):
+    """The rate after each of 20 evaluations of a metric that improves, stands still and is NaN once."""
+    sign = -1 if options.get("mode") == "max" else 1
+    values = 1 + sign * (2 * np.exp(-np.arange(20) / 3) + 0.1 * random.standard_normal(20))
+    values = values.astype(np.float32).astype(np.float64)
+    values[11] = np.nan
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+    rates = []
+    for value in values:
+        scheduler.step(value)
+        rates.append(optimizer.param_groups[0]["lr"])
+    out[f"{name}/values"] = values
+    out[f"{name}/rates"] = np.array(rates)
+
+
 def main():
     random = np.random.default_rng(1)
     out = {}
@@ -44,6 +72,11 @@ def main():
     case(out, "one_class", 3, [1, 1, 1, 1], [1, 1, 1, 1])
     case(out, "never_right", 2, [0, 1, 1], [1, 0, 0])
     write("metrics", out)
+    out = {}
+    for name, options in PLATEAUS.items():
+        plateau(out, random, name, options)
+        print(name, out[f"{name}/rates"])
+    write("plateau", out)
 
 
 main()

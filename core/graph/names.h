@@ -68,6 +68,7 @@ namespace state_name {
 constexpr const char* kStep = "counter.step";                ///< i32 (1), batches consumed
 constexpr const char* kUpdates = "counter.updates";          ///< i32 (1), updates applied
 constexpr const char* kLearningRates = "lr_table";           ///< f32 (updates), a constant
+constexpr const char* kLearningRateFactor = "lr_factor";     ///< f32 (1), of a schedule that follows a metric
 constexpr const char* kOne = "one";                          ///< f32 (1), a constant
 constexpr const char* kClassWeights = "class_weights";       ///< f32 (classes), a constant
 constexpr const char* kLossScale = "loss_scale";             ///< f32 (1)

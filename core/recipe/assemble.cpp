@@ -267,7 +267,8 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.ema_decay = recipe.training.ema_decay;
     options.planner = setting.planner;
     options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
-      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
+      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards,
+                                      recipe.lr_scheduler->plateau().has_value());
     };
   }
   std::vector<Pass> passes = passes_of(options);

@@ -41,6 +41,8 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
     settings.classes = class_count(job.program);
   }
   settings.guard = recipe.guards.settings();
+  settings.early_stop = recipe.validation.early_stop_settings();
+  settings.plateau = recipe.lr_scheduler->plateau();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) {
     settings.validation_samples = job.validation->size;

@@ -136,7 +136,8 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
     if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
   });
   if (stopped_for.empty())
-    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
+    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,
+                      ending_of(run.job, loop.state()));
   run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
                            loop.state().step, run.job.settings.steps));
   const bool came_further =

@@ -53,6 +53,10 @@ class Recorder {
   /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
+  /// Whether the evaluations so far end the run.
+  bool stops_early() const;
+  /// Says so, and writes what has been recorded since the last line.
+  void stop_early();
   /// See UnreadableList::share.
   void share_unreadable(Communicator& ranks);
   LoopResult finish();
@@ -70,6 +74,7 @@ class Recorder {
   std::optional<int64_t> skipped(const StepReport& step) const;
   void note_unreadable();
   void show(double loss);
+  void follow_metrics(const std::map<std::string, double>& values);
   void write_interval(const StepReport& step);
   void warn_if_input_bound();
   double epoch() const;
@@ -81,6 +86,7 @@ class Recorder {
   LoopState state_;
   LoopResult result_;
   Interval interval_;
+  StepReport last_;  ///< step
   DeviceWatch watch_;
   int64_t first_step_ = 1;       ///< of this process
   int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has
