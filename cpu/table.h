@@ -16,6 +16,7 @@
   row(add_batch_norm_moments) \
   row(add_batch_norm_sums) \
   row(add_channels) \
+  row(add_confusion_cells) \
   row(add_convolution) \
   row(add_counted_loss) \
   row(add_elementwise) \

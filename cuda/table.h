@@ -12,6 +12,7 @@
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \
+  row(add_confusion_cells) \
   row(add_counted_loss) \
   row(add_dropout) \
   row(add_elementwise) \

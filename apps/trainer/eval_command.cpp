@@ -3,11 +3,13 @@
 
 #include <cstdio>
 
+#include "apps/trainer/class_report.h"
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
 #include "core/host/stop.h"
+#include "core/recipe/about.h"
 #include "core/recipe/feed.h"
 #include "core/session/ranks.h"
 #include "core/train/evaluation.h"
@@ -15,19 +17,32 @@
 namespace trainer {
 namespace {
 
-void print_json(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
+/// What an evaluation has found.
+struct Found {
+  std::map<std::string, double> values;
+  std::map<std::string, const ConfusionMatrix*> matrices;
+  std::vector<std::string> class_names;
+  std::string weights;  ///< the file
+};
+
+void print_json(const Job& job, const Found& found) {
   Json report;
-  for (const std::string& name : names_of(job.settings.metrics)) report[name] = found[name];
+  for (const std::string& name : names_of(job.settings.metrics)) report[name] = found.values.at(name);
   report["samples"] = job.settings.validation_samples;
-  report["weights"] = weights;
+  report["weights"] = found.weights;
+  for (const auto& [prefix, matrix] : found.matrices)
+    report[prefix + "confusion"] = to_json(*matrix, found.class_names);
   print_text("{}\n", report.dump(-1, Json::NotUtf8::replace));
 }
 
-void print_line(const Job& job, std::map<std::string, double>& found, const std::string& weights) {
+void print_lines(const Job& job, const Found& found) {
   std::string text = "validation";
   for (const std::string& name : names_of(job.settings.metrics))
-    text += fmt::format(" {} {:.4f}", name, found[name]);
-  print_text("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, weights);
+    text += fmt::format(" {} {:.4f}", name, found.values.at(name));
+  print_text("{} ({} samples, weights of {})\n", text, job.settings.validation_samples, found.weights);
+  for (const auto& [prefix, matrix] : found.matrices)
+    print_text("\n{}{}", prefix.empty() ? "" : "averaged weights:\n",
+               class_report(*matrix, found.class_names));
 }
 
 }  // namespace
@@ -45,13 +60,17 @@ int eval_command(const Arguments& arguments) {
   const Job& job = network.job();
   const Feed feed = open_feed(*recipe, job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
-                        job.settings.metrics, job.averages, job.settings.known_sums);
+                        job.settings.metrics, job.averages, job.settings.known_sums, job.settings.classes);
   OneRank alone;
   Agreement agreement(alone);
-  std::map<std::string, double> found = *evaluation.run(agreement);
+  Found found{.values = *evaluation.run(agreement),
+              .matrices = evaluation.matrices(),
+              .class_names = class_names_in(network.about()),
+              .weights = network.files().model.string()};
+  if (found.class_names.empty()) found.class_names = feed.source->class_names();
   for (const UnreadableSample& sample : feed.source->take_unreadable())
     print_warning(fmt::format("{}: {}; used the next readable sample instead", sample.name, sample.reason));
-  (arguments.json ? print_json : print_line)(job, found, network.files().model.string());
+  (arguments.json ? print_json : print_lines)(job, found);
   return 0;
 }
 

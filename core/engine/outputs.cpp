@@ -12,9 +12,15 @@ namespace {
 
 constexpr int64_t kPlaceBytes = 8;
 
+/// kNone where no output has the name.
+TensorId output_named(const PlannedEntry& entry, std::string_view name) {
+  const auto found = std::ranges::find(entry.outputs, name, &NamedTensor::name);
+  return name.empty() || found == entry.outputs.end() ? kNone : found->tensor;
+}
+
 }  // namespace
 
-Outputs::Outputs(Executable& executable, size_t entry, int64_t depth)
+Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::string_view list)
     : executable_(executable), events_(static_cast<size_t>(depth)) {
   const Plan& plan = executable.plan();
   for (const NamedTensor& output : plan.entries[entry].outputs) {
@@ -25,12 +31,24 @@ Outputs::Outputs(Executable& executable, size_t entry, int64_t depth)
     types_.push_back(plan.stored_type(output.tensor));
   }
   values_.resize(names_.size());
-  memory_ = executable.device().allocate_batch(depth * static_cast<int64_t>(names_.size()) * kPlaceBytes);
+  list_tensor_ = output_named(plan.entries[entry], list);
+  if (list_tensor_ != kNone) {
+    const TensorSpec& spec = plan.tensors[static_cast<size_t>(list_tensor_)].spec;
+    if (spec.shape.size() != 1 || spec.dtype != DType::i32)
+      throw std::logic_error(fmt::format("the output {} is no list of whole numbers", list));
+    list_bytes_ = numel(spec.shape) * bytes_per_element(spec.dtype);
+  }
+  memory_ = executable.device().allocate_batch(depth * row_bytes());
+}
+
+/// Rounded up to whole places.
+int64_t Outputs::row_bytes() const {
+  return (static_cast<int64_t>(names_.size()) + (list_bytes_ + kPlaceBytes - 1) / kPlaceBytes) * kPlaceBytes;
 }
 
 std::byte* Outputs::place(int64_t run, size_t output) const {
   const auto row = static_cast<size_t>(run) % events_.size();
-  return memory_.data() + (row * names_.size() + output) * kPlaceBytes;
+  return memory_.data() + row * static_cast<size_t>(row_bytes()) + output * kPlaceBytes;
 }
 
 void Outputs::ask() {
@@ -41,6 +59,10 @@ void Outputs::ask() {
     device.copy_to_host_async({place(asked_, i), static_cast<size_t>(types_[i].bytes)},
                               executable_.address(tensors_[i]));
   }
+  if (list_bytes_ > 0) {
+    device.copy_to_host_async({list_place(asked_), static_cast<size_t>(list_bytes_)},
+                              executable_.address(list_tensor_));
+  }
   events_[static_cast<size_t>(asked_) % events_.size()] = device.record_event();
   ++asked_;
 }
@@ -50,6 +72,10 @@ const std::vector<double>& Outputs::take() {
   Device& device = executable_.device();
   device.synchronize(events_[static_cast<size_t>(taken_) % events_.size()]);
   for (size_t i = 0; i < values_.size(); ++i) values_[i] = stored_number(place(taken_, i), types_[i]);
+  if (list_bytes_ > 0) {
+    list_ = {reinterpret_cast<const int32_t*>(list_place(taken_)),
+             static_cast<size_t>(list_bytes_) / sizeof(int32_t)};
+  }
   ++taken_;
   return values_;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/engine/executable.h"
@@ -13,13 +15,17 @@ namespace trainer {
 /// when it is done, so that neither host nor device waits.
 class Outputs {
  public:
-  /// For at most `depth` runs in flight.
-  Outputs(Executable& executable, size_t entry, int64_t depth);
+  /// For at most `depth` runs in flight. `list`: an output of whole numbers (n) that is read as well; empty,
+  /// or not among the outputs: none.
+  Outputs(Executable& executable, size_t entry, int64_t depth, std::string_view list = {});
 
   /// Call after run(): requests its numbers. At most depth - 1 earlier runs may still be untaken.
   void ask();
   /// Waits for the oldest run asked for; the values hold until the next ask().
   const std::vector<double>& take();
+
+  /// The list of the run taken last, under the same rule; empty where none was asked for.
+  std::span<const int32_t> list() const { return list_; }
 
   /// Names of the values, in their order: all outputs of one number.
   const std::vector<std::string>& names() const { return names_; }
@@ -27,16 +33,21 @@ class Outputs {
   size_t index(const std::string& name) const;
 
  private:
+  int64_t row_bytes() const;
   std::byte* place(int64_t run, size_t output) const;
+  std::byte* list_place(int64_t run) const { return place(run, names_.size()); }
 
   Executable& executable_;
   std::vector<std::string> names_;
   std::vector<TensorId> tensors_;
   std::vector<StoredType> types_;
-  Buffer memory_;                  ///< depth rows of eight bytes for each number
+  TensorId list_tensor_ = kNone;
+  int64_t list_bytes_ = 0;
+  Buffer memory_;                  ///< depth rows of eight bytes for each number, and the list
   std::vector<int64_t> events_;    ///< of each row
   int64_t asked_ = 0, taken_ = 0;  ///< runs
   std::vector<double> values_;
+  std::span<const int32_t> list_;
 };
 
 }  // namespace trainer

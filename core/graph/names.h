@@ -47,12 +47,13 @@ constexpr const char* kSamples = "samples.";             ///< u8 (size, C, H, W)
 constexpr const char* kSampleLabels = "sample_labels.";  ///< i32 (size)
 }  // namespace samples_name
 
-/// All but the logits have one element.
+/// All but the logits and the cells have one element.
 namespace output_name {
 constexpr const char* kLoss = "loss";               ///< a weighted sum over samples
 constexpr const char* kLossWeight = "loss_weight";  ///< by which the sum is to be divided, where it counts
 constexpr const char* kCounted = "counted";         ///< positions that the loss does not ignore
 constexpr const char* kLogits = "logits";  ///< f32 (N, classes), (N, T, classes) or (N, classes, H, W)
+constexpr const char* kConfusionCells = "confusion_cells";  ///< i32, a cell for each label
 constexpr const char* kLearningRate = "lr";
 constexpr const char* kGradientNorm = "grad_norm";      ///< before clipping
 constexpr const char* kLossScale = "loss_scale";        ///< of the next step
@@ -67,6 +68,7 @@ namespace state_name {
 constexpr const char* kStep = "counter.step";                ///< i32 (1), batches consumed
 constexpr const char* kUpdates = "counter.updates";          ///< i32 (1), updates applied
 constexpr const char* kLearningRates = "lr_table";           ///< f32 (updates), a constant
+constexpr const char* kLearningRateFactor = "lr_factor";     ///< f32 (1), of a schedule that follows a metric
 constexpr const char* kOne = "one";                          ///< f32 (1), a constant
 constexpr const char* kClassWeights = "class_weights";       ///< f32 (classes), a constant
 constexpr const char* kLossScale = "loss_scale";             ///< f32 (1)

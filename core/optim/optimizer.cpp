@@ -23,6 +23,12 @@ TensorId counter(Program& program, const std::string& name) {
   return program.persistent(name, {{1}, DType::i32}, Role::state, {});
 }
 
+/// Whoever follows the metric writes it between steps.
+TensorId learning_rate_factor(Program& program) {
+  return program.persistent(state_name::kLearningRateFactor, {{1}, DType::f32}, Role::optimizer,
+                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
+}
+
 }  // namespace
 
 TensorId step_counter(Program& program) {
@@ -100,7 +106,7 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
 }
 
 void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                              const StepGuards& guards) const {
+                              const StepGuards& guards, bool adapts_lr) const {
   Builder build(program, entry);
   build.set_phase(Phase::update);
   build.set_origin(origin);
@@ -109,6 +115,7 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
       {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {lr_table.begin(), lr_table.end()}});
   StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
   inputs.lr = build.emit<TableLookup>({table, inputs.updates});
+  if (adapts_lr) inputs.lr = build.emit<MultiplyBy>({inputs.lr, learning_rate_factor(program)});
   put_out(build, &StepReport::lr, inputs.lr);
   const CountedLoss loss = append_mean_loss(build);
   if (scales_loss(program) || guards.counts) {

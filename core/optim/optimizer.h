@@ -35,13 +35,14 @@ class Optimizer : public Component {
   void check_groups(const std::vector<std::string>& parameters) const;
 
   /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
-  /// per update. Gradients are clipped by value first, then by norm. Counts "counter.updates" and
-  /// "counter.step" up, and puts out the fields of StepReport: grad_norm where the norm is limited or watched
-  /// for spikes. In a program that scales its loss gradients are unscaled, and a step whose gradients are not
-  /// finite changes nothing but "counter.step" and the scale. With guards a step that they refuse changes
-  /// nothing but "counter.step" and their own counters.
+  /// per update, which with `adapts_lr` the state "lr_factor" multiplies. Gradients are clipped by value
+  /// first, then by norm. Counts "counter.updates" and "counter.step" up, and puts out the fields of
+  /// StepReport: grad_norm where the norm is limited or watched for spikes. In a program that scales its loss
+  /// gradients are unscaled, and a step whose gradients are not finite changes nothing but "counter.step" and
+  /// the scale. With guards a step that they refuse changes nothing but "counter.step" and their own
+  /// counters.
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                     const StepGuards& guards = {}) const;
+                     const StepGuards& guards = {}, bool adapts_lr = false) const;
 
   /// Whether each of several ranks may hold the moments of some parameters only.
   virtual bool can_shard() const { return true; }

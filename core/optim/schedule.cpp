@@ -200,6 +200,41 @@ class OneCycle : public Schedule {
   double rise_ = 0.3, div_factor_ = 25, final_div_factor_ = 1e4;
 };
 
+/// The same rate until a metric of the validation split no longer improves (PyTorch's ReduceLROnPlateau).
+class Plateau : public Schedule {
+ public:
+  void declare(Fields& fields) override {
+    Schedule::declare(fields);
+    fields.add("metric", &settings_.metric, "metric of the validation split (loss, top1, ema_loss, ...)");
+    fields.add("factor", &settings_.factor, "factor of each drop").above(0).below(1);
+    fields
+        .add("patience", &settings_.patience,
+             "evaluations in a row without improvement before the one at which the rate drops")
+        .at_least(0);
+    fields.add("threshold", &settings_.threshold, "an improvement must be larger than this").at_least(0);
+    fields
+        .add("threshold_mode", &threshold_mode_,
+             "rel: threshold is a part of the best value so far; abs: a difference from it")
+        .one_of({"rel", "abs"});
+    fields.add("cooldown", &settings_.cooldown, "evaluations after a drop that are not counted").at_least(0);
+    fields.add("min_factor", &settings_.min_factor, "smallest factor of the base rate")
+        .at_least(0)
+        .at_most(1);
+  }
+
+  std::optional<PlateauSettings> plateau() const override {
+    PlateauSettings settings = settings_;
+    settings.absolute = threshold_mode_ == "abs";
+    return settings;
+  }
+
+ private:
+  double after_warmup(int64_t, int64_t, int64_t, const BatchCounts&) const override { return 1; }
+
+  PlateauSettings settings_;
+  std::string threshold_mode_ = "rel";
+};
+
 }  // namespace
 
 void Schedule::declare(Fields& fields) {
@@ -231,6 +266,8 @@ const Registry<Schedule>& schedules() {
        [] { return std::make_unique<CosineRestarts>(); }},
       {"one_cycle", "the rate rises to its base value, then falls far below its initial value",
        [] { return std::make_unique<OneCycle>(); }},
+      {"plateau", "the rate drops by a factor when a metric of the validation split no longer improves",
+       [] { return std::make_unique<Plateau>(); }},
   };
   return table;
 }

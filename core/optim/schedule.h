@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/config/fields.h"
+#include "core/optim/plateau.h"
 
 namespace trainer {
 
@@ -16,6 +18,8 @@ class Schedule : public Component {
   /// Reports what no bound on a single field can say. Called once after the fields were read, before
   /// factor().
   virtual void check(Diagnostics&) const {}
+  /// Where a metric decides when the rate drops: how. Its factor multiplies factor().
+  virtual std::optional<PlateauSettings> plateau() const { return std::nullopt; }
 
   double factor(int64_t update, int64_t total_updates, const BatchCounts& batches) const;
 
@@ -29,7 +33,7 @@ class Schedule : public Component {
 };
 
 /// constant, multi_step, cosine, linear, polynomial, trapezoid, inverse_sqrt, exponential, cosine_restarts,
-/// one_cycle.
+/// one_cycle, plateau.
 const Registry<Schedule>& schedules();
 
 /// One value for each update, as the device reads them.

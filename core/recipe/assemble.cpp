@@ -7,9 +7,11 @@
 #include <stdexcept>
 
 #include "core/config/patterns.h"
+#include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/embedding.h"
 #include "core/passes/table.h"
 #include "core/recipe/generation.h"
+#include "core/tasks/confusion_matrix.h"
 
 namespace trainer {
 namespace {
@@ -41,6 +43,20 @@ std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
   return wanted;
 }
 
+/// Whether evaluation puts out the cells of a confusion matrix: where a metric is a function of it and, with
+/// `always`, where it has a use.
+bool makes_matrix(const Recipe& recipe, const Task& task, const std::vector<Metric>& wanted, int64_t classes,
+                  bool always) {
+  const auto reads = [](const Metric& metric) { return !metric.matrix.empty(); };
+  const auto reading = std::ranges::find_if(wanted, reads);
+  if (classes <= kMostConfusionClasses)
+    return reading != wanted.end() || (always && std::ranges::any_of(task.metrics(), reads));
+  if (reading == wanted.end()) return false;
+  fail_at(recipe.origin_of("validation.metrics"),
+          fmt::format("{} needs a confusion matrix, which is kept of at most {} classes; the network has {}",
+                      reading->name, kMostConfusionClasses, classes));
+}
+
 bool is_wanted(const std::vector<Metric>& metrics, const std::string& sum) {
   return std::ranges::any_of(metrics, [&](const Metric& metric) {
     return std::ranges::find(metric.sums, sum) != metric.sums.end();
@@ -59,7 +75,25 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
   return scales;
 }
 
-Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std::string_view name) {
+/// What validation is to report besides the loss. `detailed`: also what `trainer eval` prints of each class.
+void add_metrics(Builder& build, const Recipe& recipe, TensorId logits, const Targets& targets,
+                 bool detailed) {
+  Entry& entry = build.entry();
+  const Task& task = task_for(build.shape(logits));
+  build.set_origin(recipe.origin_of("validation.metrics"));
+  const std::vector<Metric> wanted = wanted_metrics(recipe, task);
+  for (const MetricSum& sum : task.sums()) {
+    if (is_wanted(wanted, sum.output))
+      entry.outputs.push_back({sum.output, sum.build(build, logits, targets)});
+  }
+  if (!makes_matrix(recipe, task, wanted, task.classes(build.shape(logits)), detailed)) return;
+  const std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
+  entry.outputs.push_back(
+      {output_name::kConfusionCells, build.emit<ConfusionCells>(inputs, targets.ignored_label)});
+}
+
+Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std::string_view name,
+                    bool detailed) {
   const bool training = name == entry_name::kTrainStep;
   Entry entry{std::string(name)};
   Builder build(program, entry);
@@ -85,12 +119,7 @@ Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std:
   if (loss.weight != kNone) entry.outputs.push_back({output_name::kLossWeight, loss.weight});
   if (training) return entry;
   if (loss.counted != kNone) entry.outputs.push_back({output_name::kCounted, loss.counted});
-  build.set_origin(recipe.origin_of("validation.metrics"));
-  const std::vector<Metric> wanted = wanted_metrics(recipe, task);
-  for (const MetricSum& sum : task.sums()) {
-    if (is_wanted(wanted, sum.output))
-      entry.outputs.push_back({sum.output, sum.build(build, logits, targets)});
-  }
+  add_metrics(build, recipe, logits, targets, detailed);
   entry.outputs.push_back({output_name::kLogits, logits});
   return entry;
 }
@@ -165,7 +194,7 @@ Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExt
   if (recipe.data.separates() && purpose != Purpose::predict)
     program.input(input_name::kDocumentStart, {{rows, recipe.model.input[0]}, DType::i32});
   auto add = [&](const char* name) {
-    program.entries.push_back(forward_entry(program, recipe, input, name));
+    program.entries.push_back(forward_entry(program, recipe, input, name, purpose == Purpose::evaluate));
   };
   if (purpose == Purpose::train) add(entry_name::kTrainStep);
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
@@ -238,7 +267,8 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.ema_decay = recipe.training.ema_decay;
     options.planner = setting.planner;
     options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
-      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards);
+      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards,
+                                      recipe.lr_scheduler->plateau().has_value());
     };
   }
   std::vector<Pass> passes = passes_of(options);

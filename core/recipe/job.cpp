@@ -12,6 +12,7 @@
 #include "core/recipe/cache.h"
 #include "core/recipe/classes.h"
 #include "core/train/device_samples.h"
+#include "core/train/evaluation.h"
 
 namespace trainer {
 namespace {
@@ -37,8 +38,11 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   if (measures(job.purpose)) {
     const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
     settings.metrics = evaluated_metrics(recipe, job.program, averages);
+    settings.classes = class_count(job.program);
   }
   settings.guard = recipe.guards.settings();
+  settings.early_stop = recipe.validation.early_stop_settings();
+  settings.plateau = recipe.lr_scheduler->plateau();
   if (training.max_duration.unit == Duration::Unit::epochs) settings.epochs = training.max_duration.count;
   if (job.validation) {
     settings.validation_samples = job.validation->size;
@@ -124,6 +128,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
   const bool are_shared = job.train && job.train->is_shared;
   add_bytes(host, "samples", are_shared ? std::max(of_train, of_validation) : of_train + of_validation);
+  if (const int64_t bytes = Evaluation::matrix_bytes(job.plan, job.settings.classes); bytes > 0)
+    add_bytes(host, "confusion", bytes);
   add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
   return budget;

@@ -146,6 +146,14 @@ Value without_network_file(Value root) {
   return root;
 }
 
+/// What of evaluations alters a run: their interval, where they decide on the learning rate or the run's end,
+/// and how they do the latter.
+void add_evaluations(Value& numbers, const Value& all, bool stops_early) {
+  Value& section = *find_section(numbers, "validation");
+  section.entries.push_back(*find_path(all, "validation.interval"));
+  if (stops_early) section.entries.push_back(*find_path(all, "validation.early_stop"));
+}
+
 }  // namespace
 
 Recipe::Recipe()
@@ -252,7 +260,7 @@ void Recipe::check(Diagnostics& diagnostics) const {
   }
   check_is_name(run.name, origin_of("run.name"), diagnostics);
   output_directory_checked(diagnostics);
-  check_best_metric(diagnostics);
+  check_followed_metrics(diagnostics);
   check_format(diagnostics);
   check_bytes(diagnostics);
   if (tokens_of_batch() > 0) return;
@@ -300,10 +308,28 @@ void Recipe::check_format(Diagnostics& diagnostics) const {
                                                           format.name, model.input_kind, remedy));
 }
 
-/// The metric of the checkpoint to keep must be one that evaluation reports.
-void Recipe::check_best_metric(Diagnostics& diagnostics) const {
-  if (!checkpoint.keep_best) return;
-  const Origin origin = origin_of("checkpoint.keep_best");
+/// Metrics that something depends on must be among those that evaluation reports.
+void Recipe::check_followed_metrics(Diagnostics& diagnostics) const {
+  if (checkpoint.keep_best) check_metric("checkpoint.keep_best", *checkpoint.keep_best, diagnostics);
+  const auto check_followed = [&](const std::string& key, const std::string& metric) {
+    check_metric(key, metric, diagnostics);
+    if (validation.interval.count > 0) return;
+    diagnostics.error(origin_of(key),
+                      fmt::format("needs evaluations during training; validation.interval is {}",
+                                  to_string(validation.interval)));
+  };
+  if (validation.stop_metric) {
+    check_followed("validation.early_stop.metric", *validation.stop_metric);
+  } else if (const Value::Entry* given = find_path(given_, "validation.early_stop");
+             given != nullptr && !given->value.entries.empty() && given->value.find("metric") == nullptr) {
+    diagnostics.error(origin_of("validation.early_stop"), "missing key 'metric'");
+  }
+  if (const auto plateau = lr_scheduler->plateau()) check_followed("lr_scheduler.metric", plateau->metric);
+}
+
+/// A metric that the key names.
+void Recipe::check_metric(const std::string& key, const std::string& metric, Diagnostics& diagnostics) const {
+  const Origin origin = origin_of(key);
   std::vector<std::string> known = validation.metrics;
   known.insert(known.begin(), "loss");
   if (training.ema_decay) {
@@ -311,9 +337,9 @@ void Recipe::check_best_metric(Diagnostics& diagnostics) const {
   }
   if (!has_split(data, Split::val)) {
     diagnostics.error(origin, "needs validation samples: name them in data.val");
-  } else if (std::ranges::find(known, *checkpoint.keep_best) == known.end()) {
-    diagnostics.error(origin, fmt::format("'{}' is not a metric of this recipe; expected one of: {}",
-                                          *checkpoint.keep_best, fmt::join(known, ", ")));
+  } else if (std::ranges::find(known, metric) == known.end()) {
+    diagnostics.error(origin, fmt::format("'{}' is not a metric of this recipe; expected one of: {}", metric,
+                                          fmt::join(known, ", ")));
   }
 }
 
@@ -352,7 +378,10 @@ Value Recipe::value_of(const std::string& path) const {
 }
 
 RunIdentity Recipe::identity() const {
-  return identity_of(without_network_file(fields_.resolved(true)));
+  Value numbers = without_network_file(fields_.resolved(true));
+  const bool stops_early = validation.stop_metric.has_value();
+  if (stops_early || lr_scheduler->plateau()) add_evaluations(numbers, fields_.resolved(), stops_early);
+  return identity_of(numbers);
 }
 
 std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {

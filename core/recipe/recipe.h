@@ -73,7 +73,8 @@ class Recipe {
   void declare();
   void check(Diagnostics& diagnostics) const;
   void check_batches(Diagnostics& diagnostics) const;
-  void check_best_metric(Diagnostics& diagnostics) const;
+  void check_followed_metrics(Diagnostics& diagnostics) const;
+  void check_metric(const std::string& key, const std::string& metric, Diagnostics& diagnostics) const;
   void check_format(Diagnostics& diagnostics) const;
   void check_bytes(Diagnostics& diagnostics) const;
   void check_split(Diagnostics& diagnostics) const;

@@ -250,6 +250,22 @@ void ValidationSection::declare(Fields& fields) {
   fields.add("metrics", &metrics, "metrics to report besides the loss")
       .one_of(names_of(all_metrics()))
       .keeps_mathematics();
+  fields
+      .section("early_stop", "end the run when a metric no longer improves",
+               [&](Fields& stop) {
+                 stop.add("metric", &stop_metric,
+                          "metric (loss, top1, ema_loss, ...); default: no early stop");
+                 stop.add("patience", &patience,
+                          "evaluations in a row without improvement after which the run ends")
+                     .at_least(1);
+                 stop.add("min_delta", &min_delta, "an improvement must be larger than this").at_least(0);
+               })
+      .keeps_mathematics();
+}
+
+std::optional<EarlyStopSettings> ValidationSection::early_stop_settings() const {
+  if (!stop_metric) return std::nullopt;
+  return EarlyStopSettings{.metric = *stop_metric, .patience = patience, .min_delta = min_delta};
 }
 
 void LoggingSection::declare(Fields& fields) {

@@ -15,6 +15,7 @@
 #include "core/optim/guard.h"
 #include "core/optim/guarded_step.h"
 #include "core/passes/pass.h"
+#include "core/train/early_stop.h"
 
 namespace trainer {
 
@@ -114,7 +115,12 @@ struct GuardSection {
 struct ValidationSection {
   Duration interval{1, Duration::Unit::epochs};
   std::vector<std::string> metrics{"top1"};
+  std::optional<std::string> stop_metric;  ///< absent: no early stop
+  int64_t patience = EarlyStopSettings{}.patience;
+  double min_delta = 0;
   void declare(Fields& fields);
+
+  std::optional<EarlyStopSettings> early_stop_settings() const;
 };
 
 struct LoggingSection {

@@ -71,8 +71,10 @@ bool is_same(const StoredTensor& stored, const StoredTensor& wanted) {
   return stored.shape == wanted.shape && stored.dtype == wanted.dtype;
 }
 
-/// Whether a tensor of this name need not fit, since it is of guards that are others now.
+/// Whether a tensor of this name need not fit: it is of guards that are others now, or a factor that follows
+/// from the run's state.
 bool may_differ(const std::string& name, const char* file, Guards guards) {
+  if (name == state_name::kLearningRateFactor && file == std::string_view(kOptimizerFile)) return true;
   return guards == Guards::other && file == std::string_view(kOptimizerFile) &&
          std::ranges::find(kGuardStates, std::string_view(name)) != kGuardStates.end();
 }
@@ -129,7 +131,8 @@ void read_tensors(const std::filesystem::path& checkpoint, const Plan& plan, Sta
     for (size_t i = 0; i < wanted.ids.size(); ++i) {
       const std::string& name = wanted.stored[i].name;
       const StoredTensor* stored = file.find(name);
-      const bool is_anew = may_differ(name, wanted.file, guards) && name != state_name::kGuardSkipped;
+      const bool is_anew = may_differ(name, wanted.file, guards) && name != state_name::kGuardSkipped &&
+                           name != state_name::kLearningRateFactor;
       if (stored == nullptr || is_anew) continue;
       std::vector<std::byte> bytes(static_cast<size_t>(stored->end - stored->begin));
       file.read_bytes(*stored, bytes);

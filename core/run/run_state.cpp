@@ -116,6 +116,21 @@ LoopState parse_loop(const StateReader& reader) {
   loop.guard = {.rollbacks = guard.count("rollbacks"),
                 .overflows = guard.count("overflows"),
                 .at_smallest = guard.count("at_smallest")};
+  if (reader.has("early_stop")) {
+    const StateReader stop = reader.object("early_stop");
+    loop.early_stop = {.metric = stop.text("metric"),
+                       .best = stop.number("best"),
+                       .best_step = stop.count("best_step"),
+                       .bad = stop.count("bad")};
+  }
+  if (reader.has("plateau")) {
+    const StateReader plateau = reader.object("plateau");
+    loop.plateau = {.metric = plateau.text("metric"),
+                    .bad = plateau.count("bad"),
+                    .cooldown = plateau.count("cooldown"),
+                    .factor = plateau.number("factor")};
+    if (plateau.has("best")) loop.plateau->best = plateau.number("best");
+  }
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
   if (reader.has("unreadable")) loop.unreadable = reader.count_lists("unreadable");
   return loop;
@@ -135,6 +150,19 @@ std::string to_json(const RunState& state) {
   progress["guard"] = {{"rollbacks", loop.guard.rollbacks},
                        {"overflows", loop.guard.overflows},
                        {"at_smallest", loop.guard.at_smallest}};
+  if (const auto& stop = loop.early_stop) {
+    progress["early_stop"] = {{"metric", stop->metric},
+                              {"best", to_json(stop->best)},
+                              {"best_step", stop->best_step},
+                              {"bad", stop->bad}};
+  }
+  if (const auto& plateau = loop.plateau) {
+    progress["plateau"] = {{"metric", plateau->metric},
+                           {"bad", plateau->bad},
+                           {"cooldown", plateau->cooldown},
+                           {"factor", to_json(plateau->factor)}};
+    if (plateau->best) progress["plateau"]["best"] = to_json(*plateau->best);
+  }
   progress["last"] = to_json(loop.last);
   progress["best"] = to_json(loop.best);
   if (!loop.unreadable.empty()) progress["unreadable"] = loop.unreadable;

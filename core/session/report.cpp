@@ -36,7 +36,16 @@ std::optional<std::string> statistics_note(const Recipe& recipe, const Program& 
       training.micro_batch());
 }
 
+bool stops_early(const Job& job, const LoopState& state) {
+  return state.step < job.settings.steps;
+}
+
 }  // namespace
+
+std::string ending_of(const Job& job, const LoopState& state) {
+  if (!stops_early(job, state)) return "";
+  return "early stop: " + early_stop_text(*job.settings.early_stop, *state.early_stop);
+}
 
 std::string split_text(const TrainingSection& training) {
   const int64_t ranks = training.share.ranks;
@@ -76,7 +85,7 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state,
                    int64_t unreadable_samples) {
   Summary summary = {{"finished", true},
                      {"run.name", recipe.run.name},
-                     {"steps", job.settings.steps},
+                     {"steps", state.step},
                      {"ranks", recipe.training.share.ranks},
                      {"training.loss", state.train_loss},
                      {"training.seconds", result.training_seconds},
@@ -88,14 +97,20 @@ Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state,
     summary.emplace_back("device.joules_per_sample", result.joules_per_sample);
   if (result.device_memory_bytes > 0) summary.emplace_back("device.memory_bytes", result.device_memory_bytes);
   if (!result.throttling.empty()) summary.emplace_back("device.throttling", result.throttling);
+  if (const auto& stop = state.early_stop) {
+    summary.emplace_back("early_stop.stopped", stops_early(job, state));
+    if (stop->best_step > 0) summary.emplace_back("early_stop.best", stop->best);
+    if (stop->best_step > 0) summary.emplace_back("early_stop.best_step", stop->best_step);
+  }
   for (const auto& [name, value] : state.last) summary.emplace_back("validation.last." + name, value);
   for (const auto& [name, value] : state.best) summary.emplace_back("validation.best." + name, value);
   return summary;
 }
 
 std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result) {
-  std::string text =
-      fmt::format("done: {} steps in {}", job.settings.steps, human_seconds(result.training_seconds));
+  std::string text = fmt::format("done: {}{} steps in {}", state.step,
+                                 stops_early(job, state) ? fmt::format(" of {}", job.settings.steps) : "",
+                                 human_seconds(result.training_seconds));
   for (const auto& [name, value] : state.last) text += fmt::format(", validation {} {:.4f}", name, value);
   return text;
 }

@@ -21,6 +21,9 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
 Summary summary_of(const Recipe& recipe, const Job& job, const LoopState& state, const LoopResult& result,
                    int64_t unreadable_samples);
 
+/// Why a run is finished before its last step; "" where it is not.
+std::string ending_of(const Job& job, const LoopState& state);
+
 /// "done: 20 steps in 3 s, validation loss 0.5"
 std::string closing_line(const Job& job, const LoopState& state, const LoopResult& result);
 

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "core/base/json.h"
 #include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
@@ -18,6 +19,7 @@
 #include "core/run/weights.h"
 #include "core/session/ranks.h"
 #include "core/session/report.h"
+#include "core/storage/atomic_file.h"
 #include "core/train/device_samples.h"
 
 namespace trainer {
@@ -94,6 +96,19 @@ void announce_start(const Parts& run, const DataSource& train, const std::option
   if (const auto note = unused_outputs(run.recipe, forward, train)) run.log.warn(*note);
 }
 
+/// The confusion matrix of the last evaluation, where a metric is a function of it. A run does not end
+/// because it cannot be written.
+void save_confusion(const RunDirectory& directory, int64_t step, const Evaluation& evaluation,
+                    const std::vector<std::string>& class_names, Log& log) try {
+  const auto matrices = evaluation.matrices();
+  if (matrices.empty()) return;
+  Json json = {{"step", step}};
+  for (const auto& [prefix, matrix] : matrices) json[prefix + "confusion"] = to_json(*matrix, class_names);
+  write_atomically(directory.file("confusion.json"), json.dump(-1, Json::NotUtf8::replace) + "\n");
+} catch (const Error& problem) {
+  log.warn(problem.what());
+}
+
 /// All steps are done: writes the results.
 void finish(const Parts& run, const Executable& executable, const TrainingLoop& loop,
             const LoopResult& result, const UnreadableList& unreadable, const StoredMetadata& about) {
@@ -121,7 +136,8 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
     if (stopped_for.empty()) finish(run, executable, loop, result, unreadable, about);
   });
   if (stopped_for.empty())
-    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done, "");
+    return status.end(RunStatus::State::finished, loop.state().step, ExitCode::done,
+                      ending_of(run.job, loop.state()));
   run.log.info(fmt::format("saved after step {} of {}; start the same command again to resume",
                            loop.state().step, run.job.settings.steps));
   const bool came_further =
@@ -214,6 +230,10 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
   SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);
+  const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
+                                                                              const Evaluation& evaluation) {
+    save_confusion(directory, step, evaluation, names, run.log);
+  };
   TrainingLoop loop(executable, run.ranks.communicator(), *machine.train.pipeline,
                     machine.validation.pipeline.get(), job.settings,
                     {.metrics = metrics,
@@ -228,7 +248,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
                            }
                            status.running(step);
                          },
-                     .trace = profiled_steps > 0 ? &trace : nullptr},
+                     .trace = profiled_steps > 0 ? &trace : nullptr,
+                     .on_evaluation = on_evaluation},
                     &shared, [&] {
                       if (run.signals.asked()) return run.signals.name();
                       return run.limit.reason(checkpoints.longest_seconds());

@@ -9,6 +9,7 @@
 
 #include "core/graph/names.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/tasks/confusion_matrix.h"
 #include "core/tasks/table.h"
 
 namespace trainer {
@@ -37,7 +38,7 @@ class Classification final : public Task {
     return targets;
   }
 
-  const std::vector<Metric>& metrics() const override { return top_metrics(); }
+  const std::vector<Metric>& metrics() const override { return class_metrics(); }
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 
@@ -81,6 +82,15 @@ const std::vector<Metric>& top_metrics() {
        .sums = {"top5"},
        .value = mean_of_samples},
   };
+  return table;
+}
+
+const std::vector<Metric>& class_metrics() {
+  static const std::vector<Metric> table = [] {
+    std::vector<Metric> all = top_metrics();
+    all.insert(all.end(), confusion_metrics().begin(), confusion_metrics().end());
+    return all;
+  }();
   return table;
 }
 

@@ -13,6 +13,8 @@ namespace trainer {
 /// "top5".
 const std::vector<Metric>& top_metrics();
 const std::vector<MetricSum>& top_sums();
+/// These, and those of the confusion matrix.
+const std::vector<Metric>& class_metrics();
 
 /// softmax(logits), in double.
 std::vector<double> probabilities(std::span<const float> logits);

@@ -24,7 +24,9 @@ namespace metric_name {
 constexpr const char* kBitsPerByte = "bits_per_byte";
 }  // namespace metric_name
 
-/// A number that evaluation reports: a function of sums over the samples.
+class ConfusionMatrix;
+
+/// A number that evaluation reports: a function of sums over the samples, or of a confusion matrix.
 struct Metric {
   std::string name;
   std::string help;  ///< one line
@@ -35,6 +37,9 @@ struct Metric {
   std::string count = {};
   /// Of these sums, in their order, and the number of samples.
   double (*value)(std::span<const double> sums, double samples) = nullptr;
+  /// The output whose cells make the confusion matrix that the metric is a function of; empty: of sums.
+  std::string matrix = {};
+  double (*of_matrix)(const ConfusionMatrix& matrix) = nullptr;
 };
 
 /// The first sum divided by the number of samples.

@@ -46,7 +46,7 @@ class PixelClassification final : public Task {
             .weights = program.input(input_name::kWeights, {{output[0]}, DType::f32})};
   }
 
-  const std::vector<Metric>& metrics() const override { return top_metrics(); }
+  const std::vector<Metric>& metrics() const override { return class_metrics(); }
   const std::vector<MetricSum>& sums() const override { return top_sums(); }
   int64_t classes(const Shape& output) const override { return output[1]; }
 

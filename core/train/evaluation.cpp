@@ -2,6 +2,7 @@
 #include "core/train/evaluation.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "core/graph/names.h"
@@ -12,10 +13,20 @@ namespace {
 /// Batches whose results are still to come.
 constexpr int64_t kMaxInFlight = 4;
 
+/// Elements of the entry's list of cells; 0 where it puts out none.
+int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
+  for (const NamedTensor& output : entry.outputs) {
+    if (output.name == output_name::kConfusionCells)
+      return numel(plan.tensors[static_cast<size_t>(output.tensor)].spec.shape);
+  }
+  return 0;
+}
+
 }  // namespace
 
 Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t samples,
-                       std::vector<Metric> metrics, bool averages, std::map<std::string, double> known)
+                       std::vector<Metric> metrics, bool averages, std::map<std::string, double> known,
+                       int64_t classes)
     : executable_(executable),
       feed_(executable, data),
       samples_(samples),
@@ -23,18 +34,33 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
       known_(std::move(known)) {
   auto add_pass = [&](const char* name, const char* prefix) {
     const size_t entry = executable.entry(name);
-    passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight)});
+    std::optional<ConfusionMatrix> matrix;
+    if (cells_of(executable.plan(), executable.plan().entries[entry]) > 0) matrix.emplace(classes);
+    passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight, output_name::kConfusionCells),
+                       std::move(matrix)});
   };
   add_pass(entry_name::kEvaluate, "");
   if (averages) add_pass(entry_name::kEvaluateAverages, kAveraged);
+}
+
+int64_t Evaluation::matrix_bytes(const Plan& plan, int64_t classes) {
+  int64_t bytes = 0;
+  for (const PlannedEntry& entry : plan.entries) {
+    const int64_t cells = cells_of(plan, entry);
+    if (cells > 0)
+      bytes += kMaxInFlight * cells * int64_t{sizeof(int32_t)} + classes * classes * int64_t{sizeof(int64_t)};
+  }
+  return bytes;
 }
 
 std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreement) {
   const auto leaves = [&] { return agreement.leaves_now(); };
   feed_.pipeline().restart();
   const int64_t rounds = feed_.pipeline().remaining(), ranks = agreement.ranks().ranks();
-  for (Pass& pass : passes_)
+  for (Pass& pass : passes_) {
     pass.values.assign(static_cast<size_t>(rounds * ranks) * pass.outputs.names().size(), 0);
+    if (pass.matrix) pass.matrix->clear();
+  }
   int64_t begun = 0;
   for (int64_t taken = 0; taken < rounds;) {
     if (begun == rounds || begun - taken == kMaxInFlight) {
@@ -47,7 +73,32 @@ std::optional<std::map<std::string, double>> Evaluation::run(Agreement& agreemen
     enqueue(agreement);
     ++begun;
   }
+  add_up_matrices(agreement.ranks());
   return values(sums(agreement.ranks()));
+}
+
+std::map<std::string, const ConfusionMatrix*> Evaluation::matrices() const {
+  std::map<std::string, const ConfusionMatrix*> all;
+  for (const Pass& pass : passes_) {
+    if (pass.matrix) all[pass.prefix] = &*pass.matrix;
+  }
+  return all;
+}
+
+/// Counts below 2^53 are exact as doubles.
+void Evaluation::add_up_matrices(Communicator& ranks) {
+  if (ranks.ranks() == 1) return;
+  for (Pass& pass : passes_) {
+    if (!pass.matrix) continue;
+    const std::span<int64_t> counts = pass.matrix->counts();
+    for (int64_t row = 0; row < pass.matrix->classes(); ++row) {
+      const auto length = static_cast<size_t>(pass.matrix->classes());
+      const std::span<int64_t> of_row = counts.subspan(static_cast<size_t>(row) * length, length);
+      std::vector<double> sums(of_row.begin(), of_row.end());
+      ranks.add_up(sums);
+      std::ranges::transform(sums, of_row.begin(), [](double sum) { return static_cast<int64_t>(sum); });
+    }
+  }
 }
 
 /// Padding to as many batches on each rank is zero, but for a network that has come to NaN.
@@ -68,12 +119,25 @@ std::map<std::string, double> Evaluation::sums(Communicator& ranks) {
 std::map<std::string, double> Evaluation::values(const std::map<std::string, double>& sums) const {
   std::map<std::string, double> values;
   for (const Metric& metric : metrics_) {
+    if (!metric.matrix.empty()) {
+      values[metric.name] = matrix_value(metric);
+      continue;
+    }
     std::vector<double> of_metric;
     for (const std::string& sum : metric.sums) of_metric.push_back(sums.at(sum));
     const double samples = metric.count.empty() ? static_cast<double>(samples_) : sums.at(metric.count);
     values[metric.name] = metric.value(of_metric, samples);
   }
   return values;
+}
+
+/// Of the pass whose cells the metric reads.
+double Evaluation::matrix_value(const Metric& metric) const {
+  for (const Pass& pass : passes_) {
+    if (pass.matrix && pass.prefix + output_name::kConfusionCells == metric.matrix)
+      return metric.of_matrix(*pass.matrix);
+  }
+  throw std::logic_error("evaluation puts out no cells of a confusion matrix");
 }
 
 void Evaluation::enqueue(Agreement& agreement) {
@@ -102,6 +166,7 @@ std::nullopt_t Evaluation::abandon(Agreement& agreement, int64_t in_flight) {
 void Evaluation::take(Pass& pass, size_t batch) {
   const std::vector<double>& values = pass.outputs.take();
   std::ranges::copy(values, pass.values.begin() + static_cast<std::ptrdiff_t>(batch * values.size()));
+  if (pass.matrix) pass.matrix->add(pass.outputs.list());
 }
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 
 #include "core/engine/agreement.h"
 #include "core/engine/outputs.h"
+#include "core/tasks/confusion_matrix.h"
 #include "core/tasks/metric.h"
 #include "core/train/batch_feed.h"
 
@@ -17,20 +18,29 @@ namespace trainer {
 class Evaluation {
  public:
   /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
-  /// `known`: sums of the split that nothing computes.
+  /// `known`: sums of the split that nothing computes. `classes`: of the confusion matrix, where `evaluate`
+  /// puts out its cells.
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
-             bool averages, std::map<std::string, double> known = {});
+             bool averages, std::map<std::string, double> known = {}, int64_t classes = 0);
+
+  /// Host memory for the confusion matrices of a program, and for the cells of its batches in flight.
+  static int64_t matrix_bytes(const Plan& plan, int64_t classes);
 
   /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
   /// added in the order of the batches, whichever rank has computed them. Nothing where the ranks agree to
   /// stop before the end.
   std::optional<std::map<std::string, double>> run(Agreement& agreement);
 
+  /// Of the last run, by what begins the names of its metrics: "", and "ema_" for averaged weights. Empty
+  /// where `evaluate` puts out no cells.
+  std::map<std::string, const ConfusionMatrix*> matrices() const;
+
  private:
   struct Pass {
     size_t entry;
     std::string prefix;
     Outputs outputs;
+    std::optional<ConfusionMatrix> matrix;
     std::vector<double> values = {};  ///< of all ranks' batches in turn, as many as there are outputs
   };
 
@@ -38,6 +48,8 @@ class Evaluation {
   std::nullopt_t abandon(Agreement& agreement, int64_t in_flight);
   void take(Pass& pass, size_t batch);
   std::map<std::string, double> sums(Communicator& ranks);
+  void add_up_matrices(Communicator& ranks);
+  double matrix_value(const Metric& metric) const;
   std::map<std::string, double> values(const std::map<std::string, double>& sums) const;
 
   Executable& executable_;

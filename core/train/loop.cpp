@@ -39,12 +39,13 @@ TrainingLoop::TrainingLoop(Executable& executable, Communicator& ranks, DataPipe
       stop_reason_(std::move(stop_reason)) {
   if (validation == nullptr) return;
   validation_.emplace(executable, *validation, settings_.validation_samples, settings_.metrics,
-                      settings_.averages, settings_.known_sums);
+                      settings_.averages, settings_.known_sums, settings_.classes);
 }
 
 std::string TrainingLoop::run(const LoopState& state) {
   recorder_.start(state);
   guard_.restore(state.guard);
+  set_learning_rate_factor();
   runner_.start_at(state.step + 1);
   const bool done = train();
   recorder_.share_unreadable(agreement_.ranks());  // what was found since the last vote
@@ -57,13 +58,17 @@ std::string TrainingLoop::run(const LoopState& state) {
   return done ? "" : stopped_for_;
 }
 
-/// Whether it came to the end.
+/// Whether it came to the end, its last step or an early one.
 bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation; what it went on from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
     if (checkpoints_ != nullptr) checkpoints_->save_now(state());
     recorder_.resume_clock();
+  }
+  if (recorder_.stops_early()) {
+    recorder_.stop_early();
+    return true;
   }
   // After a return to a checkpoint the next step is another one.
   for (int64_t step = state().step + 1; step <= settings_.steps; step = runner_.last_enqueued() + 1) {
@@ -87,6 +92,10 @@ bool TrainingLoop::train() {
     if (decided.stop && (validates || rolls_back || step < settings_.steps)) return false;
     if (rolls_back) continue;
     if (validates && !evaluate()) return false;
+    if (validates && recorder_.stops_early()) {
+      recorder_.stop_early();
+      return true;
+    }
     if (checkpoints_ == nullptr) continue;
     if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
       agreement_.ranks().at(step, Doing::saving);
@@ -184,7 +193,16 @@ void TrainingLoop::roll_back() {
   skip_steps(executable_, guard_.rolled_back(there->step, there->guard));
   runner_.start_at(there->step + 1);
   recorder_.go_back(*there, *going_back_, guard_.state());
+  set_learning_rate_factor();
   going_back_.reset();
+}
+
+/// Of a schedule that follows a metric. Between steps only.
+void TrainingLoop::set_learning_rate_factor() {
+  if (!settings_.plateau) return;
+  const double factor = state().plateau.value_or(PlateauState{}).factor;
+  executable_.write(executable_.tensor(state_name::kLearningRateFactor),
+                    std::vector<float>{static_cast<float>(factor)});
 }
 
 /// False where the run is to stop before the end.
@@ -193,6 +211,8 @@ bool TrainingLoop::evaluate() {
   const auto values = validation_->run(agreement_);
   if (!values) return false;
   recorder_.add_evaluation(*values);
+  set_learning_rate_factor();
+  if (out_.on_evaluation) out_.on_evaluation(state().step, *validation_);
   return true;
 }
 

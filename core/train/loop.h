@@ -48,6 +48,7 @@ class TrainingLoop {
   bool is_validation_due(int64_t step) const;
   bool is_verification_due(int64_t step) const;
   bool evaluate();
+  void set_learning_rate_factor();
   Vote wish();
   bool leaves_now() const { return agreement_.leaves_now(); }
   template <class Work>

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/optim/guard.h"
+#include "core/optim/plateau.h"
 #include "core/tasks/metric.h"
+#include "core/train/early_stop.h"
 
 namespace trainer {
 
@@ -26,9 +29,15 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
+  int64_t classes = 0;                            ///< that the network tells apart
   GuardSettings guard;
+  std::optional<EarlyStopSettings> early_stop;
+  std::optional<PlateauSettings> plateau;  ///< of the learning rate
   bool averages = false;  ///< averaged weights are evaluated too, as `ema_loss`, `ema_top1`, …
 };
+
+/// The direction of one of the metrics. Throws std::out_of_range where it is not evaluated.
+Direction direction_in(const LoopSettings& settings, const std::string& metric);
 
 /// Metrics in a validation line besides the loss.
 std::vector<std::string> validation_metrics(const LoopSettings& settings);

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/optim/guard.h"
+#include "core/train/early_stop.h"
+#include "core/train/plateau.h"
 
 namespace trainer {
 
@@ -21,6 +23,8 @@ struct LoopState {
   double train_loss = 0;             ///< mean of the last interval
   std::optional<double> loss_scale;  ///< where there is one
   GuardState guard;
+  std::optional<EarlyStopState> early_stop;  ///< since the first evaluation of a run that has it
+  std::optional<PlateauState> plateau;       ///< likewise
   std::map<std::string, double> last, best;  ///< loss and metrics of the validation split
   /// Numbers of the samples that could not be read, by split: they count against data.error_budget.
   std::map<std::string, std::vector<int64_t>> unreadable;

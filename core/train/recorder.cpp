@@ -84,6 +84,7 @@ void Recorder::add(const StepResult& result) {
     ++interval_.timed_steps;
     interval_.phases.add(*result.phases);
   }
+  last_ = step;
   if (out_.progress.due()) show(step.loss);
   if (step.step == settings_.steps || step.step % settings_.logging_interval == 0) write_interval(step);
 }
@@ -132,9 +133,11 @@ void Recorder::write_interval(const StepReport& step) {
   if (settings_.tokens_of_sample > 0)
     record.tokens_per_s = *record.samples_per_s * static_cast<double>(settings_.tokens_of_sample);
   record.data_wait_ms = interval_.data_wait / steps * 1e3;
-  record.forward_ms = phase_ms(Phase::forward);
-  record.backward_ms = phase_ms(Phase::backward);
-  record.update_ms = phase_ms(Phase::update);
+  if (interval_.timed_steps > 0) {
+    record.forward_ms = phase_ms(Phase::forward);
+    record.backward_ms = phase_ms(Phase::backward);
+    record.update_ms = phase_ms(Phase::update);
+  }
   record.memory_bytes = resident_bytes();
   if (executable_.plan().is_async) record.metrics.emplace_back("host_ms", interval_.host / steps * 1e3);
   for (const auto& number : watch_.note(executable_.device().read_device())) record.metrics.push_back(number);
@@ -213,7 +216,39 @@ void Recorder::add_evaluation(const std::map<std::string, double>& values) {
   record.memory_bytes = resident_bytes();
   out_.metrics.append(record);
   out_.log.info(text);
+  follow_metrics(values);
   resume_clock();
+}
+
+/// What early stopping and the schedule make of an evaluation.
+void Recorder::follow_metrics(const std::map<std::string, double>& values) {
+  if (const auto& how = settings_.early_stop) {
+    state_.early_stop =
+        after_evaluation(*how, direction_in(settings_, how->metric),
+                         state_.early_stop.value_or(EarlyStopState{}), state_.step, values.at(how->metric));
+  }
+  if (const auto& how = settings_.plateau) {
+    const PlateauState before = state_.plateau.value_or(PlateauState{});
+    state_.plateau =
+        after_evaluation(*how, direction_in(settings_, how->metric), before, values.at(how->metric));
+    if (state_.plateau->factor != before.factor) {
+      out_.log.info(
+          fmt::format("step {}: validation {} no longer improves; learning rate times {:.4g} from here",
+                      state_.step, how->metric, state_.plateau->factor));
+    }
+  }
+}
+
+bool Recorder::stops_early() const {
+  return settings_.early_stop && state_.early_stop && state_.step < settings_.steps &&
+         state_.early_stop->metric == settings_.early_stop->metric &&
+         state_.early_stop->stops(*settings_.early_stop);
+}
+
+void Recorder::stop_early() {
+  if (interval_.steps > 0 && state_.interval_steps > 0) write_interval(last_);
+  out_.log.info(fmt::format("early stop after step {} of {}: {}", state_.step, settings_.steps,
+                            early_stop_text(*settings_.early_stop, *state_.early_stop)));
 }
 
 LoopResult Recorder::finish() {

@@ -9,6 +9,7 @@
 #include "core/host/progress.h"
 #include "core/metrics/metrics_sinks.h"
 #include "core/train/device_watch.h"
+#include "core/train/evaluation.h"
 #include "core/train/loop_settings.h"
 #include "core/train/loop_state.h"
 #include "core/train/rank_times.h"
@@ -34,6 +35,7 @@ struct LoopOutput {
   UnreadableList& unreadable;
   std::function<void(int64_t step)> on_step;  ///< told of each step that is done; may be empty
   Trace* trace = nullptr;                     ///< where a few steps are to be followed
+  std::function<void(int64_t step, const Evaluation&)> on_evaluation = {};  ///< may be empty
 };
 
 /// Accumulates the results of steps and reports them: metrics, progress, log.
@@ -51,6 +53,10 @@ class Recorder {
   /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
+  /// Whether the evaluations so far end the run.
+  bool stops_early() const;
+  /// Says so, and writes what has been recorded since the last line.
+  void stop_early();
   /// See UnreadableList::share.
   void share_unreadable(Communicator& ranks);
   LoopResult finish();
@@ -68,6 +74,7 @@ class Recorder {
   std::optional<int64_t> skipped(const StepReport& step) const;
   void note_unreadable();
   void show(double loss);
+  void follow_metrics(const std::map<std::string, double>& values);
   void write_interval(const StepReport& step);
   void warn_if_input_bound();
   double epoch() const;
@@ -79,6 +86,7 @@ class Recorder {
   LoopState state_;
   LoopResult result_;
   Interval interval_;
+  StepReport last_;  ///< step
   DeviceWatch watch_;
   int64_t first_step_ = 1;       ///< of this process
   int64_t uncounted_skips_ = 0;  ///< before that, under guards that the program no longer has

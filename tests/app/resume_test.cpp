@@ -76,6 +76,58 @@ TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothi
     CHECK(state("a") == state("b"));
   }
 }
+
+TEST_CASE(
+    "early stop and plateau: a killed run has the rates, the last step and the bits of one that was not") {
+  const Small small;
+  const std::string same =
+      "training.max_duration=200ba validation.interval=4ba logging.interval=1ba training.ema.decay=0.5 "
+      "'validation.metrics=[top1, macro_f1]' "
+      "'lr_scheduler={name: plateau, metric: ema_macro_f1, factor: 0.5, patience: 0, cooldown: 1}' "
+      "'validation.early_stop={metric: macro_f1, patience: 5, min_delta: 0.01}'";
+  const Outcome whole = small.run("a", same);
+  REQUIRE(whole.code == 0);
+  CHECK_THAT(whole.errors,
+             ContainsSubstring("early stop after step ") && ContainsSubstring("learning rate times 0.5"));
+  CHECK(small.run("b", same, killed_in(1)).code != 0);
+  CHECK(small.run("b", same, killed_in(4)).code != 0);
+  CHECK(small.run("b", same, killed_in(3)).code != 0);
+  REQUIRE(small.run("b", same).code == 0);
+  const auto summary = [&](const std::string& run) {
+    return nlohmann::json::parse(small.read(run + "/summary.json"));
+  };
+  CHECK(summary("a")["early_stop"]["stopped"] == true);
+  CHECK(summary("a")["steps"] < 200);
+  CHECK(summary("b")["steps"] == summary("a")["steps"]);
+  CHECK(summary("b")["early_stop"] == summary("a")["early_stop"]);
+  CHECK(summary("b")["validation"] == summary("a")["validation"]);
+  const auto rates = [&](const std::string& run) {
+    std::vector<double> found;
+    for (const std::string& line : lines_of(small.read(run + "/metrics.jsonl"))) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.contains("lr")) found.push_back(record["lr"]);
+    }
+    return found;
+  };
+  CHECK(rates("b") == rates("a"));
+  CHECK(rates("a").size() == summary("a")["steps"]);
+  CHECK(rates("a").back() < rates("a").front());
+  CHECK(small.read("a/model.safetensors") == small.read("b/model.safetensors"));
+  CHECK(small.read("a/confusion.json") == small.read("b/confusion.json"));
+  CHECK_THAT(small.run("b", same).errors, ContainsSubstring("this run is finished"));
+  CHECK_THAT(nlohmann::json::parse(small.read("a/status.json"))["message"].get<std::string>(),
+             ContainsSubstring(
+                 "early stop: validation macro_f1 has not improved by more than 0.01 in 5 evaluations"));
+
+  // With more patience it goes on, as one that had it from the beginning.
+  const std::string more = same + " validation.early_stop.patience=7";
+  CHECK(small.run("a", more).code == 78);
+  REQUIRE(small.run("a", more + " 'run.allow_changes=[validation.early_stop]'").code == 0);
+  REQUIRE(small.run("c", more).code == 0);
+  CHECK(summary("a")["steps"] > summary("b")["steps"]);
+  CHECK(summary("a")["steps"] == summary("c")["steps"]);
+  CHECK(small.read("a/model.safetensors") == small.read("c/model.safetensors"));
+}
 #endif
 
 TEST_CASE("muon's momentum is part of a checkpoint: a run that resumes has the bits of one that went on") {

@@ -109,6 +109,37 @@ TEST_CASE("eval gives the very numbers that training reported for the same weigh
   }
 }
 
+TEST_CASE("a run with a metric of the confusion matrix writes confusion.json, and eval finds the same") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kResidual);
+  run_well(workspace, "train", {"validation.metrics=[top1, macro_f1, balanced_accuracy]"});
+  const Json written = Json::parse(workspace.read("run/confusion.json"));
+  const Json reported = last_validation(workspace, "run");
+  const Json found = Json::parse(run_well(workspace, "eval", {"--json"}).output);
+  CHECK(written["step"] == 12);
+  for (const std::string prefix : {"", "ema_"}) {
+    INFO(prefix);
+    const Json matrix = written[prefix + "confusion"];
+    CHECK(found[prefix + "confusion"] == matrix);
+    double correct = 0, f1 = 0;
+    int classes = 0;
+    for (size_t c = 0; c < 7; ++c) {
+      correct += matrix["matrix"][c][c].get<double>();
+      f1 += matrix["f1"][c].get<double>();
+      int occurs = 0;
+      for (size_t other = 0; other < 7; ++other)
+        occurs += matrix["matrix"][c][other].get<int>() + matrix["matrix"][other][c].get<int>();
+      classes += occurs > 0 ? 1 : 0;
+    }
+    CHECK(correct / 101 == Approx(reported[prefix + "top1"].get<double>()).epsilon(1e-6));
+    CHECK(f1 / classes == Approx(reported[prefix + "macro_f1"].get<double>()).epsilon(1e-12));
+    CHECK(reported.contains(prefix + "balanced_accuracy"));
+  }
+  const std::string table = run_well(workspace, "eval").output;
+  CHECK_THAT(table, ContainsSubstring("\nclass         precision    recall        f1   support\n0 ") &&
+                        ContainsSubstring("\naveraged weights:\n") && ContainsSubstring("\nweighted mean "));
+}
+
 TEST_CASE("a checkpoint is evaluated to the bits of its step, its run by the newest that is whole") {
   const Workspace workspace;
   workspace.write("r.yaml", kResidual);

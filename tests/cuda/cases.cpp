@@ -7,6 +7,7 @@
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/unary.h"
@@ -96,6 +97,7 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
                              sketch.input("weights", {shape[0]}, Values::positive)};
                          sketch.output("top1", sketch.build().emit<TopK>(inputs, 1));
                          sketch.output("top2", sketch.build().emit<TopK>(inputs, 2));
+                         sketch.output("cells", sketch.build().emit<ConfusionCells>(inputs, 1));
                          sketch.output("loss", sketch.build().emit<CrossEntropy>(inputs, smoothing));
                        }});
     }

@@ -8,6 +8,7 @@
 #include "core/data/images/rows.h"
 #include "core/data/images/synthetic.h"
 #include "core/data/images/transforms/table.h"
+#include "core/graph/ops/confusion_cells.h"
 #include "core/train/device_samples.h"
 #include "core/train/evaluation.h"
 #include "cpu/backend.h"
@@ -52,6 +53,11 @@ Program program_of(int64_t micro_batches, Content content) {
   const auto optimizer = optimizer_from("{name: sgd, momentum: 0.9, clip_norm: 1}");
   const std::vector<float> rates = {0.1f, 0.05f, 0.2f};
   Program program = forward_program(small_network(), kRows);
+  Entry& evaluate = program.entry(entry_name::kEvaluate);
+  const std::vector<TensorId> compared{evaluate.output(output_name::kLogits),
+                                       program.find(input_name::kLabels), program.find(input_name::kWeights)};
+  evaluate.outputs.push_back(
+      {output_name::kConfusionCells, Builder(program, evaluate).emit<ConfusionCells>(compared)});
   std::vector<Pass> passes = {fuse_relu()};
   if (content != Content::numbers)
     passes.push_back(read_pixels({{entry_name::kTrainStep, kScales}, {entry_name::kEvaluate, kScales}}));
@@ -71,6 +77,7 @@ Program program_of(int64_t micro_batches, Content content) {
 struct RunnerResult {
   std::vector<double> losses, rates, norms;
   std::map<std::string, double> evaluation;
+  std::vector<int64_t> confusion;  ///< counts of the matrix
   std::vector<std::vector<double>> parameters;
 
   bool operator==(const RunnerResult&) const = default;
@@ -122,7 +129,8 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
   OneRank alone;
   Agreement agreement(alone);
   StepRunner runner(executable, batches, micro_batches, agreement);
-  Evaluation evaluation(executable, validation, kValidation, {loss_metric()}, false);
+  Evaluation evaluation(executable, validation, kValidation,
+                        {loss_metric(), *find_metric(confusion_metrics(), "macro_f1")}, false, {}, 10);
   auto take = [&] {
     const StepResult result = runner.take();
     CHECK(result.report.step == static_cast<int64_t>(run.losses.size()) + 1);
@@ -140,7 +148,11 @@ RunnerResult train_three_steps(const Backend& backend, int64_t micro_batches, bo
       CHECK(runner.find_non_finite(step - 2) == "it did not occur again when the step was repeated");
     }
     while (runner.in_flight() > (step == 5 ? 0 : std::min(lag, runner.lag()))) take();
-    if (step == 5) run.evaluation = *evaluation.run(agreement);
+    if (step != 5) continue;
+    run.evaluation = *evaluation.run(agreement);
+    ConfusionMatrix matrix = *evaluation.matrices().at("");
+    CHECK(matrix.total() == kValidation);
+    run.confusion.assign(matrix.counts().begin(), matrix.counts().end());
   }
   while (runner.in_flight() > 0) take();
   for (size_t i = 0; i < executable.plan().tensors.size(); ++i) {

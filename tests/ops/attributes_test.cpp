@@ -8,6 +8,7 @@
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
@@ -66,6 +67,8 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(CrossEntropy(0)).empty());
   CHECK(attributes_text(CrossEntropyBackward(0.1234567)) == "label_smoothing=0.1234567");
   CHECK(attributes_text(TopK(5)) == "k=5");
+  CHECK(attributes_text(ConfusionCells()).empty());
+  CHECK(attributes_text(ConfusionCells(255)) == "ignored=255");
   CHECK(attributes_text(StochasticDepth({.p = 0.2, .key = 0xab})) == "p=0.2 key=00000000000000ab");
   CHECK(attributes_text(Unscale(std::nullopt)).empty());
   CHECK(attributes_text(Unscale(std::numeric_limits<double>::infinity())) == "max_norm=inf");

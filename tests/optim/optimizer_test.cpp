@@ -5,6 +5,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/optimizer_steps.h"
+#include "cpu/backend.h"
 #include "tests/reference/networks.h"
 
 using namespace trainer;
@@ -75,6 +76,33 @@ TEST_CASE("optimisers keep the moments they need, and no others") {
         std::vector<std::string>{"fc.weight.square_avg", "fc.weight.momentum", "fc.weight.grad_avg"});
   CHECK(moments("lars") == std::vector<std::string>{"fc.weight.momentum"});
   CHECK(moments("adamw") == std::vector<std::string>{"fc.weight.exp_avg", "fc.weight.exp_avg_sq"});
+}
+
+TEST_CASE("a factor that is a state multiplies the rates of all updates, and is put out with them") {
+  Program program = forward_program(
+      network_from("{input: [1, 2, 2], layers: [flatten, {linear: {out_features: 2, name: fc}}]}"), 2);
+  run_passes(program, {autodiff()});
+  optimizer_from("sgd")->append_update(program, program.entry(entry_name::kTrainStep), {0.5f, 0.25f}, {},
+                                       true);
+  run_passes(program, {dead_code()});
+  const auto cpu = make_cpu_backend(1);
+  Session session(program, cpu);
+  session.set({{"images", {1, 2, 3, 4, 5, 6, 7, 8}}, {"labels", {0, 1}}, {"weights", {0.5f, 0.5f}}});
+  const auto step_of = [&](float factor) {
+    session.set({{state_name::kLearningRateFactor, {factor}},
+                 {"fc.bias", {0, 0}},
+                 {"fc.weight", std::vector<float>(8, 0.0f)}});
+    session.run(entry_name::kTrainStep);
+    return session.persistent("fc.weight");
+  };
+  CHECK(session.persistent(state_name::kLearningRateFactor) == std::vector<double>{1});
+  const std::vector<double> whole = step_of(1), half_of_half = step_of(0.5f), still = step_of(0);
+  CHECK(session.output(entry_name::kTrainStep, "lr") == std::vector<double>{0});
+  for (size_t i = 0; i < whole.size(); ++i) {
+    CHECK(whole[i] != 0);
+    CHECK(half_of_half[i] == whole[i] / 4);
+    CHECK(still[i] == 0);
+  }
 }
 
 TEST_CASE("the text of an update says what it does") {

@@ -205,7 +205,7 @@ TEST_CASE("schedules: every one has a name, a line of help and can be made") {
   }
   CHECK(names == std::vector<std::string>{"constant", "multi_step", "cosine", "linear", "polynomial",
                                           "trapezoid", "inverse_sqrt", "exponential", "cosine_restarts",
-                                          "one_cycle"});
+                                          "one_cycle", "plateau"});
 }
 
 }  // namespace

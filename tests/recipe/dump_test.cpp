@@ -95,4 +95,25 @@ TEST_CASE("of what ranks do, only what they share of batch normalisation is part
   CHECK(different[0].path == "parallelism.sync_batch_norm");
 }
 
+TEST_CASE(
+    "the interval of evaluations is part of a run's identity where they decide on its rate or its end") {
+  const std::string path = TRAINER_SOURCE_DIR "/configs/fashion_mnist_mlp.yaml";
+  const auto changes = [&](std::vector<std::string> settings, const std::string& other) {
+    const RunIdentity one = Recipe::load(path, settings)->identity();
+    REQUIRE(parse_identity(one.mathematics)->values == one.values);
+    settings.push_back(other);
+    std::vector<std::string> paths;
+    for (const Difference& each : differences(one, Recipe::load(path, settings)->identity()))
+      paths.push_back(each.path);
+    return paths;
+  };
+  using Paths = std::vector<std::string>;
+  const std::string often = "validation.interval=7ba";
+  CHECK(changes({}, often).empty());
+  CHECK(changes({"lr_scheduler={name: plateau}"}, often) == Paths{"validation.interval"});
+  const std::vector<std::string> stops = {"validation.early_stop={metric: loss}"};
+  CHECK(changes(stops, often) == Paths{"validation.interval"});
+  CHECK(changes(stops, "validation.early_stop.patience=9") == Paths{"validation.early_stop.patience"});
+}
+
 }  // namespace trainer

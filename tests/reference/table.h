@@ -11,6 +11,7 @@
   row(add_attention) \
   row(add_batch_norm) \
   row(add_channels) \
+  row(add_confusion_cells) \
   row(add_convolution) \
   row(add_elementwise) \
   row(add_embedding) \

@@ -14,17 +14,20 @@ using test::error_text;
 
 RunState sample() {
   RunState state;
-  state.loop = {.step = 120,
-                .updates = 118,
-                .validated = 100,
-                .interval_steps = 20,
-                .interval_loss = 0.1 + 0.2,
-                .train_loss = 1.0 / 3,
-                .loss_scale = 65536,
-                .guard = {.rollbacks = 2, .overflows = 7, .at_smallest = 3},
-                .last = {{"loss", 0.1}, {"top1", 0.9}},
-                .best = {{"loss", 1e-300}, {"top1", 0.95}},
-                .unreadable = {{"train", {3, 1 << 30}}, {"val", {0}}}};
+  state.loop = {
+      .step = 120,
+      .updates = 118,
+      .validated = 100,
+      .interval_steps = 20,
+      .interval_loss = 0.1 + 0.2,
+      .train_loss = 1.0 / 3,
+      .loss_scale = 65536,
+      .guard = {.rollbacks = 2, .overflows = 7, .at_smallest = 3},
+      .early_stop = EarlyStopState{.metric = "loss", .best = 1.0 / 3, .best_step = 60, .bad = 2},
+      .plateau = PlateauState{.metric = "top1", .best = 0.7, .bad = 4, .cooldown = 1, .factor = 0.1 * 0.1},
+      .last = {{"loss", 0.1}, {"top1", 0.9}},
+      .best = {{"loss", 1e-300}, {"top1", 0.95}},
+      .unreadable = {{"train", {3, 1 << 30}}, {"val", {0}}}};
   state.epoch = 1.0 / 7;
   state.samples = 3840;
   state.best_step = 100;
@@ -72,8 +75,12 @@ TEST_CASE("a state without a loss scale, and one with numbers that JSON does not
   state.loop.train_loss = HUGE_VAL;
   state.loop.best["loss"] = -HUGE_VAL;
   state.loop.last["loss"] = std::nan("");
+  state.loop.early_stop.reset();
+  state.loop.plateau->best.reset();
   const RunState again = read_again(state);
   CHECK_FALSE(again.loop.loss_scale);
+  CHECK_FALSE(again.loop.early_stop);
+  CHECK(again.loop.plateau == state.loop.plateau);
   CHECK(again.loop.train_loss == HUGE_VAL);
   CHECK(again.loop.best.at("loss") == -HUGE_VAL);
   CHECK(std::isnan(again.loop.last.at("loss")));
@@ -81,7 +88,7 @@ TEST_CASE("a state without a loss scale, and one with numbers that JSON does not
 
 TEST_CASE("a state of a version that kept nothing of its data is read") {
   std::string text = to_json(sample());
-  for (const char* name : {"data", "about", "unreadable"}) {
+  for (const char* name : {"data", "about", "unreadable", "early_stop", "plateau"}) {
     const size_t at = text.find(std::string("\"") + name + "\"");
     REQUIRE(at != std::string::npos);
     text.replace(at + 1, 1, "_");
@@ -90,6 +97,8 @@ TEST_CASE("a state of a version that kept nothing of its data is read") {
   CHECK(state.data.empty());
   CHECK(state.about.empty());
   CHECK(state.loop.unreadable.empty());
+  CHECK(!state.loop.early_stop.has_value());
+  CHECK(!state.loop.plateau.has_value());
   CHECK(state.loop.step == 120);
 }
 

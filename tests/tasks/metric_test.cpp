@@ -48,6 +48,8 @@ TEST_CASE(
   const Metric top1 = over_counted({.name = "top1", .sums = {"top1"}});
   CHECK(top1.count == "counted");
   const std::vector<Metric> all = with_averages({loss, top1});
+  CHECK(over_counted({.name = "f", .sums = {}, .matrix = "cells"}).count.empty());
+  CHECK(with_averages({{.name = "f", .sums = {}, .matrix = "cells"}})[1].matrix == "ema_cells");
   REQUIRE(all.size() == 4);
   CHECK(all[2].count == "ema_loss_weight");
   CHECK(all[3].count == "ema_counted");
@@ -69,10 +71,12 @@ TEST_CASE("every metric has a function and sums that its task puts out, and one 
     for (const MetricSum& sum : task->sums()) CHECK(outputs.insert(sum.output).second);
     for (const Metric& metric : task->metrics()) {
       INFO(metric.name);
-      CHECK(metric.value != nullptr);
+      const bool of_matrix = metric.of_matrix != nullptr;
+      CHECK((metric.value != nullptr) != of_matrix);
       CHECK(!metric.help.empty());
       CHECK(!metric.name.starts_with(kAveraged));
-      CHECK(!metric.sums.empty());
+      CHECK(metric.sums.empty() == of_matrix);
+      CHECK(metric.matrix == (of_matrix ? "confusion_cells" : ""));
       for (const std::string& sum : metric.sums) CHECK(outputs.contains(sum));
       CHECK(direction_of(metric.name) == metric.direction);
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
 #include "tests/catch.h"
 
 #include "tests/train/rank_runs.h"
@@ -42,6 +43,7 @@ TEST_CASE("ranks come to what one rank comes to with as many micro-batches") {
     CHECK(found[0].norms[i] == Approx(expected.norms[i]).epsilon(1e-5));
   }
   CHECK(found[0].evaluation.at("loss") == Approx(expected.evaluation.at("loss")).epsilon(1e-5));
+  CHECK(std::accumulate(found[0].confusion.begin(), found[0].confusion.end(), int64_t{0}) == 23);
 }
 
 TEST_CASE("ranks make the same matrices orthogonal, and come to what one rank comes to") {
@@ -70,6 +72,7 @@ TEST_CASE("two ranks come to the parameter bits of one with two micro-batches") 
     if (name.find("running") == std::string::npos) CHECK(found.tensors.at(name) == values);
   }
   CHECK(found.tensors.size() == expected.tensors.size());
+  if (network == std::string(kPlain)) CHECK(found.confusion == expected.confusion);
 }
 
 TEST_CASE("the size of buckets changes no bit, nor how the ranks' pictures lie") {

@@ -11,6 +11,7 @@
 #include "core/data/images/synthetic.h"
 #include "core/engine/agreement.h"
 #include "core/engine/shared_state.h"
+#include "core/graph/ops/confusion_cells.h"
 #include "core/passes/table.h"
 #include "core/run/weights.h"
 #include "core/train/evaluation.h"
@@ -25,8 +26,17 @@ namespace {
 constexpr int64_t kPictures = 96, kHeldOut = 23;
 const Shape kPicture = {3, 9, 9};
 
+void add_confusion(Program& program) {
+  Entry& entry = program.entry(entry_name::kEvaluate);
+  Builder build(program, entry);
+  const std::vector<TensorId> read{entry.output(output_name::kLogits), program.find(input_name::kLabels),
+                                   program.find(input_name::kWeights)};
+  entry.outputs.push_back({output_name::kConfusionCells, build.emit<ConfusionCells>(read)});
+}
+
 Program shared_program(const char* network, const char* optimizer, const Division& division, bool guards) {
   Program program = forward_program(network_from(network), division.rows);
+  add_confusion(program);
   const auto rule = optimizer_from(optimizer);
   const std::vector<float> rates(kTrainedSteps, 0.05f);
   const StepGuards counted{.loss = true, .counts = true, .skip_steps = division.skip_steps};
@@ -85,7 +95,11 @@ Trained train_on(const Backend& backend, Communicator& ranks, const Program& pro
       if (report.grad_norm) trained.norms.push_back(*report.grad_norm);
     }
   }
-  trained.evaluation = *Evaluation(executable, validation, kHeldOut, {loss_metric()}, false).run(agreement);
+  Evaluation evaluation(executable, validation, kHeldOut,
+                        {loss_metric(), *find_metric(confusion_metrics(), "macro_f1")}, false, {}, 10);
+  trained.evaluation = *evaluation.run(agreement);
+  ConfusionMatrix matrix = *evaluation.matrices().at("");
+  trained.confusion.assign(matrix.counts().begin(), matrix.counts().end());
   trained.persistent_bytes = static_cast<int64_t>(executable.persistent().size());
   if (ranks.rank() == 0) executable.hold_elsewhere();
   gather_state(ranks, executable);

@@ -33,10 +33,11 @@ struct Trained {
                                                        ///< on rank 0 with what others hold
   std::vector<double> losses, norms;
   std::map<std::string, double> evaluation;
-  int64_t persistent_bytes = 0;  ///< that it has had memory for
+  std::vector<int64_t> confusion;  ///< counts of the matrix
+  int64_t persistent_bytes = 0;    ///< that it has had memory for
   bool operator==(const Trained& other) const {
     return tensors == other.tensors && losses == other.losses && norms == other.norms &&
-           evaluation == other.evaluation;
+           evaluation == other.evaluation && confusion == other.confusion;
   }
 };
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/confusion_cells.h"
+
+#include <cmath>
+
+#include "core/graph/ops/cross_entropy.h"
+#include "tests/reference/table.h"
+
+namespace trainer::reference {
+namespace {
+
+void confusion_cells(const Call& call) {
+  const LogitExtents extents(call.shape_in(0));
+  const bool is_picture = call.shape_in(0).size() == 4;
+  for (int64_t n = 0; n < extents.samples; ++n) {
+    for (int64_t p = 0; p < extents.positions; ++p) {
+      const int64_t first = n * extents.classes * extents.positions + (is_picture ? p : p * extents.classes);
+      int64_t best = 0;
+      double largest = -HUGE_VAL;
+      for (int64_t c = extents.classes - 1; c >= 0; --c) {
+        const double x = call.in(0)[first + c * (is_picture ? extents.positions : 1)];
+        if (!(x >= largest)) continue;
+        largest = x;
+        best = c;
+      }
+      const int64_t row = n * extents.positions + p;
+      const int32_t label = call.in<int32_t>(1)[row];
+      const bool counts = label != call.as<ConfusionCells>().ignored && call.in(2)[n] != 0;
+      call.out<int32_t>(0)[row] = counts ? static_cast<int32_t>(label * extents.classes + best) : -1;
+    }
+  }
+}
+
+}  // namespace
+
+void add_confusion_cells(Loops& loops) {
+  loops[typeid(ConfusionCells)] = confusion_cells;
+}
+
+}  // namespace trainer::reference
