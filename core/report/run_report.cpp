@@ -245,7 +245,9 @@ class Page {
     const std::optional<std::string> text = content("confusion.json");
     if (!text) return;
     html_ += "<h2>Confusion matrix</h2>\n";
-    const Json json = Json::parse_or_null(*text);
+    const Json all = Json::parse_or_null(*text);
+    const Json* confusion = all.find("confusion");
+    const Json json = confusion == nullptr ? Json() : *confusion;
     const Json* rows = json.find("matrix");
     if (rows == nullptr || !rows->is_array()) return note("confusion.json holds no matrix and is left out.");
     if (rows->size() > kMostClasses)
