@@ -292,6 +292,37 @@ def transforms():
     write("transforms", out)
 
 
+def augmentations():
+    """What torchvision's TrivialAugmentWide and AutoAugment make of a picture of bytes, and their tables."""
+    from torchvision.transforms import AutoAugment, AutoAugmentPolicy, InterpolationMode, TrivialAugmentWide, autoaugment
+    from torchvision.transforms import functional as TF
+
+    generator = torch.Generator().manual_seed(5)
+    image = (torch.arange(99.0).reshape(9, 11) * torch.tensor([2.0, -2.0, 1.0])[:, None, None]) % 211
+    image = (image + 30 * torch.rand(3, 9, 11, generator=generator)).to(torch.uint8)
+    out = {"image": image, "Invert": TF.invert(image)}
+    space = TrivialAugmentWide()._augmentation_space(31)
+    for name, (magnitudes, signed) in space.items():
+        out[f"wide.{name}"] = magnitudes.float().reshape(-1)
+        for level in [11, 30] if magnitudes.ndim > 0 else [0]:
+            for sign in [1, -1] if signed else [1]:
+                magnitude = sign * float(magnitudes.reshape(-1)[level])
+                out[f"wide.{name}.{level}{'+' if sign > 0 else '-'}"] = autoaugment._apply_op(
+                    image, name, magnitude, InterpolationMode.NEAREST, None)
+    names = [*space, "Invert"]
+    for policy in AutoAugmentPolicy:
+        augment = AutoAugment(policy)
+        for name, (magnitudes, _) in augment._augmentation_space(10, (9, 11)).items():
+            out[f"auto.{name}"] = magnitudes.float().reshape(-1)
+        # Of each pair's operations: which, how likely and how strong, -1 without a strength.
+        rows = [[[names.index(op), p, -1 if level is None else level] for op, p, level in pair] for pair in augment.policies]
+        out[f"policy.{policy.value}"] = torch.tensor(rows)
+        for i in [3, 14, 18, 22]:
+            augment.get_params = lambda _, i=i: (i, torch.zeros(2), torch.tensor([0, 1]))
+            out[f"policy.{policy.value}.{i}"] = augment(image)
+    write("augmentations", out)
+
+
 # Optimisers ----------------------------------------------------------------------------------------------------
 
 
@@ -714,6 +745,7 @@ if __name__ == "__main__":
     curves()
     targets()
     transforms()
+    augmentations()
     scaler()
     given_statistics()
     attention()

@@ -98,6 +98,12 @@ void set(Transform& transform, const std::string& field, int64_t value) {
 void set(Transform& transform, const std::string& field, std::vector<double> values) {
   assign(transform, field, values);
 }
+void set(Transform& transform, const std::string& field, const std::string& value) {
+  assign(transform, field, value);
+}
+void set(Transform& transform, const std::string& field, bool value) {
+  assign(transform, field, value);
+}
 
 TransformList augmentation() {
   TransformList list;

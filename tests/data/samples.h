@@ -39,6 +39,8 @@ std::unique_ptr<Transform> make_transform(const std::string& name);
 void set(Transform& transform, const std::string& field, double value);
 void set(Transform& transform, const std::string& field, int64_t value);
 void set(Transform& transform, const std::string& field, std::vector<double> values);
+void set(Transform& transform, const std::string& field, const std::string& value);
+void set(Transform& transform, const std::string& field, bool value);
 
 /// A random crop, perhaps mirrored, of pictures of two channels, normalised.
 TransformList augmentation();

@@ -10,36 +10,50 @@
 namespace trainer {
 namespace {
 
-double share(int64_t level) {
-  return static_cast<double>(level) / static_cast<double>(kMostAugmentLevel);
+/// In equal steps from the nearer end, with the very roundings of torch.linspace on processors with AVX2: its
+/// middle one of 31 translations up to 32 lies just below 16, and moves by 15 pixels.
+double between(double first, double last, AugmentLevel at) {
+  const auto low = static_cast<float>(first), high = static_cast<float>(last);
+  const float step = (high - low) / static_cast<float>(at.count - 1);
+  if (at.level < at.count / 2) return std::fma(step, static_cast<float>(at.level), low);
+  return std::fma(-step, static_cast<float>(at.count - 1 - at.level), high);
 }
 
-double none(int64_t, int64_t, int64_t) {
+double none(AugmentLevel, int64_t, int64_t) {
   return 0;
 }
-double shear(int64_t level, int64_t, int64_t) {
-  return 0.3 * share(level);
+double shear(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 0.3, at);
 }
-double translation(int64_t level, int64_t extent) {
-  return 150.0 / 331.0 * static_cast<double>(extent) * share(level);
+double translation_x(AugmentLevel at, int64_t, int64_t width) {
+  return between(0, 150.0 / 331.0 * static_cast<double>(width), at);
 }
-double translation_x(int64_t level, int64_t, int64_t width) {
-  return translation(level, width);
+double translation_y(AugmentLevel at, int64_t height, int64_t) {
+  return between(0, 150.0 / 331.0 * static_cast<double>(height), at);
 }
-double translation_y(int64_t level, int64_t height, int64_t) {
-  return translation(level, height);
+double degrees(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 30, at);
 }
-double degrees(int64_t level, int64_t, int64_t) {
-  return 30 * share(level);
+double enhancement(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 0.9, at);
 }
-double enhancement(int64_t level, int64_t, int64_t) {
-  return 0.9 * share(level);
+double bits(AugmentLevel at, int64_t, int64_t) {
+  return 8 - std::round(between(0, 4, at));
 }
-double bits(int64_t level, int64_t, int64_t) {
-  return 8 - std::round(4 * share(level));
+double threshold(AugmentLevel at, int64_t, int64_t) {
+  return between(255, 0, at);
 }
-double threshold(int64_t level, int64_t, int64_t) {
-  return 255 * (1 - share(level));
+double wide_share(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 0.99, at);
+}
+double wide_translation(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 32, at);
+}
+double wide_degrees(AugmentLevel at, int64_t, int64_t) {
+  return between(0, 135, at);
+}
+double wide_bits(AugmentLevel at, int64_t, int64_t) {
+  return 8 - std::round(between(0, 6, at));
 }
 
 void keep(Image&, double) {}
@@ -81,24 +95,29 @@ void level_out(Image& image, double) {
   equalize(image);
 }
 
+void negate(Image& image, double) {
+  solarize(image, 0);
+}
+
 }  // namespace
 
-const std::array<AugmentOp, 14>& augment_ops() {
-  static constexpr std::array<AugmentOp, 14> kTable = {{
-      {"Identity", false, none, keep},
-      {"ShearX", true, shear, shear_x},
-      {"ShearY", true, shear, shear_y},
-      {"TranslateX", true, translation_x, translate_x},
-      {"TranslateY", true, translation_y, translate_y},
-      {"Rotate", true, degrees, rotate},
-      {"Brightness", true, enhancement, brightness},
-      {"Color", true, enhancement, color},
-      {"Contrast", true, enhancement, contrast},
-      {"Sharpness", true, enhancement, sharpness},
-      {"Posterize", false, bits, keep_bits},
-      {"Solarize", false, threshold, solarize},
-      {"AutoContrast", false, none, spread},
-      {"Equalize", false, none, level_out},
+const std::array<AugmentOp, 15>& augment_ops() {
+  static constexpr std::array<AugmentOp, 15> kTable = {{
+      {"Identity", false, none, none, keep},
+      {"ShearX", true, shear, wide_share, shear_x},
+      {"ShearY", true, shear, wide_share, shear_y},
+      {"TranslateX", true, translation_x, wide_translation, translate_x},
+      {"TranslateY", true, translation_y, wide_translation, translate_y},
+      {"Rotate", true, degrees, wide_degrees, rotate},
+      {"Brightness", true, enhancement, wide_share, brightness},
+      {"Color", true, enhancement, wide_share, color},
+      {"Contrast", true, enhancement, wide_share, contrast},
+      {"Sharpness", true, enhancement, wide_share, sharpness},
+      {"Posterize", false, bits, wide_bits, keep_bits},
+      {"Solarize", false, threshold, threshold, solarize},
+      {"AutoContrast", false, none, none, spread},
+      {"Equalize", false, none, none, level_out},
+      {"Invert", false, none, none, negate},
   }};
   return kTable;
 }

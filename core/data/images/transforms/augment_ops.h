@@ -2,23 +2,57 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "core/data/images/image.h"
 
 namespace trainer {
 
-/// One of RandAugment's operations. `magnitude` gives what `apply` takes, from a level of 0 to 30.
+/// A level of strength out of `count`: 0 is the weakest, count - 1 the strongest.
+struct AugmentLevel {
+  int64_t level, count;
+};
+
+/// One of the operations that AutoAugment, RandAugment and TrivialAugment draw. `magnitude` gives what
+/// `apply` takes in the first two, `wide_magnitude` in TrivialAugment's wide variant.
 struct AugmentOp {
-  std::string_view name;
-  bool is_signed;  ///< the magnitude is negated half of the time
-  double (*magnitude)(int64_t level, int64_t height, int64_t width);
+  using Magnitude = double (*)(AugmentLevel at, int64_t height, int64_t width);
+
+  std::string_view name;  ///< torchvision's
+  bool is_signed;         ///< the magnitude is negated half of the time
+  Magnitude magnitude, wide_magnitude;
   void (*apply)(Image& image, double magnitude);
 };
 
-constexpr int64_t kMostAugmentLevel = 30;
+/// Places in `augment_ops`.
+enum class AugmentKind {
+  identity,
+  shear_x,
+  shear_y,
+  translate_x,
+  translate_y,
+  rotate,
+  brightness,
+  color,
+  contrast,
+  sharpness,
+  posterize,
+  solarize,
+  autocontrast,
+  equalize,
+  invert,
+};
 
-/// After Cubuk et al., "RandAugment" (2020), with torchvision's 14 operations and magnitudes.
-const std::array<AugmentOp, 14>& augment_ops();
+constexpr int64_t kRandAugmentLevels = 31;
+constexpr int64_t kDrawnAugmentOps =
+    14;  ///< RandAugment and TrivialAugment draw from the first 14: all but invert
+
+/// With the operations and magnitudes of torchvision, for tensors of bytes.
+const std::array<AugmentOp, 15>& augment_ops();
+
+inline const AugmentOp& augment_op(AugmentKind kind) {
+  return augment_ops()[static_cast<size_t>(kind)];
+}
 
 }  // namespace trainer

@@ -10,15 +10,14 @@ class RandomAugment : public Transform {
  public:
   void declare(Fields& fields) override {
     fields.add("num_ops", &num_ops_, "number of operations").at_least(1).at_most(100);
-    fields.add("magnitude", &magnitude_, "strength of each").at_least(0).at_most(kMostAugmentLevel);
+    fields.add("magnitude", &magnitude_, "strength of each").at_least(0).at_most(kRandAugmentLevels - 1);
   }
   bool is_random() const override { return true; }
 
   void apply(Image& image, RandomStream& random) const override {
     for (int64_t i = 0; i < num_ops_; ++i) {
-      const auto& all = augment_ops();
-      const AugmentOp& op = all[static_cast<size_t>(random.next_below(static_cast<int64_t>(all.size())))];
-      const double magnitude = op.magnitude(magnitude_, image.height, image.width);
+      const AugmentOp& op = augment_ops()[static_cast<size_t>(random.next_below(kDrawnAugmentOps))];
+      const double magnitude = op.magnitude({magnitude_, kRandAugmentLevels}, image.height, image.width);
       const bool negative = op.is_signed && random.next_below(2) == 1;
       op.apply(image, negative ? -magnitude : magnitude);
     }

@@ -11,6 +11,7 @@ namespace trainer {
 /// Everything that `data.augment` and `data.eval_transform` may name.
 const Registry<Transform>& transforms();
 
+std::unique_ptr<Transform> make_auto_augment();
 std::unique_ptr<Transform> make_center_crop();
 std::unique_ptr<Transform> make_color_jitter();
 std::unique_ptr<Transform> make_cutout();
@@ -20,8 +21,10 @@ std::unique_ptr<Transform> make_median();
 std::unique_ptr<Transform> make_normalize();
 std::unique_ptr<Transform> make_random_augment();
 std::unique_ptr<Transform> make_random_crop();
+std::unique_ptr<Transform> make_random_erasing();
 std::unique_ptr<Transform> make_random_resized_crop();
 std::unique_ptr<Transform> make_resize();
 std::unique_ptr<Transform> make_rotation();
+std::unique_ptr<Transform> make_trivial_augment();
 
 }  // namespace trainer
