@@ -17,13 +17,13 @@ void DataSection::declare(Fields& fields) {
     if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
   }
   fields.add("format", &format, "format of the data").one_of(names);
-  fields.add(
-      "train", &train,
-      "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
-      "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
-      "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
-      "by `trainer data pack`; tokens: shards of tokens, text: text files, each a path in which * matches "
-      "any text and ? one character");
+  fields.add("train", &train,
+             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+             "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
+             "image_folder: a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class; "
+             "record: a file made by `trainer data pack`; tokens: shards of tokens, text: text files, each a "
+             "path in which * matches "
+             "any text and ? one character");
   fields
       .add("token_type", &token_type,
            "type of the numbers in shards of format tokens; llm.c's shards have a header, which says it")

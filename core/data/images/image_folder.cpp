@@ -41,8 +41,9 @@ class Listing {
       class_begin_.push_back(size());
       add_class(fs::path(root_) / name);
       if (size() == class_begin_.back()) {
-        throw Error(ExitCode::data, fmt::format("{}: expected .jpg, .jpeg or .png files, found none",
-                                                (fs::path(root_) / name).string()));
+        throw Error(ExitCode::data,
+                    fmt::format("{}: expected .jpg, .jpeg, .png, .webp or .bmp files, found none",
+                                (fs::path(root_) / name).string()));
       }
     }
     text_.shrink_to_fit();

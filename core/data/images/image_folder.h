@@ -19,9 +19,10 @@ struct ImageFolders {
   int64_t max_pixels;
 };
 
-/// JPEG and PNG files in one folder for each class: classes sorted by name, files by their path below it.
-/// Takes what ends in .jpg, .jpeg or .png in any case, at any depth; names that begin with a dot are passed
-/// over. Throws Error: exit 65 where there are no classes or one has no pictures, exit 74 from the system.
+/// JPEG, PNG, WebP and BMP files in one folder for each class: classes sorted by name, files by their path
+/// below it. Takes what ends in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that begin
+/// with a dot are passed over. Throws Error: exit 65 where there are no classes or one has no pictures, exit
+/// 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
 /// Lists the files without opening them; nullopt where the folder is missing.
