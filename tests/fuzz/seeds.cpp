@@ -72,6 +72,13 @@ void put_pictures(const std::filesystem::path& folder, const std::string& ending
     if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
 }
 
+void put_csvs(const std::filesystem::path& folder) {
+  put(folder,
+      "\xEF\xBB\xBF"
+      "file,label\r\na.png,cat\r\n\"b, \"\"c\"\".png\",\"a\nb\"\r\n");
+  put(folder, "file,label\na,b,c\n,\n\"\"\n");
+}
+
 /// Two pictures of 2 x 3 with their labels.
 void put_idx(const std::filesystem::path& folder) {
   const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03", 16) + "pixelsPIXELS";
@@ -235,6 +242,7 @@ int main(int count, char** arguments) {
   trainer::put_pngs(folder / "png");
   trainer::put_pictures(folder / "webp", ".webp");
   trainer::put_pictures(folder / "bmp", ".bmp");
+  trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");
   trainer::put_records(folder / "record");
