@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/data
   USES base config engine text
-  PRIVATE JPEG::JPEG PNG::PNG ZLIB::ZLIB Threads::Threads fmt::fmt)
+  PRIVATE JPEG::JPEG PNG::PNG PkgConfig::WEBP ZLIB::ZLIB Threads::Threads fmt::fmt)
 # Their loops are vectorised with shuffles, which -O2 leaves out.
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/core/data/images/resample.cpp ${CMAKE_SOURCE_DIR}/core/data/images/transforms/gaussian.cpp

@@ -18,7 +18,8 @@ void require_training_classes(const DataSection& section, Split split) {
   const std::string train = section.path(Split::train), val = section.path(Split::val);
   const bool are_apart = split == Split::val && section.val_fraction == 0 && !train.empty();
   if (!are_apart || !format.class_names || !format.missing(train, Split::train).empty()) return;
-  const std::vector<std::string> expected = format.class_names(train), found = format.class_names(val);
+  const std::vector<std::string> expected = format.class_names(section, train),
+                                 found = format.class_names(section, val);
   if (expected.empty() || found.empty()) return;
   const auto [wanted, there] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
   if (wanted == expected.end() && there == found.end()) return;
@@ -106,6 +107,7 @@ std::vector<std::string> sample_files(const DataSection& section) {
   std::vector<std::string> all;
   for (Split split : {Split::train, Split::val}) {
     const std::string& path = section.path(split);
+    if (section.labels && !path.empty()) all.push_back(path + "/" + *section.labels);
     if (!format.files || path.empty()) continue;
     for (const std::string& file : format.files(path, stored_in(section, split))) all.push_back(file);
   }
@@ -117,7 +119,7 @@ std::vector<std::string> known_class_names(const DataSection& section) {
   if (!format.class_names) return {};
   for (Split split : {Split::train, Split::val}) {
     const std::string path = section.path(split);
-    if (!path.empty() && format.missing(path, split).empty()) return format.class_names(path);
+    if (!path.empty() && format.missing(path, split).empty()) return format.class_names(section, path);
   }
   return {};
 }

@@ -48,7 +48,7 @@ struct SourceFormat {
   /// The files of a split that hold its samples; absent where each sample has one of its own.
   std::function<std::vector<std::string>(const std::string& path, Split split)> files;
   /// Of the classes of what is stored at a path; absent where a format has no names.
-  std::function<std::vector<std::string>(const std::string& path)> class_names;
+  std::function<std::vector<std::string>(const DataSection&, const std::string& path)> class_names;
   /// Reports what the recipe alone tells of samples that do not become what the network takes.
   std::function<void(const DataSection&, const Shape& network_shape, const OriginOf&, Diagnostics&)> check;
 };

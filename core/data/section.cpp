@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/section.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/data/formats.h"
@@ -17,13 +19,13 @@ void DataSection::declare(Fields& fields) {
     if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
   }
   fields.add("format", &format, "format of the data").one_of(names);
-  fields.add(
-      "train", &train,
-      "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
-      "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
-      "image_folder: a folder with a sub-folder of JPEG and PNG files for each class; record: a file made "
-      "by `trainer data pack`; tokens: shards of tokens, text: text files, each a path in which * matches "
-      "any text and ? one character");
+  fields.add("train", &train,
+             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+             "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
+             "image_folder: a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class; "
+             "record: a file made by `trainer data pack`; tokens: shards of tokens, text: text files, each a "
+             "path in which * matches "
+             "any text and ? one character");
   fields
       .add("token_type", &token_type,
            "type of the numbers in shards of format tokens; llm.c's shards have a header, which says it")
@@ -51,6 +53,10 @@ void DataSection::declare(Fields& fields) {
            "fraction of the training samples set aside for validation, chosen by run.seed; 0: none")
       .at_least(0)
       .below(1);
+  fields.add(
+      "labels", &labels,
+      "of format image_folder: name of a CSV file in each of train and val, with the header file,label; "
+      "null: each sub-folder is a class");
   fields
       .add("error_budget", &error_budget,
            "percent of a split's samples that may be unreadable; each is replaced by the next readable one")
@@ -93,12 +99,24 @@ void DataSection::resolve_lists() {
   if (val && !val->empty()) *val = resolve_list(*val);
 }
 
+void DataSection::check_labels(const Origin& origin, Diagnostics& diagnostics) const {
+  if (!labels) return;
+  const Origin key{origin.where, origin.path + ".labels"};
+  if (format != "image_folder") {
+    diagnostics.error(key, "is for data.format image_folder only, got " + format);
+  } else if (labels->empty() || labels->front() == '/') {
+    diagnostics.error(
+        key, fmt::format("must be the name of a CSV file in data.train's folder, got '{}'", *labels));
+  }
+}
+
 void DataSection::check(const Origin& origin, Diagnostics& diagnostics) const {
   // An unknown format has been reported where it was read.
   for (const SourceFormat& row : source_formats()) {
     if (row.name != format || !row.reads_files || !train.empty()) continue;
     diagnostics.error({origin.where, origin.path + ".train"}, "required by data.format " + format);
   }
+  check_labels(origin, diagnostics);
   for (const TransformList* list : {&augment, &eval_transform}) {
     for (const auto& step : *list) {
       if (step->is_terminal() && step != list->back()) {

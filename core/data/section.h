@@ -24,6 +24,7 @@ struct DataSection {
   std::optional<FilePath> val = FilePath();  ///< null: no validation, also of made-up samples
   double val_fraction = 0;                   ///< of the samples of `train`; 0: `val` names them
   double error_budget = 0.1;                 ///< percent of a split's samples
+  std::optional<std::string> labels;         ///< a CSV file below each of train and val
   int64_t max_pixels = kMaxPixels;
   int64_t workers = 1, prefetch = 4;
   bool drop_last = true;
@@ -42,6 +43,8 @@ struct DataSection {
 
   /// Reports what can be known without the samples; `origin` is the section's own.
   void check(const Origin& origin, Diagnostics& diagnostics) const;
+
+  void check_labels(const Origin& origin, Diagnostics& diagnostics) const;
 
   /// Where several files may be named, each is a path.
   void resolve_lists();

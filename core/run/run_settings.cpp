@@ -47,7 +47,8 @@ std::vector<std::string> differing_keys(const std::vector<Settings>& runs) {
   std::vector<std::string> keys;
   for (const auto& [key, found] : values)
     if ((found.size() > 1 || count[key] < with_settings) && !names_a_run(key)) keys.push_back(key);
-  std::ranges::stable_partition(keys, [](const std::string& key) { return !key.starts_with("model."); });
+  std::stable_partition(keys.begin(), keys.end(),
+                        [](const std::string& key) { return !key.starts_with("model."); });
   return keys;
 }
 

@@ -60,6 +60,25 @@ void put_pngs(const std::filesystem::path& folder) {
   }
 }
 
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The tests' pictures that end so.
+void put_pictures(const std::filesystem::path& folder, const std::string& ending) {
+  const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/pictures";
+  for (const auto& entry : std::filesystem::directory_iterator(from))
+    if (entry.path().extension() == ending) put(folder, contents_of(entry.path()));
+}
+
+void put_csvs(const std::filesystem::path& folder) {
+  put(folder,
+      "\xEF\xBB\xBF"
+      "file,label\r\na.png,cat\r\n\"b, \"\"c\"\".png\",\"a\nb\"\r\n");
+  put(folder, "file,label\na,b,c\n,\n\"\"\n");
+}
+
 /// Two pictures of 2 x 3 with their labels.
 void put_idx(const std::filesystem::path& folder) {
   const std::string images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03", 16) + "pixelsPIXELS";
@@ -190,11 +209,6 @@ void put_frames(const std::filesystem::path& folder) {
   }
 }
 
-std::string contents_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Files of tokenizers as fuzz_tokenizer takes them, and texts for fuzz_encode.
 void put_tokenizers(const std::filesystem::path& files, const std::filesystem::path& texts) {
   const std::filesystem::path from = std::filesystem::path(TRAINER_SOURCE_DIR) / "tests/fixtures/tokenizers";
@@ -226,6 +240,9 @@ int main(int count, char** arguments) {
   const std::filesystem::path folder = arguments[1];
   trainer::put_jpegs(folder / "jpeg");
   trainer::put_pngs(folder / "png");
+  trainer::put_pictures(folder / "webp", ".webp");
+  trainer::put_pictures(folder / "bmp", ".bmp");
+  trainer::put_csvs(folder / "csv");
   trainer::put_idx(folder / "idx");
   trainer::put_cifar(folder / "cifar");
   trainer::put_records(folder / "record");

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 
+#include "core/data/images/decode_bmp.h"
 #include "core/data/images/decode_jpeg.h"
 #include "core/data/images/decode_png.h"
+#include "core/data/images/decode_webp.h"
 #include "core/data/images/orientation.h"
 
 namespace trainer {
@@ -15,16 +17,28 @@ namespace {
 
 constexpr std::array<uint8_t, 3> kJpegMagic = {0xFF, 0xD8, 0xFF};
 constexpr std::array<uint8_t, 8> kPngMagic = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+constexpr std::array<uint8_t, 4> kRiffMagic = {'R', 'I', 'F', 'F'};
+constexpr std::array<uint8_t, 4> kWebpMagic = {'W', 'E', 'B', 'P'};  // after RIFF and the length
+constexpr std::array<uint8_t, 2> kBmpMagic = {'B', 'M'};
+constexpr size_t kWebpMagicAt = 8;
 
 template <size_t kCount>
 bool starts_with(std::span<const uint8_t> file, const std::array<uint8_t, kCount>& magic) {
   return file.size() >= kCount && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
+bool is_webp(std::span<const uint8_t> file) {
+  return file.size() >= kWebpMagicAt && starts_with(file, kRiffMagic) &&
+         starts_with(file.subspan(kWebpMagicAt), kWebpMagic);
+}
+
 std::unique_ptr<PictureDecoder> make_decoder(std::span<const uint8_t> file) {
   if (starts_with(file, kJpegMagic)) return make_jpeg_decoder(file);
   if (starts_with(file, kPngMagic)) return make_png_decoder(file);
-  throw DecodeError(file.empty() ? "the file is empty" : "neither JPEG nor PNG by its first bytes");
+  if (is_webp(file)) return make_webp_decoder(file);
+  if (starts_with(file, kBmpMagic)) return make_bmp_decoder(file);
+  throw DecodeError(file.empty() ? "the file is empty"
+                                 : "neither JPEG, PNG, WebP nor BMP by its first bytes");
 }
 
 /// The header's extents are checked before memory is taken.

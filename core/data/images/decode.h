@@ -29,7 +29,7 @@ struct PictureHeader {
   bool is_transposed() const { return orientation >= 5; }
 };
 
-/// A JPEG or PNG, known by its first bytes. Throws DecodeError.
+/// A JPEG, PNG, WebP or BMP, known by its first bytes. Throws DecodeError.
 PictureHeader read_picture_header(std::span<const uint8_t> file);
 
 /// The view of a picture that `chooser` wants, asked with the upright height and width: planar RGB (3, H, W).

@@ -34,7 +34,7 @@ struct ImageFormat {
   std::function<std::vector<std::string>(const std::string& path, Split split)> files = nullptr;
   std::optional<Shape> shape = std::nullopt;  ///< of a sample, where no file need be read to know it
   /// See SourceFormat.
-  std::function<std::vector<std::string>(const std::string& path)> class_names = nullptr;
+  std::function<std::vector<std::string>(const DataSection&, const std::string& path)> class_names = nullptr;
   bool reads_files = true, gives_label_maps = false;
   bool takes_lists = false;  ///< of files, separated by commas
 };

@@ -89,10 +89,12 @@ FoundData find_data(const fs::path& path) try {
   for (const auto& find : {find_pictures, find_cifar, find_idx}) {
     if (const std::optional<FoundData> found = find(path)) return *found;
   }
-  throw Error(ExitCode::data,
-              fmt::format("{}: expected a folder of .jpg, .jpeg or .png files for each class (perhaps below "
-                          "`train` and `val`), the files of CIFAR or MNIST, or a record file; found none",
-                          path.string()));
+  throw Error(
+      ExitCode::data,
+      fmt::format(
+          "{}: expected a folder of .jpg, .jpeg, .png, .webp or .bmp files for each class (perhaps below "
+          "`train` and `val`), the files of CIFAR or MNIST, or a record file; found none",
+          path.string()));
 } catch (const fs::filesystem_error& problem) {
   throw Error(ExitCode::io,
               fmt::format("{}: cannot be listed: {}", problem.path1().string(), problem.code().message()));

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/formats.h"
+#include "core/data/images/label_file.h"
 #include "core/data/images/picture_file.h"
 #include "core/data/images/picture_files.h"
 
@@ -36,14 +37,11 @@ std::vector<std::string> class_names(const std::string& folder) {
 /// allocations.
 class Listing {
  public:
-  explicit Listing(const ImageFolders& folders) : root_(folders.path), classes_(class_names(folders.path)) {
-    for (const std::string& name : classes_) {
-      class_begin_.push_back(size());
-      add_class(fs::path(root_) / name);
-      if (size() == class_begin_.back()) {
-        throw Error(ExitCode::data, fmt::format("{}: expected .jpg, .jpeg or .png files, found none",
-                                                (fs::path(root_) / name).string()));
-      }
+  explicit Listing(const ImageFolders& folders) : root_(folders.path) {
+    if (folders.labels.empty()) {
+      add_folders();
+    } else {
+      add_rows((fs::path(root_) / folders.labels).string());
     }
     text_.shrink_to_fit();
     end_.shrink_to_fit();
@@ -53,6 +51,7 @@ class Listing {
   const std::vector<std::string>& classes() const { return classes_; }
 
   int32_t label(int64_t index) const {
+    if (!labels_.empty()) return labels_[static_cast<size_t>(index)];
     const auto after = std::upper_bound(class_begin_.begin(), class_begin_.end(), index);
     return static_cast<int32_t>(after - class_begin_.begin()) - 1;
   }
@@ -61,25 +60,54 @@ class Listing {
   std::string name(int64_t index) const {
     const auto i = static_cast<size_t>(index);
     const size_t begin = i == 0 ? 0 : end_[i - 1];
-    return classes_[static_cast<size_t>(label(index))] + "/" + text_.substr(begin, end_[i] - begin);
+    const std::string text = text_.substr(begin, end_[i] - begin);
+    return labels_.empty() ? classes_[static_cast<size_t>(label(index))] + "/" + text : text;
   }
   std::string path(int64_t index) const { return (fs::path(root_) / name(index)).string(); }
 
-  int64_t bytes() const { return static_cast<int64_t>(text_.capacity() + end_.capacity() * sizeof(size_t)); }
+  int64_t bytes() const {
+    return static_cast<int64_t>(text_.capacity() + end_.capacity() * sizeof(size_t) +
+                                labels_.capacity() * sizeof(int32_t));
+  }
 
  private:
-  void add_class(const fs::path& folder) {
-    for (const std::string& name : pictures_below(folder)) {
-      text_ += name;
-      end_.push_back(text_.size());
+  void add_folders() {
+    classes_ = class_names(root_);
+    for (const std::string& name : classes_) {
+      class_begin_.push_back(size());
+      add_class(fs::path(root_) / name);
+      if (size() == class_begin_.back()) {
+        throw Error(ExitCode::data,
+                    fmt::format("{}: expected .jpg, .jpeg, .png, .webp or .bmp files, found none",
+                                (fs::path(root_) / name).string()));
+      }
     }
+  }
+
+  void add_rows(const std::string& file) {
+    if (!fs::is_directory(root_)) throw Error(ExitCode::data, root_ + ": expected a folder, found a file");
+    const std::vector<std::string> pictures = pictures_below(root_);
+    LabelFile rows = read_label_file(file, root_, pictures);
+    for (const size_t picture : rows.picture) add(pictures[picture]);
+    classes_ = std::move(rows.classes);
+    labels_ = std::move(rows.label);
+  }
+
+  void add_class(const fs::path& folder) {
+    for (const std::string& name : pictures_below(folder)) add(name);
+  }
+
+  void add(const std::string& name) {
+    text_ += name;
+    end_.push_back(text_.size());
   }
 
   std::string root_;
   std::vector<std::string> classes_;
   std::vector<int64_t> class_begin_;  // number of each class's first sample
-  std::string text_;                  // names below the class's folder, one after another
-  std::vector<size_t> end_;           // of each name
+  std::vector<int32_t> labels_;       // of all samples, where a file gives them
+  std::string text_;  // names below the class's folder or, with labels, below the root, one after another
+  std::vector<size_t> end_;  // of each name
 };
 
 /// The system's own errors name the path already.
@@ -98,7 +126,10 @@ Listing list_files(const ImageFolders& folders) {
 class ImageFolderSource final : public ImageSource {
  public:
   explicit ImageFolderSource(const ImageFolders& folders)
-      : listing_(list_files(folders)), path_(folders.path), max_pixels_(folders.max_pixels) {}
+      : listing_(list_files(folders)),
+        path_(folders.path),
+        max_pixels_(folders.max_pixels),
+        is_labelled_(!folders.labels.empty()) {}
 
   int64_t size() const override { return listing_.size(); }
   Shape sample_shape() const override { return kPictureShape; }
@@ -107,10 +138,9 @@ class ImageFolderSource final : public ImageSource {
 
   void check_labels(int64_t classes) const override {
     if (this->classes() <= classes) return;
-    throw Error(
-        ExitCode::data,
-        fmt::format("{}: expected at most {} class folders, the network's number of classes, found {}", path_,
-                    classes, this->classes()));
+    throw Error(ExitCode::data,
+                fmt::format("{}: expected at most {} {}, the network's number of classes, found {}", path_,
+                            classes, is_labelled_ ? "labels" : "class folders", this->classes()));
   }
 
   std::vector<std::string> class_names() const override { return listing_.classes(); }
@@ -146,6 +176,7 @@ class ImageFolderSource final : public ImageSource {
   Listing listing_;
   std::string path_;
   int64_t max_pixels_;
+  bool is_labelled_;
 };
 
 }  // namespace
@@ -170,7 +201,7 @@ std::vector<std::string> missing_image_folder(const std::string& path) {
 namespace {
 
 ImageFolders folders_of(const DataSection& section, Split split) {
-  return {section.path(split), section.max_pixels};
+  return {section.path(split), section.max_pixels, section.labels.value_or("")};
 }
 
 }  // namespace
@@ -187,7 +218,11 @@ ImageFormat image_folder_format() {
               },
           .missing = [](const std::string& path, Split) { return missing_image_folder(path); },
           .shape = kPictureShape,
-          .class_names = [](const std::string& path) { return listing([&] { return class_names(path); }); }};
+          .class_names =
+              [](const DataSection& section, const std::string& path) {
+                if (section.labels) return list_files({path, section.max_pixels, *section.labels}).classes();
+                return listing([&] { return class_names(path); });
+              }};
 }
 
 }  // namespace trainer

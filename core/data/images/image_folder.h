@@ -17,11 +17,14 @@ const Shape kPictureShape = {3, -1, -1};
 struct ImageFolders {
   std::string path;
   int64_t max_pixels;
+  std::string labels = "";  ///< name of a CSV file in the folder; empty: the sub-folders are the classes
 };
 
-/// JPEG and PNG files in one folder for each class: classes sorted by name, files by their path below it.
-/// Takes what ends in .jpg, .jpeg or .png in any case, at any depth; names that begin with a dot are passed
-/// over. Throws Error: exit 65 where there are no classes or one has no pictures, exit 74 from the system.
+/// JPEG, PNG, WebP and BMP files in one folder for each class: classes sorted by name, files by their path
+/// below it. Takes what ends in .jpg, .jpeg, .png, .webp or .bmp in any case, at any depth; names that begin
+/// with a dot are passed over. With a CSV file
+/// of labels, in its order: see read_label_file. Throws Error: exit 65 where there are no classes or one has
+/// no pictures, exit 74 from the system.
 std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders);
 
 /// Lists the files without opening them; nullopt where the folder is missing.

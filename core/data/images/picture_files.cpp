@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/data/images/decode.h"
@@ -18,7 +20,8 @@ namespace fs = std::filesystem;
 bool is_picture_name(const fs::path& path) {
   std::string ending = path.extension().string();
   for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+  constexpr std::array<std::string_view, 5> kPictureEndings = {".jpg", ".jpeg", ".png", ".webp", ".bmp"};
+  return std::find(kPictureEndings.begin(), kPictureEndings.end(), ending) != kPictureEndings.end();
 }
 
 /// Planar RGB to brightness, by the shares of ITU-R 601 in 16 bits, as Pillow does; grey stays what it is.
@@ -115,7 +118,7 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words) {
     try {
       const std::vector<std::string> names = pictures_below(word);
       if (names.empty())
-        throw Error(ExitCode::data, word + ": expected .jpg, .jpeg or .png files, found none");
+        throw Error(ExitCode::data, word + ": expected .jpg, .jpeg, .png, .webp or .bmp files, found none");
       for (const std::string& name : names) files.push_back((fs::path(word) / name).string());
     } catch (const fs::filesystem_error& error) {
       throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", word, error.code().message()));

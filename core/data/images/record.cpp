@@ -265,7 +265,8 @@ ImageFormat record_format() {
                  const SourceRequest& request) { return peek_record(section.path(request.split)); },
       .missing = [](const std::string& path, Split) { return missing_record(path); },
       .files = [](const std::string& path, Split) { return std::vector{path}; },
-      .class_names = [](const std::string& path) { return open_record(path, kMaxPixels)->class_names(); }};
+      .class_names = [](const DataSection&,
+                        const std::string& path) { return open_record(path, kMaxPixels)->class_names(); }};
 }
 
 }  // namespace trainer

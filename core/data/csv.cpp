@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/data/csv.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace trainer {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+CsvReader::CsvReader(std::string_view text, std::string file) : left_(text), file_(std::move(file)) {
+  if (left_.starts_with(kByteOrderMark)) left_.remove_prefix(kByteOrderMark.size());
+}
+
+void CsvReader::fail(int64_t line, const std::string& message) const {
+  throw Error(ExitCode::data, fmt::format("{}:{}: {}", file_, line, message));
+}
+
+bool CsvReader::next(CsvRow& row) {
+  if (left_.empty()) return false;
+  row.fields.clear();
+  row.line = line_;
+  do {
+    std::string& field = row.fields.emplace_back();
+    if (left_.starts_with('"')) {
+      read_quoted(field);
+    } else {
+      read_plain(field);
+    }
+  } while (!ends_record());
+  return true;
+}
+
+void CsvReader::read_quoted(std::string& field) {
+  const int64_t begin = line_;
+  left_.remove_prefix(1);
+  for (;;) {
+    const size_t quote = left_.find('"');
+    if (quote == std::string_view::npos) fail(begin, "a quoted field that does not end");
+    field += left_.substr(0, quote);
+    line_ += std::count(left_.begin(), left_.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
+    left_.remove_prefix(quote + 1);
+    if (!left_.starts_with('"')) return;
+    field += '"';
+    left_.remove_prefix(1);
+  }
+}
+
+void CsvReader::read_plain(std::string& field) {
+  const size_t end = std::min(left_.find_first_of(",\r\n"), left_.size());
+  field = left_.substr(0, end);
+  if (field.find('"') != std::string::npos)
+    fail(line_, "a quote within a field; put the whole field in quotes, and double those within");
+  left_.remove_prefix(end);
+}
+
+/// Takes what separates two fields or ends a record.
+bool CsvReader::ends_record() {
+  if (left_.empty()) return true;
+  if (left_.starts_with(',')) {
+    left_.remove_prefix(1);
+    return false;
+  }
+  const size_t length = left_.starts_with("\r\n") ? 2 : 1;
+  if (left_[length - 1] != '\n') fail(line_, "expected a comma or the end of the line after a field");
+  left_.remove_prefix(length);
+  ++line_;
+  return true;
+}
+
+}  // namespace trainer

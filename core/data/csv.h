@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainer {
+
+/// A record of a CSV file and the line, from 1, on which it begins.
+struct CsvRow {
+  std::vector<std::string> fields;
+  int64_t line = 0;
+};
+
+/// The records of a CSV text as RFC 4180 defines it; lines may also end in LF alone, and a byte-order mark
+/// may come first. The text must outlive this.
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, std::string file);
+
+  /// The next record; false at the end. Throws Error (exit 65) with file and line where a quoted field does
+  /// not end, or where quotes or carriage returns stand where they may not.
+  bool next(CsvRow& row);
+
+  /// Throws Error (exit 65): "FILE:LINE: message".
+  [[noreturn]] void fail(int64_t line, const std::string& message) const;
+
+ private:
+  void read_quoted(std::string& field);
+  void read_plain(std::string& field);
+  bool ends_record();
+
+  std::string_view left_;
+  std::string file_;
+  int64_t line_ = 1;
+};
+
+}  // namespace trainer

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include "tests/catch.h"
+
+#include "core/base/error.h"
+#include "core/data/fingerprint.h"
+#include "core/data/formats.h"
+#include "core/data/images/decode.h"
+#include "core/data/images/image_folder.h"
+#include "core/data/images/record.h"
+#include "tests/data/images/damage.h"
+#include "tests/data/images/pictures.h"
+#include "tests/data/samples.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+
+/// Pictures of one grey each, and a CSV file beside them.
+class LabelledFolder {
+ public:
+  explicit LabelledFolder(const std::string& name = "set") : name_(name) {
+    put("1.png", 10), put("2.png", 20), put("deep/er/3.png", 30), put("a, \"b\".png", 40), put("5.png", 50);
+  }
+
+  std::unique_ptr<ImageSource> open(const std::string& csv) const {
+    write_file(root() + "/labels.csv", csv);
+    return open_image_folder({root(), kMaxPixels, "labels.csv"});
+  }
+  std::string error(const std::string& csv) const {
+    return data_error([&] { open(csv); });
+  }
+  std::string root() const { return folder_.path(name_); }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+
+ private:
+  void put(const std::string& name, int grey) const {
+    const std::filesystem::path file = std::filesystem::path(root()) / name;
+    std::filesystem::create_directories(file.parent_path());
+    write_file(file.string(), png(draw(4, 4, 1, [grey](int, int, int) { return grey; })));
+  }
+
+  TemporaryFolder folder_;
+  std::string name_;
+};
+
+/// Label and first pixel of each sample.
+std::vector<std::pair<int, int>> labelled_contents(const ImageSource& source) {
+  std::vector<std::pair<int, int>> all;
+  Image image;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    source.read(i, image);
+    CHECK(source.label_of(i) == image.label);
+    all.emplace_back(image.label, image.pixels[0]);
+  }
+  return all;
+}
+
+const std::string kRows =
+    "file,label\r\n2.png,dog\r\ndeep/er/3.png,\"ant, red\"\r\n\"a, \"\"b\"\".png\",dog\r\n./1.png,ant\r\n";
+
+TEST_CASE("labels.csv: samples in its order, classes sorted, pictures without a row left out") {
+  const LabelledFolder folder;
+  for (const std::string mark : {"", "\xEF\xBB\xBF"}) {
+    const auto source = folder.open(mark + kRows);
+    CHECK(source->class_names() == std::vector<std::string>{"ant", "ant, red", "dog"});
+    CHECK(labelled_contents(*source) == std::vector<std::pair<int, int>>{{2, 20}, {1, 30}, {2, 40}, {0, 10}});
+    CHECK(source->sample_name(1) == "deep/er/3.png");
+    CHECK(source->sample_file(0) == folder.root() + "/2.png");
+    CHECK_THAT(data_error([&] { source->check_labels(2); }),
+               EndsWith("at most 2 labels, the network's number of "
+                        "classes, found 3"));
+  }
+  const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
+  REQUIRE(info.has_value());
+  CHECK((info->size == 4 && info->classes == 3));
+}
+
+TEST_CASE("labels.csv is packed, and is part of the samples' fingerprint") {
+  const LabelledFolder folder;
+  const auto source = folder.open(kRows);
+  write_file(folder.path("set.record"), packed(*source));
+  const auto record = open_record(folder.path("set.record"), kMaxPixels);
+  CHECK(record->class_names() == source->class_names());
+  CHECK(labelled_contents(*record) == labelled_contents(*source));
+
+  const Fingerprint before = source->fingerprint();
+  CHECK(folder.open(kRows)->fingerprint() == before);
+  const auto other_label =
+      folder.open("file,label\n2.png,ant\ndeep/er/3.png,\"ant, red\"\n\"a, \"\"b\"\".png\",dog\n1.png,ant");
+  CHECK_THAT(fingerprint_difference(before, other_label->fingerprint()).value(), ContainsSubstring("labels"));
+  const auto other_file =
+      folder.open("file,label\n5.png,dog\ndeep/er/3.png,\"ant, red\"\n\"a, \"\"b\"\".png\",dog\n1.png,ant");
+  CHECK_THAT(fingerprint_difference(before, other_file->fingerprint()).value(),
+             ContainsSubstring("file names"));
+}
+
+TEST_CASE("labels.csv: what is wrong is refused with file and line") {
+  const LabelledFolder folder;
+  const std::string file = folder.root() + "/labels.csv:";
+  const auto refuses = [&](const std::string& csv, const std::string& message) {
+    INFO(csv);
+    CHECK_THAT(folder.error(csv), StartsWith(file + message));
+  };
+  refuses("", "1: expected the header file,label, found an empty file");
+  refuses("2.png,dog\n", "1: expected the header file,label, found '2.png,dog'");
+  refuses("file,label,x\n", "1: expected the header file,label, found 'file,label,x'");
+  refuses("file,label\n", "2: expected a row for each image, found none");
+  refuses("file,label\n1.png,a\n2.png\n", "3: expected 2 fields, file and label, found 1");
+  refuses("file,label\n1.png,a,b\n", "2: expected 2 fields, file and label, found 3");
+  refuses("file,label\n1.png,a\n\n2.png,a\n", "3: expected 2 fields, file and label, found 1");
+  refuses("file,label\n1.png,\n", "2: the label of '1.png' is empty");
+  refuses("file,label\n,a\n", "2: the name of the file is empty");
+  refuses("file,label\n1.png,a\nno.png,a\n", "3: there is no image 'no.png' in " + folder.root());
+  refuses("file,label\nlabels.csv,a\n", "2: there is no image 'labels.csv'");
+  refuses("file,label\n../set/1.png,a\n", "2: there is no image '../set/1.png'");
+  refuses("file,label\n1.png,\"a\nb\"\n2.png,c\n./1.png,d\n", "5: './1.png' is named in line 2 already");
+  refuses("file,label\n1.png,\"a\n", "2: a quoted field that does not end");
+  const std::string absent = data_error([&] { open_image_folder({folder.root(), kMaxPixels, "no.csv"}); });
+  CHECK_THAT(absent, StartsWith(folder.root() + "/no.csv (data.labels): cannot be read: No such file"));
+}
+
+TEST_CASE("labels.csv: training and validation have files of their own, with the same classes") {
+  const LabelledFolder train("train"), val("val");
+  DataSection section;
+  section.format = "image_folder", section.labels = "labels.csv";
+  section.train = train.root();
+  section.val = val.root();
+  train.open("file,label\n1.png,a\n2.png,b\n"), val.open("file,label\n5.png,b\n1.png,a\n");
+  SourceRequest request{.split = Split::val, .network_shape = {3, 4, 4}, .network_classes = 2};
+  CHECK(open_source(section, request)->size() == 2);
+  CHECK(known_class_names(section) == std::vector<std::string>{"a", "b"});
+  CHECK(sample_files(section) ==
+        std::vector<std::string>{train.root() + "/labels.csv", val.root() + "/labels.csv"});
+  val.open("file,label\n5.png,c\n1.png,a\n");
+  CHECK_THAT(data_error([&] { open_source(section, request); }), EndsWith("found no class 'b'"));
+}
+
+}  // namespace
+}  // namespace trainer
