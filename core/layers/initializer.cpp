@@ -20,11 +20,12 @@ void Initializer::declare(Fields& fields) {
       .add("init", &name,
            "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in), for tables normal with deviation "
            "1; kaiming_*: fan-out mode unless it ends in _fan_in, for relu; trunc_normal: drawn within two "
-           "standard deviations")
+           "standard deviations; uniform: around 0")
       .one_of({"default", "kaiming_normal", "kaiming_uniform", "kaiming_normal_fan_in",
                "kaiming_uniform_fan_in", "xavier_normal", "xavier_uniform", "normal", "trunc_normal",
-               "zeros"});
-  fields.add("init_std", &deviation, "standard deviation of init: normal and trunc_normal").at_least(0);
+               "uniform", "zeros"});
+  fields.add("init_std", &deviation, "standard deviation of init: normal, trunc_normal and uniform")
+      .at_least(0);
 }
 
 Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
@@ -37,6 +38,7 @@ Initial Initializer::weight(int64_t fan_in, int64_t fan_out) const {
   if (name == "xavier_uniform") return within(std::sqrt(6 / (in + out)));
   if (name == "normal") return around_zero(deviation);
   if (name == "trunc_normal") return around_zero(deviation, Initial::Kind::truncated_normal);
+  if (name == "uniform") return within(std::sqrt(3.0) * deviation);
   if (name == "zeros") return {};
   return within(1 / std::sqrt(in));
 }

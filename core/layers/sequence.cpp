@@ -104,21 +104,31 @@ class ScaleLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("value", &value_, "the factors, or what learned ones begin with");
     fields.add("learned", &learned_, "learn a factor for each feature, as LayerScale");
+    fields.add("bare", &bare_,
+               "store learned factors as (features, 1, 1), named as the layer itself without .weight, as "
+               "torchvision's layer_scale");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape factors{context.build.shape(x[0]).back()};
     const Initial initial{.kind = Initial::Kind::fill, .a = value_, .b = 0, .table = {}};
-    const TensorId s = learned_
-                           ? context.parameter("weight", factors, initial)
-                           : context.build.program().persistent(
-                                 context.name + ".factors", {factors, DType::f32}, Role::constant, initial);
-    return {context.build.emit<ScaleFeatures>({x[0], s})};
+    return {context.build.emit<ScaleFeatures>({x[0], factor(context, factors, initial)})};
   }
 
  private:
+  TensorId factor(LayerContext& context, const Shape& factors, const Initial& initial) const {
+    if (bare_ && !learned_)
+      fail_at(origin_of("bare"), "is for learned factors; remove it, or set learned: true");
+    if (!learned_)
+      return context.build.program().persistent(context.name + ".factors", {factors, DType::f32},
+                                                Role::constant, initial);
+    if (!bare_) return context.parameter("weight", factors, initial);
+    const TensorId s = context.parameter("", {factors[0], 1, 1}, initial);
+    return context.build.emit<Reshape>({s}, factors);
+  }
+
   double value_ = 1;
-  bool learned_ = true;
+  bool learned_ = true, bare_ = false;
 };
 
 class TransposeLayer final : public Layer {

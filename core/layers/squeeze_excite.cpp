@@ -22,6 +22,7 @@ class SqueezeExciteLayer final : public Layer {
         .extent(1);
     fields.add("activation", &activation_, "function between the convolutions").one_of(function_names());
     fields.add("gate", &gate_, "function that computes the factors").one_of(function_names());
+    initializer_.declare(fields);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -38,16 +39,16 @@ class SqueezeExciteLayer final : public Layer {
   }
 
  private:
-  static TensorId dense(LayerContext& context, const std::string& name, TensorId x, int64_t out) {
+  TensorId dense(LayerContext& context, const std::string& part, TensorId x, int64_t out) const {
     const int64_t in = context.build.shape(x)[1];
-    const Initializer initializer;
-    const TensorId w = context.parameter(name + ".weight", {out, in, 1, 1}, initializer.weight(in, out));
-    const TensorId b = context.parameter(name + ".bias", {out}, initializer.bias(in));
+    const TensorId w = context.parameter(part + ".weight", {out, in, 1, 1}, initializer_.weight(in, out));
+    const TensorId b = context.parameter(part + ".bias", {out}, initializer_.bias(in));
     return context.build.emit<Conv2d>({x, w, b}, Conv2dGeometry{});
   }
 
   std::optional<int64_t> squeeze_channels_, ratio_;
   std::string activation_ = "relu", gate_ = "sigmoid";
+  Initializer initializer_;
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/stochastic_depth.h"
 
+#include <fmt/format.h>
+
+#include <optional>
+
 #include "core/layers/table.h"
 
 namespace trainer {
@@ -14,16 +18,33 @@ class StochasticDepthLayer final : public Layer {
         .at_least(0)
         .below(1)
         .bare();
+    fields
+        .add("block", &block_,
+             "number of this block, by which p grows from block to block: p * block / blocks")
+        .extent(0);
+    fields.add("blocks", &blocks_, "number of the block that is skipped with probability p").extent(1);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    if (!context.training || p_ == 0) return {x[0]};
-    const DropoutRule rule{.p = p_, .key = random_key(context.seed, "stochastic_depth " + context.name)};
+    const double p = p_ * share();
+    if (!context.training || p == 0) return {x[0]};
+    const DropoutRule rule{.p = p, .key = random_key(context.seed, "stochastic_depth " + context.name)};
     return {context.build.emit<StochasticDepth>({x[0], context.sample_index, context.step}, rule)};
   }
 
  private:
+  double share() const {
+    if (block_.has_value() != blocks_.has_value())
+      fail_at(origin_of(block_ ? "block" : "blocks"),
+              fmt::format("needs {} beside it; write both, or p alone", block_ ? "blocks" : "block"));
+    if (!block_) return 1;
+    if (*block_ > *blocks_)
+      fail_at(origin_of("block"), fmt::format("must be at most blocks, {}, got {}", *blocks_, *block_));
+    return static_cast<double>(*block_) / static_cast<double>(*blocks_);
+  }
+
   double p_ = 0;
+  std::optional<int64_t> block_, blocks_;
 };
 
 }  // namespace

@@ -26,6 +26,8 @@
   row(flatten_layer) \
   row(reshape_layer) \
   row(transpose_layer) \
+  row(to_tokens_layer) \
+  row(to_images_layer) \
   row(slice_layer) \
   row(pad_layer) \
   row(scale_layer) \

@@ -109,11 +109,11 @@ TEST_CASE("shipped networks: parameter counts, no reference code, an arena near 
 
 TEST_CASE("shipped networks of torchvision: its parameter counts, no reference code") {
   const Workspace workspace;
-  const std::vector<std::pair<std::string, int64_t>> networks = {{"resnet18", 11689512},
-                                                                 {"resnet34", 21797672},
-                                                                 {"resnet50", 25557032},
-                                                                 {"resnet101", 44549160},
-                                                                 {"mobilenet_v2", 3504872}};
+  const std::vector<std::pair<std::string, int64_t>> networks = {
+      {"resnet18", 11689512},     {"resnet34", 21797672},          {"resnet50", 25557032},
+      {"resnet101", 44549160},    {"mobilenet_v2", 3504872},       {"vgg16", 138357544},
+      {"densenet121", 7978856},   {"mobilenet_v3_large", 5483032}, {"efficientnet_b0", 5288548},
+      {"convnext_tiny", 28589128}};
   for (const auto& [name, parameters] : networks) {
     INFO(name);
     const auto plan = plan_of(

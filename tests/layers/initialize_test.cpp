@@ -87,13 +87,14 @@ TEST_CASE("named initialisers have their spread, and biases of zero") {
     check_normal(Convolution(", init: xavier_normal", seed).weight, std::sqrt(2 / (kFanIn + kFanOut)));
     check_uniform(Convolution(", init: xavier_uniform", seed).weight, std::sqrt(6 / (kFanIn + kFanOut)));
     check_normal(Convolution(", init: normal, init_std: 0.5", seed).weight, 0.5);
+    check_uniform(Convolution(", init: uniform, init_std: 0.5", seed).weight, 0.5 * std::sqrt(3.0));
     const Statistics cut = statistics_of(Convolution(", init: trunc_normal, init_std: 0.5", seed).weight);
     CHECK(cut.low >= -1);
     CHECK(cut.high <= 1);
     CHECK(cut.deviation == Approx(0.5 * std::sqrt(0.77374)).epsilon(0.05));
   }
   check_zero(Convolution(", init: zeros").weight);
-  for (const char* init : {"kaiming_normal", "xavier_uniform", "normal", "zeros"}) {
+  for (const char* init : {"kaiming_normal", "xavier_uniform", "normal", "uniform", "zeros"}) {
     check_zero(Convolution(std::string(", init: ") + init).bias);
   }
 }

@@ -5,6 +5,7 @@
 #include "tests/catch.h"
 
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/stochastic_depth.h"
 #include "tests/reference/networks.h"
 
 using namespace trainer;
@@ -243,6 +244,12 @@ TEST_CASE("squeeze_excite has torchvision's parameters and the channels that it 
   check_problem(network(", squeeze_channels: 5, ratio: 4"),
                 "test.yaml:1:79: error: layers[0].squeeze_excite.ratio: conflicts with squeeze_channels; "
                 "keep one of them");
+  const Program zeros = forward_program(network_from(network(", init: zeros")), 2);
+  for (const char* name : {"se.fc1.weight", "se.fc1.bias", "se.fc2.weight", "se.fc2.bias"}) {
+    const Initial& initial = zeros.tensor(zeros.find(name)).initial;
+    CHECK(initial.kind == Initial::Kind::fill);
+    CHECK(initial.a == 0);
+  }
 }
 
 TEST_CASE("layers that resize images give the shapes of PyTorch's") {
@@ -278,6 +285,49 @@ TEST_CASE("stochastic depth is there in training only") {
       network_from("{input: [1, 2, 2], layers: [{stochastic_depth: 0.2}, flatten, {linear: 2}]}"), 2);
   CHECK(program.entries[0].nodes[0].op->name() == "stochastic_depth");
   CHECK(program.entries[1].nodes[0].op->name() == "reshape");
+}
+
+TEST_CASE("blocks further on are skipped more often, by the share of their number") {
+  const Program program = forward_program(
+      network_from("{input: [1, 2, 2], layers: [{stochastic_depth: {p: 0.2, block: 0, blocks: 4}}, "
+                   "{stochastic_depth: {p: 0.2, block: 1, blocks: 4}}, flatten, {linear: 2}]}"),
+      2);
+  std::vector<double> skipped;
+  for (const Node& node : program.entries[0].nodes) {
+    if (const auto* depth = dynamic_cast<const StochasticDepth*>(node.op.get()))
+      skipped.push_back(depth->rule.p);
+  }
+  CHECK(skipped == std::vector<double>{0.05});  // that of block 0 is not there
+}
+
+TEST_CASE("pixels become tokens and pixels again") {
+  const Program program =
+      forward_program(network_from("{input: [3, 2, 5], layers: [{to_tokens: {name: tokens}}, {scale: {name: "
+                                   "factors, value: 3, bare: true}}, "
+                                   "{to_images: {inputs: [factors, input]}}, flatten, {linear: 2}]}"),
+                      2);
+  const auto& nodes = program.entries[0].nodes;
+  const auto shape_of = [&](size_t node) { return program.spec(nodes[node].outputs[0]).shape; };
+  CHECK(shape_of(1) == Shape{2, 10, 3});
+  const Tensor& factors = program.tensors[static_cast<size_t>(program.find("factors"))];
+  CHECK(factors.spec.shape == Shape{3, 1, 1});
+  CHECK(factors.initial.a == 3);
+  CHECK(shape_of(5) == Shape{2, 3, 2, 5});
+}
+
+TEST_CASE("factors may be stored as torchvision's layer_scale") {
+  auto network = [](const std::string& keys) {
+    return "input: [4, 3]\nlayers:\n  - scale: {name: layer_scale" + keys +
+           "}\n  - flatten\n  - linear: {name: fc, out_features: 2}\n";
+  };
+  auto factors = [&](const std::string& keys) {
+    return parameters_of(forward_program(network_from(network(keys)), 2)).front();
+  };
+  CHECK(factors("") == std::pair<std::string, Shape>{"layer_scale.weight", {3}});
+  CHECK(factors(", bare: true") == std::pair<std::string, Shape>{"layer_scale", {3, 1, 1}});
+  check_problem(
+      network(", learned: false, bare: true"),
+      "test.yaml:3:48: error: layers[0].scale.bare: is for learned factors; remove it, or set learned: true");
 }
 
 TEST_CASE("what the layers for images cannot do is an error at its key") {

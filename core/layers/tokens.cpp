@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "core/graph/ops/rearrange.h"
+#include "core/graph/ops/reshape.h"
+#include "core/layers/table.h"
+
+namespace trainer {
+namespace {
+
+class ToTokensLayer final : public Layer {
+ public:
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape in = context.build.shape(x[0]);
+    if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
+    const TensorId rows = context.build.emit<Reshape>({x[0]}, Shape{in[0], in[1], in[2] * in[3]});
+    return {context.build.emit<Transpose>({rows}, 1, 2)};
+  }
+};
+
+class ToImagesLayer final : public Layer {
+ public:
+  size_t min_inputs() const override { return 2; }
+  size_t max_inputs() const override { return 2; }
+
+  std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
+    const Shape tokens = context.build.shape(x[0]), images = context.build.shape(x[1]);
+    if (tokens.size() != 3 || images.size() != 4 || tokens[1] != images[2] * images[3]) {
+      fail_at(origin,
+              fmt::format("expected tokens (N, H * W, features) and images (N, C, H, W), got shapes {} "
+                          "and {}",
+                          to_string(tokens), to_string(images)));
+    }
+    const TensorId rows = context.build.emit<Transpose>({x[0]}, 1, 2);
+    return {context.build.emit<Reshape>({rows}, Shape{tokens[0], tokens[2], images[2], images[3]})};
+  }
+};
+
+}  // namespace
+
+Registered<Layer> to_tokens_layer() {
+  return {"to_tokens", "each pixel becomes a token: (N, C, H, W) to (N, H * W, C)",
+          [] { return std::make_unique<ToTokensLayer>(); }};
+}
+
+Registered<Layer> to_images_layer() {
+  return {"to_images",
+          "the reverse of to_tokens: (N, H * W, C) to (N, C, H, W), with H and W of the images that it reads "
+          "second",
+          [] { return std::make_unique<ToImagesLayer>(); }};
+}
+
+}  // namespace trainer
