@@ -7,6 +7,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
+#include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
 #include "core/passes/table.h"
 
@@ -139,6 +140,41 @@ class Joiner {
   std::vector<Node> done_;
 };
 
+/// The gradient of weights in the type of its images; nullptr where the node is another or the device
+/// refuses.
+std::shared_ptr<const Conv2dBackwardWeights> low_gradient(const Program& program, const Node& node,
+                                                          const Planner& planner) {
+  const auto* op = dynamic_cast<const Conv2dBackwardWeights*>(node.op.get());
+  const DType dtype = op == nullptr ? DType::f32 : program.spec(node.inputs[0]).dtype;
+  if (!is_low(dtype)) return nullptr;
+  const auto low = std::make_shared<Conv2dBackwardWeights>(op->geometry, op->w_shape, op->has_bias, dtype);
+  OpContext context{.op = *low, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
+  context.outputs = low->infer(context.inputs);
+  return planner.why_not(context) ? nullptr : low;
+}
+
+/// Where a device rounds a gradient of weights before it converts it to f32, the conversion becomes a node.
+void part_casts_of_gradients(Program& program, Entry& entry, const Planner& planner) {
+  std::vector<Node> nodes;
+  for (Node& node : entry.nodes) {
+    const TensorId wide = node.outputs.empty() ? kNone : node.outputs[0];
+    const auto low = wide == kNone ? nullptr : low_gradient(program, node, planner);
+    nodes.push_back(std::move(node));
+    if (low == nullptr) continue;
+    Node& made = nodes.back();
+    const TensorSpec spec{program.spec(wide).shape, low->dtype};
+    made.op = low;
+    made.outputs[0] =
+        program.add({.name = "", .spec = spec, .role = program.tensor(wide).role, .initial = {}});
+    nodes.push_back({.op = std::make_shared<Cast>(DType::f32),
+                     .inputs = {made.outputs[0]},
+                     .outputs = {wide},
+                     .origin = made.origin,
+                     .phase = made.phase});
+  }
+  entry.nodes = std::move(nodes);
+}
+
 /// What is only evaluated keeps low copies no longer than a layer needs them.
 bool is_of_step(const Entry& entry) {
   constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
@@ -153,6 +189,7 @@ Pass fuse_horizontally(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) {
       if (!is_of_step(entry)) continue;
+      part_casts_of_gradients(program, entry, planner);
       entry.nodes = Joiner(program, planner).join(std::move(entry.nodes));
     }
   };

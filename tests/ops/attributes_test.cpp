@@ -7,10 +7,10 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
-#include "core/graph/ops/for_each.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/for_each.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
@@ -51,6 +51,8 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Conv2dBackwardData(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Conv2dBackwardWeights(kPlain, {1, 1, 3, 5}, true)) ==
         "kernel=3x5 stride=2x1 padding=1x2");
+  CHECK(attributes_text(Conv2dBackwardWeights(kPlain, {1, 1, 3, 5}, true, DType::f16)) ==
+        "kernel=3x5 stride=2x1 padding=1x2 dtype=f16");
   CHECK(attributes_text(MaxPool2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(AvgPool2dBackward(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Linear()).empty());

@@ -5,6 +5,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
+#include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
 #include "core/passes/pass.h"
 #include "tests/passes/draft.h"
@@ -107,6 +108,23 @@ TEST_CASE("a step computes the same numbers with and without fuse_horizontally")
       found[fused][name] = session.output(entry_name::kTrainStep, name);
   }
   CHECK(found[0] == found[1]);
+}
+
+TEST_CASE("gradients of weights that are rounded anyway are cast at once, where they are read") {
+  Draft draft;
+  const TensorId x = draft.build.emit<Cast>({draft.input("x", {2, 4, 5, 5})}, DType::f16);
+  const TensorId dy = draft.build.emit<Cast>({draft.input("dy", {2, 4, 3, 3})}, DType::f16);
+  for (const char* name : {"first", "second"}) {
+    const auto op =
+        std::make_shared<Conv2dBackwardWeights>(Conv2dGeometry{.kernel = {3, 3}}, Shape{4, 4, 3, 3}, false);
+    draft.output(name, draft.build.emit_all(op, {x, dy})[0]);
+  }
+  const Backend reference = make_reference_backend();
+  const std::string text = draft.after({fuse_horizontally(*reference.planner)});
+  CAPTURE(text);
+  CHECK(text.find("%6: f16[4,4,3,3] = conv2d_backward_weights(") != std::string::npos);
+  CHECK(text.find("%7: f16[4,4,3,3] = conv2d_backward_weights(") != std::string::npos);
+  CHECK(text.find("%4: f32[4,4,3,3], %5: f32[4,4,3,3] = cast(%6, %7) {to=f32}") != std::string::npos);
 }
 
 TEST_CASE("fuse_horizontally leaves a program as it is where the device's planner refuses") {
