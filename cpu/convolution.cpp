@@ -202,6 +202,11 @@ Problem backward_weights_problem(const OpContext& c) {
   return p;
 }
 
+std::optional<std::string> why_not_backward_weights(const OpContext& c) {
+  if (static_cast<const Conv2dBackwardWeights&>(c.op).dtype == DType::f32) return std::nullopt;
+  return "oneDNN gives gradients of weights in f32 itself";
+}
+
 /// oneDNN has no such sums behind a convolution, and batch normalisation measures in its own walk.
 std::optional<std::string> why_not_forward(const OpContext& c) {
   if (!static_cast<const Conv2d&>(c.op).moments) return std::nullopt;
@@ -255,6 +260,7 @@ void add_convolution(Handlers& handlers) {
   handlers[typeid(Conv2d)].why_not = why_not_forward;
   handlers[typeid(Conv2dBackwardData)] = handler(select_backward_data, compile_backward_data);
   handlers[typeid(Conv2dBackwardWeights)] = handler(select_backward_weights, compile_backward_weights);
+  handlers[typeid(Conv2dBackwardWeights)].why_not = why_not_backward_weights;
 }
 
 }  // namespace trainer::cpu

@@ -25,8 +25,6 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
   Choice choice = all_channels_last(context, "rows");
   if (choice.outputs.size() > 3) choice.outputs[3] = bytes_in_a_row(images.mask_bytes());
   if (context.inputs.size() > kTable) {  // somebody has measured
-    choice.workspace_bytes = batch_norm_constants_bytes(images.channels);
-    choice.kernels = 2;
     return choice;
   }
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
@@ -55,7 +53,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
         .ceiling = ceiling,
         .table = {ranks > 0 ? at<const float>(in[kTable]) : nullptr, ranks},
     };
-    return launch_batch_norm(images, eps, tensors, *slots.workspace, stream);
+    return launch_batch_norm(images, eps, tensors, optional_at<void>(slots.workspace), stream);
   });
 }
 

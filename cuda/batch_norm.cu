@@ -70,14 +70,37 @@ struct Settled {
   double eps;
   Affine affine;
 
-  __device__ void put(int64_t c, double m, double v) const {
+  __device__ void put_moments(int64_t c, double m, double v) const {
     if (mean != nullptr) mean[c] = static_cast<float>(m);
     if (variance != nullptr) variance[c] = static_cast<float>(v);
+  }
+  __device__ float scale(int64_t c, double v) const {
+    return static_cast<float>(gamma[c] / math::sqrt(v + eps));
+  }
+  __device__ void put(int64_t c, double m, double v) const {
+    put_moments(c, m, v);
     if (gamma == nullptr) return;
     affine.mean[c] = static_cast<float>(m);
-    affine.scale[c] = static_cast<float>(gamma[c] / math::sqrt(v + eps));
+    affine.scale[c] = scale(c, v);
   }
 };
+
+struct Moments {
+  double mean, variance;
+};
+
+/// All ranks' values together.
+__device__ inline Moments moments_of(const MomentsTable& table, int64_t channels, int64_t c) {
+  const double share = 1 / static_cast<double>(table.ranks);
+  Moments all{};
+  for (int64_t rank = 0; rank < table.ranks; ++rank)
+    all.mean += share * table.moments[2 * rank * channels + c];
+  for (int64_t rank = 0; rank < table.ranks; ++rank) {
+    const double delta = table.moments[2 * rank * channels + c] - all.mean;
+    all.variance += share * (table.moments[(2 * rank + 1) * channels + c] + delta * delta);
+  }
+  return all;
+}
 
 __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
     settle_moments(RowWalk walk, const float* part_means, const float* part_squares, Settled settled) {
@@ -101,21 +124,6 @@ __global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
   if (threadIdx.y == 0 && exists) settled.put(c, mean, squares / rows);
 }
 
-/// All ranks' values together: a thread for each channel.
-__global__ void __launch_bounds__(kThreads)
-    settle_table(int64_t channels, MomentsTable table, Settled settled) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (c >= channels) return;
-  const double share = 1 / static_cast<double>(table.ranks);
-  double mean = 0, variance = 0;
-  for (int64_t rank = 0; rank < table.ranks; ++rank) mean += share * table.moments[2 * rank * channels + c];
-  for (int64_t rank = 0; rank < table.ranks; ++rank) {
-    const double delta = table.moments[2 * rank * channels + c] - mean;
-    variance += share * (table.moments[(2 * rank + 1) * channels + c] + delta * delta);
-  }
-  settled.put(c, mean, variance);
-}
-
 /// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 are off to both sides, together by about
 /// sqrt(d) * 2^-24 of a sum; so the variance is by about sqrt(d) * 2^-23 * (1 + mean^2 / variance) of itself.
 /// Engines add up tiles, 2^15 at most (of 256 images in ResNet-50's first layer): with a mean of four
@@ -130,15 +138,35 @@ __global__ void __launch_bounds__(kThreads) moments_of_sums(int64_t rows, int64_
   settled.put(c, mean, variance < 0 ? 0 : variance);
 }
 
+/// Settles a block's channels, which are kThreads at most, by a thread for each; the first block of a channel
+/// puts out its moments.
+__device__ inline void settle_block(int64_t channels, const MomentsTable& table, const Settled& settled,
+                                    float* means, float* scales) {
+  const int place = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x * Octet::kSize + place;
+  if (place >= static_cast<int>(blockDim.x) * Octet::kSize || c >= channels) return;
+  const Moments moments = moments_of(table, channels, c);
+  means[place] = static_cast<float>(moments.mean);
+  scales[place] = settled.scale(c, moments.variance);
+  if (blockIdx.y == 0) settled.put_moments(c, moments.mean, moments.variance);
+}
+
 /// Four blocks for each multiprocessor: a little more than what 64 registers hold would cost one of them.
+/// Channels are settled here where there is a table, else they were before.
 template <class T>
 __global__ void __launch_bounds__(kThreads, 4)
-    apply_affine(RowWalk walk, bool relu, float ceiling, Affine affine, const float* shift_of, const T* x,
-                 const T* residual, T* y, uint8_t* mask) {
+    apply_affine(RowWalk walk, bool relu, float ceiling, MomentsTable table, Settled settled,
+                 const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
+  TRAINER_SHARED(float, here, [2][kThreads]);
+  if (table.moments != nullptr) settle_block(walk.channels, table, settled, here[0], here[1]);
+  __syncthreads();
   const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
-  const Octet mean = load(affine.mean + at.channel, at.left),
-              scale = load(affine.scale + at.channel, at.left), shift = load(shift_of + at.channel, at.left);
+  const bool is_here = table.moments != nullptr;
+  const int64_t first = is_here ? threadIdx.x * Octet::kSize : at.channel;
+  const Octet mean = load((is_here ? here[0] : settled.affine.mean) + first, at.left),
+              scale = load((is_here ? here[1] : settled.affine.scale) + first, at.left),
+              shift = load(shift_of + at.channel, at.left);
   for (int64_t row = at.row; row < at.end; row += at.step) {
     const int64_t place = row * walk.channels + at.channel;
     Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; },
@@ -181,21 +209,20 @@ dim3 blocks_of(int64_t channels) {
 
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t, void* workspace,
                               cudaStream_t stream) {
-  auto* constants = static_cast<float*>(workspace);
-  float* parts = constants + kConstants * images.channels;
-  const Affine affine{constants, constants + images.channels};
-  const Settled settled{t.mean, t.variance, t.gamma, eps, affine};
-  const cudaError_t status = t.table.moments == nullptr
-                                 ? measure(images, t.x, parts, settled, stream)
-                                 : launch(settle_table, blocks_of(images.channels), dim3(kThreads), stream,
-                                          images.channels, t.table, settled);
-  if (status != cudaSuccess) return status;
+  Settled settled{.mean = t.mean, .variance = t.variance, .gamma = t.gamma, .eps = eps, .affine = {}};
+  if (t.table.moments == nullptr) {
+    auto* constants = static_cast<float*>(workspace);
+    settled.affine = {constants, constants + images.channels};
+    const cudaError_t status =
+        measure(images, t.x, constants + kConstants * images.channels, settled, stream);
+    if (status != cudaSuccess) return status;
+  }
   const RowWalk walk(images.rows, images.channels);
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, affine, t.beta,
-                  static_cast<const T*>(t.x), static_cast<const T*>(t.residual), static_cast<T*>(t.y),
-                  t.mask);
+    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, t.table,
+                  settled, t.beta, static_cast<const T*>(t.x), static_cast<const T*>(t.residual),
+                  static_cast<T*>(t.y), t.mask);
   });
 }
 
@@ -213,12 +240,7 @@ cudaError_t launch_moments_of_sums(int64_t rows, int64_t channels, const float* 
 
 int64_t batch_norm_workspace_bytes(const ImageRows& images) {
   const RowWalk walk(images.rows, images.channels);
-  return batch_norm_constants_bytes(images.channels) +
-         2 * walk.parts * walk.channels * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t batch_norm_constants_bytes(int64_t channels) {
-  return kConstants * channels * static_cast<int64_t>(sizeof(float));
+  return (kConstants + 2 * walk.parts) * walk.channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

@@ -19,10 +19,9 @@ struct ImageRows {
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 
-/// Memory for the sums of parts and for what a channel's elements are computed with; for the latter alone
-/// where moments are given.
+/// Memory for the sums of parts and for what a channel's elements are computed with. Where moments are given
+/// none is needed.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
-int64_t batch_norm_constants_bytes(int64_t channels);
 
 /// Means and biased variances of `ranks` ranks with as many values each, (ranks, 2, channels).
 struct MomentsTable {

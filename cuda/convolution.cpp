@@ -86,13 +86,21 @@ std::optional<std::string> why_not_moments(const Gpu& gpu, const ConvolutionGrap
                      graph.text());
 }
 
+/// Engines round gradients of weights to the type of their images, or are fallbacks. As with moments, the
+/// program does not depend on what is timed.
+std::optional<std::string> why_not_low_gradient(const Gpu& gpu, const ConvolutionGraph& graph) {
+  const auto first = gpu.cudnn->usable(graph, 1);
+  if (!first.empty() && !first[0].fallback) return std::nullopt;
+  return fmt::format("{} has only a fallback for {}", gpu.cudnn->title(), graph.text());
+}
+
 std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuDNN convolves f32, f16 and bf16, not {}", to_string(dtype));
   if (!is_wanted(context, 0)) return std::nullopt;
-  const bool gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr;
-  const DType expected = gradient ? DType::f32 : dtype;
+  const auto* gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op);
+  const DType expected = gradient != nullptr ? gradient->dtype : dtype;
   if (context.inputs[1].dtype != dtype || context.outputs[0].dtype != expected) {
     return fmt::format("cuDNN needs one type for all tensors, got {}, {} and {}", to_string(dtype),
                        to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
@@ -100,6 +108,9 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
   const ConvolutionGraph whole = convolution_graph(gpu, context);
   if (whole.moments) {
     if (auto reason = why_not_moments(gpu, whole)) return reason;
+  }
+  if (gradient != nullptr && is_low(gradient->dtype)) {
+    if (auto reason = why_not_low_gradient(gpu, whole)) return reason;
   }
   if (choose_convolution(gpu, context)) return std::nullopt;
   const ConvolutionGraph graph = convolution_alone(whole);

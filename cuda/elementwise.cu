@@ -3,6 +3,7 @@
 
 #include "cuda/grid.h"
 #include "cuda/launch.h"
+#include "cuda/parameters.h"
 #include "cuda/storage.h"
 
 namespace trainer::cuda {
@@ -36,6 +37,22 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     const Octet before = load(old + i, count - i);
     store(skips ? before : each(f, before, load(fresh + i, count - i)), count - i, y + i);
+  }
+}
+
+/// Of many tensors; skip may be nullptr.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    blend_all(const Table<TensorPointers> __grid_constant__ table, BlendIn f, const float* skip) {
+  const Share share = share_of_block(table);
+  const auto *old = static_cast<const T*>(table.of[share.item].x),
+             *fresh = static_cast<const T*>(table.of[share.item].other);
+  auto* y = static_cast<T*>(table.of[share.item].y);
+  const bool skips = skip != nullptr && *skip != 0;
+  for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
+    const int64_t left = share.end - i;
+    const Octet before = load(old + i, left);
+    store(skips ? before : each(f, before, load(fresh + i, left)), left, y + i);
   }
 }
 
@@ -95,6 +112,16 @@ cudaError_t launch_blend(float share, float scale, const float* skip, DType dtyp
     using T = decltype(type);
     return launch(blend_unless<T>, blocks_for(count), dim3(kThreads), stream, f, skip, count,
                   static_cast<T*>(y), static_cast<const T*>(old), static_cast<const T*>(fresh));
+  });
+}
+
+cudaError_t launch_blend_all(float share, float scale, const float* skip, DType dtype,
+                             std::span<const TensorPointers> tensors, cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
+      return launch(blend_all<decltype(type)>, blocks, dim3(kThreads), stream, table, BlendIn{share, scale},
+                    skip);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "cuda/grid.h"
 #include "cuda/launch.h"
+#include "cuda/parameters.h"
 #include "cuda/storage.h"
 
 namespace trainer::cuda {
@@ -12,6 +13,16 @@ template <class From, class To>
 __global__ void cast_elements(int64_t count, const From* x, To* y) {
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     store(load(x + i, count - i), count - i, y + i);
+  }
+}
+
+template <class From, class To>
+__global__ void __launch_bounds__(kThreads) cast_all(const Table<TensorPointers> __grid_constant__ table) {
+  const Share share = share_of_block(table);
+  const auto* x = static_cast<const From*>(table.of[share.item].x);
+  auto* y = static_cast<To*>(table.of[share.item].y);
+  for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
+    store(load(x + i, share.end - i), share.end - i, y + i);
   }
 }
 
@@ -110,6 +121,17 @@ cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t co
       using To = decltype(target);
       return launch(cast_elements<From, To>, blocks_for(count), dim3(kThreads), stream, count,
                     static_cast<const From*>(x), static_cast<To*>(y));
+    });
+  });
+}
+
+cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers> tensors,
+                            cudaStream_t stream) {
+  return with_storage(from, [=](auto source) {
+    return with_storage(to, [=](auto target) {
+      return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
+        return launch(cast_all<decltype(source), decltype(target)>, blocks, dim3(kThreads), stream, table);
+      });
     });
   });
 }

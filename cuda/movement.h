@@ -4,13 +4,18 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
 
 #include "core/base/dtype.h"
+#include "cuda/for_each.h"
 
 namespace trainer::cuda {
 
 /// y[i] = x[i] in another type; x may be u8, y is a floating type.
 cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t count, cudaStream_t stream);
+/// The same for many tensors of one type.
+cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers> tensors,
+                            cudaStream_t stream);
 
 /// `batch` matrices of rows x columns -> columns x rows, in another type or the same.
 cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,

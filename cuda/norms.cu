@@ -22,7 +22,7 @@ __device__ inline double add_squares(double sum, const Octet& x) {
 __global__ void __launch_bounds__(kThreads)
     sum_squares(const ParameterTable __grid_constant__ table, Squares* partial) {
   const Share share = share_of_block(table);
-  const ParameterPointers& p = table.of[share.parameter];
+  const ParameterPointers& p = table.of[share.item];
   Squares sum{};
   for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
     sum.g = add_squares(sum.g, load(p.g + i, share.end - i));

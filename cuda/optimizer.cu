@@ -18,13 +18,13 @@ __global__ void __launch_bounds__(kThreads)
   using Step = typename Rule::template Step<float>;
   TRAINER_SHARED(Step, shared, [1]);
   const Share share = share_of_block(table);
-  const ParameterPointers& p = table.of[share.parameter];
+  const ParameterPointers& p = table.of[share.item];
   if (threadIdx.x == 0)
     shared[0] = rule.prepare(*given.lr * p.lr_factor, given.updates == nullptr ? 0 : *given.updates);
   __syncthreads();
   const bool skip = value_or(given.skip, 0) != 0;
   const Step step = shared[0];
-  const float ratio = ratios == nullptr ? 1 : ratios[share.parameter];
+  const float ratio = ratios == nullptr ? 1 : ratios[share.item];
   const float scale = value_or(given.scale, 1) * ratio, decay = ratio * p.decay;
   for (int64_t i = share.begin + threadIdx.x * Octet::kSize; i < share.end; i += kThreads * Octet::kSize) {
     const int64_t left = share.end - i;

@@ -10,22 +10,26 @@ namespace trainer::cuda {
 /// Elements of one parameter that a block takes.
 constexpr int64_t kBlockElements = int64_t{kThreads} * Octet::kSize * 4;
 
-/// Parameters, and which blocks are whose: parameter p has those from first_block[p] to first_block[p + 1].
-struct ParameterTable {
+/// Items of a `count` each, and which blocks are whose: item i has those from first_block[i] to
+/// first_block[i + 1].
+template <class Pointers>
+struct Table {
   static constexpr size_t kMost = kMostInTable;
   int size;
   int first_block[kMost + 1];
-  ParameterPointers of[kMost];
+  Pointers of[kMost];
 };
+using ParameterTable = Table<ParameterPointers>;
 static_assert(sizeof(ParameterTable) + 512 <= 32764);
 
 /// What a block works on.
 struct Share {
-  int parameter;
+  int item;
   int64_t begin, end;
 };
 
-__device__ inline Share share_of_block(const ParameterTable& table) {
+template <class Pointers>
+__device__ inline Share share_of_block(const Table<Pointers>& table) {
   const int block = static_cast<int>(blockIdx.x);
   int low = 0, high = table.size - 1;
   while (low < high) {
@@ -44,17 +48,17 @@ inline int64_t blocks_of(int64_t count) {
   return (count + kBlockElements - 1) / kBlockElements;
 }
 
-/// Calls start(table, blocks, parameters before, blocks before) for each group of parameters that fits into a
-/// table, until one fails.
-template <class Start>
-cudaError_t for_each_table(std::span<const ParameterPointers> parameters, const Start& start) {
+/// Calls start(table, blocks, items before, blocks before) for each group of items that fits into a table,
+/// until one fails.
+template <class Pointers, class Start>
+cudaError_t for_each_table(std::span<const Pointers> items, const Start& start) {
   int64_t blocks_before = 0;
-  for (size_t first = 0; first < parameters.size(); first += ParameterTable::kMost) {
-    ParameterTable table{};
-    for (size_t p = first; p < parameters.size() && p < first + ParameterTable::kMost; ++p) {
+  for (size_t first = 0; first < items.size(); first += kMostInTable) {
+    Table<Pointers> table{};
+    for (size_t i = first; i < items.size() && i < first + kMostInTable; ++i) {
       const int at = table.size++;
-      table.of[at] = parameters[p];
-      table.first_block[at + 1] = table.first_block[at] + static_cast<int>(blocks_of(parameters[p].count));
+      table.of[at] = items[i];
+      table.first_block[at + 1] = table.first_block[at] + static_cast<int>(blocks_of(items[i].count));
     }
     const int blocks = table.first_block[table.size];
     const cudaError_t status = start(table, dim3(static_cast<unsigned>(blocks)), first, blocks_before);

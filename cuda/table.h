@@ -17,6 +17,7 @@
   row(add_dropout) \
   row(add_elementwise) \
   row(add_embedding) \
+  row(add_for_each) \
   row(add_group_norm) \
   row(add_guards) \
   row(add_layer_norm) \

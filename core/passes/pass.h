@@ -112,6 +112,10 @@ Pass average_weights(double decay);
 Pass given_averages();
 /// Removes what no output and no assign needs.
 Pass dead_code();
+/// Casts of a step's weights become one node, and so do running averages of one share, where the device's
+/// planner takes that (ops/for_each.h): a kernel starts once for all of them. Comes after dead_code, which
+/// looks at single nodes.
+Pass fuse_horizontally(const Planner& planner);
 
 /// Called after each pass with its name.
 using PassObserver = std::function<void(const std::string& pass, const Program& program)>;

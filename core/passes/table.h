@@ -54,7 +54,8 @@ struct PassOptions {
   row(guard_statistics_pass) \
   row(average_weights_pass) \
   row(given_averages_pass) \
-  row(dead_code_pass)
+  row(dead_code_pass) \
+  row(fuse_horizontally_pass)
 // clang-format on
 
 #define TRAINER_DECLARE_ROW(function) std::optional<Pass> function(const PassOptions& options);

@@ -11,6 +11,7 @@
 
 #include "core/graph/names.h"
 #include "core/graph/ops/assign.h"
+#include "core/graph/ops/for_each.h"
 
 namespace trainer {
 namespace {
@@ -109,19 +110,25 @@ class Search {
   void look(const PlannedNode& planned) {
     const Node& node = planned.node;
     if (node.phase == Phase::update) throw WalkEnds{};
-    for (const TensorId id : node.outputs) {
-      if (bad(id) < 0) continue;
-      found_ = culprit(node);
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (bad(node.outputs[o]) < 0) continue;
+      found_ = culprit(node, place_of(node, o));
       throw WalkEnds{};
     }
   }
 
+  /// Where a node stands; of many nodes in one, the tensor that the one reads.
+  std::string place_of(const Node& node, size_t output) const {
+    if (const auto* each = dynamic_cast<const ForEach*>(node.op.get()))
+      return tensor(node.inputs[output / each->outputs_of_set * each->inputs_of_set]).name;
+    return node.origin.path.empty() ? std::string(node.op->name()) : node.origin.path;
+  }
+
   /// A node whose own parameters are bad is not to blame.
-  std::string culprit(const Node& node) {
+  std::string culprit(const Node& node, const std::string& place) {
     for (const TensorId id : node.inputs) {
       if (id != kNone && is_persistent(tensor(id).role) && bad(id) >= 0) return tensor(id).name + " itself";
     }
-    const std::string place = node.origin.path.empty() ? std::string(node.op->name()) : node.origin.path;
     const std::string where = node.origin.where.line > 0 ? " (" + to_string(node.origin.where) + ")" : "";
     if (node.phase == Phase::backward)
       return fmt::format("the gradient of {}{}, in {}", place, where, node.op->name());

@@ -75,7 +75,7 @@ def instances(build):
 def plain_names(mangled):
     """Kernels without namespaces, arguments and parameters."""
     done = subprocess.run(['c++filt'], input='\n'.join(mangled), capture_output=True, text=True, check=True)
-    return [re.match(r'(?:void )?(?:[\w()]+(?: namespace\))?::)*(\w+)[<(]', name.replace('(anonymous namespace)', 'anonymous'))[1]
+    return [re.match(r'(?:void )?(?:\w+::)*(\w+)[<(]', name.replace('(anonymous namespace)', 'anonymous'))[1]
             for name in done.stdout.splitlines()]
 
 

@@ -36,6 +36,10 @@ void for_each_convolution(const Visit& visit) {
     const Conv2dBackwardWeights weights(geometry, w, false);
     visit(
         {.op = weights, .inputs = {tensor(x, dtype), tensor(y, dtype)}, .outputs = {tensor(w, DType::f32)}});
+    if (is_low(dtype)) {
+      const Conv2dBackwardWeights rounding(geometry, w, false, dtype);
+      visit({.op = rounding, .inputs = {tensor(x, dtype), tensor(y, dtype)}, .outputs = {tensor(w, dtype)}});
+    }
   }
 }
 

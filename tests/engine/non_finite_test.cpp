@@ -131,6 +131,16 @@ TEST_CASE("the first value that is not finite is named: a gradient") {
   });
 }
 
+TEST_CASE("the first value that is not finite is named: one of many weights that are cast at once") {
+  const Backend rounding = make_reference_backend(true);
+  Program program = forward_program(network_from(kNetwork), kRows);
+  run_passes(program, {mixed_precision(DType::f16), dead_code(), fuse_horizontally(*rounding.planner)});
+  Session session(program, rounding);
+  session.set("fc1.weight", std::vector<float>(7 * 5 * 4 * 4, 1e5f));
+  const auto found = find_non_finite(session.executable(), 1, [&] { session.set(batch(1)); });
+  CHECK(found == "the output of fc1.weight, cast");
+}
+
 TEST_CASE("where the second time everything is finite, that is said") {
   with_backends([](const Backend& backend) {
     CHECK(search(backend, {batch(1)}) == "nothing");

@@ -11,6 +11,7 @@
 #include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/for_each.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/optimizer_steps.h"
@@ -51,6 +52,8 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Conv2dBackwardData(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Conv2dBackwardWeights(kPlain, {1, 1, 3, 5}, true)) ==
         "kernel=3x5 stride=2x1 padding=1x2");
+  CHECK(attributes_text(Conv2dBackwardWeights(kPlain, {1, 1, 3, 5}, true, DType::f16)) ==
+        "kernel=3x5 stride=2x1 padding=1x2 dtype=f16");
   CHECK(attributes_text(MaxPool2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(AvgPool2dBackward(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Linear()).empty());
@@ -62,6 +65,7 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Blend(1 - 0.9999)) == "share=0.0001");
   CHECK(attributes_text(Blend(0.1, 128.0 / 127)) == "share=0.1 scale=1.00787");
   CHECK(attributes_text(Cast(DType::bf16)) == "to=bf16");
+  CHECK(attributes_text(ForEach(std::make_shared<Cast>(DType::bf16), 1, 1)) == "to=bf16");
   CHECK(attributes_text(Concat(1)) == "axis=1");
   CHECK(attributes_text(Slice(1, 2, 3)) == "axis=1 begin=2 length=3");
   CHECK(attributes_text(CrossEntropy(0)).empty());

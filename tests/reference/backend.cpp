@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/graph/ops/for_each.h"
 #include "tests/reference/low_types.h"
 #include "tests/reference/table.h"
 
@@ -16,6 +17,25 @@ reference::Loops all_loops() {
   TRAINER_REFERENCE_LOOPS(TRAINER_ADD_ROW)
 #undef TRAINER_ADD_ROW
   return loops;
+}
+
+/// The calls that a ForEach stands for.
+std::vector<reference::Call> calls_of_sets(const ForEach& op, const reference::Call& all) {
+  std::vector<reference::Call> calls;
+  for (size_t set = 0; set < all.outputs.size() / op.outputs_of_set; ++set) {
+    auto part = [set](const auto& of_all, size_t count) {
+      const auto first = of_all.begin() + static_cast<std::ptrdiff_t>(set * count);
+      return std::decay_t<decltype(of_all)>(first, first + static_cast<std::ptrdiff_t>(count));
+    };
+    reference::Call call{.op = *op.op,
+                         .inputs = part(all.inputs, op.inputs_of_set),
+                         .outputs = part(all.outputs, op.outputs_of_set),
+                         .slots = all.slots};
+    call.slots.inputs = part(all.slots.inputs, op.inputs_of_set);
+    call.slots.outputs = part(all.slots.outputs, op.outputs_of_set);
+    calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 class LoopKernel final : public Kernel {
@@ -42,13 +62,28 @@ class LoopKernel final : public Kernel {
   bool rounds_;
 };
 
+class KernelOfEach final : public Kernel {
+ public:
+  KernelOfEach(reference::Loop loop, std::vector<reference::Call> calls, bool rounds) {
+    for (reference::Call& call : calls) kernels_.emplace_back(loop, std::move(call), rounds);
+  }
+  void run() override {
+    for (LoopKernel& kernel : kernels_) kernel.run();
+  }
+
+ private:
+  std::vector<LoopKernel> kernels_;
+};
+
 class ReferencePlanner final : public Planner {
  public:
   std::string_view name() const override { return "reference"; }
   std::optional<std::string> set_precision(Precision) override { return std::nullopt; }
 
   std::optional<std::string> why_not(const OpContext& context) const override {
-    if (!loops_.contains(typeid(context.op))) return "no loop has been written for it";
+    const auto* each = dynamic_cast<const ForEach*>(&context.op);
+    const Operation& op = each == nullptr ? context.op : *each->op;
+    if (!loops_.contains(typeid(op))) return "no loop has been written for it";
     return std::nullopt;
   }
 
@@ -89,6 +124,10 @@ class ReferenceDevice final : public Device {
                                   const Slots& slots) const override {
     const reference::Call call{
         .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
+    if (const auto* each = dynamic_cast<const ForEach*>(&context.op)) {
+      const Operation& op = *each->op;
+      return std::make_unique<KernelOfEach>(loops_.at(typeid(op)), calls_of_sets(*each, call), rounds_);
+    }
     return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call, rounds_);
   }
 

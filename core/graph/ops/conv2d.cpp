@@ -116,11 +116,14 @@ void Conv2dBackwardWeights::describe(AttributeVisitor& visit) const {
   geometry.describe(visit);
   visit("w_shape", w_shape, {.hidden = true});
   visit("bias", has_bias, {.hidden = true});
+  visit("dtype", std::string(to_string(dtype)), {.hidden = dtype == DType::f32});
 }
 
 std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
   expect_one_type(inputs, {0, 1});
-  std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = DType::f32}};
+  expect(dtype == DType::f32 || dtype == inputs[0].dtype,
+         "the gradient of weights is f32 or of the type of the images");
+  std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = dtype}};
   if (has_bias) outputs.push_back({.shape = {w_shape[0]}, .dtype = DType::f32});
   return outputs;
 }

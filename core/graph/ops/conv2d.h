@@ -52,11 +52,13 @@ class Conv2dBackwardData final : public Operation {
 };
 
 /// x, dy -> dw and, where the convolution has one, the gradient of the bias. Both are f32 whatever x and dy
-/// are: that is what products are summed in, and what the weights are kept in.
+/// are: that is what products are summed in, and what the weights are kept in. Only where a device rounds dw
+/// to the type of x and dy anyway, dw is asked for in that `dtype` (by fusion), so that many are cast at
+/// once.
 class Conv2dBackwardWeights final : public Operation {
  public:
-  Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias)
-      : geometry(g), w_shape(std::move(w)), has_bias(bias) {}
+  Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias, DType of_dw = DType::f32)
+      : geometry(g), w_shape(std::move(w)), has_bias(bias), dtype(of_dw) {}
   std::string_view name() const override { return "conv2d_backward_weights"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -65,6 +67,7 @@ class Conv2dBackwardWeights final : public Operation {
   const Conv2dGeometry geometry;
   const Shape w_shape;
   const bool has_bias;
+  const DType dtype;
 };
 
 }  // namespace trainer

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/graph/operation.h"
+
+namespace trainer {
+
+/// One operation on several sets of tensors of which none depends on another: the inputs (and outputs) of the
+/// first set, then those of the second, and so on. Sets have the same element types; shapes may differ. The
+/// bits are those of as many nodes. A pass makes it of nodes that exist, so it has no gradient.
+class ForEach final : public Operation {
+ public:
+  ForEach(std::shared_ptr<const Operation> operation, size_t inputs, size_t outputs)
+      : op(std::move(operation)), inputs_of_set(inputs), outputs_of_set(outputs) {}
+  /// That of the operation.
+  std::string_view name() const override { return op->name(); }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  /// Of tensors of one set only.
+  bool in_place(size_t input, size_t output) const override;
+
+  const std::shared_ptr<const Operation> op;
+  const size_t inputs_of_set, outputs_of_set;
+};
+
+}  // namespace trainer

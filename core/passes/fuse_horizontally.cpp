@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <typeinfo>
+
+#include "core/engine/planner.h"
+#include "core/graph/attribute.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/cast.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/for_each.h"
+#include "core/passes/table.h"
+
+namespace trainer {
+namespace {
+
+bool is_kind(const Node& node) {
+  const Operation& op = *node.op;
+  return typeid(op) == typeid(Cast) || typeid(op) == typeid(Blend);
+}
+
+bool assigns(const Node& node) {
+  return dynamic_cast<const Assign*>(node.op.get()) != nullptr;
+}
+
+/// Nodes that wait to become one, and what assigns their results.
+struct Group {
+  std::vector<Node> nodes, assigns;
+
+  bool makes(TensorId id) const {
+    return id != kNone &&
+           std::ranges::any_of(nodes, [id](const Node& node) { return node.outputs[0] == id; });
+  }
+  bool reads(TensorId id) const {
+    return std::ranges::any_of(nodes,
+                               [id](const Node& node) { return std::ranges::count(node.inputs, id) > 0; });
+  }
+};
+
+/// Walks one entry. A node waits until something reads its result, changes what it reads, or the phase ends.
+class Joiner {
+ public:
+  Joiner(const Program& program, const Planner& planner) : program_(program), planner_(planner) {}
+
+  std::vector<Node> join(std::vector<Node> nodes) {
+    hoist_casts(nodes);
+    for (Node& node : nodes) {
+      if (put_off_assign(node)) continue;
+      flush_before(node);
+      if (!may_wait(node)) {
+        done_.push_back(std::move(node));
+        continue;
+      }
+      const auto group = std::ranges::find_if(
+          groups_, [&](const Group& waiting) { return are_alike(waiting.nodes[0], node); });
+      if (group != groups_.end()) {
+        group->nodes.push_back(std::move(node));
+      } else {
+        groups_.push_back({.nodes = {std::move(node)}, .assigns = {}});
+      }
+    }
+    flush([](const Group&) { return true; });
+    return std::move(done_);
+  }
+
+ private:
+  /// Gradients read low weights until the step's end, so all may be cast at its beginning.
+  void hoist_casts(std::vector<Node>& nodes) const {
+    std::ranges::stable_partition(nodes, [&](const Node& node) {
+      return dynamic_cast<const Cast*>(node.op.get()) != nullptr &&
+             program_.tensor(node.inputs[0]).role == Role::parameter && may_wait(node);
+    });
+  }
+
+  bool put_off_assign(Node& node) {
+    if (!assigns(node)) return false;
+    const auto maker =
+        std::ranges::find_if(groups_, [&](const Group& group) { return group.makes(node.inputs[1]); });
+    if (maker == groups_.end() || maker->nodes[0].phase != node.phase) return false;
+    maker->assigns.push_back(std::move(node));
+    return true;
+  }
+
+  void flush_before(const Node& node) {
+    flush([&](const Group& group) {
+      return group.nodes[0].phase != node.phase || (assigns(node) && group.reads(node.inputs[0])) ||
+             std::ranges::any_of(node.inputs, [&](TensorId id) { return group.makes(id); });
+    });
+  }
+
+  /// Which rank computes a node follows from what it reads, so that such nodes stay alone.
+  bool may_wait(const Node& node) const {
+    if (!is_kind(node) || node.again || std::ranges::count(node.inputs, kNone) > 0) return false;
+    return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
+  }
+
+  bool are_alike(const Node& a, const Node& b) const {
+    const Operation &one = *a.op, &other = *b.op;
+    if (typeid(one) != typeid(other) || a.inputs.size() != b.inputs.size()) return false;
+    for (size_t i = 0; i < a.inputs.size(); ++i) {
+      if (program_.spec(a.inputs[i]).dtype != program_.spec(b.inputs[i]).dtype) return false;
+    }
+    return std::ranges::equal(attributes_of(one), attributes_of(other), {}, &Attribute::value,
+                              &Attribute::value);
+  }
+
+  OpContext context_of(const Node& node) const {
+    return {.op = *node.op,
+            .inputs = specs_of(program_.tensors, node.inputs),
+            .outputs = specs_of(program_.tensors, node.outputs)};
+  }
+
+  static Node joined(const std::vector<Node>& nodes) {
+    const Node& first = nodes[0];
+    Node all{.op = std::make_shared<ForEach>(first.op, first.inputs.size(), first.outputs.size()),
+             .inputs = {},
+             .outputs = {},
+             .origin = {},
+             .phase = first.phase};
+    for (const Node& node : nodes) {
+      all.inputs.insert(all.inputs.end(), node.inputs.begin(), node.inputs.end());
+      all.outputs.insert(all.outputs.end(), node.outputs.begin(), node.outputs.end());
+    }
+    return all;
+  }
+
+  template <class Condition>
+  void flush(const Condition& wanted) {
+    std::erase_if(groups_, [&](Group& group) {
+      if (!wanted(group)) return false;
+      done_.push_back(group.nodes.size() == 1 ? std::move(group.nodes[0]) : joined(group.nodes));
+      std::ranges::move(group.assigns, std::back_inserter(done_));
+      return true;
+    });
+  }
+
+  const Program& program_;
+  const Planner& planner_;
+  std::vector<Group> groups_;  ///< in the order in which they began
+  std::vector<Node> done_;
+};
+
+/// The gradient of weights in the type of its images; nullptr where the node is another or the device
+/// refuses.
+std::shared_ptr<const Conv2dBackwardWeights> low_gradient(const Program& program, const Node& node,
+                                                          const Planner& planner) {
+  const auto* op = dynamic_cast<const Conv2dBackwardWeights*>(node.op.get());
+  const DType dtype = op == nullptr ? DType::f32 : program.spec(node.inputs[0]).dtype;
+  if (!is_low(dtype)) return nullptr;
+  const auto low = std::make_shared<Conv2dBackwardWeights>(op->geometry, op->w_shape, op->has_bias, dtype);
+  OpContext context{.op = *low, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
+  context.outputs = low->infer(context.inputs);
+  return planner.why_not(context) ? nullptr : low;
+}
+
+/// Where a device rounds a gradient of weights before it converts it to f32, the conversion becomes a node.
+void part_casts_of_gradients(Program& program, Entry& entry, const Planner& planner) {
+  std::vector<Node> nodes;
+  for (Node& node : entry.nodes) {
+    const TensorId wide = node.outputs.empty() ? kNone : node.outputs[0];
+    const auto low = wide == kNone ? nullptr : low_gradient(program, node, planner);
+    nodes.push_back(std::move(node));
+    if (low == nullptr) continue;
+    Node& made = nodes.back();
+    const TensorSpec spec{program.spec(wide).shape, low->dtype};
+    made.op = low;
+    made.outputs[0] =
+        program.add({.name = "", .spec = spec, .role = program.tensor(wide).role, .initial = {}});
+    nodes.push_back({.op = std::make_shared<Cast>(DType::f32),
+                     .inputs = {made.outputs[0]},
+                     .outputs = {wide},
+                     .origin = made.origin,
+                     .phase = made.phase});
+  }
+  entry.nodes = std::move(nodes);
+}
+
+/// What is only evaluated keeps low copies no longer than a layer needs them.
+bool is_of_step(const Entry& entry) {
+  constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
+                                    entry_name::kAccumulateNext, entry_name::kAccumulateLast,
+                                    entry_name::kUpdate};
+  return std::ranges::count(kNames, entry.name) > 0;
+}
+
+}  // namespace
+
+Pass fuse_horizontally(const Planner& planner) {
+  auto run = [&planner](Program& program) {
+    for (Entry& entry : program.entries) {
+      if (!is_of_step(entry)) continue;
+      part_casts_of_gradients(program, entry, planner);
+      entry.nodes = Joiner(program, planner).join(std::move(entry.nodes));
+    }
+  };
+  return {
+      .name = "fuse_horizontally",
+      .help = "cast all weights in one kernel, and move all running statistics in one, where the device can",
+      .optional = true,
+      .run = run};
+}
+
+std::optional<Pass> fuse_horizontally_pass(const PassOptions& options) {
+  if (!options.trains || options.planner == nullptr) return std::nullopt;
+  return fuse_horizontally(*options.planner);
+}
+
+}  // namespace trainer

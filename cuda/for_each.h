@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/optimizer.h"
+
+namespace trainer::cuda {
+
+/// What one kernel does to one of many tensors: y of x, and of another where there is one.
+struct TensorPointers {
+  const void *x, *other;
+  void* y;
+  int64_t count;
+};
+
+}  // namespace trainer::cuda

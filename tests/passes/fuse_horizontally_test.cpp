@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/catch.h"
+
+#include "core/engine/planner.h"
+#include "core/graph/builder.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/cast.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/for_each.h"
+#include "core/passes/pass.h"
+#include "tests/passes/draft.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+using namespace trainer;
+
+namespace {
+
+TensorId state(Draft& draft, const std::string& name, const Shape& shape) {
+  return draft.program.persistent(name, {shape, DType::f32}, Role::state,
+                                  {.kind = Initial::Kind::fill, .a = 2, .b = 0, .table = {}});
+}
+
+void move(Draft& draft, const char* name, const Shape& shape, TensorId by, double share) {
+  const TensorId old = state(draft, name, shape);
+  draft.build.assign(old, draft.build.emit<Blend>({old, by}, share));
+}
+
+/// Two weights that are cast where they are read, and three states of which two move by one share.
+void draft_step(Draft& draft) {
+  const TensorId x = draft.input("x", {2, 3});
+  for (const char* name : {"v", "w"}) {
+    const TensorId low = draft.build.emit<Cast>({draft.parameter(name, {2, 3})}, DType::bf16);
+    const TensorId y = draft.relu(draft.build.emit<Cast>({low}, DType::f32));
+    move(draft, name == std::string("v") ? "s" : "t", {2, 3}, y, 0.1);
+    draft.output(std::string("y of ") + name, y);
+  }
+  move(draft, "u", {2, 3}, x, 0.5);
+}
+
+}  // namespace
+
+TEST_CASE("fuse_horizontally casts all weights at once and moves all states of one share at once") {
+  Draft draft;
+  draft_step(draft);
+  const Backend reference = make_reference_backend();
+  CHECK(draft.after({fuse_horizontally(*reference.planner)}) == R"(
+entry train_step
+ forward:
+  %2: bf16[2,3], %8: bf16[2,3] = cast(@v, @w) {to=bf16}
+  %3: f32[2,3] = cast(%2) {to=f32}
+  %4: f32[2,3] = relu(%3)
+  %9: f32[2,3] = cast(%8) {to=f32}
+  %10: f32[2,3] = relu(%9)
+  %6: f32[2,3], %12: f32[2,3] = blend(@s, %4, @t, %10) {share=0.1}
+  assign(@s, %6)
+  assign(@t, %12)
+  %14: f32[2,3] = blend(@u, @x) {share=0.5}
+  assign(@u, %14)
+  output y of v = %4
+  output y of w = %10
+)");
+}
+
+TEST_CASE("a node that depends on one of a group's does not join it, nor does one that reads what changes") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2}), a = state(draft, "a", {2}), b = state(draft, "b", {2});
+  const TensorId first = draft.build.emit<Blend>({a, x}, 0.1);
+  const TensorId second = draft.build.emit<Blend>({b, first}, 0.1);
+  draft.build.assign(a, first);
+  draft.build.assign(b, second);
+  const Backend reference = make_reference_backend();
+  run_passes(draft.program, {fuse_horizontally(*reference.planner)});
+  for (const Node& node : draft.program.entries[0].nodes)
+    CHECK(dynamic_cast<const ForEach*>(node.op.get()) == nullptr);
+}
+
+TEST_CASE("a state that a waiting node reads changes only behind it") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2}), a = state(draft, "a", {2}), b = state(draft, "b", {2});
+  const TensorId averaged = draft.build.emit<Blend>({b, a}, 0.1);
+  draft.build.assign(a, x);
+  draft.output("averaged", averaged);
+  draft.output("other", draft.build.emit<Blend>({b, x}, 0.1));
+  const Backend reference = make_reference_backend();
+  run_passes(draft.program, {fuse_horizontally(*reference.planner)});  // verifies
+  Session session(draft.program, reference);
+  session.set("x", {12, 22});
+  session.run(entry_name::kTrainStep);
+  CHECK(session.output(entry_name::kTrainStep, "averaged") == std::vector<double>{2, 2});
+  CHECK(session.output(entry_name::kTrainStep, "other") == std::vector<double>{3, 4});
+}
+
+TEST_CASE("a step computes the same numbers with and without fuse_horizontally") {
+  const Backend reference = make_reference_backend(true);
+  std::map<std::string, std::vector<double>> found[2];
+  for (int fused = 0; fused < 2; ++fused) {
+    Draft draft;
+    draft_step(draft);
+    if (fused == 1) run_passes(draft.program, {fuse_horizontally(*reference.planner)});
+    Session session(draft.program, reference);
+    session.set("x", {1, 2, 3, 4, 5, 6});
+    session.set("v", {0.1f, 0.2f, 0.3f, -0.4f, 0.5f, 0.6f});
+    session.set("w", {1.1f, 1.2f, -1.3f, 1.4f, 1.5f, 1.6f});
+    for (int step = 0; step < 2; ++step) session.run(entry_name::kTrainStep);
+    for (const char* name : {"s", "t", "u"}) found[fused][name] = session.persistent(name);
+    for (const char* name : {"y of v", "y of w"})
+      found[fused][name] = session.output(entry_name::kTrainStep, name);
+  }
+  CHECK(found[0] == found[1]);
+}
+
+TEST_CASE("gradients of weights that are rounded anyway are cast at once, where they are read") {
+  Draft draft;
+  const TensorId x = draft.build.emit<Cast>({draft.input("x", {2, 4, 5, 5})}, DType::f16);
+  const TensorId dy = draft.build.emit<Cast>({draft.input("dy", {2, 4, 3, 3})}, DType::f16);
+  for (const char* name : {"first", "second"}) {
+    const auto op =
+        std::make_shared<Conv2dBackwardWeights>(Conv2dGeometry{.kernel = {3, 3}}, Shape{4, 4, 3, 3}, false);
+    draft.output(name, draft.build.emit_all(op, {x, dy})[0]);
+  }
+  const Backend reference = make_reference_backend();
+  const std::string text = draft.after({fuse_horizontally(*reference.planner)});
+  CAPTURE(text);
+  CHECK(text.find("%6: f16[4,4,3,3] = conv2d_backward_weights(") != std::string::npos);
+  CHECK(text.find("%7: f16[4,4,3,3] = conv2d_backward_weights(") != std::string::npos);
+  CHECK(text.find("%4: f32[4,4,3,3], %5: f32[4,4,3,3] = cast(%6, %7) {to=f32}") != std::string::npos);
+}
+
+TEST_CASE("fuse_horizontally leaves a program as it is where the device's planner refuses") {
+  struct Refusing final : Planner {
+    std::string_view name() const override { return "refusing"; }
+    std::optional<std::string> why_not(const OpContext&) const override { return "not here"; }
+    Choice select(const OpContext&, const OpenLayouts&) const override { return {}; }
+    Choice select_reorder(const OpContext&, const Layout&, const Layout&) const override { return {}; }
+    int64_t memory_bytes() const override { return 0; }
+  };
+  Draft draft;
+  draft_step(draft);
+  const std::string before = to_text(draft.program);
+  const Refusing planner;
+  run_passes(draft.program, {fuse_horizontally(planner)});
+  CHECK(to_text(draft.program) == before);
+}
