@@ -3,8 +3,9 @@
 
 namespace trainer {
 namespace {
+namespace policies {
 
-using enum AugmentKind;
+using enum AugmentKind;  // here, where no function of the same name is nearer
 
 // Appendix of the paper, with strengths from 0 to 9, as torchvision has them.
 
@@ -56,13 +57,14 @@ constexpr AutoAugmentPolicy kPolicyForSvhn = {{
     {{{shear_x, 0.7, 2}, {invert, 0.1}}},
 }};
 
+}  // namespace policies
 }  // namespace
 
 const std::array<NamedAutoAugmentPolicy, 3>& auto_augment_policies() {
   static constexpr std::array<NamedAutoAugmentPolicy, 3> kTable = {{
-      {"imagenet", kPolicyForImagenet},
-      {"cifar10", kPolicyForCifar10},
-      {"svhn", kPolicyForSvhn},
+      {"imagenet", policies::kPolicyForImagenet},
+      {"cifar10", policies::kPolicyForCifar10},
+      {"svhn", policies::kPolicyForSvhn},
   }};
   return kTable;
 }
