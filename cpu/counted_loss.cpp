@@ -102,8 +102,9 @@ CountedSums counted_sums(const CountedRun& run, const LossCounting& counting, co
                                        smoothing / static_cast<double>(run.classes)};
     double weighted = 0;
     for (int64_t c = 0; smoothing > 0 && c < run.classes; ++c) weighted += weights.of[c] * run.logit(i, c);
-    const double log_sum = std::log(static_cast<double>(sum[i])) + largest[i];
-    sums.loss += target.loss(log_sum, run.logit(i, label), weights.sum, weighted);
+    const double log_sum = std::log(static_cast<double>(sum[i])) + largest[i], own = run.logit(i, label);
+    const double loss = target.loss(log_sum, own, weights.sum, weighted);
+    sums.loss += counting.gamma == 0 ? loss : loss * Focus<double>(counting.gamma, own - log_sum).loss;
     sums.weight += target.own;
     ++sums.counted;
   }
@@ -146,6 +147,13 @@ TRAINER_MULTIVERSION void gradient_by_classes(const CountedRun& run, const Gradi
   }
 }
 
+/// By what the gradient of a counted position is multiplied: 1 for cross entropy.
+float gradient_focus(const CountedRun& run, int64_t i, double gamma, float largest, float sum) {
+  if (gamma == 0) return 1;
+  const float log_p = run.logit(i, run.label[i]) - largest - std::log(sum);
+  return Focus<float>(static_cast<float>(gamma), log_p).gradient;
+}
+
 /// dx may be the logits' own memory.
 void write_gradient(const CountedRun& run, const LossCounting& counting, const ClassWeights& weights,
                     float scale, float* dx) {
@@ -157,9 +165,10 @@ void write_gradient(const CountedRun& run, const LossCounting& counting, const C
   for (int64_t i = 0; i < run.count; ++i) {
     const bool counts = run.label[i] != counting.ignored();
     const CountedTarget<float> target{counts ? weights.of[run.label[i]] : 0.0f, smoothing, even};
-    f.share[i] = counts ? scale * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
-    f.even[i] = scale * even;
-    sharp[i] = scale * target.sharp();
+    const float own = counts ? scale * gradient_focus(run, i, counting.gamma, f.largest[i], sum[i]) : scale;
+    f.share[i] = counts ? own * target.share(static_cast<float>(weights.sum)) / sum[i] : 0.0f;
+    f.even[i] = own * even;
+    sharp[i] = own * target.sharp();
   }
   if (run.stride_i == 1) {
     gradient_by_classes(run, f, weights.of, dx);

@@ -32,7 +32,7 @@ CountedRows counted_rows(const Shape& logits, const LossCounting& counting, cons
                        nullptr,
                        nullptr};
   return {rows, optional_at<const float>(slots.inputs[first + 3]), counting.ignored(),
-          counting.label_smoothing};
+          counting.label_smoothing, counting.gamma};
 }
 
 CountedOutputs outputs_at(const Slots& slots) {

@@ -38,8 +38,10 @@ __device__ inline double counted_row_loss(const CountedRows& rows, const T* row,
   if (rows.smoothing > 0) weighted = weighted_row(rows, row);
   const CountedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                      rows.smoothing / static_cast<double>(rows.rows.classes)};
-  return target.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
-                     static_cast<double>(to_float(row[label])), weighted.weights, weighted.logits);
+  const double log_sum = ::log(static_cast<double>(of_row.sum)) + of_row.largest;
+  const auto own = static_cast<double>(to_float(row[label]));
+  const double loss = target.loss(log_sum, own, weighted.weights, weighted.logits);
+  return rows.gamma == 0 ? loss : loss * Focus<double>(rows.gamma, own - log_sum).loss;
 }
 
 /// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 counts for nothing, even with
@@ -78,7 +80,8 @@ __global__ void __launch_bounds__(kThreads)
     *sums.of[blockIdx.x] = static_cast<float>(sum / positions);
 }
 
-template <class T>
+/// Focal or not at compile time: cross entropy is spared the registers.
+template <class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads)
     counted_gradient_rows(CountedRows rows, const T* logits, const float* dloss, T* dx) {
   const int64_t index = blockIdx.x * kCountedWarps + threadIdx.x / kWarp, classes = rows.rows.classes;
@@ -96,8 +99,13 @@ __global__ void __launch_bounds__(kThreads)
   const auto smoothing = static_cast<float>(rows.smoothing);
   const CountedTarget<float> target{class_weight(rows, label), smoothing,
                                     smoothing / static_cast<float>(classes)};
-  const float scale =
+  float scale =
       *dloss / static_cast<float>(rows.rows.positions) * rows.rows.weight[index / rows.rows.positions];
+  if constexpr (kFocal) {
+    const float log_p = to_float(row[label]) - of_row.largest - std::log(of_row.sum);
+    scale *= Focus<float>(static_cast<float>(rows.gamma), log_p).gradient;
+    __syncwarp();  // dx may be the logits' own memory, and every lane reads the label's
+  }
   const float share = target.share(static_cast<float>(weighted.weights)) / of_row.sum;
   for (int64_t c = lane(); c < classes; c += kWarp) {
     float d = share * math::exp(to_float(row[c]) - of_row.largest) - target.even * class_weight(rows, c);
@@ -144,8 +152,9 @@ cudaError_t launch_counted_backward(const CountedRows& rows, DType dtype, const 
   const auto blocks = static_cast<unsigned>((rows.rows.count() + kCountedWarps - 1) / kCountedWarps);
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(counted_gradient_rows<T>, dim3(blocks), dim3(kThreads), stream, rows,
-                  static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
+    const auto kernel = rows.gamma == 0 ? counted_gradient_rows<T, false> : counted_gradient_rows<T, true>;
+    return launch(kernel, dim3(blocks), dim3(kThreads), stream, rows, static_cast<const T*>(logits), dloss,
+                  static_cast<T*>(dlogits));
   });
 }
 

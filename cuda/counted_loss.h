@@ -12,6 +12,7 @@ struct CountedRows {
   const float* class_weights;  ///< (classes) or null
   int32_t ignored;
   double smoothing;
+  double gamma;  ///< of Focus
 };
 
 /// Memory for the sums of parts.

@@ -111,7 +111,41 @@ def losses():
     write("counted_losses", out)
 
 
+def focal_loss(logits, labels, gamma, weight, ignored):
+    """Lin et al. 2017 of softmax: the mean of -(1 - p)^gamma log p, weighted and counted as F.cross_entropy's."""
+    counted = labels != ignored
+    log_p = F.log_softmax(logits, -1)[counted].gather(-1, labels[counted][:, None])[:, 0]
+    w = torch.ones_like(log_p) if weight is None else weight[labels[counted]]
+    return -(w * (1 - log_p.exp()) ** gamma * log_p).sum() / w.sum()
+
+
+def focal_losses():
+    """Of (N, C), (N, T, C) and (N, C, H, W); logits of some size, so that probabilities come near 0 and 1."""
+    out, count = {}, 0
+    for shape, classes in [((9, 5), 5), ((3, 7, 6), 6), ((2, 4, 3, 5), 4)]:
+        labels_shape = (shape[0], *shape[2:]) if len(shape) == 4 else shape[:-1]
+        for gamma in [0.0, 0.5, 2.0]:
+            for weighs in [False, True]:
+                logits = (4 * f32(*shape)).requires_grad_(True)
+                labels = torch.randint(classes, labels_shape)
+                if weighs:
+                    labels.view(-1)[::3] = -100
+                weights = (torch.rand(classes) + 0.25).double() if weighs else None
+                of_class = logits.movedim(1, -1) if len(shape) == 4 else logits
+                loss = focal_loss(of_class, labels, gamma, weights, -100)
+                loss.backward()
+                name = f"counted.{count}"
+                out |= {f"{name}/logits": logits, f"{name}/labels": labels, f"{name}/loss": loss.reshape(1),
+                        f"{name}/gamma": torch.tensor([gamma]), f"{name}/dlogits": logits.grad}
+                if weighs:
+                    out |= {f"{name}/class_weights": weights, f"{name}/ignore_index": torch.tensor([-100])}
+                count += 1
+    write("focal_losses", out)
+
+
 if __name__ == "__main__":
     torch.manual_seed(3)
     optimizers()
     losses()
+    with apart():
+        focal_losses()

@@ -13,12 +13,10 @@
 namespace trainer {
 namespace {
 
-class CrossEntropyLoss final : public Loss {
+/// Of class labels: some may be left out, and classes may weigh.
+class LabelLoss : public Loss {
  public:
   void declare(Fields& fields) override {
-    fields.add("label_smoothing", &label_smoothing_, "fraction of the target spread over all classes")
-        .at_least(0)
-        .below(1);
     fields
         .add("ignore_index", &ignore_index_,
              "label of positions that count for nothing; the loss is the mean over the others")
@@ -34,29 +32,24 @@ class CrossEntropyLoss final : public Loss {
     return ignore_index_ ? static_cast<int32_t>(*ignore_index_) : kNoLabel;
   }
 
-  LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
-    build.set_origin(origin);
-    if (counts()) return build_counted(build, logits, targets);
-    std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
-    if (targets.other_labels != kNone)
-      inputs.insert(inputs.end(), {targets.other_labels, targets.mix_weights});
-    return {.sum = build.emit<CrossEntropy>(inputs, label_smoothing_)};
-  }
-
- private:
-  LossSums build_counted(Builder& build, TensorId logits, const Targets& targets) const {
+ protected:
+  /// Of one label for each position, by the operation that knows gamma too; `how` lacks only ignore_index.
+  LossSums build_counted(Builder& build, TensorId logits, const Targets& targets, LossCounting how) const {
     if (targets.other_labels != kNone) {
-      fail_at(origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
+      fail_at(!counts() ? origin : origin_of(ignore_index_ ? "ignore_index" : "class_weights"),
               "counts one label for each sample, but data.mix gives two; remove one of the two");
     }
+    how.ignore_index = ignore_index_;
     const auto sums =
-        build.emit_all(std::make_shared<CountedCrossEntropy>(LossCounting{label_smoothing_, ignore_index_}),
+        build.emit_all(std::make_shared<CountedCrossEntropy>(how),
                        {logits, targets.labels, targets.weights, weights_of_classes(build, logits)});
+    if (!counts()) return {.sum = sums[CountedCrossEntropy::kLoss]};
     return {.sum = sums[CountedCrossEntropy::kLoss],
             .weight = sums[CountedCrossEntropy::kWeight],
             .counted = sums[CountedCrossEntropy::kCounted]};
   }
 
+ private:
   /// A constant (C), or kNone.
   TensorId weights_of_classes(Builder& build, TensorId logits) const {
     if (class_weights_.empty()) return kNone;
@@ -76,9 +69,49 @@ class CrossEntropyLoss final : public Loss {
                                        .table = {class_weights_.begin(), class_weights_.end()}});
   }
 
-  double label_smoothing_ = 0;
   std::optional<int64_t> ignore_index_;
   std::vector<double> class_weights_;
+};
+
+class CrossEntropyLoss final : public LabelLoss {
+ public:
+  void declare(Fields& fields) override {
+    fields.add("label_smoothing", &label_smoothing_, "fraction of the target spread over all classes")
+        .at_least(0)
+        .below(1);
+    LabelLoss::declare(fields);
+  }
+
+  LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
+    build.set_origin(origin);
+    if (counts()) return build_counted(build, logits, targets, {.label_smoothing = label_smoothing_});
+    std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
+    if (targets.other_labels != kNone)
+      inputs.insert(inputs.end(), {targets.other_labels, targets.mix_weights});
+    return {.sum = build.emit<CrossEntropy>(inputs, label_smoothing_)};
+  }
+
+ private:
+  double label_smoothing_ = 0;
+};
+
+class FocalLoss final : public LabelLoss {
+ public:
+  void declare(Fields& fields) override {
+    fields
+        .add("gamma", &gamma_,
+             "power of 1 - p, p the label's probability, by which its loss is multiplied; 0: cross entropy")
+        .at_least(0);
+    LabelLoss::declare(fields);
+  }
+
+  LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
+    build.set_origin(origin);
+    return build_counted(build, logits, targets, {.gamma = gamma_});
+  }
+
+ private:
+  double gamma_ = 2;
 };
 
 }  // namespace
@@ -87,6 +120,8 @@ const Registry<Loss>& losses() {
   static const Registry<Loss> table = {
       {"cross_entropy", "softmax and cross entropy of class labels",
        [] { return std::make_unique<CrossEntropyLoss>(); }},
+      {"focal", "cross entropy in which labels that are predicted well count less, for rare classes",
+       [] { return std::make_unique<FocalLoss>(); }},
   };
   return table;
 }

@@ -19,7 +19,7 @@ namespace {
 const std::vector<Shape> kMatrices = {{1, 2}, {1, 31}, {3, 11}, {7, 37}, {3, 1031}};
 
 /// Losses that leave out the label 1 and weigh classes.
-void draft_counted(Sketch& sketch, const Shape& shape, double smoothing, bool weighs) {
+void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& how, bool weighs) {
   const int64_t classes = LogitExtents(shape).classes;
   const Shape labels =
       shape.size() == 4 ? Shape{shape[0], shape[2], shape[3]} : Shape(shape.begin(), shape.end() - 1);
@@ -28,7 +28,7 @@ void draft_counted(Sketch& sketch, const Shape& shape, double smoothing, bool we
       sketch.input("weights", {shape[0]}, Values::positive),
       weighs ? sketch.input("class_weights", {classes}, Values::positive) : kNone};
   Builder& build = sketch.build();
-  const auto sums = build.emit_all(std::make_shared<CountedCrossEntropy>(LossCounting{smoothing, 1}), inputs);
+  const auto sums = build.emit_all(std::make_shared<CountedCrossEntropy>(how), inputs);
   sketch.output("weight", sums[1]);
   sketch.output("counted", sums[2]);
   sketch.output("top1", build.emit<TopK>({inputs[0], inputs[1], inputs[2]}, 1, 1));
@@ -42,8 +42,15 @@ void add_counted_cases(std::vector<KernelCase>& cases) {
   for (const Shape& shape : {Shape{1, 2}, Shape{300, 33}, Shape{3, 7, 37}, Shape{2, 5, 3, 7}}) {
     for (const double smoothing : {0.0, 0.1}) {
       const bool weighs = smoothing > 0 || shape.size() == 3;
-      cases.push_back({fmt::format("counted_cross_entropy {} {}", to_string(shape), smoothing),
-                       [=](Sketch& sketch) { draft_counted(sketch, shape, smoothing, weighs); }});
+      cases.push_back(
+          {fmt::format("counted_cross_entropy {} {}", to_string(shape), smoothing), [=](Sketch& sketch) {
+             draft_counted(sketch, shape, {smoothing, 1}, weighs);
+           }});
+    }
+    for (const double gamma : {0.5, 2.0}) {
+      const LossCounting how{.ignore_index = 1, .gamma = gamma};
+      cases.push_back({fmt::format("focal {} {}", to_string(shape), gamma),
+                       [=](Sketch& sketch) { draft_counted(sketch, shape, how, gamma < 1); }});
     }
   }
 }

@@ -50,7 +50,9 @@ struct Measured {
 
 Measured measure(const Fixture& fixture, const std::string& name, const Backend& backend) {
   const auto option = [&](const char* what) { return fixture.values(name + "/" + what)[0]; };
-  LossCounting counting{.label_smoothing = static_cast<double>(option("smoothing"))};
+  LossCounting counting;
+  if (fixture.has(name + "/smoothing")) counting.label_smoothing = static_cast<double>(option("smoothing"));
+  if (fixture.has(name + "/gamma")) counting.gamma = static_cast<double>(option("gamma"));
   if (fixture.has(name + "/ignore_index"))
     counting.ignore_index = static_cast<int64_t>(option("ignore_index"));
   Program program;
@@ -81,6 +83,23 @@ Measured measure(const Fixture& fixture, const std::string& name, const Backend&
   return {session.output(kCountedEntry, "loss")[0], session.output(kCountedEntry, "gradient")};
 }
 
+/// Compares every loss of a fixture with PyTorch's; returns how many it has.
+int check_fixture(const Fixture& fixture) {
+  const auto cpu = make_cpu_backend(2);
+  const Backend reference = make_reference_backend();
+  int found = 0;
+  for (int i = 0; fixture.has(fmt::format("counted.{}/logits", i)); ++i, ++found) {
+    const std::string name = fmt::format("counted.{}", i);
+    for (const Backend* backend : {&reference, &cpu}) {
+      INFO(name << " on " << backend->planner->name());
+      const Measured own = measure(fixture, name, *backend);
+      CHECK(own.loss == Approx(fixture.values(name + "/loss")[0]).epsilon(1e-6));
+      CHECK(relative_error(own.gradient, fixture.doubles(name + "/dlogits")) < 1e-6);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("counted cross entropy has the right sums and gradient, for samples, positions and pixels") {
@@ -101,22 +120,71 @@ TEST_CASE("counted cross entropy has the right sums and gradient, for samples, p
   }
 }
 
-TEST_CASE(
-    "a mean over counted positions is PyTorch's cross_entropy with ignore_index, weight and smoothing") {
-  const Fixture fixture("counted_losses");
-  const auto cpu = make_cpu_backend(2);
-  const Backend reference = make_reference_backend();
-  int found = 0;
-  for (int i = 0; fixture.has(fmt::format("counted.{}/logits", i)); ++i, ++found) {
-    const std::string name = fmt::format("counted.{}", i);
-    for (const Backend* backend : {&reference, &cpu}) {
-      INFO(name << " on " << backend->planner->name());
-      const Measured own = measure(fixture, name, *backend);
-      CHECK(own.loss == Approx(fixture.values(name + "/loss")[0]).epsilon(1e-6));
-      CHECK(relative_error(own.gradient, fixture.doubles(name + "/dlogits")) < 1e-6);
+TEST_CASE("focal loss has the right sum and gradient, for samples, positions and pixels") {
+  for (const Shape& shape :
+       {Shape{1, 2}, Shape{33, 10}, Shape{3, 7, 31}, Shape{3, 5, 3, 7}, Shape{2, 3, 31, 33}}) {
+    for (const double gamma : {0.5, 2.0, 5.0}) {
+      for (const bool weighs : {false, true}) {
+        const auto ignored = weighs ? std::optional<int64_t>(-100) : std::nullopt;
+        check_program(fmt::format("focal {} gamma={} w={}", to_string(shape), gamma, weighs),
+                      [&](Sketch& sketch) {
+                        draft_counted(sketch, shape, {.ignore_index = ignored, .gamma = gamma}, weighs);
+                      });
+      }
     }
   }
-  CHECK(found == 24);
+}
+
+TEST_CASE(
+    "a mean over counted positions is PyTorch's cross_entropy with ignore_index, weight and smoothing") {
+  CHECK(check_fixture(Fixture("counted_losses")) == 24);
+}
+
+TEST_CASE("focal loss is what PyTorch makes of its formula, with and without weights of classes") {
+  CHECK(check_fixture(Fixture("focal_losses")) == 18);
+}
+
+TEST_CASE("focal loss is safe where a label's probability is 1 or 0, and of gamma 0 it is cross entropy") {
+  Program program;
+  program.entries.emplace_back(kCountedEntry);
+  Builder build(program, program.entries[0]);
+  const TensorId logits = program.input("logits", {{4, 2}, DType::f32});
+  const TensorId labels = program.input("labels", {{4}, DType::i32});
+  const TensorId weights = program.input("weights", {{4}, DType::f32});
+  const TensorId one = program.input("one", {{1}, DType::f32});
+  auto& outputs = program.entries[0].outputs;
+  for (const double gamma : {0.0, 0.5, 2.0}) {
+    const LossCounting how{.gamma = gamma};
+    const auto sums =
+        build.emit_all(std::make_shared<CountedCrossEntropy>(how), {logits, labels, weights, kNone});
+    outputs.push_back({fmt::format("loss {}", gamma), sums[0]});
+    outputs.push_back({fmt::format("gradient {}", gamma),
+                       build.emit<CountedCrossEntropyBackward>({one, logits, labels, weights, kNone}, how)});
+  }
+  outputs.push_back({"cross entropy", build.emit<CrossEntropy>({logits, labels, weights}, 0.0)});
+  const auto cpu = make_cpu_backend(2);
+  const Backend reference = make_reference_backend();
+  for (const Backend* backend : {&reference, &cpu}) {
+    INFO(backend->planner->name());
+    Session session(program, *backend);
+    // Probabilities 1, 0, one half, and 1 but for 1e-4.
+    session.set({{"logits", {1e4f, 0, 1e4f, 0, 3, 3, 0, 9.21034f}},
+                 {"labels", {0, 1, 1, 1}},
+                 {"weights", {1, 0.5, 1, 1}},
+                 {"one", {1}}});
+    session.run(kCountedEntry);
+    CHECK(session.output(kCountedEntry, "loss 0")[0] ==
+          Approx(session.output(kCountedEntry, "cross entropy")[0]).epsilon(1e-7));
+    CHECK(session.output(kCountedEntry, "loss 2")[0] == Approx(0.5 * 1e4 + std::log(2.0) / 4).epsilon(1e-7));
+    const std::vector<double> steep = session.output(kCountedEntry, "gradient 0.5");
+    CHECK(steep[0] == 0);
+    CHECK(steep[1] == 0);
+    CHECK(steep[7] == Approx(-1.5 * std::pow(1e-4, 1.5)).epsilon(2e-3));
+    const std::vector<double> found = session.output(kCountedEntry, "gradient 2");
+    CHECK(found[2] == 0.5);
+    CHECK(found[3] == -0.5);
+    CHECK(found[5] == Approx(-(0.25 + std::log(2.0) / 2) / 2));
+  }
 }
 
 TEST_CASE("what is ignored reaches neither loss nor gradient, whatever it holds; a batch of it is 0") {

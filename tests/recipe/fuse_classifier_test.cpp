@@ -107,7 +107,8 @@ TEST_CASE("a classifier in pieces gives the loss, the metrics and the steps of t
   const Backend reference = make_reference_backend(), cpu = make_cpu_backend(2);
   for (const char* loss :
        {"{name: cross_entropy}", "{name: cross_entropy, label_smoothing: 0.1}",
-        "{name: cross_entropy, ignore_index: 3, class_weights: [1, 2, 1, 1, 3, 1, 1, 0, 1, 1, 1]}"}) {
+        "{name: cross_entropy, ignore_index: 3, class_weights: [1, 2, 1, 1, 3, 1, 1, 0, 1, 1, 1]}",
+        "{name: focal}", "{name: focal, gamma: 0.5, ignore_index: 3}"}) {
     for (const bool tied : {false, true}) {
       INFO(loss << (tied ? ", tied" : ""));
       const auto recipe = classifier_recipe(tied, loss, {});

@@ -110,6 +110,20 @@ std::vector<double> counted_target(const Call& call, size_t logits, const Positi
   return target;
 }
 
+/// (1 - p)^gamma, p that of the position's label.
+double focus(const Position& position, double log_sum, double gamma) {
+  const double log_p = position.row[static_cast<size_t>(position.label)] - log_sum;
+  return gamma == 0 ? 1 : std::pow(-std::expm1(log_p), gamma);
+}
+
+/// The derivative of (1 - p)^gamma log p by log p.
+double focus_gradient(const Position& position, double log_sum, double gamma) {
+  const double log_p = position.row[static_cast<size_t>(position.label)] - log_sum, rest = -std::expm1(log_p);
+  if (gamma == 0) return 1;
+  if (rest == 0) return 0;
+  return std::pow(rest, gamma) - gamma * std::pow(rest, gamma - 1) * std::exp(log_p) * log_p;
+}
+
 void counted_cross_entropy(const Call& call) {
   const LossCounting& counting = call.as<CountedCrossEntropy>().counting;
   double sums[3] = {};
@@ -117,7 +131,8 @@ void counted_cross_entropy(const Call& call) {
     if (position.label == counting.ignored()) return;
     const std::vector<double> t = counted_target(call, 0, position, counting);
     const double log_sum = log_sum_exp(position.row);
-    for (size_t c = 0; c < t.size(); ++c) sums[0] -= position.weight * t[c] * (position.row[c] - log_sum);
+    const double weight = position.weight * focus(position, log_sum, counting.gamma);
+    for (size_t c = 0; c < t.size(); ++c) sums[0] -= weight * t[c] * (position.row[c] - log_sum);
     sums[1] += position.weight * class_weight(call, 0, static_cast<size_t>(position.label));
     sums[2] += position.weight;
   });
@@ -134,7 +149,9 @@ void counted_cross_entropy_backward(const Call& call) {
         counts ? counted_target(call, 1, position, counting) : std::vector<double>(position.row.size());
     double all = 0;
     for (const double share : t) all += share;
-    const double log_sum = counts ? log_sum_exp(position.row) : 0, scale = call.in(0)[0] * position.weight;
+    const double log_sum = counts ? log_sum_exp(position.row) : 0;
+    const double focused = counts ? focus_gradient(position, log_sum, counting.gamma) : 0;
+    const double scale = call.in(0)[0] * position.weight * focused;
     for (size_t c = 0; c < t.size(); ++c) {
       const double p = counts ? std::exp(position.row[c] - log_sum) : 0;
       call.out(0)[position.first + static_cast<int64_t>(c) * position.stride] = scale * (all * p - t[c]);

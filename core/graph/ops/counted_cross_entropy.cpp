@@ -13,6 +13,7 @@ const TensorSpec kOneNumber{{1}, DType::f32};
 void describe_counting(const LossCounting& counting, AttributeVisitor& visit) {
   visit("label_smoothing", counting.label_smoothing, {.hidden = counting.label_smoothing == 0});
   if (counting.ignore_index) visit("ignore_index", *counting.ignore_index);
+  visit("gamma", counting.gamma, {.hidden = counting.gamma == 0});
 }
 
 /// exp, a sum, a division, a product and a weight for each logit.
@@ -32,6 +33,7 @@ std::vector<TensorSpec> CountedCrossEntropy::infer(std::span<const TensorSpec> i
   const Shape& weights = inputs[3].shape;
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
+  expect(counting.gamma == 0 || counting.label_smoothing == 0, "takes gamma or label smoothing, not both");
   return {kOneNumber, kOneNumber, kOneNumber};
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "core/base/host_device.h"
+#include "core/base/math.h"
 #include "core/graph/operation.h"
 
 namespace trainer {
@@ -29,10 +31,28 @@ struct CountedTarget {
   TRAINER_HD T sharp() const { return (T(1) - smoothing) * own; }
 };
 
-/// What makes a mean over some positions alone.
+/// What the focal loss of a position, -(1 - p)^gamma log p of its label's probability p, makes of cross
+/// entropy.
+template <class T>
+struct Focus {
+  T loss;      ///< times the cross entropy
+  T gradient;  ///< times its derivative by any logit
+
+  /// Finite for any finite log p, which may be above 0 by rounding.
+  TRAINER_HD Focus(T gamma, T log_p) {
+    const T log_own = log_p > 0 ? T(0) : log_p;
+    const T rest = -math::expm1(log_own);  // 1 - p, to a relative error of rounding
+    loss = std::pow(rest, gamma);
+    // The derivative is rest^gamma - gamma p rest^(gamma - 1) log p; log p / rest nears -1 as p nears 1.
+    gradient = loss * (1 + gamma * (1 - rest) * (rest > 0 ? -log_own / rest : T(1)));
+  }
+};
+
+/// What makes a mean over some positions alone, and how each is judged.
 struct LossCounting {
   double label_smoothing = 0;
   std::optional<int64_t> ignore_index;  ///< positions with this label count for nothing
+  double gamma = 0;                     ///< of Focus; above 0 only without label smoothing
 
   int32_t ignored() const { return ignore_index ? static_cast<int32_t>(*ignore_index) : kNoLabel; }
 };
@@ -40,7 +60,7 @@ struct LossCounting {
 /// Cross entropy whose mean is over counted positions, each by the weight of its class. Inputs: logits,
 /// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
 /// and positions of weights[n] / positions times, where the label is not the one to ignore,
-///   0: the loss of the position, of CountedTarget,
+///   0: the loss of the position, of CountedTarget, times (1 - p[label])^gamma,
 ///   1: w[label],
 ///   2: 1.
 /// The mean is the first divided by the second, after both have been added up over micro-batches and ranks.
