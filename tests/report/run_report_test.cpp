@@ -94,7 +94,8 @@ TEST_CASE("names and files of others bring nothing into a report that a browser 
           .write("status.json",
                  R"({"status":"failed","step":1,"steps":2,"pid":1,"host":"h","updated":1,"exit_code":70,)"
                  R"("message":"</style><script>x</script>"})")
-          .write("confusion.json", R"({"confusion":{"classes":["</table><script>","b"],"matrix":[[1,2],[3,4]]}})")
+          .write("confusion.json",
+                 R"({"confusion":{"classes":["</table><script>","b"],"matrix":[[1,2],[3,4]]}})")
           .report();
   for (const char* part :
        {"<script", "<img", "onclick='", "onerror=alert(1)>", "http", "src=\"", "@import", "url(", "<link"}) {
@@ -133,9 +134,10 @@ TEST_CASE("a long run's report has the first and the last numbers, and says that
 
 TEST_CASE("a confusion matrix has a cell for each pair, darker where more of a label's samples are") {
   Run run("a");
-  const std::string html = run.write("identity.json", "{}")
-                               .write("confusion.json", R"({"confusion":{"classes":["cat","dog"],"matrix":[[3,1],[0,5]]}})")
-                               .report();
+  const std::string html =
+      run.write("identity.json", "{}")
+          .write("confusion.json", R"({"confusion":{"classes":["cat","dog"],"matrix":[[3,1],[0,5]]}})")
+          .report();
   CHECK(html.find("<tr><th>cat</th><td style=\"background: rgba(0, 96, 168, 0.750); color: #fff\">3</td>") !=
         std::string::npos);
   CHECK(
