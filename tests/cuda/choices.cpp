@@ -93,7 +93,7 @@ TEST_CASE("what is timed once is chosen again without timing, and runs") {
   for_each_convolution([&](const OpContext& context) {
     static_cast<void>(timing.planner->select(context, OpenLayouts(context.inputs.size())));
   });
-  CHECK(tuning.fastest.size() == 12);
+  CHECK(tuning.fastest.size() == 14);
   const auto known = tuning.fastest;
   const auto later = load_backend("cuda", BackendRequest{.tuning = &tuning});
   CHECK(later.planner->select(product, OpenLayouts(3)).algorithm == first.algorithm);
