@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-constexpr size_t kWidth = 100;
+constexpr size_t kHelpWidth = 100;
 
 constexpr const char* kWeights =
     "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
@@ -114,7 +114,7 @@ std::string exit_codes(const std::vector<int>& codes) {
   size_t begin = text.size();
   for (const int code : codes) {
     const std::string next = fmt::format("{} {}", code, meaning(code));
-    if (begin + line.size() + next.size() + 3 > kWidth) {
+    if (begin + line.size() + next.size() + 3 > kHelpWidth) {
       text += line + ",\n";
       line.clear();
       begin = 0;

@@ -103,7 +103,7 @@ void expect_failing_libraries() {
 
 /// Runs before any library starts.
 __attribute__((section(".preinit_array"),
-               used)) void (*const before_libraries)() = trainer::expect_failing_libraries;
+               used)) void (*const kBeforeLibraries)() = trainer::expect_failing_libraries;
 
 int main(int argc, char** argv) {
   std::set_terminate(std::abort);

@@ -19,7 +19,7 @@ namespace trainer {
 namespace {
 
 constexpr std::chrono::seconds kPause(2);
-constexpr size_t kWidth = 80, kLeastWidth = 30, kMostWidth = 160;
+constexpr size_t kUsualWidth = 80, kLeastWidth = 30, kMostWidth = 160;
 constexpr size_t kChartHeight = 6;
 constexpr size_t kLatest = 5;  // records of validation that are printed
 
@@ -27,7 +27,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 size_t terminal_width() {
   winsize size = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
   return std::clamp<size_t>(size.ws_col, kLeastWidth, kMostWidth);
 }
 
@@ -100,7 +100,7 @@ std::string view_of(const RunOverview& run, size_t width) {
 int watch_command(const Arguments& arguments) {
   RunOverview run = run_in(arguments.path);
   if (!Progress::for_terminal(STDOUT_FILENO)) {
-    print_to_output(view_of(run, kWidth));
+    print_to_output(view_of(run, kUsualWidth));
     return 0;
   }
   while (true) {

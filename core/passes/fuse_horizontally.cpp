@@ -19,7 +19,7 @@ bool is_kind(const Node& node) {
   return typeid(op) == typeid(Cast) || typeid(op) == typeid(Blend);
 }
 
-bool assigns(const Node& node) {
+bool is_assign(const Node& node) {
   return dynamic_cast<const Assign*>(node.op.get()) != nullptr;
 }
 
@@ -66,14 +66,14 @@ class Joiner {
  private:
   /// Gradients read low weights until the step's end, so all may be cast at its beginning.
   void hoist_casts(std::vector<Node>& nodes) const {
-    std::ranges::stable_partition(nodes, [&](const Node& node) {
+    std::stable_partition(nodes.begin(), nodes.end(), [&](const Node& node) {
       return dynamic_cast<const Cast*>(node.op.get()) != nullptr &&
              program_.tensor(node.inputs[0]).role == Role::parameter && may_wait(node);
     });
   }
 
   bool put_off_assign(Node& node) {
-    if (!assigns(node)) return false;
+    if (!is_assign(node)) return false;
     const auto maker =
         std::ranges::find_if(groups_, [&](const Group& group) { return group.makes(node.inputs[1]); });
     if (maker == groups_.end() || maker->nodes[0].phase != node.phase) return false;
@@ -83,7 +83,7 @@ class Joiner {
 
   void flush_before(const Node& node) {
     flush([&](const Group& group) {
-      return group.nodes[0].phase != node.phase || (assigns(node) && group.reads(node.inputs[0])) ||
+      return group.nodes[0].phase != node.phase || (is_assign(node) && group.reads(node.inputs[0])) ||
              std::ranges::any_of(node.inputs, [&](TensorId id) { return group.makes(id); });
     });
   }

@@ -42,7 +42,8 @@ class Dots {
     const double right = static_cast<double>(to.first) - x, down = static_cast<double>(to.second) - y;
     const double steps = std::max({1.0, std::fabs(right), std::fabs(down)});
     for (double i = 0; i <= steps; ++i)
-      set(static_cast<size_t>(x + right * i / steps + 0.5), static_cast<size_t>(y + down * i / steps + 0.5));
+      set(static_cast<size_t>(std::lround(x + right * i / steps)),
+          static_cast<size_t>(std::lround(y + down * i / steps)));
   }
 
   std::string line(size_t row) const {
@@ -59,7 +60,7 @@ class Dots {
 /// Where a value from `low` to `high` lies in 0 to count - 1.
 size_t place(double value, double low, double high, size_t count) {
   const double share = high > low ? (value - low) / (high - low) : 0.5;
-  return std::min(count - 1, static_cast<size_t>(share * static_cast<double>(count - 1) + 0.5));
+  return std::min(count - 1, static_cast<size_t>(std::lround(share * static_cast<double>(count - 1))));
 }
 
 }  // namespace
