@@ -114,7 +114,7 @@ TEST_CASE(
   const Workspace workspace;
   const Outcome refused = run_trainer({"--config", kAmpRecipe}, workspace.path());
   CHECK(refused.code == 78);
-  CHECK(refused.errors.find("mlp_amp.yaml:13:3: error: training.precision: amp_fp16 cannot be computed here: "
+  CHECK(refused.errors.find("mlp_amp.yaml:14:3: error: training.precision: amp_fp16 cannot be computed here: "
                             "the CPU has no fp16 arithmetic; write amp_bf16 or fp32, or device.type=cuda") !=
         std::string::npos);
   const Outcome program =
