@@ -46,7 +46,7 @@ shows 'there is no program .*absent: set TRAINER'
 # All values, one of which the recipe refuses: the others are trained, the table is last.
 expect 1 training.global_batch_size 8 -3 16 "${fixed[@]}"
 shows '^sweep: training.global_batch_size=16, run 3 of 3$'
-for size in 8 16; do shows "^training.global_batch_size=$size +finished +200/200 "; done
+for size in 8 16; do shows "^training.global_batch_size=$size +finished +$size +200/200 "; done
 shows '^sweep: failed: training.global_batch_size=-3: exit code 78$'
 [ "$(sed -n '$p' "$work/out" | cut -d = -f 1)" = training.global_batch_size ] || fail "the table does not come last"
 [ "$(grep -c '^run  *state ' "$work/out")" = 1 ] || fail "expected one table"
@@ -72,7 +72,7 @@ shows '^optimizer.lr=0.01 +saved '
 [ ! -e "$OUTPUT/optimizer.lr=0.02" ] || fail "the sweep went on after a stop"
 expect 0 "${long[@]}"
 shows '^resuming after step [1-9]'
-shows '^optimizer.lr=0.02 +finished +100000/'
+shows '^optimizer.lr=0.02 +finished +0.02 +100000/'
 
 # What was interrupted twice ends the sweep too.
 # shellcheck disable=SC2016

@@ -18,9 +18,11 @@ namespace trainer {
 namespace {
 
 constexpr size_t kTableWidth = 100;
+constexpr size_t kWidthWithKeys = 120;
 constexpr size_t kLeastNameWidth = 12;
-constexpr size_t kMetricName = 10;  // longer ones are cut off
-constexpr size_t kValueWidth = 16;  // likewise
+constexpr size_t kNameWidthWithKeys = 40;  // names often say which value a run has
+constexpr size_t kMetricName = 10;         // longer ones are cut off
+constexpr size_t kValueWidth = 16;         // likewise
 constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
 /// In the largest unit of which there are two.
@@ -88,8 +90,8 @@ std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std:
   return columns;
 }
 
-size_t width_of(const std::vector<Column>& columns) {
-  size_t width = std::min(columns[0].width(), kLeastNameWidth);
+size_t width_with_keys(const std::vector<Column>& columns) {
+  size_t width = std::min(columns[0].width(), kNameWidthWithKeys);
   for (size_t i = 1; i < columns.size(); ++i) width += 2 + columns[i].width();
   return width;
 }
@@ -105,18 +107,18 @@ size_t add_keys(std::vector<Column>& columns, const std::vector<ListedRun>& runs
     column.is_number = std::ranges::all_of(
         column.cells, [](const std::string& cell) { return cell == "-" || leading_number(cell); });
     const auto place = columns.begin() + static_cast<int64_t>(2 + added);
-    if (width_of(columns) + 2 + column.width() > kTableWidth) break;
+    if (width_with_keys(columns) + 2 + column.width() > kWidthWithKeys) break;
     columns.insert(place, std::move(column));
   }
   return added;
 }
 
-void print_columns(std::vector<Column>& columns) {
+void print_columns(std::vector<Column>& columns, size_t table_width) {
   std::vector<size_t> widths;
   size_t others = 0;
   for (const Column& column : columns) widths.push_back(column.width()), others += 2 + column.width();
   others -= 2 + widths[0];
-  widths[0] = std::min(widths[0], std::max(kLeastNameWidth, kTableWidth - std::min(kTableWidth, others)));
+  widths[0] = std::min(widths[0], std::max(kLeastNameWidth, table_width - std::min(table_width, others)));
   for (size_t row = 0; row <= columns[0].cells.size(); ++row) {
     std::string line;
     for (size_t i = 0; i < columns.size(); ++i) {
@@ -243,7 +245,7 @@ void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::
   const std::vector<std::string> keys = differing_keys(settings);
   std::vector<Column> columns = fixed_columns(runs, root);
   const size_t shown = add_keys(columns, runs, keys);
-  print_columns(columns);
+  print_columns(columns, shown > 0 ? kWidthWithKeys : kTableWidth);
   if (shown < keys.size())
     print_text("{} more {} in these runs: --json prints them\n", keys.size() - shown,
                keys.size() - shown == 1 ? "key differs" : "keys differ");
