@@ -22,11 +22,8 @@ CommandHelp help_of(const CLI::App& command) {
   CommandHelp help{
       .name = command.get_name(), .help = command.get_description(), .footer = command.get_footer()};
   for (const CLI::Option* option : command.get_options()) help.options.push_back(help_of(*option));
-  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
     help.commands.push_back(help_of(*below));
-    // CLI11 hands a footer down to commands that have none.
-    if (help.commands.back().footer == help.footer) help.commands.back().footer.clear();
-  }
   return help;
 }
 

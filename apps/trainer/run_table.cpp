@@ -247,8 +247,7 @@ void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::
   const size_t shown = add_keys(columns, runs, keys);
   print_columns(columns, shown > 0 ? kWidthWithKeys : kTableWidth);
   if (shown < keys.size())
-    print_text("{} more {} in these runs: --json prints them\n", keys.size() - shown,
-               keys.size() - shown == 1 ? "key differs" : "keys differ");
+    print_text("and {} more: --json prints all keys in which these runs differ\n", keys.size() - shown);
   for (const ListedRun& run : runs) print_reason(run.overview, root);
 }
 

@@ -196,10 +196,13 @@ def register_cases():
 register_cases()
 
 
-@row("correct", 8, "guard_kernels", "attention_kernels")
+OWN_KERNELS = "guard_kernels", "attention_kernels", "joined_kernels", "metric_kernels"
+
+
+@row("correct", 8, *OWN_KERNELS)
 def own_kernels(check):
     figure = check.cases("own_kernels", "our own kernels agree with the reference on a GPU*")
-    return {"guard_kernels": figure, "attention_kernels": figure}
+    return dict.fromkeys(OWN_KERNELS, figure)
 
 
 # speed

@@ -85,4 +85,16 @@ for round in $(seq "$rounds"); do
   resumed=$((resumed + $(grep -c "^resuming after step" "$work/log" || true)))
   cmp "$work/uncut/model.safetensors" "$work/run/model.safetensors" || fail "other bits after $restart restarts"
 done
+# Of several ranks: what another try would mend is queued again, what the program itself refuses is not.
+for pair in 14:76 137:76 76:76 75:75 1:1 65:65 78:78; do
+  printf '#!/bin/sh\nexit %s\n' "${pair%:*}" >"$work/ends"
+  chmod +x "$work/ends"
+  : >"$FAKE_REQUEUED"
+  code=0
+  FAKE_START='' TRAINER=$work/ends RANK_OPTIONS=--ntasks=2 SLURM_JOB_ID=1 \
+    bash "$here/../../scripts/slurm/train.sbatch" >"$work/log" 2>&1 || code=$?
+  [ "$code" = "${pair#*:}" ] || fail "ranks that end with ${pair%:*} make the job end with $code"
+  case $code in 75 | 76) queued=1 ;; *) queued=0 ;; esac
+  [ "$(wc -l <"$FAKE_REQUEUED")" = "$queued" ] || fail "ranks that end with ${pair%:*} are queued again $(wc -l <"$FAKE_REQUEUED") times"
+done
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/catch.h"
+
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
+#include "core/graph/ops/optimizer_steps.h"
+#include "tests/passes/draft.h"
+
+using namespace trainer;
+
+TEST_CASE("sync_batch_norm exchanges moments before a batch normalisation and sums before its gradient") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3, 2, 1}), skip = draft.parameter("skip", {2, 3, 2, 1});
+  const TensorId gamma = draft.parameter("gamma", {3}), beta = draft.parameter("beta", {3});
+  const auto norm = draft.build.emit_all(std::make_shared<BatchNorm>(1e-5), {x, gamma, beta, kNone});
+  const TensorId running = draft.program.persistent("running_var", {{3}, DType::f32}, Role::state, {});
+  draft.build.assign(running, draft.build.emit<Blend>({running, norm[2]}, 0.1, 4.0 / 3));
+  const TensorId sum = draft.build.emit<Binary>({norm[0], skip}, Binary::Kind::add);
+  draft.loss(draft.flatten(draft.relu(sum)));
+  run_passes(draft.program, {fuse_residual(), fuse_relu(), autodiff()});
+  CHECK(draft.after({sync_batch_norm(5)}) == R"(
+entry train_step
+ forward:
+  %23: f32[5,2,3] = batch_norm_moments(@x) {ranks=5}
+  %24: f32[5,2,3] = all_reduce_start(%23) {bucket=0}
+  %25: f32[5,2,3] = all_reduce_done(%24) {bucket=0}
+  %10: f32[2,3,2,1], %5: f32[3], %6: f32[3], %15: u8[2,3,2,1] = batch_norm(@x, @gamma, @beta, @skip, %25) {eps=1e-05 relu}
+  %8: f32[3] = blend(@running_var, %6) {share=0.1 scale=1.05263}
+  assign(@running_var, %8)
+  %11: f32[2,6] = reshape(%10)
+  %14: f32[1] = cross_entropy(%11, @labels, @weights)
+ backward:
+  %17: f32[2,6] = cross_entropy_backward(@one, %11, @labels, @weights)
+  %18: f32[2,3,2,1] = reshape(%17)
+  %26: f32[5,2,3], %20: f32[3], %21: f32[3], %22: f32[2,3,2,1] = batch_norm_sums(%18, @x, %5, %6, %15, -) {eps=1e-05 ranks=5 residual}
+  %30: f32[5,2,3] = all_reduce_start(%26) {bucket=1}
+  %31: f32[5,2,3] = all_reduce_done(%30) {bucket=1}
+  %19: f32[2,3,2,1], -, - = batch_norm_backward(%22, @x, @gamma, %5, %6, -, -, %31) {eps=1e-05}
+  output loss = %14
+)");
+}
+
+TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them before anybody reads them") {
+  Draft draft;
+  std::vector<TensorId> in = {draft.input("lr", {1}), kNone, kNone, kNone}, states;
+  for (const auto& [name, size] : {std::pair{"a", 4}, std::pair{"b", 9}, std::pair{"c", 6}}) {
+    const TensorId w = draft.parameter(name, {size}), g = draft.input(std::string("d") + name, {size});
+    const TensorId m =
+        draft.program.persistent(std::string(name) + ".momentum", {{size}, DType::f32}, Role::optimizer, {});
+    in.insert(in.end(), {w, g, m});
+    states.insert(states.end(), {w, m});
+  }
+  const auto rule = update::Sgd{.momentum = 0.9};
+  draft.build.set_phase(Phase::update);
+  const auto out = draft.build.emit_all(
+      std::make_shared<OptimizerStep>(rule, std::vector<StepSetting>{{0}, {0.5}, {1}}), in);
+  for (size_t i = 0; i < states.size(); ++i) draft.build.assign(states[i], out[i]);
+  CHECK(draft.after({shard_optimizer(3)}) == R"(
+entry train_step
+ update:
+  %12: f32[9], %13: f32[9] = sgd(@lr, -, -, -, @b, @db, @b.momentum) {momentum=0.9 weight_decay=0.5 parameters=1}  # rank 0
+  %16: f32[9] = broadcast_start(%12) {from=0}  # rank 0
+  %14: f32[6], %15: f32[6] = sgd(@lr, -, -, -, @c, @dc, @c.momentum) {momentum=0.9 weight_decay=1 parameters=1}  # rank 1
+  %17: f32[6] = broadcast_start(%14) {from=1}  # rank 1
+  %10: f32[4], %11: f32[4] = sgd(@lr, -, -, -, @a, @da, @a.momentum) {momentum=0.9 weight_decay=0 parameters=1}  # rank 2
+  %18: f32[4] = broadcast_start(%10) {from=2}  # rank 2
+  %19: f32[9] = broadcast_done(%16) {from=0}  # rank 0
+  %20: f32[6] = broadcast_done(%17) {from=1}  # rank 1
+  %21: f32[4] = broadcast_done(%18) {from=2}  # rank 2
+  assign(@a, %21)
+  assign(@a.momentum, %11)
+  assign(@b, %19)
+  assign(@b.momentum, %13)
+  assign(@c, %20)
+  assign(@c.momentum, %15)
+)");
+  const auto rank_of = [&](const char* name) {
+    return draft.program.tensor(draft.program.find(name)).rank.value_or(-1);
+  };
+  CHECK(rank_of("b.momentum") == 0);
+  CHECK(rank_of("c.momentum") == 1);
+  CHECK(rank_of("a.momentum") == 2);
+  CHECK(rank_of("a") == -1);
+}
+
+TEST_CASE("shares of an optimizer: the largest is the first rank's, and a rank may have none") {
+  Draft draft;
+  std::vector<TensorId> in = {draft.input("lr", {1}), kNone, kNone, kNone};
+  for (const int64_t size : {3, 5, 4, 2, 7}) {
+    const std::string name = "w" + std::to_string(size);
+    const TensorId m =
+        draft.program.persistent(name + ".momentum", {{size}, DType::f32}, Role::optimizer, {});
+    in.insert(in.end(), {draft.parameter(name, {size}), draft.input("d" + name, {size}), m});
+  }
+  draft.build.emit_all(
+      std::make_shared<OptimizerStep>(update::Sgd{.momentum = 0.9}, std::vector<StepSetting>(5)), in);
+  const auto shares = [&](int64_t ranks) {
+    Program program = draft.program;
+    run_passes(program, {shard_optimizer(ranks)});
+    std::vector<int64_t> sizes(static_cast<size_t>(ranks), 0);
+    for (const Tensor& tensor : program.tensors) {
+      if (tensor.rank) sizes.at(static_cast<size_t>(*tensor.rank)) += numel(tensor.spec.shape);
+    }
+    return sizes;
+  };
+  CHECK(shares(1) == std::vector<int64_t>{21});
+  CHECK(shares(2) == std::vector<int64_t>{11, 10});
+  CHECK(shares(3) == std::vector<int64_t>{7, 7, 7});
+  CHECK(shares(7) == std::vector<int64_t>{7, 5, 4, 3, 2, 0, 0});
+}
