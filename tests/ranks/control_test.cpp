@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <random>
+#include <thread>
 #include <utility>
+#include <vector>
 #include "tests/catch.h"
 
 #include "core/ranks/frames.h"
@@ -205,7 +209,10 @@ TEST_CASE("ranks that all stand still are not waited for") {
                  "76: rank 1 on host1, at step 4: computing; no rank has gone on for 3 s; raise"));
 }
 
-TEST_CASE("a connection that closes without a farewell is a rank that is gone") {
+namespace {
+
+/// Seconds from the close of a rank's connection, so long after it joined, until rank 0 says that it is gone.
+double seconds_until_gone(std::chrono::milliseconds after) {
   Told told;
   Listener listener(kHost, 0);
   const uint16_t port = listener.endpoint().port;
@@ -227,8 +234,24 @@ TEST_CASE("a connection that closes without a farewell is a rank that is gone") 
     puppet.line.send(
         encode(FrameKind::position, BodyWriter().number(9).number(4).number(0).number(1).number(1).take()));
     hub.wait();
+    std::this_thread::sleep_for(after);
   }
+  const auto closed = std::chrono::steady_clock::now();
   CHECK(told.text() == "76: rank 1 on host1 is gone, at step 9: saving");
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - closed).count();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a connection that closes without a farewell is a rank that is gone, which is said before a launcher "
+    "kills") {
+  // Between two beats, half a second apart, at moments from which the next beat but one would be late.
+  std::vector<double> seconds;
+  for (const int after : {0, 340, 380, 420, 460})
+    seconds.push_back(seconds_until_gone(std::chrono::milliseconds(after)));
+  std::ranges::nth_element(seconds, seconds.begin() + 2);
+  CHECK(seconds[2] < 0.4);
 }
 
 TEST_CASE("rank 0 lets nobody in who does not know the secret, or has no place") {
