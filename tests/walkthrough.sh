@@ -103,7 +103,9 @@ mkdir -p "$build"
 export ORIGINAL=$source_dir ORIGINAL_BUILD=$main COPY=$copy COPY_BUILD=$build
 # Optimising the others takes longer than what is run of them.
 export OPTIONS="-O0 -Wno-invalid-pch"
-cmake --preset release -S "$copy" -B "$build" -DTRAINER_TESTS=ON -DTRAINER_CUDA=off \
+# With CUDA as the build of the originals, so that the handlers of kernels are the same objects.
+mapfile -t cuda < <(sed -nE 's/^((TRAINER_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.*)$/-D\1/p' "$main/CMakeCache.txt")
+cmake --preset release -S "$copy" -B "$build" -DTRAINER_TESTS=ON "${cuda[@]}" \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$source_dir/tests/reuse_objects.sh" >"$work/configure.log" || fail "$(cat "$work/configure.log")"
 targets=(trainer test_ops test_passes)
 # Only CMake's own word excuses a missing emulation: a target that was renamed must not pass for one.

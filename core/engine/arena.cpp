@@ -14,21 +14,20 @@ int64_t align_up(int64_t bytes, int64_t alignment) {
 
 namespace {
 
-bool overlap(const Lifetime& a, const Lifetime& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
-
-struct Span {
-  int64_t begin, end;
+/// A lifetime with its place.
+struct Placed {
+  int64_t begin, end, first, last;
 };
 
-/// The start of the smallest gap between `taken` (sorted by begin) that holds `bytes`; else past their end.
-int64_t best_gap(const std::vector<Span>& taken, int64_t bytes, int64_t alignment) {
+/// The start of the smallest gap that holds `bytes` between what of `placed` (sorted by begin) lives at the
+/// same time; else past its end.
+int64_t best_gap(const std::vector<Placed>& placed, const Lifetime& life, int64_t bytes) {
   int64_t best = -1, best_size = 0, start = 0;
-  for (const Span& span : taken) {
-    const int64_t gap = span.begin - start;
+  for (const Placed& other : placed) {
+    if (other.first > life.last || life.first > other.last) continue;
+    const int64_t gap = other.begin - start;
     if (gap >= bytes && (best < 0 || gap < best_size)) best = start, best_size = gap;
-    start = std::max(start, align_up(span.end, alignment));
+    if (other.end > start) start = align_up(other.end, life.alignment);
   }
   return best < 0 ? start : best;
 }
@@ -36,19 +35,18 @@ int64_t best_gap(const std::vector<Span>& taken, int64_t bytes, int64_t alignmen
 /// Places lifetimes in this order.
 Arrangement arrange_in(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order) {
   Arrangement result{.offsets = std::vector<int64_t>(lifetimes.size(), 0), .bytes = 0};
-  std::vector<size_t> placed;
+  std::vector<Placed> placed;
+  placed.reserve(order.size());
   for (size_t i : order) {
-    const int64_t bytes = align_up(lifetimes[i].bytes);
+    const Lifetime& life = lifetimes[i];
+    const int64_t bytes = align_up(life.bytes);
     if (bytes == 0) continue;
-    std::vector<Span> taken;
-    for (size_t other : placed) {
-      if (!overlap(lifetimes[i], lifetimes[other])) continue;
-      taken.push_back({result.offsets[other], result.offsets[other] + align_up(lifetimes[other].bytes)});
-    }
-    std::sort(taken.begin(), taken.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    result.offsets[i] = best_gap(taken, bytes, lifetimes[i].alignment);
-    result.bytes = std::max(result.bytes, result.offsets[i] + bytes);
-    placed.push_back(i);
+    const int64_t begin = best_gap(placed, life, bytes);
+    result.offsets[i] = begin;
+    result.bytes = std::max(result.bytes, begin + bytes);
+    const auto after = std::upper_bound(placed.begin(), placed.end(), begin,
+                                        [](int64_t at, const Placed& other) { return at < other.begin; });
+    placed.insert(after, {begin, begin + bytes, life.first, life.last});
   }
   return result;
 }

@@ -43,20 +43,25 @@ bool receive_all(int socket, void* data, size_t bytes) {
   return true;
 }
 
-/// The toolkit's libcuda.so, which has every function and does nothing; empty where there is none. The
-/// toolkit is the one that is named, or that cuDNN lies in, or that this was built with.
-std::string stub_of_the_driver() {
-  std::vector<std::filesystem::path> libraries;
+/// Where the toolkit's libraries may lie: in the one that is named, beside cuDNN, in the one that this was
+/// built with.
+std::vector<std::filesystem::path> toolkit_folders() {
+  std::vector<std::filesystem::path> folders;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const char* home = std::getenv(variable);
     if (home == nullptr) continue;
-    for (const char* folder : {"lib64", "lib"}) libraries.push_back(std::filesystem::path(home) / folder);
+    for (const char* folder : {"lib64", "lib"}) folders.push_back(std::filesystem::path(home) / folder);
   }
   Dl_info cudnn{};
   if (::dladdr(reinterpret_cast<void*>(&cudnnGetVersion), &cudnn) != 0)
-    libraries.push_back(std::filesystem::path(cudnn.dli_fname).parent_path());
-  libraries.emplace_back(TRAINER_CUDA_LIBRARIES);
-  for (const auto& folder : libraries) {
+    folders.push_back(std::filesystem::path(cudnn.dli_fname).parent_path());
+  folders.emplace_back(TRAINER_CUDA_LIBRARIES);
+  return folders;
+}
+
+/// The toolkit's libcuda.so, which has every function and does nothing; empty where there is none.
+std::string stub_of_the_driver() {
+  for (const auto& folder : toolkit_folders()) {
     std::error_code unreadable;
     const auto file = folder / "stubs" / "libcuda.so";
     if (std::filesystem::exists(file, unreadable)) return file;
@@ -70,6 +75,15 @@ void load_driver() {
   if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr) return;
   const std::string stub = stub_of_the_driver();
   if (!stub.empty()) static_cast<void>(::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL));
+}
+
+/// cuDNN opens and closes the runtime compiler for every question, which took a third of the time. What is
+/// held open opens at once. Never closed.
+void hold_runtime_compiler() {
+  const std::string name = fmt::format("libnvrtc.so.{}", cudnnGetCudartVersion() / 1000);
+  for (const auto& folder : toolkit_folders()) {
+    if (::dlopen((folder / name).c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+  }
 }
 
 /// First line: the refusal, or nothing. Then "engine workspace fallback tensor_cores" line by line.
@@ -102,6 +116,7 @@ Answer answer_to(const Graph& graph, const Descriptor& device) {
 /// The process: answers until nobody asks any more.
 void serve(int socket, const std::string& json) {
   load_driver();
+  hold_runtime_compiler();
   std::unique_ptr<Descriptor> device;
   std::string refusal;
   try {

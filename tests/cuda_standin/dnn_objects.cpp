@@ -183,6 +183,10 @@ using namespace trainer::standin;  // NOLINT(google-build-using-namespace): what
 size_t cudnnGetVersion() {
   return 91900;
 }
+
+size_t cudnnGetCudartVersion() {
+  return CUDART_VERSION;
+}
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "an error of cuDNN";
 }
