@@ -184,9 +184,11 @@ int64_t MemoryBudget::total() const {
 }
 
 SourceRequest source_request(const Recipe& recipe, const Program& program, Split split) {
+  const int32_t ignored = recipe.loss->ignored_label();
   return {.split = split,
           .network_shape = recipe.model.input,
           .network_classes = class_count(program),
+          .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .seed = static_cast<uint64_t>(recipe.run.seed),
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
 }
