@@ -20,7 +20,8 @@ struct RowNorm {
   const float *gamma, *beta;
 };
 
-/// A thread's row in f32: converted and added up once, then read from the cache.
+/// A thread's row in f32: converted once, then read from the cache. It is the sum as it is stored, so that a
+/// sum which is normalised again gives the same bits.
 template <class T>
 TRAINER_MULTIVERSION void normalise_row(const RowNorm& norm, const T* x, const T* residual, float* row, T* y,
                                         T* sum, float* factor_of, float* mean_of) {
@@ -28,12 +29,14 @@ TRAINER_MULTIVERSION void normalise_row(const RowNorm& norm, const T* x, const T
   float total = 0, squares = 0;
   // NOLINTNEXTLINE(bugprone-branch-clone): loops of OpenMP look alike to it
   if (residual == nullptr) {
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < width; ++i) total += row[i] = float(x[i]);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) row[i] = float(x[i]);
   } else {
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < width; ++i) total += row[i] = float(x[i]) + float(residual[i]);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) row[i] = float(T(float(x[i]) + float(residual[i])));
   }
+#pragma omp simd reduction(+ : total)
+  for (int64_t i = 0; i < width; ++i) total += row[i];
   if (sum != nullptr) {
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) put(row[i], sum[i]);

@@ -10,7 +10,7 @@ namespace trainer::cuda {
 namespace {
 
 /// A row's elements, as the team's threads take them: eight by eight. What is read again comes from the
-/// cache.
+/// cache. A sum is what is stored of it, so that a sum which is normalised again gives the same bits.
 template <class T>
 struct RowSource {
   const T *x, *residual;  ///< residual may be nullptr
@@ -18,7 +18,13 @@ struct RowSource {
   __device__ Octet at(int64_t place, int64_t left) const {
     const Octet value = load(x + place, left);
     if (residual == nullptr) return value;
-    return each([](float a, float b) { return a + b; }, value, load(residual + place, left));
+    return each(
+        [](float a, float b) {
+          T stored;
+          put(a + b, stored);
+          return to_float(stored);
+        },
+        value, load(residual + place, left));
   }
 };
 

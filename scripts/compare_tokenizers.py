@@ -156,6 +156,7 @@ SENTENCE_PIECE = {
     "sp_unigram": {"model_type": "unigram", "normalization_rule_name": "nmt_nfkc"},
     "sp_plain": {"model_type": "unigram", "normalization_rule_name": "identity", "add_dummy_prefix": False,
                  "user_defined_symbols": ["<|x|>", "<n>"]},
+    "sp_across": {"model_type": "bpe", "normalization_rule_name": "identity", "split_by_whitespace": False},
     "sp_suffix": {"model_type": "bpe", "treat_whitespace_as_suffix": True, "normalization_rule_name": "nfkc_cf"},
 }
 
@@ -254,7 +255,10 @@ def compare_all(options):
         for _ in range(3):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
         texts[i] = bytes(broken)
-    # A text that is cut where it is long, and words that would take long.
+    # Texts that are cut where they are long, and words that would take long.
+    blanks = [" ", " ", " ", *ALPHABETS[2], "  ", " \u3000", "\xa0 "]
+    texts.append("".join(draw.choice(words) + draw.choice(blanks) for _ in range(300_000)).encode())
+    texts.append("\u3000".join(draw.choice(words) for _ in range(300_000)).encode())
     texts.append(" ".join(draw.choice(words) for _ in range(600_000)).encode())
     texts.append(b"ab" * 200_000)
     wrong = 0

@@ -80,7 +80,7 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
                            .is_shared = request.shares_budget};
   require_training_classes(section, request.split);
   std::unique_ptr<DataSource> source = source_format(section).open(section, request, &budget);
-  source->check_labels(request.network_classes);
+  source->check_labels({request.network_classes, request.ignored_label});
   return source;
 }
 

@@ -10,24 +10,39 @@ namespace trainer {
 
 int64_t DataPipeline::slot_count(const Loading& loading) {
   // Without workers nothing is made ahead.
-  return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers, loading.prefetch));
+  // Otherwise one batch may be ready while each worker makes another.
+  return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers + 1, loading.prefetch));
 }
 
 int64_t DataPipeline::ring_bytes(const BatchInputs& inputs, int64_t rows, const Loading& loading) {
   return slot_count(loading) * batch_bytes(inputs, rows);
 }
 
+std::shared_ptr<BatchRing> DataPipeline::open_ring(const Loading& loading) const {
+  const auto count = static_cast<size_t>(slot_count(loading));
+  const int64_t bytes = batch_bytes(maker_.inputs(), maker_.rows());
+  if (loading.ring != nullptr) {
+    const std::vector<Buffer>& slots = loading.ring->slots;
+    if (slots.size() != count || slots[0].bytes() != bytes)
+      throw std::logic_error("a ring is shared by pipelines with other batches");
+    return loading.ring;
+  }
+  auto ring = std::make_shared<BatchRing>();
+  for (size_t i = 0; i < count; ++i) ring->slots.push_back(loading.allocate(bytes));
+  return ring;
+}
+
 DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
     : maker_(std::move(maker)),
       kept_(loading.kept),
+      ring_(open_ring(loading)),
       next_(maker_.first()),
       claimed_(next_),
-      released_(next_) {
-  slots_.resize(static_cast<size_t>(slot_count(loading)));
-  for (Slot& slot : slots_) {
-    slot.memory = loading.allocate(batch_bytes(maker_.inputs(), maker_.rows()));
-    slot.batch = Batch(slot.memory.data(), maker_.inputs(), maker_.rows());
-  }
+      released_(next_),
+      is_paused_(ring_->user != nullptr) {
+  if (!is_paused_) ring_->user = this;
+  for (const Buffer& memory : ring_->slots)
+    slots_.push_back({.batch = Batch(memory.data(), maker_.inputs(), maker_.rows())});
   const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
   for (size_t i = 0; i < makers; ++i) memories_.push_back(maker_.reader().make_memory());
   threads_.reserve(static_cast<size_t>(loading.workers));
@@ -40,11 +55,12 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
 DataPipeline::~DataPipeline() {
   interrupt_ = true;
   for (std::jthread& thread : threads_) thread.request_stop();
+  if (ring_->user == this) ring_->user = nullptr;
 }
 
 bool DataPipeline::can_claim() const {
   const auto slots = static_cast<int64_t>(slots_.size());
-  return !restarting_ && claimed_ < maker_.end() && claimed_ < released_ + slots;
+  return !is_paused_ && claimed_ < maker_.end() && claimed_ < released_ + slots;
 }
 
 void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
@@ -70,6 +86,7 @@ void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
 
 const Batch& DataPipeline::next(std::exception_ptr* failure) {
   if (next_ >= maker_.end()) throw std::logic_error("next() after the last batch of the pass");
+  take_ring();
   const int64_t number = next_++;
   Slot& wanted = slot(number);
   if (threads_.empty()) {
@@ -85,7 +102,8 @@ const Batch& DataPipeline::next(std::exception_ptr* failure) {
   const std::exception_ptr error = std::exchange(wanted.error, nullptr);
   if (failure == nullptr) std::rethrow_exception(error);
   *failure = error;
-  std::memset(wanted.memory.data(), 0, static_cast<size_t>(wanted.memory.bytes()));
+  const Buffer& memory = ring_->slots[static_cast<size_t>(number) % slots_.size()];
+  std::memset(memory.data(), 0, static_cast<size_t>(memory.bytes()));
   return wanted.batch;
 }
 
@@ -101,20 +119,36 @@ void DataPipeline::wait_for(int64_t number) {
 
 bool DataPipeline::ready_within(std::chrono::milliseconds time) {
   if (threads_.empty()) return true;
+  take_ring();
   std::unique_lock lock(mutex_);
   return made_.wait_for(lock, time, [this] { return slot(next_).made == next_; });
 }
 
+void DataPipeline::stop_making(std::unique_lock<std::mutex>& lock) {
+  is_paused_ = true;
+  interrupt_ = true;
+  made_.wait(lock, [this] { return making_ == 0; });
+  interrupt_ = false;
+}
+
+void DataPipeline::pause() {
+  std::unique_lock lock(mutex_);
+  stop_making(lock);
+}
+
+void DataPipeline::take_ring() {
+  if (ring_->user != this) restart(next_);
+}
+
 void DataPipeline::restart(int64_t number) {
+  if (DataPipeline* other = std::exchange(ring_->user, this); other != nullptr && other != this)
+    other->pause();
   {
     std::unique_lock lock(mutex_);
-    restarting_ = true;
-    interrupt_ = true;
-    made_.wait(lock, [this] { return making_ == 0; });
+    stop_making(lock);
     for (Slot& each : slots_) each.made = -1, each.error = nullptr;
     next_ = claimed_ = released_ = number;
-    interrupt_ = false;
-    restarting_ = false;
+    is_paused_ = false;
   }
   can_make_.notify_all();
 }

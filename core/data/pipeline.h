@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -16,12 +17,22 @@
 
 namespace trainer {
 
+class DataPipeline;
+
+/// Memory of a ring of batches. Pipelines of one consumer may share it: it belongs to whichever was asked
+/// last, and the other makes its batches anew when it is asked again.
+struct BatchRing {
+  std::vector<Buffer> slots;
+  DataPipeline* user = nullptr;
+};
+
 /// Threads and ring of a pipeline. None of it changes a single bit of the batches.
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
-  int64_t prefetch = 4;  ///< batches made ahead, never fewer than workers
-  int64_t kept = 1;      ///< how many of the last batches stay as they are
+  int64_t prefetch = 2;  ///< batches made ahead, at least one more than workers
+  int64_t kept = 1;      ///< how many of the last batches stay as they are, until another pipeline is asked
   Allocator allocate = allocate_host;
+  std::shared_ptr<BatchRing> ring = nullptr;  ///< another pipeline's, of equal batches; else one is allocated
 };
 
 /// The next micro-batch, made ahead of time by worker threads in a bounded ring. For one consumer at a time.
@@ -51,18 +62,23 @@ class DataPipeline {
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
 
-  /// Bytes that the ring asks its allocator for, one buffer per slot.
+  /// For a pipeline that is to share it.
+  const std::shared_ptr<BatchRing>& ring() const { return ring_; }
+  /// Bytes that a ring asks its allocator for, one buffer per slot.
   static int64_t ring_bytes(const BatchInputs& inputs, int64_t rows, const Loading& loading);
 
  private:
   struct Slot {
-    Buffer memory;
     Batch batch;
     int64_t made = -1;  // number of the micro-batch that it holds
     std::exception_ptr error;
   };
 
   static int64_t slot_count(const Loading& loading);
+  std::shared_ptr<BatchRing> open_ring(const Loading& loading) const;
+  void take_ring();
+  void pause();
+  void stop_making(std::unique_lock<std::mutex>& lock);
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   bool can_claim() const;
   void wait_for(int64_t number);
@@ -70,6 +86,7 @@ class DataPipeline {
 
   BatchMaker maker_;
   int64_t kept_;
+  std::shared_ptr<BatchRing> ring_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<RowMemory>> memories_;  // one per thread that makes batches
   int64_t next_;  // number of the batch that next() returns; the consumer's own
@@ -78,7 +95,7 @@ class DataPipeline {
   int64_t claimed_;   // batches below it are made or in the making
   int64_t released_;  // batches below it are no longer read by the consumer
   int64_t making_ = 0;
-  bool restarting_ = false;
+  bool is_paused_;  // nothing is begun: another pipeline has the ring, or this one is being restarted
   std::condition_variable_any can_make_;
   std::condition_variable made_;
   std::atomic<bool> interrupt_ = false;

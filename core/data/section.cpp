@@ -68,7 +68,7 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(64)
       .keeps_mathematics();
-  fields.add("prefetch", &prefetch, "batches prepared ahead, at least one for each worker")
+  fields.add("prefetch", &prefetch, "batches prepared ahead, at least one more than workers")
       .at_least(1)
       .at_most(1024)
       .keeps_mathematics();

@@ -26,7 +26,7 @@ struct DataSection {
   double error_budget = 0.1;                 ///< percent of a split's samples
   std::optional<std::string> labels;         ///< a CSV file below each of train and val
   int64_t max_pixels = kMaxPixels;
-  int64_t workers = 1, prefetch = 4;
+  int64_t workers = 1, prefetch = 2;
   bool drop_last = true;
   std::string cache = "none";  ///< or device
   std::string token_type = "uint16";

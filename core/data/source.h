@@ -58,6 +58,16 @@ struct SourceInfo {
   std::string summary, warning;  ///< what a run says of its data at its start, or empty
 };
 
+/// What labels may be: those below `classes`, and the one that the loss ignores, whatever it is.
+struct AllowedLabels {
+  int64_t classes;
+  std::optional<int64_t> ignored = std::nullopt;
+
+  bool holds(int64_t label) const { return label < classes || label == ignored; }
+  /// What was expected, for an error.
+  std::string text() const;
+};
+
 /// Samples by number. Everything here may be called from several threads at once.
 class DataSource {
  public:
@@ -66,8 +76,8 @@ class DataSource {
   virtual Shape sample_shape() const = 0;  ///< see is_fixed
   virtual int64_t classes() const = 0;     ///< the highest label plus one
   virtual int64_t resident_bytes() const = 0;
-  /// Throws Error (exit 65) naming file and offset of the first label that is not below `classes`.
-  virtual void check_labels(int64_t classes) const = 0;
+  /// Throws Error (exit 65) naming file and offset of the first label that is not allowed.
+  virtual void check_labels(const AllowedLabels& allowed) const = 0;
   /// Names of the classes, as many as there are; none where the format has none.
   virtual std::vector<std::string> class_names() const { return {}; }
   /// What tells these samples from others, val_fraction aside; reads a few of them. Empty where the recipe

@@ -51,6 +51,9 @@ class Operation {
   virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
   /// Whether this output may be written over this input, element by element.
   virtual bool in_place(size_t input, size_t output) const;
+  /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer where
+  /// another output, which exists then, stands for some of them.
+  virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
   /// Whether the output is the input's memory under another shape.
   virtual bool is_view() const { return false; }
 };

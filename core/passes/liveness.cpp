@@ -2,6 +2,7 @@
 #include "core/passes/liveness.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/graph/operation.h"
 
@@ -22,6 +23,7 @@ class Liveness {
     std::vector<int> begun(program_.tensors.size(), -1), ends(program_.tensors.size(), -1);
     for (size_t n = 0; n < count; ++n) {
       const Node& node = entry_.nodes[n];
+      taken_.clear();
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         if (node.outputs[o] == kNone) continue;
         const size_t id = index(node.outputs[o]);
@@ -63,15 +65,16 @@ class Liveness {
   }
 
   /// The tensor in whose memory output `o` of the node at `n` lies: itself, what it views, or an input that
-  /// dies here.
-  size_t shared_owner(const Node& node, size_t o, int n) const {
+  /// dies here and that no other output has taken.
+  size_t shared_owner(const Node& node, size_t o, int n) {
     const size_t own = index(node.outputs[o]);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
       const size_t input = index(node.inputs[i]);
       if (node.op->is_view() && i == 0) return owner_[input];
       const bool dies = last_[input] == n && owner_[input] == input && is_scratch(input);
-      if (dies && node.op->in_place(i, o) && bytes(input) == bytes(own)) return input;
+      if (dies && node.op->in_place(i, o) && bytes(input) == bytes(own) && taken_.insert(input).second)
+        return input;
     }
     return own;
   }
@@ -80,6 +83,7 @@ class Liveness {
   const Entry& entry_;
   std::vector<size_t> owner_;
   std::vector<int> last_;
+  std::set<size_t> taken_;  // inputs of one node whose memory an output of it has
 };
 
 }  // namespace

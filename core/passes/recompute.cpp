@@ -19,6 +19,16 @@ constexpr double kCheap = 8;
 
 using Chosen = std::set<TensorId>;
 
+/// The node that makes the first output of a forward node again.
+Node made_again(const Program& program, const Node& node) {
+  Node again = node;
+  again.inputs = node.op->inputs_again(node);
+  again.outputs.assign(node.op->infer(node_specs(program, again).inputs).size(), kNone);
+  again.outputs[0] = node.outputs[0];
+  again.again = true;
+  return again;
+}
+
 /// An entry in which the chosen tensors are forgotten after the forward part and made again, each right
 /// before the backward part first reads it.
 class Recomputation {
@@ -50,13 +60,11 @@ class Recomputation {
   TensorId available(TensorId id, const Node& reader, Entry& result) {
     if (id == kNone || !chosen_.contains(id)) return id;
     if (const auto known = again_.find(id); known != again_.end()) return known->second;
-    Node node = *producer_.at(id);
+    Node node = made_again(program_, *producer_.at(id));
     for (TensorId& input : node.inputs) input = available(input, reader, result);
-    for (size_t o = 1; o < node.outputs.size(); ++o) node.outputs[o] = kNone;
     const TensorId copy = program_.add(Tensor(program_.tensor(id)));
     node.outputs[0] = copy;
     node.phase = reader.phase;
-    node.again = true;
     result.nodes.push_back(std::move(node));
     return again_[id] = copy;
   }
@@ -87,7 +95,7 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   std::vector<Candidate> found;
   for (const Node& node : entry.nodes) {
     if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
-    const auto [inputs, outputs] = node_specs(program, node);
+    const auto [inputs, outputs] = node_specs(program, made_again(program, node));
     double traffic = 0;
     for (const TensorSpec& input : inputs) traffic += bytes_of(input);
     const double bytes = bytes_of(outputs[0]);

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/recipe/feed.h"
 
-#include "core/engine/input_feed.h"
-
 namespace trainer {
 namespace {
-
-Loading loading_of(const Recipe& recipe, const Plan& plan, Device& device) {
-  return {.workers = recipe.data.workers,
-          .prefetch = recipe.data.prefetch,
-          .kept = InputFeed::kept(plan),
-          .allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); }};
-}
 
 /// Batches of TrainingBatches or EvaluationBatches over a source, whose split's transforms are `split`'s.
 template <class Batches>
 std::unique_ptr<DataPipeline> open_batches(const Recipe& recipe, const Job& job, Device& device,
-                                           const DataSource& source, const Batches& batches) {
+                                           const DataSource& source, const Batches& batches,
+                                           const DataPipeline* other) {
   constexpr bool kTrains = std::is_same_v<Batches, TrainingBatches>;
   RowRequest request{.section = recipe.data,
                      .split = kTrains ? Split::train : Split::val,
@@ -24,23 +16,29 @@ std::unique_ptr<DataPipeline> open_batches(const Recipe& recipe, const Job& job,
                      .network_origin = recipe.origin_of("model.input"),
                      .inputs = batch_contents(job.program)};
   if constexpr (kTrains) request.training = &batches;
-  return std::make_unique<DataPipeline>(BatchMaker(source.rows(request), request.inputs, batches),
-                                        loading_of(recipe, job.plan, device));
+  Loading loading = loading_of(recipe, job.plan);
+  loading.allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); };
+  if (other != nullptr && shares_ring(job.plan)) loading.ring = other->ring();
+  return std::make_unique<DataPipeline>(BatchMaker(source.rows(request), request.inputs, batches), loading);
+}
+
+EvaluationBatches one_pass(const Recipe& recipe, const DataSource& source,
+                           const UnreadableHandler& unreadable) {
+  return {.samples = source.size(),
+          .batch = recipe.training.micro_batch(),
+          .unreadable = unreadable,
+          .share = recipe.training.share};
 }
 
 }  // namespace
 
 std::unique_ptr<DataPipeline> open_pass(const Recipe& recipe, const Job& job, Device& device,
                                         const DataSource& source, const UnreadableHandler& unreadable) {
-  const EvaluationBatches batches{.samples = source.size(),
-                                  .batch = recipe.training.micro_batch(),
-                                  .unreadable = unreadable,
-                                  .share = recipe.training.share};
-  return open_batches(recipe, job, device, source, batches);
+  return open_batches(recipe, job, device, source, one_pass(recipe, source, unreadable), nullptr);
 }
 
 Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split,
-               const std::filesystem::path& unreadable_list) {
+               const std::filesystem::path& unreadable_list, const DataPipeline* other) {
   Feed feed;
   if (split == Split::val && !has_split(recipe.data, Split::val)) return feed;
   SourceRequest request = source_request(recipe, job.program, split);
@@ -48,7 +46,8 @@ Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split
   request.shares_budget = recipe.training.share.ranks > 1;
   feed.source = open_source(recipe.data, request);
   if (split == Split::val) {
-    feed.pipeline = open_pass(recipe, job, device, *feed.source, nullptr);
+    feed.pipeline =
+        open_batches(recipe, job, device, *feed.source, one_pass(recipe, *feed.source, nullptr), other);
     return feed;
   }
   const TrainingBatches batches{
@@ -57,7 +56,7 @@ Feed open_feed(const Recipe& recipe, const Job& job, Device& device, Split split
       .micro_batch = recipe.training.micro_batch(),
       .share = recipe.training.share,
       .takes_turns = recipe.parallelism.sync_batch_norm};
-  feed.pipeline = open_batches(recipe, job, device, *feed.source, batches);
+  feed.pipeline = open_batches(recipe, job, device, *feed.source, batches, other);
   return feed;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/data/pipeline.h"
 #include "core/engine/input_feed.h"
 #include "core/host/process.h"
 #include "core/recipe/cache.h"
@@ -115,15 +114,16 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
     break;
   }
   const int64_t rows = recipe.training.micro_batch();
-  const Loading loading{
-      .workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(job.plan)};
   const int64_t feeds = job.purpose == Purpose::train && job.validation ? 2 : 1;
   add("samples", DeviceSamples::device_bytes(job.plan));
   if (job.plan.is_async) add("batches", feeds * InputFeed::device_bytes(job.plan));
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
   // Generation makes no batches: what it reads is a few tokens.
-  if (job.purpose != Purpose::generate)
-    add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(job.program), rows, loading));
+  if (job.purpose != Purpose::generate) {
+    const int64_t ring =
+        DataPipeline::ring_bytes(batch_contents(job.program), rows, loading_of(recipe, job.plan));
+    add_bytes(host, "batches", shares_ring(job.plan) ? ring : feeds * ring);
+  }
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
   const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
   const bool are_shared = job.train && job.train->is_shared;
@@ -184,11 +184,17 @@ int64_t MemoryBudget::total() const {
 }
 
 SourceRequest source_request(const Recipe& recipe, const Program& program, Split split) {
+  const int32_t ignored = recipe.loss->ignored_label();
   return {.split = split,
           .network_shape = recipe.model.input,
           .network_classes = class_count(program),
+          .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
           .seed = static_cast<uint64_t>(recipe.run.seed),
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
+}
+
+Loading loading_of(const Recipe& recipe, const Plan& plan) {
+  return {.workers = recipe.data.workers, .prefetch = recipe.data.prefetch, .kept = InputFeed::kept(plan)};
 }
 
 Job make_job(const Recipe& recipe, const Planner& planner, const JobOptions& options) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/pipeline.h"
 #include "core/engine/plan.h"
 #include "core/recipe/assemble.h"
 #include "core/run/checkpoints.h"
@@ -71,6 +72,15 @@ std::string memory_advice(Recipe& recipe, const Planner& planner, const Job& job
 /// device.memory or what the device has. Plans with smaller micro-batches to find out; leaves `recipe` as it
 /// was.
 void require_memory(Recipe& recipe, const Planner& planner, const Job& job);
+
+/// How a pipeline of the recipe loads its batches.
+Loading loading_of(const Recipe& recipe, const Plan& plan);
+
+/// Training's and validation's batches take turns in one ring where a device reads batches in place. An
+/// asynchronous one may still be copying the last of training's.
+inline bool shares_ring(const Plan& plan) {
+  return !plan.is_async;
+}
 
 /// The request for one split of the recipe's data.
 SourceRequest source_request(const Recipe& recipe, const Program& program, Split split);

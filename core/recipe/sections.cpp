@@ -112,9 +112,10 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 }
 
 void RuntimeSection::declare(Fields& fields) {
-  fields.add("autotune", &autotune,
-             "time the algorithms of each convolution once, and keep the fastest with the run and, of a GPU, "
-             "for the user's other runs");
+  fields.add(
+      "autotune", &autotune,
+      "time the algorithms of each convolution, and on a GPU of each matrix product and attention, once; "
+      "keep the fastest with the run and, of a GPU, for the user's other runs");
   fields
       .add("winograd", &winograd,
            "on a CPU: auto: 3x3 convolutions by this program's own Winograd kernels where they are the "

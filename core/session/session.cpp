@@ -176,8 +176,10 @@ void require_same_samples(const Ranks& ranks, const Machine& machine) {
 /// `list`: where unreadable samples are listed; empty on ranks that list none.
 Machine open_machine(Recipe& recipe, const Backend& backend, const Job& job,
                      const std::filesystem::path& list) {
-  Machine machine{.train = open_feed(recipe, job, *backend.device, Split::train, list),
-                  .validation = open_feed(recipe, job, *backend.device, Split::val, list)};
+  Machine machine;
+  machine.train = open_feed(recipe, job, *backend.device, Split::train, list);
+  machine.validation =
+      open_feed(recipe, job, *backend.device, Split::val, list, machine.train.pipeline.get());
   machine.executable = open_executable(recipe, backend, job);
   return machine;
 }

@@ -3,12 +3,12 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <stdexcept>
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
+#include "core/text/sentence_piece_cuts.h"
 #include "core/text/sentence_piece_model.h"
 #include "core/text/tokenizer_files.h"
 #include "core/text/utf8.h"
@@ -18,8 +18,9 @@ namespace {
 
 using Processor = sentencepiece::SentencePieceProcessor;
 
-/// The library needs some hundred bytes for each byte of a text, so long ones are cut.
-constexpr size_t kCutBytes = size_t{1} << 20;
+/// The library needs some hundred bytes for each byte of a text, and it adds up a text's scores in f32: after
+/// a million bytes those of two pieces no longer differ. So texts are cut into parts of at least this size.
+constexpr size_t kCutBytes = size_t{1} << 10;
 
 void load(const std::string& path, const std::string& model, Processor& processor) {
   const sentencepiece::util::Status status = processor.LoadFromSerializedProto(model);
@@ -28,17 +29,10 @@ void load(const std::string& path, const std::string& model, Processor& processo
                 fmt::format("{}: expected a SentencePiece model: {}", path, status.ToString()));
 }
 
-/// Where the first part of a text ends: before a blank between a character that is none and an ASCII letter,
-/// over which neither pieces nor normalizations reach.
-size_t cut_of(std::string_view text) {
-  for (size_t at = kCutBytes; at + 1 < text.size(); ++at) {
-    const auto before = static_cast<unsigned char>(text[at - 1]),
-               behind = static_cast<unsigned char>(text[at + 1]);
-    if (text[at] == ' ' && before < 0x80 && std::isalnum(before) != 0 && behind < 0x80 &&
-        std::isalnum(behind) != 0)
-      return at;
-  }
-  return text.size();
+/// The model with normalizer_spec.add_dummy_prefix as given. Messages of the same kind are merged when they
+/// follow one another.
+std::string with_prefix(std::string_view model, bool adds) {
+  return std::string(model) + "\x1a\x02\x18" + (adds ? '\x01' : '\0');
 }
 
 class SentencePiece final : public Tokenizer {
@@ -47,10 +41,13 @@ class SentencePiece final : public Tokenizer {
       : model_(check_sentence_piece_model(path, model)),
         checksum_(trainer::checksum(std::as_bytes(std::span(model)))) {
     load(path, std::string(model), whole_);
-    // A later part begins with the blank before which the text was cut. It must not get a second one, but
-    // where the library removes blanks at the borders of texts, the blank that it adds to each is the same.
-    // Messages of the same kind are merged when they follow one another: normalizer_spec.add_dummy_prefix.
-    load(path, std::string(model) + "\x1a\x02\x18" + (model_.removes_blanks ? '\x01' : '\0'), rest_);
+    if (!model_.can_be_cut) return;
+    // A later part must not get a blank before it. But where the library removes blanks at the borders of
+    // texts, the blank that it adds stands for the one that the part begins with.
+    load(path, with_prefix(model, model_.removes_blanks), behind_blank_);
+    load(path, with_prefix(model, false), behind_letter_);
+    for (int token = 0; token < whole_.GetPieceSize(); ++token)
+      cuts_.add_piece(whole_.IdToPiece(token), !whole_.IsUnused(token));
   }
 
   std::string_view name() const override { return "SentencePiece"; }
@@ -75,20 +72,21 @@ class SentencePiece final : public Tokenizer {
   void encode_valid(std::string_view text, std::vector<int32_t>& tokens) const {
     const Processor* processor = &whole_;
     while (!text.empty()) {
-      const size_t size = text.size() <= kCutBytes || model_.blanks_end_words ? text.size() : cut_of(text);
+      const size_t size = model_.can_be_cut ? cuts_.find(text, kCutBytes) : text.size();
       std::vector<int> part;
       const auto status = processor->Encode(text.substr(0, size), &part);
       if (!status.ok()) throw std::runtime_error(status.ToString());
       tokens.insert(tokens.end(), part.begin(), part.end());
       text.remove_prefix(size);
-      processor = &rest_;
+      processor = text.starts_with(' ') ? &behind_blank_ : &behind_letter_;
     }
   }
 
  private:
   SentencePieceModel model_;
   uint64_t checksum_;
-  Processor whole_, rest_;  ///< of a text's beginning, and of what follows
+  Processor whole_, behind_blank_, behind_letter_;  ///< of a text's beginning, and of the parts behind it
+  SentencePieceCuts cuts_;
 };
 
 class SentencePieceEncoder final : public TextEncoder {

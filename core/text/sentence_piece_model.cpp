@@ -106,6 +106,12 @@ void check_normalizations(const std::string& path, std::string_view table) {
   }
 }
 
+/// A name of the library's own normalizations; those that a model brings along may join any characters.
+bool is_known_rule(std::string_view name) {
+  return name == "identity" || name == "nfkc" || name == "nmt_nfkc" || name == "nfkc_cf" ||
+         name == "nmt_nfkc_cf";
+}
+
 void check_piece(const std::string& path, std::string_view piece) {
   for (MessageFields field(path, piece); field.next();) {
     if (field.number != 2 || field.bytes.size() != sizeof(float)) continue;
@@ -119,16 +125,19 @@ void check_piece(const std::string& path, std::string_view piece) {
 
 SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model) {
   constexpr uint64_t kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5;
+  constexpr uint64_t kModelType = 3, kWordModel = 3, kBlanksEndWords = 24, kName = 1;
   SentencePieceModel found;
   for (MessageFields field(path, model); field.next();) {
     if (field.number == kPieces) check_piece(path, field.bytes);
     if (field.number == kTrainer) {
       for (MessageFields part(path, field.bytes); part.next();) {
-        if (part.number == 24) found.blanks_end_words = part.value != 0;
+        if (part.number == kModelType && part.value == kWordModel) found.can_be_cut = false;
+        if (part.number == kBlanksEndWords && part.value != 0) found.can_be_cut = false;
       }
     }
     if (field.number != kNormalizer && field.number != kDenormalizer) continue;
     for (MessageFields part(path, field.bytes); part.next();) {
+      if (part.number == kName && field.number == kNormalizer) found.can_be_cut &= is_known_rule(part.bytes);
       if (part.number == 2) check_normalizations(path, part.bytes);
       if (part.number == 4 && field.number == kNormalizer) found.removes_blanks = part.value != 0;
     }

@@ -9,7 +9,9 @@ namespace trainer {
 /// What the project itself must know of a SentencePiece model.
 struct SentencePieceModel {
   bool removes_blanks = true;  ///< runs of white space become one blank, at a text's borders none
-  bool blanks_end_words = false;
+  /// Whether parts of a text have the tokens of the whole, given the right places to cut: blanks begin words,
+  /// pieces are not whole words, and the normalization is one of the library's own.
+  bool can_be_cut = true;
 };
 
 /// Reads the message ModelProto of libsentencepiece (src/sentencepiece_model.proto) as far as the library

@@ -110,6 +110,20 @@ TEST_CASE("own data: where only labels tell the classes, outputs that none uses 
   CHECK_THAT(exact.errors, !ContainsSubstring("warning"));
 }
 
+TEST_CASE("own data: labels that the loss ignores need not be classes") {
+  const Pictures pictures;
+  pictures.workspace.write("set-images-idx3-ubyte", idx(3, {6, 2, 2}, std::string(24, 'x')));
+  pictures.workspace.write("set-labels-idx1-ubyte", idx(1, {6}, std::string("\0\1\377\0\1\377", 6)));
+  const std::string set =
+      "data.format=idx data.train=set data.val=set data.augment=[] data.eval_transform=[] "
+      "'model.input=[1,2,2]' 'model.layers=[flatten, linear: 2]' training.global_batch_size=6 ";
+  pictures.refuse(set, 65, "a label below 2, the network's number of classes, for sample 2, found 255");
+  const Outcome done = pictures.run_well(set + "'loss={name: cross_entropy, ignore_index: 255}'");
+  CHECK_THAT(done.errors, ContainsSubstring("validation loss 0."));
+  pictures.refuse(set + "'loss={name: cross_entropy, ignore_index: 254}' run.output_dir=other", 65,
+                  "or 254, loss.ignore_index, for sample 2, found 255");
+}
+
 TEST_CASE("own data: other training samples are noticed at a resume, and taken where that is allowed") {
   const Pictures pictures;
   pictures.run_well();

@@ -74,7 +74,6 @@ void add_norm_cases(std::vector<KernelCase>& cases) {
             const TensorId y = layer_norm_of(sketch, "second", s, rms, true);
             return sketch.build().emit<Binary>({s, y}, Binary::Kind::mul);
           }));
-      cases.back().narrow = false;  // a sum that is kept is rounded before it is normalised, or behind it
     }
   }
 }

@@ -147,7 +147,7 @@ class TokenSource final : public DataSource {
   Shape sample_shape() const override { return {kLength}; }
   int64_t classes() const override { return kClasses; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   std::unique_ptr<RowReader> rows(const RowRequest&) const override { return token_rows(); }
 };
 

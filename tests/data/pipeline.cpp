@@ -319,7 +319,9 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
   DataPipeline pipeline(
       picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 7}),
       {.workers = workers, .prefetch = 4, .allocate = allocate});
-  CHECK(buffers == (workers == 0 ? 1 : workers == 1 ? 5 : 7));
+  CHECK(buffers == (workers == 0   ? 1
+                    : workers == 1 ? 5
+                                   : 8));  // one kept, and 4 ahead or one more than workers
   CHECK(asked == DataPipeline::ring_bytes(picture_inputs(kShape), 7, {.workers = workers, .prefetch = 4}));
   CHECK(asked / buffers == 1728 + 5 * 64);  // 7 rows of 60 floats are 1680 bytes; 7 numbers are 28
   const Batch& batch = pipeline.next();
@@ -328,6 +330,54 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
         static_cast<const void*>(weights_of(batch)), static_cast<const void*>(sample_index_of(batch))}) {
     CHECK(reinterpret_cast<uintptr_t>(array) % 64 == 0);
   }
+}
+
+TEST_CASE("two pipelines take turns in one ring, and each has the batches that it has alone") {
+  const int64_t workers = GENERATE(0, 1, 3);
+  const auto source = make_synthetic(1, Split::train, 50, kShape, 10);
+  const TransformList list = augmentation(), none;
+  const Training training;
+  const std::vector<std::string> expected = training_bits(*source, list, training, {workers}, 40);
+  const auto passes = [&] {
+    return picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 6});
+  };
+  std::vector<std::string> expected_pass;
+  for (DataPipeline alone(passes(), {workers}); alone.remaining() > 0;)
+    expected_pass.push_back(bits(alone.next(), 6));
+
+  int64_t buffers = 0;
+  Loading loading{.workers = workers, .allocate = [&](int64_t bytes) {
+                    ++buffers;
+                    return allocate_host(bytes);
+                  }};
+  const TrainingOrder order(source->size(), training.global_batch, training.drop_last);
+  DataPipeline trains(picture_batches(*source, make_chain(list, kShape),
+                                      TrainingBatches{training.seed, order, training.micro_batch}),
+                      loading);
+  const int64_t allocated = buffers;
+  loading.ring = trains.ring();
+  DataPipeline validates(passes(), loading);
+  CHECK(buffers == allocated);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (i % 9 == 4) {
+      validates.restart();
+      const size_t taken = i == 4 ? 2 : expected_pass.size();  // one pass is left before its end
+      for (size_t batch = 0; batch < taken; ++batch) CHECK(bits(validates.next(), 6) == expected_pass[batch]);
+    }
+    while (i % 3 == 0 && !trains.ready_within(std::chrono::milliseconds(50))) continue;
+    CHECK(bits(trains.next(), training.micro_batch) == expected[i]);
+  }
+}
+
+TEST_CASE("a ring fits pipelines of equal batches only") {
+  const CountingSource source(100, kShape);
+  const TransformList none;
+  const auto batches = [&](int64_t rows) {
+    return picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), rows});
+  };
+  const DataPipeline owner(batches(4), {});
+  CHECK_THROWS_AS(DataPipeline(batches(5), {.ring = owner.ring()}), std::logic_error);
+  CHECK_THROWS_AS(DataPipeline(batches(4), {.workers = 3, .ring = owner.ring()}), std::logic_error);
 }
 
 TEST_CASE("next() allocates nothing") {

@@ -95,7 +95,7 @@ class CountingSource : public ImageSource {
   Shape sample_shape() const override { return shape_; }
   int64_t classes() const override { return 10; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   void read(int64_t index, Image& into) const override;
 
  private:

@@ -55,7 +55,7 @@ class FailingSource final : public ImageSource {
   Shape sample_shape() const override { return source_.sample_shape(); }
   int64_t classes() const override { return source_.classes(); }
   int64_t resident_bytes() const override { return source_.resident_bytes(); }
-  void check_labels(int64_t classes) const override { source_.check_labels(classes); }
+  void check_labels(const AllowedLabels& allowed) const override { source_.check_labels(allowed); }
   void read(int64_t index, Image& into) const override {
     if (index == failing_) throw Error(ExitCode::data, "the sample is lost");
     source_.read(index, into);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <memory>
+#include <optional>
 #include "tests/catch.h"
 
 #include "core/base/rng.h"
+#include "core/graph/operation.h"
 #include "cpu/backend.h"
+#include "tests/reference/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/session.h"
 
@@ -34,10 +39,28 @@ layers:
   - linear: {out_features: 7}
 )";
 
-Program recomputed_program_with(const Recompute& setting) {
-  const Network network = network_from(kRecomputedNetwork);
+/// A residual stream over rows of 31 features, with normalisations of the kind `norm`.
+std::string recomputed_stream(const std::string& norm) {
+  std::string layers =
+      "input: [3, 20, 20]\nlayers:\n  - flatten\n  - reshape: [12, 100]\n  - linear: {name: s0, "
+      "out_features: 31}\n";
+  for (int block = 0; block < 6; ++block) {
+    layers += fmt::format(
+        "  - {1}: {{inputs: [s{0}]}}\n  - linear: 64\n  - gelu\n  - linear: {{name: b{0}, out_features: "
+        "31}}\n"
+        "  - add: {{name: s{2}, inputs: [s{0}, b{0}]}}\n",
+        block, norm, block + 1);
+  }
+  return layers + fmt::format("  - {}\n  - flatten\n  - linear: 7\n", norm);
+}
+
+Program recomputed_program_with(const Recompute& setting, const std::string& text = kRecomputedNetwork,
+                                std::optional<DType> low = std::nullopt) {
+  const Network network = network_from(text);
   Program program = forward_program(network, kRecomputedBatch);
-  run_passes(program, {fuse_residual(), fuse_relu(), autodiff(), fuse_gradient_sum(), recompute(setting)});
+  run_passes(program, {fuse_residual(), fuse_relu()});
+  if (low) run_passes(program, {mixed_precision(*low)});
+  run_passes(program, {autodiff(), fuse_gradient_sum(), recompute(setting)});
   optimizer_from("{name: sgd, momentum: 0.9}")
       ->append_update(program, program.entry(entry_name::kTrainStep), {0.05f});
   run_passes(program, {dead_code()});
@@ -45,8 +68,8 @@ Program recomputed_program_with(const Recompute& setting) {
 }
 
 /// Every persistent tensor after three steps.
-std::vector<std::vector<double>> trained(const Program& program, int64_t& scratch_bytes) {
-  const auto backend = make_cpu_backend(2);
+std::vector<std::vector<double>> trained(const Program& program, int64_t& scratch_bytes,
+                                         const Backend& backend = make_cpu_backend(2)) {
   Session session(program, backend);
   for (uint32_t step = 0; step < 3; ++step) {
     RandomStream random(random_key(5, "batch"), step);
@@ -79,4 +102,27 @@ TEST_CASE("what is forgotten and made again changes no bit of a training, and sa
   CHECK(cheap < plain);
   CHECK(full < cheap);
   CHECK(sized < plain);
+}
+
+TEST_CASE("a normalisation is made again from the sum that it has put out") {
+  const std::string norm = GENERATE("layer_norm", "rms_norm");
+  const std::string stream = recomputed_stream(norm);
+  const auto low = GENERATE(std::optional<DType>{}, std::optional(DType::bf16));
+  const bool on_reference = GENERATE(false, true);
+  const Backend backend = on_reference ? make_reference_backend(true) : make_cpu_backend(2, nullptr, true);
+  if (low && backend.planner->set_precision(Precision::amp_bf16))
+    return;  // this processor cannot even emulate it
+  INFO(norm << (low ? " bf16" : " f32") << (on_reference ? " reference" : " cpu"));
+  Program again = recomputed_program_with({Recompute::Kind::cheap}, stream, low);
+  int made = 0;
+  for (const Node& node : again.entry(entry_name::kTrainStep).nodes) {
+    if (!node.again || node.op->name() != norm) continue;
+    CHECK(node.inputs[3] == kNone);
+    ++made;
+  }
+  CHECK(made >= 5);
+  int64_t plain = 0, cheap = 0;
+  const auto expected = trained(recomputed_program_with({}, stream, low), plain, backend);
+  CHECK(trained(again, cheap, backend) == expected);
+  CHECK(cheap < plain * 4 / 5);
 }

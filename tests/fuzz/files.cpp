@@ -47,7 +47,7 @@ void read_or_refuse(const std::function<std::unique_ptr<ImageSource>()>& open) {
       }
       check(*source, image);
     }
-    source->check_labels(2);
+    source->check_labels({2});
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) std::abort();
   }

@@ -30,7 +30,8 @@ std::vector<reference::Call> calls_of_sets(const ForEach& op, const reference::C
     reference::Call call{.op = *op.op,
                          .inputs = part(all.inputs, op.inputs_of_set),
                          .outputs = part(all.outputs, op.outputs_of_set),
-                         .slots = all.slots};
+                         .slots = all.slots,
+                         .rounds = all.rounds};
     call.slots.inputs = part(all.slots.inputs, op.inputs_of_set);
     call.slots.outputs = part(all.slots.outputs, op.outputs_of_set);
     calls.push_back(std::move(call));
@@ -40,11 +41,10 @@ std::vector<reference::Call> calls_of_sets(const ForEach& op, const reference::C
 
 class LoopKernel final : public Kernel {
  public:
-  LoopKernel(reference::Loop loop, reference::Call call, bool rounds)
-      : loop_(loop), call_(std::move(call)), rounds_(rounds) {}
+  LoopKernel(reference::Loop loop, reference::Call call) : loop_(loop), call_(std::move(call)) {}
   void run() override {
     loop_(call_);
-    if (rounds_) round_outputs();
+    if (call_.rounds) round_outputs();
   }
 
  private:
@@ -59,13 +59,12 @@ class LoopKernel final : public Kernel {
 
   reference::Loop loop_;
   reference::Call call_;
-  bool rounds_;
 };
 
 class KernelOfEach final : public Kernel {
  public:
-  KernelOfEach(reference::Loop loop, std::vector<reference::Call> calls, bool rounds) {
-    for (reference::Call& call : calls) kernels_.emplace_back(loop, std::move(call), rounds);
+  KernelOfEach(reference::Loop loop, std::vector<reference::Call> calls) {
+    for (reference::Call& call : calls) kernels_.emplace_back(loop, std::move(call));
   }
   void run() override {
     for (LoopKernel& kernel : kernels_) kernel.run();
@@ -122,13 +121,16 @@ class ReferenceDevice final : public Device {
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& /*choice*/,
                                   const Slots& slots) const override {
-    const reference::Call call{
-        .op = context.op, .inputs = context.inputs, .outputs = context.outputs, .slots = slots};
+    const reference::Call call{.op = context.op,
+                               .inputs = context.inputs,
+                               .outputs = context.outputs,
+                               .slots = slots,
+                               .rounds = rounds_};
     if (const auto* each = dynamic_cast<const ForEach*>(&context.op)) {
       const Operation& op = *each->op;
-      return std::make_unique<KernelOfEach>(loops_.at(typeid(op)), calls_of_sets(*each, call), rounds_);
+      return std::make_unique<KernelOfEach>(loops_.at(typeid(op)), calls_of_sets(*each, call));
     }
-    return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call, rounds_);
+    return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/reference/low_types.h"
 #include "tests/reference/table.h"
 
 namespace trainer::reference {
@@ -17,7 +18,9 @@ void layer_norm(const Call& call) {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t first = row * width;
     auto value = [&](int64_t i) {
-      return call.in(0)[first + i] + (call.has_input(3) ? call.in(3)[first + i] : 0);
+      if (!call.has_input(3)) return call.in(0)[first + i];
+      const double sum = call.in(0)[first + i] + call.in(3)[first + i];
+      return call.rounds && is_low(call.inputs[0].dtype) ? rounded(sum, call.inputs[0].dtype) : sum;
     };
     double mean = 0, squares = 0;
     for (int64_t i = 0; i < width && !op.rms; ++i) mean += value(i) / count;

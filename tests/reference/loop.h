@@ -13,6 +13,7 @@ struct Call {
   const Operation& op;
   std::vector<TensorSpec> inputs, outputs;
   Slots slots;
+  bool rounds = false;  ///< what is written to a low type is rounded
 
   template <class Op>
   const Op& as() const {

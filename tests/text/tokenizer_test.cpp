@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 
 #include "core/base/error.h"
+#include "core/text/sentence_piece_cuts.h"
 #include "tests/text/files.h"
 
 namespace trainer {
@@ -123,6 +124,45 @@ TEST_CASE("a SentencePiece model reads a long text in parts, as it would read th
       different += whole[i] != whole[i + period] ? 1 : 0;
     CHECK(different == 0);
   }
+}
+
+TEST_CASE("a text is cut between characters that no piece has side by side") {
+  SentencePieceCuts cuts;
+  for (const char* piece : {"a", "b", "c", "\u8a9e", "\u65e5", "\u2581a", "ab", "\u8a9e\u65e5", "c\u2581"})
+    cuts.add_piece(piece, true);
+  cuts.add_piece("d", false);
+  const auto found = [&](const std::string& text) { return cuts.find(text, 1); };
+  CHECK(found("aba") == 2);
+  CHECK(found("a b") == 1);
+  CHECK(found("c b") == 3);        // a piece reaches over the blank
+  CHECK(found("a  b") == 4);       // blanks become one
+  CHECK(found("a \u3000b") == 6);  // and so do others
+  CHECK(found("a\u3000bc") == 5);  // which stay with what is beside them
+  CHECK(found("a\u0308bc") == 4);  // what combines may become one with its neighbour
+  CHECK(found("dba") == 2);        // unknown characters become one token
+  CHECK(found("xxaab") == 3);
+  CHECK(found("\u8a9e\u65e5\u8a9e") == 6);
+  CHECK(cuts.find("\u8a9e\u8a9e\u8a9e", 2) == 3);
+  CHECK(cuts.find("aaaa", 3) == 3);
+  CHECK(cuts.find("aaaa", 4) == 4);
+  CHECK(cuts.find("", 1) == 0);
+}
+
+TEST_CASE("a long text without ASCII blanks has the tokens of its lines") {
+  const auto tokenizer = open_tokenizer(tokenizer_fixture("sp_bpe.model"));
+  std::string line;
+  for (const char* word : {"kalo", "\u65e5da", "miren", "i\u00e9ing", "\u8a9ei", "the"})
+    line += std::string(word) + "\u3000";
+  line += "\n";
+  std::string text;
+  while (text.size() < 100'000) text += line;
+  // The blank that the tokenizer puts before a text is the first line's alone.
+  Tokens two = tokenizer->encode(line + line), one = tokenizer->encode(line);
+  const Tokens next(two.begin() + static_cast<std::ptrdiff_t>(one.size()), two.end());
+  Tokens expected = one;
+  for (size_t at = line.size(); at < text.size(); at += line.size())
+    expected.insert(expected.end(), next.begin(), next.end());
+  CHECK(tokenizer->encode(text) == expected);
 }
 
 TEST_CASE("unknown kinds are refused by their name, exit 78") {

@@ -25,7 +25,7 @@ class OddSource final : public ImageSource {
   Shape sample_shape() const override { return {1, 1, 1}; }
   int64_t classes() const override { return 1; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   void read(int64_t index, Image& into) const override {
     if (index % kOdd == 1) throw UnreadableSampleError({std::to_string(index) + ".png", "it is torn"});
     into.resize(1, 1, 1);

@@ -103,7 +103,7 @@ class CifarSource : public ImageSource {
       file.read(record(file.first), file.samples * record_bytes(set_));
       places_.push_back({file.path, file.first});
     }
-    check_labels(classes());
+    check_labels({classes()});
   }
 
   int64_t size() const override { return info_.size; }
@@ -120,10 +120,10 @@ class CifarSource : public ImageSource {
     into.label = label(index, label_bytes(set_) - 1);
   }
 
-  void check_labels(int64_t classes) const override {
+  void check_labels(const AllowedLabels& allowed) const override {
     for (int64_t i = 0; i < info_.size; ++i) {
       if (set_ == Cifar::hundred) check_label(i, 0, kCoarseClasses, "coarse label");
-      check_label(i, label_bytes(set_) - 1, classes, "label");
+      check_label(i, label_bytes(set_) - 1, allowed.classes, "label");
     }
   }
 

@@ -159,14 +159,13 @@ class IdxSource : public ImageSource {
     into.label = label(index);
   }
 
-  void check_labels(int64_t classes) const override {
-    if (classes_ <= classes) return;
-    int64_t index = 0;
-    while (label(index) < classes) ++index;
-    labels_place_.fail(
-        labels_offset_ + index,
-        fmt::format("a label below {}, the network's number of classes, for sample {}", classes, index),
-        std::to_string(label(index)));
+  void check_labels(const AllowedLabels& allowed) const override {
+    if (classes_ <= allowed.classes) return;
+    for (int64_t i = 0; i < info_.size; ++i) {
+      if (allowed.holds(label(i))) continue;
+      labels_place_.fail(labels_offset_ + i, fmt::format("{}, for sample {}", allowed.text(), i),
+                         std::to_string(label(i)));
+    }
   }
 
  private:

@@ -136,11 +136,11 @@ class ImageFolderSource final : public ImageSource {
   int64_t classes() const override { return static_cast<int64_t>(listing_.classes().size()); }
   int64_t resident_bytes() const override { return listing_.bytes(); }
 
-  void check_labels(int64_t classes) const override {
-    if (this->classes() <= classes) return;
+  void check_labels(const AllowedLabels& allowed) const override {
+    if (classes() <= allowed.classes) return;
     throw Error(ExitCode::data,
                 fmt::format("{}: expected at most {} {}, the network's number of classes, found {}", path_,
-                            classes, is_labelled_ ? "labels" : "class folders", this->classes()));
+                            allowed.classes, is_labelled_ ? "labels" : "class folders", classes()));
   }
 
   std::vector<std::string> class_names() const override { return listing_.classes(); }

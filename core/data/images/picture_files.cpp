@@ -63,7 +63,7 @@ class PictureFilesSource final : public ImageSource {
   Shape sample_shape() const override { return shape_; }
   int64_t classes() const override { return 1; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   std::string sample_file(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
 
   void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }

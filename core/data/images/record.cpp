@@ -186,15 +186,13 @@ class RecordSource final : public ImageSource {
   }
   bool is_encoded() const override { return file_.kind() == RecordKind::encoded; }
 
-  void check_labels(int64_t classes) const override {
-    if (this->classes() <= classes) return;
+  void check_labels(const AllowedLabels& allowed) const override {
+    if (classes() <= allowed.classes) return;
     for (int64_t i = 0; i < size(); ++i) {
       const auto label = static_cast<int64_t>(file_.entry(i).label);
-      if (label < classes) continue;
-      fail_in_file(
-          file_.path(), file_.entry_offset(i) + static_cast<int64_t>(offsetof(RecordEntry, label)),
-          fmt::format("a label below {}, the network's number of classes, for sample {}", classes, i),
-          std::to_string(label));
+      if (allowed.holds(label)) continue;
+      fail_in_file(file_.path(), file_.entry_offset(i) + static_cast<int64_t>(offsetof(RecordEntry, label)),
+                   fmt::format("{}, for sample {}", allowed.text(), i), std::to_string(label));
     }
   }
 

@@ -29,7 +29,7 @@ class SubsetSource final : public ImageSource {
   int64_t resident_bytes() const override {
     return source_->resident_bytes() + static_cast<int64_t>(samples_.capacity() * sizeof(int64_t));
   }
-  void check_labels(int64_t classes) const override { source_->check_labels(classes); }
+  void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
 
  private:

@@ -49,7 +49,7 @@ class SyntheticSource : public ImageSource {
   Shape sample_shape() const override { return shape_; }
   int64_t classes() const override { return classes_; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   Fingerprint fingerprint() const override { return {}; }
 
   /// The mean of the first channel over the 3x3 pixels about each, cut into equal steps of the range that

@@ -31,7 +31,7 @@ class SyntheticTokens final : public DataSource {
   Shape sample_shape() const override { return {length_}; }
   int64_t classes() const override { return vocabulary_; }
   int64_t resident_bytes() const override { return 0; }
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
 
   std::unique_ptr<RowReader> rows(const RowRequest& request) const override {
     const auto read = [this](const RowPlace& place, std::span<int32_t> window) {

@@ -68,7 +68,7 @@ class TokenWindows final : public DataSource {
   int64_t classes() const override { return windows_.vocabulary; }
   int64_t resident_bytes() const override { return stream_.resident_bytes(); }
   /// Each window is checked when it is read: reading all that there is may take minutes.
-  void check_labels(int64_t) const override {}
+  void check_labels(const AllowedLabels&) const override {}
   Fingerprint fingerprint() const override {
     Fingerprint all = stream_.fingerprint();
     if (!windows_.tokenizer.empty()) all[fingerprint_name::kTokenizer] = windows_.tokenizer;

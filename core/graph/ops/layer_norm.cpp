@@ -58,6 +58,11 @@ std::vector<TensorId> LayerNorm::gradient(const Backward& backward) const {
   return {all[0], all[1], all[2], all[0]};
 }
 
+std::vector<TensorId> LayerNorm::inputs_again(const Node& node) const {
+  if (node.inputs[3] == kNone || node.outputs[sum_output()] == kNone) return node.inputs;
+  return {node.outputs[sum_output()], node.inputs[1], node.inputs[2], kNone};
+}
+
 double LayerNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
   return kLayerNormFlops * static_cast<double>(numel(inputs[0].shape));
 }

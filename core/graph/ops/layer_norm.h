@@ -11,7 +11,7 @@ namespace trainer {
 /// gives a residual, x + residual. x (N, K) or (N, T, K), gamma (K) or absent, beta (K) or, as always without
 /// gamma, absent, residual of x's shape or absent -> y, the factor 1 / sqrt(…) of each row (N) or (N, T),
 /// unless `rms` its mean, and s where there is a residual. x, residual, y and s may be of a low type, all
-/// else is f32.
+/// else is f32. s is rounded to its type before it is normalised.
 class LayerNorm final : public Operation {
  public:
   LayerNorm(double epsilon, bool is_rms) : eps(epsilon), rms(is_rms) {}
@@ -26,6 +26,9 @@ class LayerNorm final : public Operation {
   bool in_place(size_t input, size_t output) const override {
     return (input == 0 || input == 3) && (output == 0 || output == sum_output());
   }
+
+  /// The sum needs no summands.
+  std::vector<TensorId> inputs_again(const Node& node) const override;
 
   static constexpr size_t kFactorOutput = 1;
   static constexpr size_t kMeanOutput = 2;  ///< unless `rms`

@@ -124,9 +124,9 @@ TEST_CASE("a network with fewer classes is told the first CIFAR label that is to
   const TemporaryFolder folder;
   write_cifar10(folder);
   const auto source = open_cifar(Cifar::ten, folder.path(""), Split::train);
-  CHECK_NOTHROW(source->check_labels(10));
+  CHECK_NOTHROW(source->check_labels({10}));
   // Sample 4 is the second of the third file.
-  CHECK_THAT(data_error([&] { source->check_labels(4); }),
+  CHECK_THAT(data_error([&] { source->check_labels({4}); }),
              ContainsSubstring(
                  "data_batch_3.bin: offset 3073: expected a label below 4, the network's number of classes"));
 }

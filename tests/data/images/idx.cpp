@@ -212,13 +212,33 @@ TEST_CASE("damaged gzip files are refused with file and offset") {
 TEST_CASE("labels beyond the network's classes are refused at the first one") {
   Files files;
   const auto source = open_idx(files.prefix);
-  source->check_labels(4);
-  CHECK(data_error([&] { source->check_labels(3); }) ==
+  source->check_labels({4});
+  CHECK(data_error([&] { source->check_labels({3}); }) ==
         files.labels +
             ": offset 8: expected a label below 3, the network's number of classes, for sample 0, found 3");
   write_file(files.labels, idx_bytes(kLabels, {5}, std::string("\1\0\2\377\3", 5)));
-  CHECK_THAT(data_error([&] { open_idx(files.prefix)->check_labels(10); }),
+  CHECK_THAT(data_error([&] { open_idx(files.prefix)->check_labels({10}); }),
              StartsWith(files.labels + ": offset 11: ") && EndsWith("for sample 3, found 255"));
+}
+
+TEST_CASE("the label that the loss ignores need not be a class") {
+  Files files;
+  write_file(files.labels, idx_bytes(kLabels, {5}, std::string("\1\377\0\2\377", 5)));
+  const auto source = open_idx(files.prefix);
+  CHECK_NOTHROW(source->check_labels({3, 255}));
+  CHECK(
+      data_error([&] {
+        source->check_labels({3, 254});
+      }) ==
+      files.labels +
+          ": offset 9: expected a label below 3, the network's number of classes, or 254, loss.ignore_index, "
+          "for sample 1, found 255");
+  CHECK(data_error([&] {
+          source->check_labels({2, 255});
+        }) == files.labels +
+                  ": offset 11: expected a label below 2, the network's number of classes, or 255, "
+                  "loss.ignore_index, "
+                  "for sample 3, found 2");
 }
 
 TEST_CASE("Fashion-MNIST as Debian packages it") {
@@ -232,7 +252,7 @@ TEST_CASE("Fashion-MNIST as Debian packages it") {
   CHECK(source->size() == 10000);
   CHECK(source->classes() == 10);
   CHECK(source->resident_bytes() == 10000 * (28 * 28 + 1));
-  source->check_labels(10);
+  source->check_labels({10});
   std::vector<int> count(10);
   Image image;
   for (int64_t i = 0; i < source->size(); ++i) {

@@ -72,8 +72,8 @@ TEST_CASE("classes and files are sorted by name; what is no picture by name is p
   CHECK(missing_image_folder(root + "/nowhere") == std::vector<std::string>{root + "/nowhere"});
   CHECK(!peek_image_folder({root + "/nowhere", kMaxPixels}));
 
-  source->check_labels(2);
-  CHECK_THAT(data_error([&] { source->check_labels(1); }),
+  source->check_labels({2});
+  CHECK_THAT(data_error([&] { source->check_labels({1}); }),
              ContainsSubstring("at most 1 class folders") && EndsWith("found 2"));
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("labels.csv: samples in its order, classes sorted, pictures without a 
     CHECK(labelled_contents(*source) == std::vector<std::pair<int, int>>{{2, 20}, {1, 30}, {2, 40}, {0, 10}});
     CHECK(source->sample_name(1) == "deep/er/3.png");
     CHECK(source->sample_file(0) == folder.root() + "/2.png");
-    CHECK_THAT(data_error([&] { source->check_labels(2); }),
+    CHECK_THAT(data_error([&] { source->check_labels({2}); }),
                EndsWith("at most 2 labels, the network's number of "
                         "classes, found 3"));
   }

@@ -78,7 +78,7 @@ TEST_CASE("a record of decoded samples gives the bits of its source") {
   list.push_back(make_transform("random_crop"));
   list.push_back(make_transform("horizontal_flip"));
   CHECK(training_bits(*source, list, 20) == training_bits(*record, list, 20));
-  CHECK_THAT(data_error([&] { record->check_labels(1); }),
+  CHECK_THAT(data_error([&] { record->check_labels({1}); }),
              ContainsSubstring(path + ": offset ") &&
                  ContainsSubstring("expected a label below 1, the network's number of classes"));
 }
