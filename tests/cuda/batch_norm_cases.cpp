@@ -58,6 +58,22 @@ void draft_table(Sketch& sketch, const Shape& shape, int64_t ranks) {
   sketch.loss(sketch.parameter("p", {3, 2}));
 }
 
+/// With sums of x and of x^2, or of anything else.
+void draft_sums(Sketch& sketch, const Shape& shape) {
+  const Shape channels{shape[1]};
+  const auto rows = static_cast<float>(numel(shape) / shape[1]);
+  const TensorId gamma = sketch.input("gamma", channels), beta = sketch.input("beta", channels);
+  const TensorId sums = sketch.input("sums", channels),
+                 squares = sketch.input("squares", channels, Values::positive);
+  for (float& sum : sketch.values["sums"]) sum *= rows / 4;
+  for (float& square : sketch.values["squares"]) square = rows * (1 + square);
+  const auto y = sketch.build().emit_all(
+      std::make_shared<BatchNorm>(1e-3, true),
+      {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), sums, squares});
+  sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
+  sketch.loss(sketch.parameter("p", {3, 2}));
+}
+
 /// gamma, beta, mean and variance
 std::vector<TensorId> given(Sketch& sketch, int64_t channels) {
   return {sketch.input("gamma", {channels}), sketch.input("beta", {channels}),
@@ -113,6 +129,8 @@ void add_batch_norm_cases(std::vector<KernelCase>& cases) {
       cases.push_back({fmt::format("batch_norm {} with a table of {}", to_string(shape), ranks),
                        [=](Sketch& sketch) { draft_table(sketch, shape, ranks); }, false});
     }
+    cases.push_back({fmt::format("batch_norm {} with sums", to_string(shape)),
+                     [=](Sketch& sketch) { draft_sums(sketch, shape); }, false});
     cases.push_back({fmt::format("batch_norm_inference {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_inference(sketch, shape); }});
     cases.push_back({fmt::format("batch_norm_inference, its gradient, {}", to_string(shape)),

@@ -41,19 +41,15 @@ void for_each_product(const Conv2dGeometry& g, const Shape& x, const Shape& w, c
   }
 }
 
-/// Of each channel of the result, mean and biased variance.
-void put_moments(const Call& call) {
+/// The sums of the result or, as the second, of its squares over each channel.
+void put_sums(const Call& call, size_t output) {
   const Shape& shape = call.shape_out(0);
-  const int64_t channels = shape[1], area = shape[2] * shape[3], count = shape[0] * area;
+  const int64_t channels = shape[1], area = shape[2] * shape[3];
   const double* y = call.out(0);
-  double *means = call.out(1), *variances = means + channels;
-  std::fill_n(means, 2 * channels, 0.0);
-  for (int64_t i = 0; i < count * channels; ++i)
-    means[i / area % channels] += y[i] / static_cast<double>(count);
-  for (int64_t i = 0; i < count * channels; ++i) {
-    const double delta = y[i] - means[i / area % channels];
-    variances[i / area % channels] += delta * delta / static_cast<double>(count);
-  }
+  double* sums = call.out(output);
+  std::fill_n(sums, channels, 0.0);
+  for (int64_t i = 0; i < call.count_out(0); ++i)
+    sums[i / area % channels] += output == 1 ? y[i] : y[i] * y[i];
 }
 
 void forward(const Call& call) {
@@ -66,7 +62,9 @@ void forward(const Call& call) {
   for_each_product(op.geometry, call.shape_in(0), call.shape_in(1), shape,
                    [=](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
   for (int64_t i = 0; op.relu && i < count; ++i) y[i] = std::max(y[i], 0.0);
-  if (op.moments && call.has_output(1)) put_moments(call);
+  for (const size_t o : {1, 2}) {
+    if (op.moments && call.has_output(o)) put_sums(call, o);
+  }
 }
 
 void backward_data(const Call& call) {
