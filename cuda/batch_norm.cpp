@@ -40,7 +40,7 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
     return choice;
   }
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
-  choice.kernels = 3;
+  choice.kernels = 2;
   choice.again_bytes = images.bytes();
   return choice;
 }
@@ -50,7 +50,8 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
   const auto& op = static_cast<const BatchNorm&>(context.op);
   const int64_t ranks = context.inputs.size() > kTable ? context.inputs[kTable].shape[0] : 0;  // of a table
   return kernel(context, [=, images = rows_of(context.inputs[0]), eps = op.eps, relu = op.relu,
-                          ceiling = static_cast<float>(op.ceiling), stream = gpu.stream.get()] {
+                          ceiling = static_cast<float>(op.ceiling), counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormTensors tensors{
         .x = *in[0],
@@ -65,7 +66,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
         .ceiling = ceiling,
         .given = given_moments(in, ranks),
     };
-    return launch_batch_norm(images, eps, tensors, optional_at<void>(slots.workspace), stream);
+    return launch_batch_norm(images, eps, tensors, {optional_at<void>(slots.workspace), counters}, stream);
   });
 }
 
@@ -74,7 +75,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   Choice choice = all_channels_last(context, "rows");
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
-  choice.kernels = 3;
+  choice.kernels = 2;
   // Both walks read x, and dy with its mask or what the first one kept of them.
   const bool keeps = context.outputs.size() > 3 && !context.outputs[3].shape.empty();
   choice.again_bytes = 2 * images.bytes();
@@ -87,7 +88,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                                          const Slots& slots) {
   const auto& op = static_cast<const BatchNormBackward&>(context.op);
   return kernel(context, [=, images = rows_of(context.inputs[1]), eps = op.eps, residual = op.residual,
-                          stream = gpu.stream.get()] {
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormGradients tensors{
         .dy = *in[0],
@@ -102,7 +103,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
         .dgamma = optional_at<float>(out[1]),
         .dbeta = optional_at<float>(out[2]),
     };
-    return launch_batch_norm_backward(images, eps, tensors, *slots.workspace, stream);
+    return launch_batch_norm_backward(images, eps, tensors, {*slots.workspace, counters}, stream);
   });
 }
 

@@ -3,7 +3,7 @@
 #include "cuda/batch_norm.h"
 
 #include "core/base/math.h"
-#include "cuda/rows.h"
+#include "cuda/last_block.h"
 
 namespace trainer::cuda {
 namespace {
@@ -25,38 +25,6 @@ struct MergeMoments {
     own.count = count;
   }
 };
-
-/// Means and sums of squared deviations of each part, (parts, channels). A thread's sums are of differences
-/// to its first value, which is as good as a mean against cancellation.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    measure_moments(RowWalk walk, const T* x, float* part_means, float* part_squares) {
-  const Column at = column_of(walk, blockIdx.x);
-  Sums own{};
-  if (at.row < at.end) {
-    const Octet first = load(x + at.row * walk.channels + at.channel, at.left);
-    for (int64_t row = at.row + at.step; row < at.end; row += at.step) {
-      const Octet value = load(x + row * walk.channels + at.channel, at.left);
-#pragma unroll
-      for (int i = 0; i < Octet::kSize; ++i) {
-        const float difference = value.v[i] - first.v[i];
-        own.a.v[i] += difference;
-        own.b.v[i] += difference * difference;
-      }
-    }
-    own.count = static_cast<float>((at.end - at.row + at.step - 1) / at.step);
-    const float share = 1.0f / own.count;
-#pragma unroll
-    for (int i = 0; i < Octet::kSize; ++i) {
-      own.b.v[i] -= own.a.v[i] * own.a.v[i] * share;
-      own.a.v[i] = first.v[i] + own.a.v[i] * share;
-    }
-  }
-  own = reduce_rows(own, MergeMoments{});
-  if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_means + blockIdx.y * walk.channels + at.channel);
-  store(own.b, at.left, part_squares + blockIdx.y * walk.channels + at.channel);
-}
 
 /// y = (x - mean) * scale + shift
 struct Affine {
@@ -121,27 +89,50 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
   return {mean, variance < 0 ? 0 : variance};
 }
 
-template <class Target>
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
-    settle_moments(RowWalk walk, const float* part_means, const float* part_squares, Target target) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  const bool exists = c < walk.channels;
-  auto count_of = [&](int64_t part) {
+/// Means and sums of squared deviations of each part, (parts, channels). A thread's sums are of differences
+/// to its first value, which is as good as a mean against cancellation. The last block puts a column's
+/// moments where they go; in double the sums of x and of x^2 are as good as differences of means that f32
+/// holds.
+template <class T, class Target>
+__global__ void __launch_bounds__(kThreads)
+    measure_moments(RowWalk walk, const T* x, Parts parts, Target target) {
+  const Column at = column_of(walk, blockIdx.x);
+  Sums own{};
+  if (at.row < at.end) {
+    const Octet first = load(x + at.row * walk.channels + at.channel, at.left);
+    for (int64_t row = at.row + at.step; row < at.end; row += at.step) {
+      const Octet value = load(x + row * walk.channels + at.channel, at.left);
+#pragma unroll
+      for (int i = 0; i < Octet::kSize; ++i) {
+        const float difference = value.v[i] - first.v[i];
+        own.a.v[i] += difference;
+        own.b.v[i] += difference * difference;
+      }
+    }
+    own.count = static_cast<float>((at.end - at.row + at.step - 1) / at.step);
+    const float share = 1.0f / own.count;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      own.b.v[i] -= own.a.v[i] * own.a.v[i] * share;
+      own.a.v[i] = first.v[i] + own.a.v[i] * share;
+    }
+  }
+  own = reduce_rows(own, MergeMoments{});
+  if (threadIdx.y == 0 && at.left > 0) {
+    store(own.a, at.left, parts.a + blockIdx.y * walk.channels + at.channel);
+    store(own.b, at.left, parts.b + blockIdx.y * walk.channels + at.channel);
+  }
+  const auto sums_of_part = [&](int64_t part, int64_t place) {
     const int64_t rest = walk.rows - part * walk.rows_of_block;
-    return static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);
+    const double count = static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);
+    const double mean = parts.a[place];
+    return Totals{count * mean, parts.b[place] + count * mean * mean};
   };
-  const double rows = static_cast<double>(walk.rows);
-  const double mean = sum_parts(walk.parts,
-                                [&](int64_t part) {
-                                  return exists ? count_of(part) * part_means[part * walk.channels + c] : 0.0;
-                                }) /
-                      rows;
-  const double squares = sum_parts(walk.parts, [&](int64_t part) {
-    if (!exists) return 0.0;
-    const double delta = part_means[part * walk.channels + c] - mean;
-    return part_squares[part * walk.channels + c] + count_of(part) * delta * delta;
+  settle_column(walk, parts, sums_of_part, [&](int64_t c, const Totals& sums) {
+    const double rows = static_cast<double>(walk.rows), mean = sums.a / rows;
+    const double variance = sums.b / rows - mean * mean;
+    target.put(c, mean, variance < 0 ? 0 : variance);
   });
-  if (threadIdx.y == 0 && exists) target.put(c, mean, squares / rows);
 }
 
 /// Settles a block's channels, which are kThreads at most, by a thread for each; the first block of a channel
@@ -193,35 +184,30 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
-/// Reads all of x; `parts` is memory for two numbers of each part of each channel.
+/// Reads all of x.
 template <class Target>
-cudaError_t measure(const ImageRows& images, const void* x, float* parts, const Target& target,
+cudaError_t measure(const ImageRows& images, const void* x, const BlockSums& memory, const Target& target,
                     cudaStream_t stream) {
   const RowWalk walk(images.rows, images.channels);
-  float* part_squares = parts + walk.parts * walk.channels;
-  const cudaError_t status = with_storage(images.dtype, [=](auto type) {
+  return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(measure_moments<T>, walk.grid(), walk.block(), stream, walk, static_cast<const T*>(x),
-                  parts, part_squares);
+    return launch(measure_moments<T, Target>, walk.grid(), walk.block(), stream, walk,
+                  static_cast<const T*>(x), Parts(walk, memory.workspace, memory.counters), target);
   });
-  if (status != cudaSuccess) return status;
-  return launch(settle_moments<Target>, finish_grid(walk.channels), finish_block(), stream, walk, parts,
-                part_squares, target);
 }
 
 }  // namespace
 
-cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t, void* workspace,
-                              cudaStream_t stream) {
+cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t,
+                              const BlockSums& memory, cudaStream_t stream) {
+  const RowWalk walk(images.rows, images.channels);
   Settled settled{.mean = t.mean, .variance = t.variance, .gamma = t.gamma, .eps = eps, .affine = {}};
   if (!t.given.exist()) {
-    auto* constants = static_cast<float*>(workspace);
+    float* constants = Parts(walk, memory.workspace, memory.counters).behind(walk);
     settled.affine = {constants, constants + images.channels};
-    const cudaError_t status =
-        measure(images, t.x, constants + kConstants * images.channels, settled, stream);
+    const cudaError_t status = measure(images, t.x, memory, settled, stream);
     if (status != cudaSuccess) return status;
   }
-  const RowWalk walk(images.rows, images.channels);
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
     return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, t.given,
@@ -231,14 +217,13 @@ cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNo
 }
 
 cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* sums, float* squares,
-                                void* workspace, cudaStream_t stream) {
-  return measure(images, x, static_cast<float*>(workspace),
-                 PutSums{sums, squares, static_cast<double>(images.rows)}, stream);
+                                const BlockSums& memory, cudaStream_t stream) {
+  return measure(images, x, memory, PutSums{sums, squares, static_cast<double>(images.rows)}, stream);
 }
 
 int64_t batch_norm_workspace_bytes(const ImageRows& images) {
   const RowWalk walk(images.rows, images.channels);
-  return (kConstants + 2 * walk.parts) * walk.channels * static_cast<int64_t>(sizeof(float));
+  return Parts::bytes(walk) + kConstants * walk.channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

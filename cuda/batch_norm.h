@@ -7,6 +7,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/host_device.h"
+#include "cuda/block_sums.h"
 
 namespace trainer::cuda {
 
@@ -20,8 +21,8 @@ struct ImageRows {
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 
-/// Memory for the sums of parts and for what a channel's elements are computed with. Where moments are given
-/// none is needed.
+/// Of the sums of parts and of what a channel's elements are computed with. Where moments are given none is
+/// needed.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
 
 /// What others have measured of x: means and biased variances of `ranks` ranks with as many values each,
@@ -46,11 +47,11 @@ struct BatchNormTensors {
   GivenMoments given;
 };
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& tensors,
-                              void* workspace, cudaStream_t stream);
+                              const BlockSums& memory, cudaStream_t stream);
 
 /// Each channel's sums of x and of x^2; either may be nullptr.
 cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* sums, float* squares,
-                                void* workspace, cudaStream_t stream);
+                                const BlockSums& memory, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
 /// dx may be other_dy, or dy where there is no `masked`.
@@ -62,7 +63,7 @@ struct BatchNormGradients {
   float *dgamma, *dbeta;
 };
 cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& tensors,
-                                       void* workspace, cudaStream_t stream);
+                                       const BlockSums& memory, cudaStream_t stream);
 
 struct GivenStatistics {
   const float *gamma, *beta, *mean, *variance;

@@ -159,13 +159,12 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
 
 /// The sums of y behind a convolution alone. Where one is computed again nobody wants them, but it has the
 /// same engine.
-Step sums_of(const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots,
-             cudaStream_t stream) {
+Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots) {
   const bool wanted = is_wanted(context, 1) || is_wanted(context, 2);
   if (!chosen.whole.moments || !chosen.is_split() || !wanted) return [] { return cudaSuccess; };
-  return [=] {
+  return [=, counters = gpu.counters.get(), stream = gpu.stream.get()] {
     return launch_sums(chosen, *slots.outputs[0], optional_at<float>(slots.outputs[1]),
-                       optional_at<float>(slots.outputs[2]), *slots.workspace, stream);
+                       optional_at<float>(slots.outputs[2]), {*slots.workspace, counters}, stream);
   };
 }
 
@@ -189,7 +188,7 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
                  slots.workspace, chosen.own_bytes());
   const Step clear = [chosen, slots, stream] { return clear_sums(chosen, slots, stream); };
-  const std::array<Step, 3> after{rest_of(chosen, slots, stream), sums_of(context, chosen, slots, stream),
+  const std::array<Step, 3> after{rest_of(chosen, slots, stream), sums_of(gpu, context, chosen, slots),
                                   std::move(sums)};
   return kernel(context, [clear, plan = std::move(plan), after]() mutable {
     cudaError_t status = clear();

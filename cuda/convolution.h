@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/bias.h"
+#include "cuda/block_sums.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 
@@ -50,6 +51,6 @@ int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context);
 cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream);
 /// After a convolution alone.
 cudaError_t launch_sums(const ConvolutionChoice& chosen, const void* y, float* sums, float* squares,
-                        void* workspace, cudaStream_t stream);
+                        const BlockSums& memory, cudaStream_t stream);
 
 }  // namespace trainer::cuda

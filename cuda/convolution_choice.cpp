@@ -97,7 +97,8 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
       if (!one.is_split()) return;
       if (whole.moments) {
         auto* of_y = static_cast<float*>(sums.get());
-        check(launch_sums(one, y.get(), of_y, of_y + whole.y[1], own, stream), "timing");
+        check(launch_sums(one, y.get(), of_y, of_y + whole.y[1], {own, gpu.counters.get()}, stream),
+              "timing");
         return;
       }
       const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;

@@ -30,10 +30,9 @@ int64_t ConvolutionChoice::workspace_bytes() const {
 }
 
 int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context) {
-  constexpr int kMeasured = 2;
   const auto wanted = static_cast<int>(
       std::ranges::count_if(kSumsOutputs, [&](size_t output) { return is_wanted(context, output); }));
-  if (chosen.is_split()) return wanted > 0 ? 1 + kMeasured : 1;
+  if (chosen.is_split()) return wanted > 0 ? 2 : 1;
   return context.inputs.size() > Conv2d::kZeros ? 1 : 1 + wanted;
 }
 
@@ -51,8 +50,8 @@ cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cuda
 }
 
 cudaError_t launch_sums(const ConvolutionChoice& chosen, const void* y, float* sums, float* squares,
-                        void* workspace, cudaStream_t stream) {
-  return launch_channel_sums(rows_of_y(chosen.whole), y, sums, squares, workspace, stream);
+                        const BlockSums& memory, cudaStream_t stream) {
+  return launch_channel_sums(rows_of_y(chosen.whole), y, sums, squares, memory, stream);
 }
 
 }  // namespace trainer::cuda

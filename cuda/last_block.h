@@ -10,11 +10,9 @@ namespace trainer::cuda {
 // A kernel whose blocks have each a part of the rows adds the parts up itself. Of 32 blocks above each other
 // the one that is done last adds up their parts, and of such groups the last adds up the groups: no block
 // waits, and none reads much. A counter decides which block does it; the order of the sums, and so their
-// bits, do not depend on that.
+// bits, do not depend on that. All threads of all blocks call what follows.
 
 constexpr int64_t kPartsOfGroup = 32;
-/// Enough for every grid: two for each block where there are several above each other.
-constexpr int64_t kCounters = 2 * RowWalk::kBlocks;
 
 /// Two numbers of a channel.
 struct Totals {
@@ -34,15 +32,18 @@ struct Parts {
     a = reinterpret_cast<float*>(groups + of_column * walk.channels);
     b = a + walk.parts * walk.channels;
   }
+  /// Memory behind all of it.
+  float* behind(const RowWalk& walk) const { return b + walk.parts * walk.channels; }
   static int64_t groups_of(const RowWalk& walk) { return (walk.parts + kPartsOfGroup - 1) / kPartsOfGroup; }
   static int64_t bytes(const RowWalk& walk) {
-    constexpr auto kGroup = static_cast<int64_t>(sizeof(Totals)), kPart = static_cast<int64_t>(2 * sizeof(float));
+    constexpr auto kGroup = static_cast<int64_t>(sizeof(Totals)),
+                   kPart = static_cast<int64_t>(2 * sizeof(float));
     return (groups_of(walk) * kGroup + walk.parts * kPart) * walk.channels;
   }
 };
 
-/// Whether the calling block is the last of `blocks` that ask with this counter. What all of them wrote before
-/// can be read then. All threads of a block ask together.
+/// Whether the calling block is the last of `blocks` that ask with this counter. What all of them wrote
+/// before can be read then.
 __device__ inline bool is_last(unsigned* counter, unsigned blocks) {
   TRAINER_SHARED(bool, last, [1]);
   __syncthreads();
@@ -99,9 +100,8 @@ __device__ inline void settle_column(const RowWalk& walk, const Parts& parts, co
   const int64_t left = walk.parts - first, count = left < kPartsOfGroup ? left : kPartsOfGroup;
   unsigned* counters = parts.counters + blockIdx.x * (parts.of_column + 1);
   if (!is_last(counters + group, static_cast<unsigned>(count))) return;
-  Totals sums = add_up(at, exists ? count : 0, [&](int64_t i) {
-    return term(first + i, (first + i) * walk.channels + at.channel);
-  });
+  Totals sums = add_up(at, exists ? count : 0,
+                       [&](int64_t i) { return term(first + i, (first + i) * walk.channels + at.channel); });
   if (parts.of_column > 1) {
     if (settles) parts.groups[group * walk.channels + at.channel] = sums;
     if (!is_last(counters + parts.of_column, static_cast<unsigned>(parts.of_column))) return;

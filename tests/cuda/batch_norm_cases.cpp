@@ -13,8 +13,8 @@ namespace {
 /// Channels in whole eights and not.
 const std::vector<Shape> kImages = {{3, 5, 2, 1},  {1, 2, 3, 5},   {2, 16, 4, 4},
                                     {3, 17, 5, 3}, {2, 33, 17, 9}, {4, 64, 1, 1}};
-/// More than one part of the rows; more than one block of channels too.
-const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}};
+/// More than one part of the rows; more than one block of channels too; more parts than one block adds up.
+const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}, {1, 3, 260, 263}};
 
 constexpr double kNoCeiling = std::numeric_limits<double>::infinity();
 

@@ -210,7 +210,7 @@ TEST_CASE("a step of a residual network starts few kernels on A100, H200 and B20
     int normalisations, most_kernels;
   };
   for (const auto& [name, batch, normalisations, most] :
-       {Step{"resnet50_imagenet", "256", 53, 400}, Step{"resnet18_cifar10", "128", 20, 163}}) {
+       {Step{"resnet50_imagenet", "256", 53, 343}, Step{"resnet18_cifar10", "128", 20, 142}}) {
     INFO(name);
     const auto recipe =
         Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + name + ".yaml",

@@ -61,8 +61,8 @@ Pair moments_of_ranks(const Call& call, int64_t c) {
 
 /// From the sums of x and of x^2.
 Pair moments_of_sums(const Call& call, int64_t c) {
-  const double count = count_of(call.shape_in(0)), mean = call.in(4)[c] / count;
-  return {mean, call.in(5)[c] / count - mean * mean};
+  const long double count = count_of(call.shape_in(0)), mean = call.in(4)[c] / count;
+  return {static_cast<double>(mean), static_cast<double>(call.in(5)[c] / count - mean * mean)};
 }
 
 Pair given_or_measured(const Call& call, int64_t c) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "core/graph/ops/conv2d.h"
 #include "tests/reference/table.h"
@@ -41,15 +42,18 @@ void for_each_product(const Conv2dGeometry& g, const Shape& x, const Shape& w, c
   }
 }
 
-/// The sums of the result or, as the second, of its squares over each channel.
+/// The sums of the result or, as the second, of its squares over each channel. A variance is the small
+/// difference of large sums, so double alone would cost digits.
 void put_sums(const Call& call, size_t output) {
   const Shape& shape = call.shape_out(0);
   const int64_t channels = shape[1], area = shape[2] * shape[3];
   const double* y = call.out(0);
-  double* sums = call.out(output);
-  std::fill_n(sums, channels, 0.0);
-  for (int64_t i = 0; i < call.count_out(0); ++i)
-    sums[i / area % channels] += output == 1 ? y[i] : y[i] * y[i];
+  std::vector<long double> sums(static_cast<size_t>(channels));
+  for (int64_t i = 0; i < call.count_out(0); ++i) {
+    const long double value = y[i];
+    sums[static_cast<size_t>(i / area % channels)] += output == 1 ? value : value * value;
+  }
+  std::ranges::transform(sums, call.out(output), [](long double sum) { return static_cast<double>(sum); });
 }
 
 void forward(const Call& call) {
