@@ -154,6 +154,12 @@ std::unique_ptr<Kernel> compile_norm(const OpContext& context, const Choice& cho
   });
 }
 
+/// No convolution of the CPU gives such sums.
+std::optional<std::string> why_not_norm(const OpContext& context) {
+  if (context.inputs.size() < 6) return std::nullopt;
+  return "batch normalisation on the CPU measures for itself";
+}
+
 }  // namespace
 
 std::optional<RankTable> table_of(const OpContext& context, size_t input) {
@@ -176,7 +182,7 @@ Choice select_blocks(const OpContext& context, const OpenLayouts& inputs, size_t
 }
 
 void add_batch_norm(Handlers& handlers) {
-  handlers[typeid(BatchNorm)] = {select_norm, compile_norm, {}};
+  handlers[typeid(BatchNorm)] = {select_norm, compile_norm, why_not_norm};
 }
 
 }  // namespace trainer::cpu

@@ -96,6 +96,7 @@ std::shared_ptr<const Gpu> start_gpu(const BackendRequest& request, int index,
   gpu->stream = make<Stream>("making a stream", [](cudaStream_t* stream) {
     return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
   });
+  gpu->counters = make_counters(gpu->stream.get());
   gpu->blas = make<BlasHandle>("starting cuBLASLt", cublasLtCreate);
   gpu->machine = machine_of(gpu->name);
   gpu->cache = request.cache;

@@ -12,8 +12,20 @@ ImageRows rows_of(const TensorSpec& images) {
   return {shape[0] * shape[2] * shape[3], shape[1], images.dtype};
 }
 
-/// The input that has moments, where there is one.
-constexpr size_t kTable = 4;
+/// The inputs that have moments, where somebody has measured: a table alone, or two sums.
+constexpr size_t kTable = 4, kSums = 4, kSquares = 5;
+
+GivenMoments given_moments(const std::vector<void* const*>& in, int64_t ranks) {
+  GivenMoments given{};
+  if (in.size() > kSquares) {
+    given.sums = at<const float>(in[kSums]);
+    given.squares = at<const float>(in[kSquares]);
+  } else if (in.size() > kTable) {
+    given.table = at<const float>(in[kTable]);
+    given.ranks = ranks;
+  }
+  return given;
+}
 
 /// The layout of a mask: its bytes in a row.
 Layout bytes_in_a_row(int64_t bytes) {
@@ -28,7 +40,7 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
     return choice;
   }
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
-  choice.kernels = 3;
+  choice.kernels = 2;
   choice.again_bytes = images.bytes();
   return choice;
 }
@@ -36,9 +48,10 @@ Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   const auto& op = static_cast<const BatchNorm&>(context.op);
-  const int64_t ranks = context.inputs.size() > kTable ? context.inputs[kTable].shape[0] : 0;
+  const int64_t ranks = context.inputs.size() > kTable ? context.inputs[kTable].shape[0] : 0;  // of a table
   return kernel(context, [=, images = rows_of(context.inputs[0]), eps = op.eps, relu = op.relu,
-                          ceiling = static_cast<float>(op.ceiling), stream = gpu.stream.get()] {
+                          ceiling = static_cast<float>(op.ceiling), counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormTensors tensors{
         .x = *in[0],
@@ -51,9 +64,9 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
         .mask = out.size() > 3 ? optional_at<uint8_t>(out[3]) : nullptr,
         .relu = relu,
         .ceiling = ceiling,
-        .table = {ranks > 0 ? at<const float>(in[kTable]) : nullptr, ranks},
+        .given = given_moments(in, ranks),
     };
-    return launch_batch_norm(images, eps, tensors, optional_at<void>(slots.workspace), stream);
+    return launch_batch_norm(images, eps, tensors, {optional_at<void>(slots.workspace), counters}, stream);
   });
 }
 
@@ -62,7 +75,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   Choice choice = all_channels_last(context, "rows");
   if (!context.inputs[5].shape.empty()) choice.inputs[5] = bytes_in_a_row(images.mask_bytes());
   choice.workspace_bytes = batch_norm_workspace_bytes(images);
-  choice.kernels = 3;
+  choice.kernels = 2;
   // Both walks read x, and dy with its mask or what the first one kept of them.
   const bool keeps = context.outputs.size() > 3 && !context.outputs[3].shape.empty();
   choice.again_bytes = 2 * images.bytes();
@@ -75,7 +88,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                                          const Slots& slots) {
   const auto& op = static_cast<const BatchNormBackward&>(context.op);
   return kernel(context, [=, images = rows_of(context.inputs[1]), eps = op.eps, residual = op.residual,
-                          stream = gpu.stream.get()] {
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const BatchNormGradients tensors{
         .dy = *in[0],
@@ -90,7 +103,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
         .dgamma = optional_at<float>(out[1]),
         .dbeta = optional_at<float>(out[2]),
     };
-    return launch_batch_norm_backward(images, eps, tensors, *slots.workspace, stream);
+    return launch_batch_norm_backward(images, eps, tensors, {*slots.workspace, counters}, stream);
   });
 }
 

@@ -3,7 +3,7 @@
 #include "cuda/batch_norm.h"
 
 #include "core/base/math.h"
-#include "cuda/rows.h"
+#include "cuda/last_block.h"
 
 namespace trainer::cuda {
 namespace {
@@ -26,11 +26,76 @@ struct MergeMoments {
   }
 };
 
+/// y = (x - mean) * scale + shift
+struct Affine {
+  float *mean, *scale;
+};
+
+/// Where a channel's moments go, any of which may be nullptr, and what x is normalised with.
+struct Settled {
+  float *mean, *variance;
+  const float* gamma;
+  double eps;
+  Affine affine;
+
+  __device__ void put_moments(int64_t c, double m, double v) const {
+    if (mean != nullptr) mean[c] = static_cast<float>(m);
+    if (variance != nullptr) variance[c] = static_cast<float>(v);
+  }
+  __device__ float scale(int64_t c, double v) const {
+    return static_cast<float>(gamma[c] / math::sqrt(v + eps));
+  }
+  __device__ void put(int64_t c, double m, double v) const {
+    put_moments(c, m, v);
+    affine.mean[c] = static_cast<float>(m);
+    affine.scale[c] = scale(c, v);
+  }
+};
+
+/// Where the sums go that a channel's moments are made of; either may be nullptr.
+struct PutSums {
+  float *sums, *squares;
+  double rows;
+  __device__ void put(int64_t c, double m, double v) const {
+    if (sums != nullptr) sums[c] = static_cast<float>(rows * m);
+    if (squares != nullptr) squares[c] = static_cast<float>(rows * (v + m * m));
+  }
+};
+
+struct Moments {
+  double mean, variance;
+};
+
+/// All ranks' values together.
+__device__ inline Moments moments_of_ranks(const GivenMoments& given, int64_t channels, int64_t c) {
+  const double share = 1 / static_cast<double>(given.ranks);
+  Moments all{};
+  for (int64_t rank = 0; rank < given.ranks; ++rank) all.mean += share * given.table[2 * rank * channels + c];
+  for (int64_t rank = 0; rank < given.ranks; ++rank) {
+    const double delta = given.table[2 * rank * channels + c] - all.mean;
+    all.variance += share * (given.table[(2 * rank + 1) * channels + c] + delta * delta);
+  }
+  return all;
+}
+
+/// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 are off to both sides, together by about
+/// sqrt(d) * 2^-24 of a sum; so the variance is by about sqrt(d) * 2^-23 * (1 + mean^2 / variance) of itself.
+/// Engines add up tiles, 2^15 at most (of 256 images in ResNet-50's first layer): with a mean of four
+/// standard deviations 11 bits are left. That is what f16 stores of x and y, the reason to take such sums for
+/// low types only. What rounding leaves below zero is zero; NaN stays.
+__device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t rows, int64_t c) {
+  const double count = static_cast<double>(rows), mean = given.sums[c] / count;
+  const double variance = given.squares[c] / count - mean * mean;
+  return {mean, variance < 0 ? 0 : variance};
+}
+
 /// Means and sums of squared deviations of each part, (parts, channels). A thread's sums are of differences
-/// to its first value, which is as good as a mean against cancellation.
-template <class T>
+/// to its first value, which is as good as a mean against cancellation. The last block puts a column's
+/// moments where they go; in double the sums of x and of x^2 are as good as differences of means that f32
+/// holds.
+template <class T, class Target>
 __global__ void __launch_bounds__(kThreads)
-    measure_moments(RowWalk walk, const T* x, float* part_means, float* part_squares) {
+    measure_moments(RowWalk walk, const T* x, Parts parts, Target target) {
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   if (at.row < at.end) {
@@ -53,116 +118,49 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   own = reduce_rows(own, MergeMoments{});
-  if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_means + blockIdx.y * walk.channels + at.channel);
-  store(own.b, at.left, part_squares + blockIdx.y * walk.channels + at.channel);
-}
-
-/// y = (x - mean) * scale + shift
-struct Affine {
-  float *mean, *scale;
-};
-
-/// Where a channel's moments go; any may be nullptr. Without gamma nothing is normalised with them.
-struct Settled {
-  float *mean, *variance;
-  const float* gamma;
-  double eps;
-  Affine affine;
-
-  __device__ void put_moments(int64_t c, double m, double v) const {
-    if (mean != nullptr) mean[c] = static_cast<float>(m);
-    if (variance != nullptr) variance[c] = static_cast<float>(v);
+  if (threadIdx.y == 0 && at.left > 0) {
+    store(own.a, at.left, parts.a + blockIdx.y * walk.channels + at.channel);
+    store(own.b, at.left, parts.b + blockIdx.y * walk.channels + at.channel);
   }
-  __device__ float scale(int64_t c, double v) const {
-    return static_cast<float>(gamma[c] / math::sqrt(v + eps));
-  }
-  __device__ void put(int64_t c, double m, double v) const {
-    put_moments(c, m, v);
-    if (gamma == nullptr) return;
-    affine.mean[c] = static_cast<float>(m);
-    affine.scale[c] = scale(c, v);
-  }
-};
-
-struct Moments {
-  double mean, variance;
-};
-
-/// All ranks' values together.
-__device__ inline Moments moments_of(const MomentsTable& table, int64_t channels, int64_t c) {
-  const double share = 1 / static_cast<double>(table.ranks);
-  Moments all{};
-  for (int64_t rank = 0; rank < table.ranks; ++rank)
-    all.mean += share * table.moments[2 * rank * channels + c];
-  for (int64_t rank = 0; rank < table.ranks; ++rank) {
-    const double delta = table.moments[2 * rank * channels + c] - all.mean;
-    all.variance += share * (table.moments[(2 * rank + 1) * channels + c] + delta * delta);
-  }
-  return all;
-}
-
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh, kFewBlocks)
-    settle_moments(RowWalk walk, const float* part_means, const float* part_squares, Settled settled) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  const bool exists = c < walk.channels;
-  auto count_of = [&](int64_t part) {
+  const auto sums_of_part = [&](int64_t part, int64_t place) {
     const int64_t rest = walk.rows - part * walk.rows_of_block;
-    return static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);
+    const double count = static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);
+    const double mean = parts.a[place];
+    return Totals{count * mean, parts.b[place] + count * mean * mean};
   };
-  const double rows = static_cast<double>(walk.rows);
-  const double mean = sum_parts(walk.parts,
-                                [&](int64_t part) {
-                                  return exists ? count_of(part) * part_means[part * walk.channels + c] : 0.0;
-                                }) /
-                      rows;
-  const double squares = sum_parts(walk.parts, [&](int64_t part) {
-    if (!exists) return 0.0;
-    const double delta = part_means[part * walk.channels + c] - mean;
-    return part_squares[part * walk.channels + c] + count_of(part) * delta * delta;
+  settle_column(walk, parts, sums_of_part, [&](int64_t c, const Totals& sums) {
+    const double rows = static_cast<double>(walk.rows), mean = sums.a / rows;
+    const double variance = sums.b / rows - mean * mean;
+    target.put(c, mean, variance < 0 ? 0 : variance);
   });
-  if (threadIdx.y == 0 && exists) settled.put(c, mean, squares / rows);
-}
-
-/// variance = E[x^2] - E[x]^2. Roundings of d additions in f32 are off to both sides, together by about
-/// sqrt(d) * 2^-24 of a sum; so the variance is by about sqrt(d) * 2^-23 * (1 + mean^2 / variance) of itself.
-/// Engines add up tiles, 2^15 at most (of 256 images in ResNet-50's first layer): with a mean of four
-/// standard deviations 11 bits are left. That is what f16 stores of x and y, the reason to take such sums for
-/// low types only. What rounding leaves below zero is zero; NaN stays.
-__global__ void __launch_bounds__(kThreads) moments_of_sums(int64_t rows, int64_t channels, const float* sums,
-                                                            const float* squares, Settled settled) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (c >= channels) return;
-  const double count = static_cast<double>(rows), mean = sums[c] / count;
-  const double variance = squares[c] / count - mean * mean;
-  settled.put(c, mean, variance < 0 ? 0 : variance);
 }
 
 /// Settles a block's channels, which are kThreads at most, by a thread for each; the first block of a channel
 /// puts out its moments.
-__device__ inline void settle_block(int64_t channels, const MomentsTable& table, const Settled& settled,
+__device__ inline void settle_block(const RowWalk& walk, const GivenMoments& given, const Settled& settled,
                                     float* means, float* scales) {
   const int place = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x * Octet::kSize + place;
-  if (place >= static_cast<int>(blockDim.x) * Octet::kSize || c >= channels) return;
-  const Moments moments = moments_of(table, channels, c);
+  if (place >= static_cast<int>(blockDim.x) * Octet::kSize || c >= walk.channels) return;
+  const Moments moments = given.sums != nullptr ? moments_of_sums(given, walk.rows, c)
+                                                : moments_of_ranks(given, walk.channels, c);
   means[place] = static_cast<float>(moments.mean);
   scales[place] = settled.scale(c, moments.variance);
   if (blockIdx.y == 0) settled.put_moments(c, moments.mean, moments.variance);
 }
 
 /// Four blocks for each multiprocessor: a little more than what 64 registers hold would cost one of them.
-/// Channels are settled here where there is a table, else they were before.
+/// Channels are settled here where moments are given, else they were before.
 template <class T>
 __global__ void __launch_bounds__(kThreads, 4)
-    apply_affine(RowWalk walk, bool relu, float ceiling, MomentsTable table, Settled settled,
+    apply_affine(RowWalk walk, bool relu, float ceiling, GivenMoments given, Settled settled,
                  const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
   TRAINER_SHARED(float, here, [2][kThreads]);
-  if (table.moments != nullptr) settle_block(walk.channels, table, settled, here[0], here[1]);
+  const bool is_here = given.exist();
+  if (is_here) settle_block(walk, given, settled, here[0], here[1]);
   __syncthreads();
   const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
-  const bool is_here = table.moments != nullptr;
   const int64_t first = is_here ? threadIdx.x * Octet::kSize : at.channel;
   const Octet mean = load((is_here ? here[0] : settled.affine.mean) + first, at.left),
               scale = load((is_here ? here[1] : settled.affine.scale) + first, at.left),
@@ -186,61 +184,46 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
-/// Reads all of x; `parts` is memory for two numbers of each part of each channel.
-cudaError_t measure(const ImageRows& images, const void* x, float* parts, const Settled& settled,
+/// Reads all of x.
+template <class Target>
+cudaError_t measure(const ImageRows& images, const void* x, const BlockSums& memory, const Target& target,
                     cudaStream_t stream) {
   const RowWalk walk(images.rows, images.channels);
-  float* part_squares = parts + walk.parts * walk.channels;
-  const cudaError_t status = with_storage(images.dtype, [=](auto type) {
+  return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(measure_moments<T>, walk.grid(), walk.block(), stream, walk, static_cast<const T*>(x),
-                  parts, part_squares);
+    return launch(measure_moments<T, Target>, walk.grid(), walk.block(), stream, walk,
+                  static_cast<const T*>(x), Parts(walk, memory.workspace, memory.counters), target);
   });
-  if (status != cudaSuccess) return status;
-  return launch(settle_moments, finish_grid(walk.channels), finish_block(), stream, walk, parts, part_squares,
-                settled);
-}
-
-dim3 blocks_of(int64_t channels) {
-  return dim3(static_cast<unsigned>((channels + kThreads - 1) / kThreads));
 }
 
 }  // namespace
 
-cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t, void* workspace,
-                              cudaStream_t stream) {
+cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& t,
+                              const BlockSums& memory, cudaStream_t stream) {
+  const RowWalk walk(images.rows, images.channels);
   Settled settled{.mean = t.mean, .variance = t.variance, .gamma = t.gamma, .eps = eps, .affine = {}};
-  if (t.table.moments == nullptr) {
-    auto* constants = static_cast<float*>(workspace);
+  if (!t.given.exist()) {
+    float* constants = Parts(walk, memory.workspace, memory.counters).behind(walk);
     settled.affine = {constants, constants + images.channels};
-    const cudaError_t status =
-        measure(images, t.x, constants + kConstants * images.channels, settled, stream);
+    const cudaError_t status = measure(images, t.x, memory, settled, stream);
     if (status != cudaSuccess) return status;
   }
-  const RowWalk walk(images.rows, images.channels);
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
-    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, t.table,
+    return launch(apply_affine<T>, walk.grid(), walk.block(), stream, walk, t.relu, t.ceiling, t.given,
                   settled, t.beta, static_cast<const T*>(t.x), static_cast<const T*>(t.residual),
                   static_cast<T*>(t.y), t.mask);
   });
 }
 
-cudaError_t launch_moments(const ImageRows& images, const void* x, float* moments, void* workspace,
-                           cudaStream_t stream) {
-  return measure(images, x, static_cast<float*>(workspace),
-                 {.mean = moments, .variance = moments + images.channels}, stream);
-}
-
-cudaError_t launch_moments_of_sums(int64_t rows, int64_t channels, const float* sums, const float* squares,
-                                   float* moments, cudaStream_t stream) {
-  return launch(moments_of_sums, blocks_of(channels), dim3(kThreads), stream, rows, channels, sums, squares,
-                Settled{.mean = moments, .variance = moments + channels});
+cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* sums, float* squares,
+                                const BlockSums& memory, cudaStream_t stream) {
+  return measure(images, x, memory, PutSums{sums, squares, static_cast<double>(images.rows)}, stream);
 }
 
 int64_t batch_norm_workspace_bytes(const ImageRows& images) {
   const RowWalk walk(images.rows, images.channels);
-  return (kConstants + 2 * walk.parts) * walk.channels * static_cast<int64_t>(sizeof(float));
+  return Parts::bytes(walk) + kConstants * walk.channels * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace trainer::cuda

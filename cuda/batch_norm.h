@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "core/base/host_device.h"
+#include "cuda/block_sums.h"
 
 namespace trainer::cuda {
 
@@ -19,18 +21,20 @@ struct ImageRows {
   int64_t mask_bytes() const { return rows * ((channels + 7) / 8); }
 };
 
-/// Memory for the sums of parts and for what a channel's elements are computed with. Where moments are given
-/// none is needed.
+/// Of the sums of parts and of what a channel's elements are computed with. Where moments are given none is
+/// needed.
 int64_t batch_norm_workspace_bytes(const ImageRows& images);
 
-/// Means and biased variances of `ranks` ranks with as many values each, (ranks, 2, channels).
-struct MomentsTable {
-  const float* moments;
+/// What others have measured of x: means and biased variances of `ranks` ranks with as many values each,
+/// (ranks, 2, channels), or each channel's sums of x and of x^2; without either (nullptr) x is measured.
+struct GivenMoments {
+  const float* table;
   int64_t ranks;
+  const float *sums, *squares;
+  TRAINER_HD bool exist() const { return table != nullptr || sums != nullptr; }
 };
 
-/// residual and mask, mean and variance may be nullptr, and so may the table: x is measured then. With relu y
-/// is clamped to 0 and ceiling.
+/// residual and mask, mean and variance may be nullptr. With relu y is clamped to 0 and ceiling.
 struct BatchNormTensors {
   const void* x;
   const float *gamma, *beta;
@@ -40,17 +44,14 @@ struct BatchNormTensors {
   uint8_t* mask;
   bool relu;
   float ceiling;
-  MomentsTable table;
+  GivenMoments given;
 };
 cudaError_t launch_batch_norm(const ImageRows& images, double eps, const BatchNormTensors& tensors,
-                              void* workspace, cudaStream_t stream);
+                              const BlockSums& memory, cudaStream_t stream);
 
-/// Mean and biased variance of each channel, (2, channels), which one rank's table is.
-cudaError_t launch_moments(const ImageRows& images, const void* x, float* moments, void* workspace,
-                           cudaStream_t stream);
-/// The same from the channels' sums of x and of x^2 over `rows` values.
-cudaError_t launch_moments_of_sums(int64_t rows, int64_t channels, const float* sums, const float* squares,
-                                   float* moments, cudaStream_t stream);
+/// Each channel's sums of x and of x^2; either may be nullptr.
+cudaError_t launch_channel_sums(const ImageRows& images, const void* x, float* sums, float* squares,
+                                const BlockSums& memory, cudaStream_t stream);
 
 /// other_dy, mask, masked (the residual's gradient), dgamma and dbeta may be nullptr. `masked` may be dy, and
 /// dx may be other_dy, or dy where there is no `masked`.
@@ -62,7 +63,7 @@ struct BatchNormGradients {
   float *dgamma, *dbeta;
 };
 cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& tensors,
-                                       void* workspace, cudaStream_t stream);
+                                       const BlockSums& memory, cudaStream_t stream);
 
 struct GivenStatistics {
   const float *gamma, *beta, *mean, *variance;

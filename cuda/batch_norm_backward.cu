@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/math.h"
 #include "cuda/batch_norm.h"
-#include "cuda/rows.h"
+#include "cuda/last_block.h"
 
 namespace trainer::cuda {
 namespace {
@@ -27,14 +27,37 @@ struct Slopes {
   }
 };
 
-/// Sums of the slope and of slope * (x - mean) of each part, (parts, channels). With `masked` the slope is
-/// written there: it is the residual's gradient. Not __restrict__: masked may be dy.
+/// dx = scale * slope + pull * (x - mean) + shift
+struct Affine {
+  const float* mean;
+  float *scale, *pull, *shift;
+};
+
+/// What the sums of the slope and of slope * (x - mean) over `rows` become.
+struct Settlement {
+  double rows, eps;
+  const float *gamma, *variance;
+  float *dgamma, *dbeta;
+  Affine affine;
+
+  __device__ void operator()(int64_t c, const Totals& sums) const {
+    const double inverse = 1 / math::sqrt(variance[c] + eps), scale = gamma[c] * inverse;
+    if (dgamma != nullptr) dgamma[c] = static_cast<float>(sums.b * inverse);
+    if (dbeta != nullptr) dbeta[c] = static_cast<float>(sums.a);
+    affine.scale[c] = static_cast<float>(scale);
+    affine.pull[c] = static_cast<float>(-scale * inverse * inverse * sums.b / rows);
+    affine.shift[c] = static_cast<float>(-scale * sums.a / rows);
+  }
+};
+
+/// Sums of the slope and of slope * (x - mean) of each part, which the last block of a column adds up and
+/// settles. With `masked` the slope is written there: it is the residual's gradient. Not __restrict__: masked
+/// may be dy.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, const float* mean_of, T* masked,
-                   float* part_sums, float* part_products) {
+    measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, T* masked, Parts parts, Settlement settle) {
   const Column at = column_of(walk, blockIdx.x);
-  const Octet mean = load(mean_of + (at.left > 0 ? at.channel : 0), at.left);
+  const Octet mean = load(settle.affine.mean + (at.left > 0 ? at.channel : 0), at.left);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
     const int64_t place = row * walk.channels + at.channel;
@@ -47,35 +70,12 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     }
   }
   own = reduce_rows(own, AddSums{});
-  if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_sums + blockIdx.y * walk.channels + at.channel);
-  store(own.b, at.left, part_products + blockIdx.y * walk.channels + at.channel);
-}
-
-/// dx = scale * slope + pull * (x - mean) + shift
-struct Affine {
-  const float* mean;
-  float *scale, *pull, *shift;
-};
-
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
-    settle_slopes(RowWalk walk, const float* part_sums, const float* part_products, double eps,
-                  const float* gamma, const float* variance, float* dgamma, float* dbeta, Affine affine) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  const bool exists = c < walk.channels;
-  auto total = [&](const float* of_parts) {
-    return sum_parts(walk.parts, [&](int64_t part) {
-      return exists ? static_cast<double>(of_parts[part * walk.channels + c]) : 0.0;
-    });
-  };
-  const double sum = total(part_sums), product = total(part_products), rows = static_cast<double>(walk.rows);
-  if (threadIdx.y != 0 || !exists) return;
-  const double inverse = 1 / math::sqrt(variance[c] + eps), scale = gamma[c] * inverse;
-  if (dgamma != nullptr) dgamma[c] = static_cast<float>(product * inverse);
-  if (dbeta != nullptr) dbeta[c] = static_cast<float>(sum);
-  affine.scale[c] = static_cast<float>(scale);
-  affine.pull[c] = static_cast<float>(-scale * inverse * inverse * product / rows);
-  affine.shift[c] = static_cast<float>(-scale * sum / rows);
+  if (threadIdx.y == 0 && at.left > 0) {
+    store(own.a, at.left, parts.a + blockIdx.y * walk.channels + at.channel);
+    store(own.b, at.left, parts.b + blockIdx.y * walk.channels + at.channel);
+  }
+  const auto sums_of_part = [&](int64_t, int64_t place) { return Totals{parts.a[place], parts.b[place]}; };
+  settle_column(walk, parts, sums_of_part, settle);
 }
 
 template <class T>
@@ -102,12 +102,18 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 }  // namespace
 
 cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, const BatchNormGradients& t,
-                                       void* workspace, cudaStream_t stream) {
+                                       const BlockSums& memory, cudaStream_t stream) {
   const RowWalk walk(images.rows, images.channels);
-  auto* part_sums = static_cast<float*>(workspace);
-  float* part_products = part_sums + walk.parts * walk.channels;
-  float* constants = part_products + walk.parts * walk.channels;
+  const Parts parts(walk, memory.workspace, memory.counters);
+  float* constants = parts.behind(walk);
   const Affine affine{t.mean, constants, constants + walk.channels, constants + 2 * walk.channels};
+  const Settlement settle{.rows = static_cast<double>(walk.rows),
+                          .eps = eps,
+                          .gamma = t.gamma,
+                          .variance = t.variance,
+                          .dgamma = t.dgamma,
+                          .dbeta = t.dbeta,
+                          .affine = affine};
   return with_storage(images.dtype, [=](auto type) {
     using T = decltype(type);
     const auto *x = static_cast<const T*>(t.x), *other = static_cast<const T*>(t.other_dy);
@@ -115,11 +121,8 @@ cudaError_t launch_batch_norm_backward(const ImageRows& images, double eps, cons
     const Slopes<T> given{static_cast<const T*>(t.dy), other, t.mask};
     // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
     const Slopes<T> kept = masked == nullptr ? given : Slopes<T>{masked, nullptr, nullptr};
-    cudaError_t status = launch(measure_slopes<T>, walk.grid(), walk.block(), stream, walk, given, x, t.mean,
-                                masked, part_sums, part_products);
-    if (status != cudaSuccess) return status;
-    status = launch(settle_slopes, finish_grid(walk.channels), finish_block(), stream, walk, part_sums,
-                    part_products, eps, t.gamma, t.variance, t.dgamma, t.dbeta, affine);
+    const cudaError_t status =
+        launch(measure_slopes<T>, walk.grid(), walk.block(), stream, walk, given, x, masked, parts, settle);
     if (status != cudaSuccess) return status;
     return launch(apply_slopes<T>, walk.grid(), walk.block(), stream, walk, kept, x, affine,
                   static_cast<T*>(t.dx));

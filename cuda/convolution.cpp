@@ -19,7 +19,7 @@ using Kind = ConvolutionGraph::Kind;
 
 constexpr const char* kCudnn = "cudnn";
 constexpr const char* kThenBias = "cudnn, add_bias";
-constexpr const char* kThenMoments = "cudnn, moments";
+constexpr const char* kThenSums = "cudnn, channel_sums";
 constexpr const char* kThenCast = "cudnn, cast";
 constexpr const char* kAndColumnSums = "cudnn, column_sums";
 constexpr const char* kThenCastAndColumnSums = "cudnn, cast, column_sums";
@@ -36,7 +36,7 @@ bool wants_bias_gradient(const OpContext& context) {
 
 const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
   if (chosen.whole.kind == Kind::forward)
-    return !chosen.is_split() ? kCudnn : chosen.whole.moments ? kThenMoments : kThenBias;
+    return !chosen.is_split() ? kCudnn : chosen.whole.moments ? kThenSums : kThenBias;
   if (chosen.is_split()) return bias_gradient ? kThenCastAndColumnSums : kThenCast;
   return bias_gradient ? kAndColumnSums : kCudnn;
 }
@@ -44,7 +44,7 @@ const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) 
 /// Whether an own kernel completes what cuDNN began.
 bool is_split(const Choice& choice) {
   const std::string& name = choice.implementation;
-  return name == kThenBias || name == kThenMoments || name == kThenCast || name == kThenCastAndColumnSums;
+  return name == kThenBias || name == kThenSums || name == kThenCast || name == kThenCastAndColumnSums;
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
@@ -57,7 +57,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     // Assumed of the engines that sum what they compute: cuDNN notes nothing of them.
     choice.tensor_cores = chosen.engine.tensor_cores || chosen.graph.moments;
     if (chosen.whole.moments) {
-      choice.kernels = moments_kernels(chosen, is_wanted(context, 1));
+      choice.kernels = summing_kernels(chosen, context);
       if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[0]);
     } else if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
       choice.kernels = 2;
@@ -121,7 +121,7 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
 
 using Tensors = std::vector<BoundTensor>;
 
-/// A gradient that is converted afterwards lies in the workspace, and so do sums.
+/// A gradient that is converted afterwards lies in the workspace, and so do sums that nobody wants.
 Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   switch (chosen.graph.kind) {
     case Kind::forward:
@@ -136,8 +136,12 @@ Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
   Tensors tensors{{cudnn::kX, slots.inputs[0]}, {cudnn::kW, slots.inputs[1]}, {cudnn::kY, slots.outputs[0]}};
   if (chosen.graph.bias) tensors.push_back({cudnn::kBias, slots.inputs[2]});
   if (chosen.graph.moments) {
-    tensors.push_back({cudnn::kSums, slots.workspace});
-    tensors.push_back({cudnn::kSquares, slots.workspace, squares_offset(chosen.graph)});
+    const auto bind = [&](int64_t uid, void* const* output, int64_t otherwise) {
+      tensors.push_back(output != nullptr ? BoundTensor{uid, output}
+                                          : BoundTensor{uid, slots.workspace, otherwise});
+    };
+    bind(cudnn::kSums, slots.outputs[1], 0);
+    bind(cudnn::kSquares, slots.outputs[2], squares_offset(chosen.graph));
   }
   return tensors;
 }
@@ -153,12 +157,14 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
   };
 }
 
-/// The moments of y. Where a convolution is computed again nobody wants them, but it has the same engine.
-Step moments_of(const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots,
-                cudaStream_t stream) {
-  if (!chosen.whole.moments || !is_wanted(context, 1)) return [] { return cudaSuccess; };
-  return [=, y = slots.outputs[0], moments = slots.outputs[1], workspace = slots.workspace] {
-    return launch_moments(chosen, *y, at<float>(moments), *workspace, stream);
+/// The sums of y behind a convolution alone. Where one is computed again nobody wants them, but it has the
+/// same engine.
+Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots) {
+  const bool wanted = is_wanted(context, 1) || is_wanted(context, 2);
+  if (!chosen.whole.moments || !chosen.is_split() || !wanted) return [] { return cudaSuccess; };
+  return [=, counters = gpu.counters.get(), stream = gpu.stream.get()] {
+    return launch_sums(chosen, *slots.outputs[0], optional_at<float>(slots.outputs[1]),
+                       optional_at<float>(slots.outputs[2]), {*slots.workspace, counters}, stream);
   };
 }
 
@@ -181,10 +187,8 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   gpu.cudnn->share(chosen.graph, chosen.engine.text);
   BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
                  slots.workspace, chosen.own_bytes());
-  const Step clear = [chosen, workspace = slots.workspace, stream] {
-    return clear_sums(chosen, optional_at<void>(workspace), stream);
-  };
-  const std::array<Step, 3> after{rest_of(chosen, slots, stream), moments_of(context, chosen, slots, stream),
+  const Step clear = [chosen, slots, stream] { return clear_sums(chosen, slots, stream); };
+  const std::array<Step, 3> after{rest_of(chosen, slots, stream), sums_of(gpu, context, chosen, slots),
                                   std::move(sums)};
   return kernel(context, [clear, plan = std::move(plan), after]() mutable {
     cudaError_t status = clear();

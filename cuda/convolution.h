@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/bias.h"
+#include "cuda/block_sums.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/handler.h"
 
@@ -18,7 +19,7 @@ struct ConvolutionChoice {
 
   bool is_split() const;
   /// Bytes at the workspace's beginning that are not cuDNN's: a gradient that is converted when cuDNN is
-  /// done, or the sums that the moments of y are made of.
+  /// done, or sums of y that nobody wants.
   int64_t own_bytes() const;
   int64_t workspace_bytes() const;
   /// As it is kept in a tuning.
@@ -39,17 +40,17 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
 cudaError_t launch_rest(const cudnn::ConvolutionGraph& whole, const void* from, void* to,
                         cudaStream_t stream);
 
-// Moments of y, where they are wanted: from sums that cuDNN leaves at the workspace's beginning or, where it
-// convolves alone, by a walk over y.
+// Sums of y and of y^2 over each channel, where they are wanted: cuDNN's or, where it convolves alone, those
+// of a walk over y. An engine of cuDNN's may add to what is there, the graph's description does not say.
 
-/// From the sums of y to those of y^2, in bytes.
+/// From the sums of y to those of y^2, in bytes, where both lie in the workspace.
 int64_t squares_offset(const cudnn::ConvolutionGraph& graph);
-/// How many kernels convolution and moments start together.
-int moments_kernels(const ConvolutionChoice& chosen, bool wanted);
-/// Before cuDNN: an engine may add to what is there, the graph's description does not say.
-cudaError_t clear_sums(const ConvolutionChoice& chosen, void* workspace, cudaStream_t stream);
-/// After cuDNN; `moments` (2, channels).
-cudaError_t launch_moments(const ConvolutionChoice& chosen, const void* y, float* moments, void* workspace,
-                           cudaStream_t stream);
+/// How many kernels the node starts.
+int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context);
+/// Before cuDNN: clears its sums where they do not lie in zeros.
+cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream);
+/// After a convolution alone.
+cudaError_t launch_sums(const ConvolutionChoice& chosen, const void* y, float* sums, float* squares,
+                        const BlockSums& memory, cudaStream_t stream);
 
 }  // namespace trainer::cuda

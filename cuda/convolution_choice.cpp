@@ -76,7 +76,7 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
                      y = scratch_memory(bytes_of(whole.y, whole.dtype)),
                      converted = scratch_memory(bytes_of(whole.w, DType::f32)),
                      bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
-                     moments = scratch_memory(2 * squares_offset(whole)), workspace = scratch_memory(most);
+                     sums = scratch_memory(2 * squares_offset(whole)), workspace = scratch_memory(most);
   cudaStream_t stream = gpu.stream.get();
   const auto time = [&](size_t i) {
     const ConvolutionChoice& one = all[i];
@@ -93,11 +93,14 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
     const cudnn::Descriptor addresses = cudnn::addresses(tensors, own + one.own_bytes());
     const auto plan = gpu.cudnn->plan(one.graph, one.engine.text);
     return milliseconds(stream, [&] {
-      check(clear_sums(one, own, stream), "timing");
       plan->run(addresses);
-      if (whole.moments)
-        check(launch_moments(one, y.get(), static_cast<float*>(moments.get()), own, stream), "timing");
-      if (!one.is_split() || whole.moments) return;
+      if (!one.is_split()) return;
+      if (whole.moments) {
+        auto* of_y = static_cast<float*>(sums.get());
+        check(launch_sums(one, y.get(), of_y, of_y + whole.y[1], {own, gpu.counters.get()}, stream),
+              "timing");
+        return;
+      }
       const void* from = whole.converts() ? w.get() : whole.bias ? bias.get() : nullptr;
       check(launch_rest(whole, from, whole.converts() ? converted.get() : y.get(), stream), "timing");
     });

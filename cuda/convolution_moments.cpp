@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
+#include <array>
 
 #include "core/engine/arena.h"
+#include "core/graph/ops/conv2d.h"
 #include "cuda/batch_norm.h"
 #include "cuda/convolution.h"
 
@@ -14,9 +15,8 @@ ImageRows rows_of_y(const cudnn::ConvolutionGraph& graph) {
   return {n * height * width, channels, graph.dtype};
 }
 
-const float* squares_at(const cudnn::ConvolutionGraph& graph, void* workspace) {
-  return reinterpret_cast<const float*>(static_cast<std::byte*>(workspace) + squares_offset(graph));
-}
+/// Outputs that hold sums.
+constexpr std::array<size_t, 2> kSumsOutputs{1, 2};
 
 }  // namespace
 
@@ -29,22 +29,29 @@ int64_t ConvolutionChoice::workspace_bytes() const {
   return whole.moments && is_split() ? std::max(bytes, batch_norm_workspace_bytes(rows_of_y(whole))) : bytes;
 }
 
-int moments_kernels(const ConvolutionChoice& chosen, bool wanted) {
-  constexpr int kCleared = 1, kOfSums = 1, kMeasured = 2;
-  return chosen.graph.moments ? kCleared + 1 + (wanted ? kOfSums : 0) : 1 + (wanted ? kMeasured : 0);
+int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context) {
+  const auto wanted = static_cast<int>(
+      std::ranges::count_if(kSumsOutputs, [&](size_t output) { return is_wanted(context, output); }));
+  if (chosen.is_split()) return wanted > 0 ? 2 : 1;
+  return context.inputs.size() > Conv2d::kZeros ? 1 : 1 + wanted;
 }
 
-cudaError_t clear_sums(const ConvolutionChoice& chosen, void* workspace, cudaStream_t stream) {
+cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream) {
   if (!chosen.graph.moments) return cudaSuccess;
-  return cudaMemsetAsync(workspace, 0, static_cast<size_t>(chosen.own_bytes()), stream);
+  for (const size_t output : kSumsOutputs) {
+    void* sums = optional_at<void>(slots.outputs[output]);
+    const size_t zeros = Conv2d::kZeros + output - 1;
+    if (sums == nullptr || (zeros < slots.inputs.size() && *slots.inputs[zeros] == sums)) continue;
+    const auto bytes = static_cast<size_t>(chosen.graph.y[1]) * sizeof(float);
+    if (const cudaError_t status = cudaMemsetAsync(sums, 0, bytes, stream); status != cudaSuccess)
+      return status;
+  }
+  return cudaSuccess;
 }
 
-cudaError_t launch_moments(const ConvolutionChoice& chosen, const void* y, float* moments, void* workspace,
-                           cudaStream_t stream) {
-  const ImageRows images = rows_of_y(chosen.whole);
-  if (!chosen.graph.moments) return launch_moments(images, y, moments, workspace, stream);
-  return launch_moments_of_sums(images.rows, images.channels, static_cast<const float*>(workspace),
-                                squares_at(chosen.whole, workspace), moments, stream);
+cudaError_t launch_sums(const ConvolutionChoice& chosen, const void* y, float* sums, float* squares,
+                        const BlockSums& memory, cudaStream_t stream) {
+  return launch_channel_sums(rows_of_y(chosen.whole), y, sums, squares, memory, stream);
 }
 
 }  // namespace trainer::cuda

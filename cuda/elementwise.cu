@@ -43,8 +43,9 @@ __global__ void __launch_bounds__(kThreads)
 /// Of many tensors; skip may be nullptr.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    blend_all(const Table<TensorPointers> __grid_constant__ table, BlendIn f, const float* skip) {
+    blend_all(const Table<TensorPointers> __grid_constant__ table, const float* skip) {
   const Share share = share_of_block(table);
+  const BlendIn f{table.of[share.item].share, table.of[share.item].scale};
   const auto *old = static_cast<const T*>(table.of[share.item].x),
              *fresh = static_cast<const T*>(table.of[share.item].other);
   auto* y = static_cast<T*>(table.of[share.item].y);
@@ -115,12 +116,11 @@ cudaError_t launch_blend(float share, float scale, const float* skip, DType dtyp
   });
 }
 
-cudaError_t launch_blend_all(float share, float scale, const float* skip, DType dtype,
-                             std::span<const TensorPointers> tensors, cudaStream_t stream) {
+cudaError_t launch_blend_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
+                             cudaStream_t stream) {
   return with_storage(dtype, [=](auto type) {
     return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
-      return launch(blend_all<decltype(type)>, blocks, dim3(kThreads), stream, table, BlendIn{share, scale},
-                    skip);
+      return launch(blend_all<decltype(type)>, blocks, dim3(kThreads), stream, table, skip);
     });
   });
 }

@@ -20,12 +20,12 @@ const ForEach& op_of(const OpContext& context) {
 }
 
 bool is_cast(const ForEach& op) {
-  const Operation& each = *op.op;
+  const Operation& each = *op.ops[0];
   return typeid(each) == typeid(Cast);
 }
 
 std::optional<std::string> why_not_each(const Gpu& gpu, const OpContext& context) {
-  const Operation& each = *op_of(context).op;
+  const Operation& each = *op_of(context).ops[0];
   if (typeid(each) == typeid(Cast) || typeid(each) == typeid(Blend)) return floats_only(gpu, context);
   return fmt::format("no GPU kernel does {} for many tensors", each.name());
 }
@@ -60,7 +60,13 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
                                      const Slots& slots) {
   const ForEach& op = op_of(context);
   std::vector<TensorPointers> all(context.outputs.size());
-  for (size_t set = 0; set < all.size(); ++set) all[set].count = numel(context.outputs[set].shape);
+  for (size_t set = 0; set < all.size(); ++set) {
+    all[set].count = numel(context.outputs[set].shape);
+    const auto* blend = dynamic_cast<const Blend*>(op.ops[set].get());
+    if (blend == nullptr) continue;
+    all[set].share = static_cast<float>(blend->share);
+    all[set].scale = static_cast<float>(blend->scale);
+  }
   auto now = [all, slots, step = op.inputs_of_set, blends = !is_cast(op)]() mutable {
     for (size_t set = 0; set < all.size(); ++set) {
       all[set].x = *slots.inputs[set * step];
@@ -72,10 +78,8 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
   const DType from = context.inputs[0].dtype, to = context.outputs[0].dtype;
   cudaStream_t stream = gpu.stream.get();
   if (is_cast(op)) return kernel(context, [=]() mutable { return launch_cast_all(from, to, now(), stream); });
-  const auto& blend = static_cast<const Blend&>(*op.op);
-  return kernel(context, [=, share = static_cast<float>(blend.share), scale = static_cast<float>(blend.scale),
-                          skip = op.inputs_of_set > 2 ? slots.inputs[2] : nullptr]() mutable {
-    return launch_blend_all(share, scale, optional_at<const float>(skip), from, now(), stream);
+  return kernel(context, [=, skip = op.inputs_of_set > 2 ? slots.inputs[2] : nullptr]() mutable {
+    return launch_blend_all(optional_at<const float>(skip), from, now(), stream);
   });
 }
 

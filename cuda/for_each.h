@@ -7,11 +7,13 @@
 
 namespace trainer::cuda {
 
-/// What one kernel does to one of many tensors: y of x, and of another where there is one.
+/// What one kernel does to one of many tensors: y of x, and of another where there is one, by the numbers of
+/// a blend.
 struct TensorPointers {
   const void *x, *other;
   void* y;
   int64_t count;
+  float share, scale;
 };
 
 }  // namespace trainer::cuda

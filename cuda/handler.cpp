@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda/block_sums.h"
 #include "cuda/table.h"
 
 namespace trainer::cuda {
@@ -24,6 +25,18 @@ std::optional<std::string> floats_only(const Gpu&, const OpContext& context) {
   const DType dtype = context.inputs[0].dtype;
   if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;
   return fmt::format("its GPU kernel computes in floating point, not {}", to_string(dtype));
+}
+
+Counters make_counters(cudaStream_t stream) {
+  constexpr size_t kBytes = kCounters * sizeof(unsigned);
+  auto counters = make<Counters>("taking GPU memory", [](unsigned** made) {
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, kBytes);
+    *made = static_cast<unsigned*>(memory);
+    return status;
+  });
+  check(cudaMemsetAsync(counters.get(), 0, kBytes, stream), "clearing GPU memory");
+  return counters;
 }
 
 Layout channels_last(const Shape& shape) {

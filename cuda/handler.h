@@ -26,6 +26,9 @@ class Library;
 /// in vectors.
 constexpr int64_t kWorkspaceAlignment = 256;
 
+using Counters = Owned<unsigned*, cudaFree>;
+Counters make_counters(cudaStream_t stream);
+
 /// The GPU as handlers see it. Everything runs on the one stream. A GPU that is only described has neither
 /// stream nor cuBLASLt: handlers then choose, but nothing is compiled.
 struct Gpu {
@@ -33,6 +36,7 @@ struct Gpu {
   int compute_capability = 0;  ///< 90 for 9.0
   Stream stream;
   BlasHandle blas;
+  Counters counters;  ///< of cuda/last_block.h, zero between kernels
   std::shared_ptr<cudnn::Library> cudnn;
   std::string machine;                           ///< what of GPU and libraries an answer of theirs depends on
   std::shared_ptr<TextCache> cache;              ///< of all runs of the user; may be null

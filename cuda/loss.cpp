@@ -16,7 +16,6 @@ Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& i
   Choice choice = select(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
   choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions);
-  choice.kernels = 2;
   return choice;
 }
 
@@ -36,9 +35,9 @@ std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& c
                                               const Slots& slots) {
   return kernel(context, [=, smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing,
                           extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          stream = gpu.stream.get()] {
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
     return launch_cross_entropy(rows_at(extents, slots, 0), dtype, *slots.inputs[0], smoothing,
-                                *slots.workspace, at<float>(slots.outputs[0]), stream);
+                                {*slots.workspace, counters}, at<float>(slots.outputs[0]), stream);
   });
 }
 
@@ -57,9 +56,9 @@ std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, 
   return kernel(context, [=, k = static_cast<const TopK&>(context.op).k,
                           ignored = static_cast<const TopK&>(context.op).ignored,
                           extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          stream = gpu.stream.get()] {
-    return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, ignored, *slots.workspace,
-                        at<float>(slots.outputs[0]), stream);
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
+    return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, ignored,
+                        {*slots.workspace, counters}, at<float>(slots.outputs[0]), stream);
   });
 }
 

@@ -2,8 +2,7 @@
 #include "cuda/loss.h"
 
 #include "core/graph/ops/cross_entropy.h"
-#include "cuda/grid.h"
-#include "cuda/launch.h"
+#include "cuda/last_block.h"
 #include "cuda/logit_row.h"
 
 namespace trainer::cuda {
@@ -57,9 +56,11 @@ struct RowHit {
   }
 };
 
-/// The weighted sum of term(row) over a block's rows. A sample of weight 0 counts for nothing, even with NaN.
+/// The mean over positions of the weighted sums of term(row): of a block's rows, then of the blocks. A sample
+/// of weight 0 counts for nothing, even with NaN.
 template <class T, class Term>
-__global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial) {
+__global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
+                         float* total) {
   double sum = 0;
   const int64_t first = blockIdx.x * kRowsOfBlock, end = first + kRowsOfBlock;
   for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.samples * rows.positions;
@@ -69,13 +70,11 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
   }
   sum = block_sum(lane() == 0 ? sum : 0.0);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-__global__ void finish_sum(const double* partial, int64_t count, double positions, float* total) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
+  if (!is_last(counter, gridDim.x)) return;
+  sum = 0;
+  for (int64_t i = threadIdx.x; i < gridDim.x; i += kThreads) sum += partial[i];
   sum = block_sum(sum);
-  if (threadIdx.x == 0) *total = static_cast<float>(sum / positions);
+  if (threadIdx.x == 0) *total = static_cast<float>(sum / static_cast<double>(rows.positions));
 }
 
 template <class T>
@@ -98,15 +97,11 @@ int64_t blocks_of(int64_t rows) {
 }
 
 template <class T, class Term>
-cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, void* workspace,
+cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, const BlockSums& memory,
                        float* total, cudaStream_t stream) {
-  const int64_t blocks = blocks_of(rows.count());
-  auto* partial = static_cast<double*>(workspace);
-  const cudaError_t status = launch(sum_rows<T, Term>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
-                                    stream, rows, logits, term, partial);
-  if (status != cudaSuccess) return status;
-  return launch(finish_sum, dim3(1), dim3(kThreads), stream, partial, blocks,
-                static_cast<double>(rows.positions), total);
+  const auto blocks = static_cast<unsigned>(blocks_of(rows.count()));
+  return launch(sum_rows<T, Term>, dim3(blocks), dim3(kThreads), stream, rows, logits, term,
+                static_cast<double*>(memory.workspace), memory.counters, total);
 }
 
 }  // namespace
@@ -116,10 +111,10 @@ int64_t loss_workspace_bytes(int64_t rows) {
 }
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 void* workspace, float* loss, cudaStream_t stream) {
+                                 const BlockSums& memory, float* loss, cudaStream_t stream) {
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
-    return launch_sum(rows, static_cast<const T*>(logits), RowLoss<T>{smoothing}, workspace, loss, stream);
+    return launch_sum(rows, static_cast<const T*>(logits), RowLoss<T>{smoothing}, memory, loss, stream);
   });
 }
 
@@ -135,10 +130,10 @@ cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, co
 }
 
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
-                         void* workspace, float* correct, cudaStream_t stream) {
+                         const BlockSums& memory, float* correct, cudaStream_t stream) {
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
-    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k, ignored}, workspace, correct, stream);
+    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k, ignored}, memory, correct, stream);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "cuda/block_sums.h"
 
 namespace trainer::cuda {
 
@@ -25,11 +26,11 @@ struct LogitRows {
 int64_t loss_workspace_bytes(int64_t rows);
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
-                                 void* workspace, float* loss, cudaStream_t stream);
+                                 const BlockSums& memory, float* loss, cudaStream_t stream);
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
                                           double smoothing, const float* dloss, void* dlogits,
                                           cudaStream_t stream);
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
-                         void* workspace, float* correct, cudaStream_t stream);
+                         const BlockSums& memory, float* correct, cudaStream_t stream);
 
 }  // namespace trainer::cuda

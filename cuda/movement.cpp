@@ -7,6 +7,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/reorder.h"
+#include "core/graph/ops/zeros.h"
 #include "cuda/table.h"
 
 namespace trainer::cuda {
@@ -124,6 +125,22 @@ std::unique_ptr<Kernel> compile_slice(const Gpu& gpu, const OpContext& context, 
   });
 }
 
+Choice select_zeros(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = row_major(context, "one walk");
+  choice.kernels = parameter_tables(context.outputs.size());
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_zeros(const Gpu& gpu, const OpContext& context, const Choice&,
+                                      const Slots& slots) {
+  std::vector<TensorPointers> all(context.outputs.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i].count = numel(context.outputs[i].shape);
+  return kernel(context, [=, stream = gpu.stream.get()]() mutable {
+    for (size_t i = 0; i < all.size(); ++i) all[i].y = *slots.outputs[i];
+    return launch_clear_all(all, stream);
+  });
+}
+
 }  // namespace
 
 void add_movement(Handlers& handlers) {
@@ -138,6 +155,7 @@ void add_movement(Handlers& handlers) {
   handlers[typeid(Assign)] = {select_assign, compile_assign, {}};
   handlers[typeid(Concat)] = {select_concat, compile_concat, {}};
   handlers[typeid(Slice)] = {select_slice, compile_slice, {}};
+  handlers[typeid(Zeros)] = {select_zeros, compile_zeros, {}};
 }
 
 }  // namespace trainer::cuda

@@ -26,6 +26,12 @@ __global__ void __launch_bounds__(kThreads) cast_all(const Table<TensorPointers>
   }
 }
 
+__global__ void __launch_bounds__(kThreads) clear_all(const Table<TensorPointers> __grid_constant__ table) {
+  const Share share = share_of_block(table);
+  auto* y = static_cast<float*>(table.of[share.item].y);
+  for (int64_t i = share.begin + threadIdx.x; i < share.end; i += kThreads) y[i] = 0;
+}
+
 constexpr int kTile = 32, kTileRows = 8;
 /// Up to here one thread moves a whole short row; tiles would be mostly empty.
 constexpr int64_t kShort = 8;
@@ -133,6 +139,12 @@ cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers
         return launch(cast_all<decltype(source), decltype(target)>, blocks, dim3(kThreads), stream, table);
       });
     });
+  });
+}
+
+cudaError_t launch_clear_all(std::span<const TensorPointers> tensors, cudaStream_t stream) {
+  return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
+    return launch(clear_all, blocks, dim3(kThreads), stream, table);
   });
 }
 

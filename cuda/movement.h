@@ -17,6 +17,9 @@ cudaError_t launch_cast(DType from, DType to, const void* x, void* y, int64_t co
 cudaError_t launch_cast_all(DType from, DType to, std::span<const TensorPointers> tensors,
                             cudaStream_t stream);
 
+/// y = 0 (f32) for many tensors.
+cudaError_t launch_clear_all(std::span<const TensorPointers> tensors, cudaStream_t stream);
+
 /// `batch` matrices of rows x columns -> columns x rows, in another type or the same.
 cudaError_t launch_transpose(DType from, DType to, const void* x, void* y, int64_t batch, int64_t rows,
                              int64_t columns, cudaStream_t stream);

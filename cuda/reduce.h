@@ -28,7 +28,8 @@ __device__ inline T warp_sum(T value) {
   return warp_reduce(value, [](T a, T b) { return a + b; });
 }
 
-/// The sum over a block of whole warps, for thread 0 only; once per kernel.
+/// The sum over a block of whole warps, for thread 0 only; again in a kernel only
+/// behind a barrier.
 template <class T>
 __device__ inline T block_sum(T value) {
   TRAINER_SHARED(T, of_warp, [kWarp]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cuda/block_sums.h"
 #include "cuda/grid.h"
 #include "cuda/launch.h"
 
@@ -18,11 +19,11 @@ struct RowWalk {
   RowWalk() = default;
   RowWalk(int64_t r, int64_t c) : rows(r), channels(c) {
     // Enough blocks for every GPU, each with enough rows to be worth its own sums.
-    constexpr int64_t kBlocks = 1024, kRowsOfThread = 8;
+    constexpr int64_t kRowsOfThread = 8;
     wide = 1;
     while (wide < 32 && wide < octets()) wide *= 2;
     const int64_t worth = (rows + high() * kRowsOfThread - 1) / (high() * kRowsOfThread);
-    parts = std::clamp<int64_t>(kBlocks / columns(), 1, worth);
+    parts = std::clamp<int64_t>(kSummingBlocks / columns(), 1, worth);
     rows_of_block = (rows + parts - 1) / parts;
     parts = (rows + rows_of_block - 1) / rows_of_block;
   }

@@ -26,9 +26,10 @@ struct ValueText {
   }
   /// "0.1", or "0.1 and 0" where parameters differ.
   std::string operator()(const std::vector<double>& values) const {
-    std::vector<double> different;
+    std::vector<std::string> different;
     for (const double value : values) {
-      if (std::find(different.begin(), different.end(), value) == different.end()) different.push_back(value);
+      const std::string text = (*this)(value);
+      if (std::find(different.begin(), different.end(), text) == different.end()) different.push_back(text);
     }
     return fmt::format("{}", fmt::join(different, " and "));
   }

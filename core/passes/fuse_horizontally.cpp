@@ -9,6 +9,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/zeros.h"
 #include "core/passes/table.h"
 
 namespace trainer {
@@ -94,12 +95,14 @@ class Joiner {
     return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
   }
 
+  /// All blends of a group are skipped by one number.
   bool are_alike(const Node& a, const Node& b) const {
     const Operation &one = *a.op, &other = *b.op;
     if (typeid(one) != typeid(other) || a.inputs.size() != b.inputs.size()) return false;
     for (size_t i = 0; i < a.inputs.size(); ++i) {
       if (program_.spec(a.inputs[i]).dtype != program_.spec(b.inputs[i]).dtype) return false;
     }
+    if (typeid(one) == typeid(Blend)) return a.inputs.size() < 3 || a.inputs[2] == b.inputs[2];
     return std::ranges::equal(attributes_of(one), attributes_of(other), {}, &Attribute::value,
                               &Attribute::value);
   }
@@ -112,7 +115,9 @@ class Joiner {
 
   static Node joined(const std::vector<Node>& nodes) {
     const Node& first = nodes[0];
-    Node all{.op = std::make_shared<ForEach>(first.op, first.inputs.size(), first.outputs.size()),
+    std::vector<std::shared_ptr<const Operation>> ops;
+    for (const Node& node : nodes) ops.push_back(node.op);
+    Node all{.op = std::make_shared<ForEach>(std::move(ops), first.inputs.size(), first.outputs.size()),
              .inputs = {},
              .outputs = {},
              .origin = {},
@@ -175,6 +180,31 @@ void part_casts_of_gradients(Program& program, Entry& entry, const Planner& plan
   entry.nodes = std::move(nodes);
 }
 
+/// Whether a convolution adds up sums that are read. Where it is computed again they are not.
+bool adds_up(const Node& node) {
+  const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
+  return conv != nullptr && conv->moments && node.outputs[1] != kNone && node.outputs[2] != kNone;
+}
+
+/// Sums that a device adds to what lies there are cleared at the entry's beginning, all at once.
+void clear_sums(Program& program, Entry& entry, const Planner& planner) {
+  std::vector<Shape> shapes;
+  for (const Node& node : entry.nodes) {
+    if (adds_up(node)) shapes.insert(shapes.end(), 2, program.spec(node.outputs[1]).shape);
+  }
+  const auto op = std::make_shared<Zeros>(shapes);
+  if (shapes.empty() || planner.why_not({.op = *op, .inputs = {}, .outputs = op->infer({})})) return;
+  Node zeros{.op = op, .inputs = {}, .outputs = {}, .origin = {}};
+  for (Node& node : entry.nodes) {
+    if (!adds_up(node)) continue;
+    for (const size_t o : {1, 2}) {
+      zeros.outputs.push_back(program.add(Tensor(program.tensor(node.outputs[o]))));
+      node.inputs.push_back(zeros.outputs.back());
+    }
+  }
+  entry.nodes.insert(entry.nodes.begin(), std::move(zeros));
+}
+
 /// What is only evaluated keeps low copies no longer than a layer needs them.
 bool is_of_step(const Entry& entry) {
   constexpr const char* kNames[] = {entry_name::kTrainStep, entry_name::kAccumulateFirst,
@@ -191,13 +221,15 @@ Pass fuse_horizontally(const Planner& planner) {
       if (!is_of_step(entry)) continue;
       part_casts_of_gradients(program, entry, planner);
       entry.nodes = Joiner(program, planner).join(std::move(entry.nodes));
+      clear_sums(program, entry, planner);
     }
   };
-  return {
-      .name = "fuse_horizontally",
-      .help = "cast all weights in one kernel, and move all running statistics in one, where the device can",
-      .optional = true,
-      .run = run};
+  return {.name = "fuse_horizontally",
+          .help =
+              "cast all weights in one kernel, move all running statistics in one and clear all sums in one, "
+              "where the device can",
+          .optional = true,
+          .run = run};
 }
 
 std::optional<Pass> fuse_horizontally_pass(const PassOptions& options) {

@@ -8,20 +8,22 @@
 namespace trainer {
 namespace {
 
-/// The tensor in which a convolution puts its output's moments; kNone where the node is no convolution, or
-/// one whose moments the device does not give.
-TensorId moments_of(Program& program, Node& node, const Planner& planner) {
+/// The tensors in which a convolution puts the sums of its output and of the squares; none where the node is
+/// no convolution, or one whose sums the device does not give.
+std::vector<TensorId> sums_of(Program& program, Node& node, const Planner& planner) {
   const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
-  if (conv == nullptr) return kNone;
-  if (conv->moments) return node.outputs[1];
+  if (conv == nullptr) return {};
+  if (conv->moments) return {node.outputs[1], node.outputs[2]};
   const auto measuring = std::make_shared<Conv2d>(conv->geometry, conv->relu, true);
   OpContext context{.op = *measuring, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
   context.outputs = measuring->infer(context.inputs);
-  if (planner.why_not(context)) return kNone;
+  if (planner.why_not(context)) return {};
   node.op = measuring;
-  node.outputs.push_back(
-      program.add({.name = "", .spec = context.outputs[1], .role = Role::activation, .initial = {}}));
-  return node.outputs[1];
+  for (const size_t o : {1, 2}) {
+    node.outputs.push_back(
+        program.add({.name = "", .spec = context.outputs[o], .role = Role::activation, .initial = {}}));
+  }
+  return {node.outputs[1], node.outputs[2]};
 }
 
 /// A normalisation over several ranks has a table already.
@@ -32,8 +34,8 @@ void fuse_moments_in(Program& program, Entry& entry, const Planner& planner) {
       continue;
     const int maker = maker_of(entry, norm.inputs[0]);
     if (maker < 0) continue;
-    const TensorId table = moments_of(program, entry.nodes[static_cast<size_t>(maker)], planner);
-    if (table != kNone) norm.inputs.push_back(table);
+    for (const TensorId sums : sums_of(program, entry.nodes[static_cast<size_t>(maker)], planner))
+      norm.inputs.push_back(sums);
   }
 }
 

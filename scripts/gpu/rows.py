@@ -196,7 +196,7 @@ def register_cases():
 register_cases()
 
 
-OWN_KERNELS = "guard_kernels", "attention_kernels", "joined_kernels", "metric_kernels"
+OWN_KERNELS = "guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels"
 
 
 @row("correct", 8, *OWN_KERNELS)

@@ -13,8 +13,8 @@ namespace {
 /// Channels in whole eights and not.
 const std::vector<Shape> kImages = {{3, 5, 2, 1},  {1, 2, 3, 5},   {2, 16, 4, 4},
                                     {3, 17, 5, 3}, {2, 33, 17, 9}, {4, 64, 1, 1}};
-/// More than one part of the rows; more than one block of channels too.
-const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}};
+/// More than one part of the rows; more than one block of channels too; more parts than one block adds up.
+const std::vector<Shape> kLarge = {{5, 8, 21, 20}, {1, 264, 13, 5}, {1, 3, 260, 263}};
 
 constexpr double kNoCeiling = std::numeric_limits<double>::infinity();
 
@@ -54,6 +54,22 @@ void draft_table(Sketch& sketch, const Shape& shape, int64_t ranks) {
   const auto y =
       sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, true),
                               {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), table});
+  sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
+  sketch.loss(sketch.parameter("p", {3, 2}));
+}
+
+/// With sums of x and of x^2, or of anything else.
+void draft_sums(Sketch& sketch, const Shape& shape) {
+  const Shape channels{shape[1]};
+  const auto rows = static_cast<float>(numel(shape) / shape[1]);
+  const TensorId gamma = sketch.input("gamma", channels), beta = sketch.input("beta", channels);
+  const TensorId sums = sketch.input("sums", channels),
+                 squares = sketch.input("squares", channels, Values::positive);
+  for (float& sum : sketch.values["sums"]) sum *= rows / 4;
+  for (float& square : sketch.values["squares"]) square = rows * (1 + square);
+  const auto y = sketch.build().emit_all(
+      std::make_shared<BatchNorm>(1e-3, true),
+      {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), sums, squares});
   sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
   sketch.loss(sketch.parameter("p", {3, 2}));
 }
@@ -113,6 +129,8 @@ void add_batch_norm_cases(std::vector<KernelCase>& cases) {
       cases.push_back({fmt::format("batch_norm {} with a table of {}", to_string(shape), ranks),
                        [=](Sketch& sketch) { draft_table(sketch, shape, ranks); }, false});
     }
+    cases.push_back({fmt::format("batch_norm {} with sums", to_string(shape)),
+                     [=](Sketch& sketch) { draft_sums(sketch, shape); }, false});
     cases.push_back({fmt::format("batch_norm_inference {}", to_string(shape)),
                      [=](Sketch& sketch) { draft_inference(sketch, shape); }});
     cases.push_back({fmt::format("batch_norm_inference, its gradient, {}", to_string(shape)),

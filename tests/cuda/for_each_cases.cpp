@@ -4,6 +4,7 @@
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/zeros.h"
 #include "tests/cuda/cases.h"
 
 namespace trainer {
@@ -21,21 +22,25 @@ std::vector<Shape> many_shapes() {
   return shapes;
 }
 
+std::shared_ptr<ForEach> casts_to(DType dtype, size_t count) {
+  return std::make_shared<ForEach>(
+      std::vector<std::shared_ptr<const Operation>>(count, std::make_shared<Cast>(dtype)), 1, 1);
+}
+
 /// Back to f32, which harness and reference compare.
 void draft_casts(Sketch& sketch, DType low, const std::vector<Shape>& shapes) {
   std::vector<TensorId> x;
   for (size_t i = 0; i < shapes.size(); ++i) x.push_back(sketch.input(fmt::format("x{}", i), shapes[i]));
-  const auto narrow =
-      sketch.build().emit_all(std::make_shared<ForEach>(std::make_shared<Cast>(low), 1, 1), x);
-  const auto wide =
-      sketch.build().emit_all(std::make_shared<ForEach>(std::make_shared<Cast>(DType::f32), 1, 1), narrow);
+  const auto narrow = sketch.build().emit_all(casts_to(low, shapes.size()), x);
+  const auto wide = sketch.build().emit_all(casts_to(DType::f32, shapes.size()), narrow);
   for (size_t i = 0; i < shapes.size(); ++i) sketch.output(fmt::format("y{}", i), wide[i]);
   sketch.loss(sketch.parameter("p", {3}));
 }
 
-/// Without skip where `skip` is negative.
+/// Each by numbers of its own; without skip where `skip` is negative.
 void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
   std::vector<TensorId> inputs;
+  std::vector<std::shared_ptr<const Operation>> ops;
   TensorId skips = kNone;
   if (skip >= 0) {
     skips = sketch.input("skip", {1});
@@ -45,8 +50,10 @@ void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
     inputs.push_back(sketch.input(fmt::format("old{}", i), shapes[i]));
     inputs.push_back(sketch.input(fmt::format("fresh{}", i), shapes[i]));
     if (skip >= 0) inputs.push_back(skips);
+    const auto number = static_cast<double>(i % 7);
+    ops.push_back(std::make_shared<Blend>(0.1 + 0.1 * number, 1 + number / 36));
   }
-  const auto each = std::make_shared<ForEach>(std::make_shared<Blend>(0.1, 37.0 / 36), skip < 0 ? 2 : 3, 1);
+  const auto each = std::make_shared<ForEach>(std::move(ops), skip < 0 ? 2 : 3, 1);
   const auto y = sketch.build().emit_all(each, inputs);
   for (size_t i = 0; i < y.size(); ++i) sketch.output(fmt::format("y{}", i), y[i]);
   sketch.loss(sketch.parameter("p", {3}));
@@ -55,6 +62,18 @@ void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
 }  // namespace
 
 void add_for_each_cases(std::vector<KernelCase>& cases) {
+  const auto add_zeros = [&](const std::vector<Shape>& shapes) {
+    cases.push_back({fmt::format("zeros, {} tensors", shapes.size()),
+                     [=](Sketch& sketch) {
+                       const auto zeros = sketch.build().emit_all(std::make_shared<Zeros>(shapes), {});
+                       for (size_t i = 0; i < shapes.size(); ++i)
+                         sketch.output(fmt::format("y{}", i), zeros[i]);
+                       sketch.loss(sketch.parameter("p", {3}));
+                     },
+                     false});
+  };
+  add_zeros(few_shapes());
+  add_zeros(many_shapes());
   const std::vector<Shape> few = few_shapes(), many = many_shapes();
   for (const DType low : {DType::f16, DType::bf16}) {
     for (const auto& shapes : {few, many}) {

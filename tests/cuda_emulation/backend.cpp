@@ -120,7 +120,8 @@ class EmulatedDevice final : public Device {
 }  // namespace
 
 Backend make_emulated_backend() {
-  const auto gpu = std::make_shared<const cuda::Gpu>();
+  const auto gpu = std::make_shared<cuda::Gpu>();
+  gpu->counters = cuda::make_counters(nullptr);
   const auto handlers = std::make_shared<const cuda::Handlers>(cuda::own_handlers());
   return {.planner = std::make_unique<EmulatedPlanner>(gpu, handlers),
           .device = std::make_unique<EmulatedDevice>(gpu, handlers)};

@@ -57,6 +57,8 @@ uint32_t exchange(WarpCall call, uint32_t mask, const void* in, void* out, size_
 int lane();
 /// Says that what follows is one atomic access to these bytes.
 void atomic_access(const void* address, size_t bytes);
+/// Orders blocks, with an atomic access on either side: see memory.cpp.
+void memory_fence();
 
 /// A kernel with its arguments, of which enter(call) copies what the kernel takes by value.
 struct Grid {
@@ -143,6 +145,10 @@ T atomicMax(T* address, std::type_identity_t<T> value) {
   trainer::emulation::atomic_access(address, sizeof(T));
   return trainer::emulation::fetch_and_store<T>(
       address, [](T old, T operand) { return old < operand ? operand : old; }, value);
+}
+
+inline void __threadfence() {
+  trainer::emulation::memory_fence();
 }
 
 inline int __float_as_int(float value) {

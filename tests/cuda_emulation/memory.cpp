@@ -43,6 +43,33 @@ struct Cell {
   const void *write_pc, *read_pc;
 };
 
+/// By a fence and then an atomic access, what a block wrote before a barrier, and what the thread wrote
+/// before the fence, is ordered before whoever accesses the same atomic later and then has a fence: that
+/// thread at once, its block behind the next barrier. (CUDA orders more: what others had ordered before.)
+struct Release {
+  uint32_t block, epoch;  ///< of the writes: from the block's beginning, before the fence's epoch
+  uint16_t thread;
+};
+struct Acquired {
+  Release writes;
+  uint32_t epoch;
+  uint16_t thread;
+};
+struct Order {
+  uint32_t launch = 0, block = 0;
+  std::map<const void*, std::vector<Release>> released;  ///< by atomic, in this launch
+  std::map<uint16_t, uint32_t> fences;                   ///< epoch by thread, in this block
+  std::map<uint16_t, std::vector<Release>> seen;         ///< by thread, until its next fence
+  std::map<uint32_t, std::vector<Acquired>> acquired;    ///< by the block that wrote
+
+  /// Forgets what another launch or block did.
+  void begin(const Moment& me) {
+    if (launch != me.launch) released.clear();
+    if (block != me.block) fences.clear(), seen.clear(), acquired.clear();
+    launch = me.launch, block = me.block;
+  }
+};
+
 struct Region {
   std::byte* begin;
   size_t bytes;
@@ -63,6 +90,7 @@ struct Memory {
   std::vector<Window> windows;                       ///< of the fence, by address
   std::vector<Region*> fenced;                       ///< where they lie
   bool checking = false;
+  Order order;
   alignas(kAlignment) std::byte shared_bytes[kSharedBytes];
 };
 
@@ -85,10 +113,23 @@ const char* word(bool write) {
   return write ? "write" : "read";
 }
 
+/// Whether what a thread of another block did in that epoch is ordered before what the running thread does.
+bool is_acquired(const Moment& me, uint32_t epoch, uint16_t thread) {
+  const Order& order = memory().order;
+  if (order.block != me.block) return false;
+  auto after = order.acquired.upper_bound(epoch);
+  if (after == order.acquired.begin()) return false;
+  return std::ranges::any_of(std::prev(after)->second, [&](const Acquired& one) {
+    const bool written =
+        epoch < one.writes.epoch || (epoch == one.writes.epoch && thread == one.writes.thread);
+    return written && (one.epoch < me.epoch || one.thread == me.thread);
+  });
+}
+
 /// Whether an earlier access to the byte is not ordered before one of the running thread.
 bool unordered(const Moment& me, uint32_t epoch, uint16_t thread, uint16_t warp, uint16_t others_warp_epoch) {
   if (epoch < me.launch) return false;
-  if (epoch < me.block) return true;  // another block of this launch
+  if (epoch < me.block) return !is_acquired(me, epoch, thread);  // another block of this launch
   if (epoch != me.epoch || thread == me.thread) return false;
   return warp != me.warp || others_warp_epoch == warp_epoch(me.warp);
 }
@@ -271,7 +312,27 @@ void* shared_variable(const void* key, size_t bytes) {
 void atomic_access(const void* address, size_t bytes) {
   const void* pc = __builtin_return_address(0);
   check_alignment(address, bytes, pc);
-  if (checking()) on_access({address, bytes, true, true, pc});
+  if (!checking()) return;
+  on_access({address, bytes, true, true, pc});
+  const Moment me = now();
+  Order& order = memory().order;
+  order.begin(me);
+  std::vector<Release>& released = order.released[address];
+  order.seen[me.thread] = released;
+  if (const auto fence = order.fences.find(me.thread); fence != order.fences.end())
+    released.push_back({me.block, fence->second, me.thread});
+}
+
+void memory_fence() {
+  if (!checking()) return;
+  const Moment me = now();
+  Order& order = memory().order;
+  order.begin(me);
+  order.fences[me.thread] = me.epoch;
+  for (const Release& release : order.seen[me.thread]) {
+    if (release.block != me.block) order.acquired[release.block].push_back({release, me.epoch, me.thread});
+  }
+  order.seen[me.thread].clear();
 }
 
 Fence::Fence(std::vector<Window> windows) : windows_(std::move(windows)) {

@@ -59,6 +59,25 @@ __global__ void count_up(float* x) {
   }
 }
 
+/// Every block writes its numbers and the last one to arrive adds them up; x[0] counts the blocks.
+enum class Last { all_right, no_barrier_first, no_fence_before, no_fence_behind };
+
+template <Last bug>
+__global__ void last_adds_up(float* x) {
+  TRAINER_SHARED(bool, last, [1]);
+  const int i = static_cast<int>(threadIdx.x), blocks = static_cast<int>(gridDim.x);
+  float* of_blocks = x + 2 + kBlock;
+  if (i < 4) of_blocks[4 * static_cast<int>(blockIdx.x) + i] = 1;
+  if (bug != Last::no_barrier_first) __syncthreads();
+  if (i == kBlock - 1) {
+    if (bug != Last::no_fence_before) __threadfence();
+    last[0] = atomicAdd(x, 1.0f) == static_cast<float>(blocks);  // it began as 1
+    if (bug != Last::no_fence_behind) __threadfence();
+  }
+  __syncthreads();
+  if (last[0] && i < 4 * blocks) x[2 + i] = of_blocks[i];
+}
+
 enum class Lanes { all_right, some_have_ended, mask_leaves_out, source_left_out };
 
 template <Lanes bug>
@@ -122,6 +141,10 @@ std::vector<PlantedBug> planted_bugs() {
       {"8 bytes that begin at 4", "alignment", true, start<misaligned, 1, 1>},
       {"two blocks write one place", "race", true, start<blocks_write_one_place, 2>},
       {"a count that is not atomic", "race", true, start<count_up<false>>},
+      {"a last block without barrier before", "race", true, start<last_adds_up<Last::no_barrier_first>, 3>},
+      {"a last block without fence before", "race", true, start<last_adds_up<Last::no_fence_before>, 3>},
+      {"a last block without fence behind", "race", true, start<last_adds_up<Last::no_fence_behind>, 3>},
+      {"a last block that is right", "", false, start<last_adds_up<Last::all_right>, 3>},
       {"lanes that have ended", "deadlock", false, start<shuffle_lanes<Lanes::some_have_ended>, 1, 32>},
       {"a mask without the caller", "warp", false, start<shuffle_lanes<Lanes::mask_leaves_out>, 1, 32>},
       {"a lane outside the mask", "warp", false, start<shuffle_lanes<Lanes::source_left_out>, 1, 32>},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -104,7 +105,8 @@ int check_types(const Plan& plan, DType low) {
       const Node& node = planned.node;
       if (!is_product(*node.op)) continue;
       INFO(entry.name << ": " << node.op->name() << " of " << node.origin.path);
-      for (TensorId id : node.inputs) CHECK((id == kNone || dtype(id) == low));
+      for (size_t i = 0; i < std::min(node.inputs.size(), Conv2d::kZeros); ++i)
+        CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
       const bool gradient = node.op->name().ends_with("backward_weights");
       // Behind a layer's own output there may be moments; a bias has a gradient as its weights do.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -124,7 +126,7 @@ int count_tables(const Plan& plan) {
   int found = 0;
   for (const PlannedEntry& entry : plan.entries) {
     for (const PlannedNode& planned : entry.nodes)
-      found += planned.node.op->name() == "batch_norm" && planned.node.inputs.size() == 5 ? 1 : 0;
+      found += planned.node.op->name() == "batch_norm" && planned.node.inputs.size() == 6 ? 1 : 0;
   }
   return found;
 }
@@ -135,6 +137,28 @@ int count(const Plan& plan, std::string_view operation) {
     for (const PlannedNode& planned : entry.nodes) found += planned.node.op->name() == operation ? 1 : 0;
   }
   return found;
+}
+
+/// How many kernels one run of an entry starts.
+int kernels_of(const PlannedEntry& entry) {
+  int sum = 0;
+  for (const PlannedNode& planned : entry.nodes) sum += planned.runs ? planned.choice.kernels : 0;
+  return sum;
+}
+
+/// Convolutions whose sums lie where zeros were before; all that have zeros at all.
+std::pair<int, int> count_cleared(const Plan& plan, const PlannedEntry& entry) {
+  int cleared = 0, all = 0;
+  for (const PlannedNode& planned : entry.nodes) {
+    const Node& node = planned.node;
+    if (node.op->name() != "conv2d" || node.inputs.size() <= Conv2d::kZeros) continue;
+    const auto offset = [&](TensorId id) { return plan.placements[static_cast<size_t>(id)].offset; };
+    ++all;
+    if (offset(node.inputs[3]) == offset(node.outputs[1]) &&
+        offset(node.inputs[4]) == offset(node.outputs[2]))
+      ++cleared;
+  }
+  return {cleared, all};
 }
 
 }  // namespace
@@ -171,6 +195,31 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
       if (planned.node.op->name() == "conv2d_backward_weights")
         CHECK(planned.choice.implementation == "cudnn");  // the conversion is a node, for all at once
     }
+  }
+}
+
+TEST_CASE("a step of a residual network starts few kernels on A100, H200 and B200") {
+  const DeviceDescription device = shipped_device(GENERATE("a100", "h200", "b200"));
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
+  const std::string precision = GENERATE("amp_fp16", "amp_bf16");
+  REQUIRE(!gpu->set_precision(*precision_named(precision)));
+  INFO(device.name << " in " << precision);
+  struct Step {
+    const char* recipe;
+    const char* batch;
+    int normalisations, most_kernels;
+  };
+  for (const auto& [name, batch, normalisations, most] :
+       {Step{"resnet50_imagenet", "256", 53, 343}, Step{"resnet18_cifar10", "128", 20, 142}}) {
+    INFO(name);
+    const auto recipe =
+        Recipe::load(std::string(TRAINER_SOURCE_DIR) + "/configs/" + name + ".yaml",
+                     {"training.precision=" + precision, std::string("training.global_batch_size=") + batch,
+                      std::string("training.micro_batch_size=") + batch});
+    const Plan plan = make_job(*recipe, *gpu).plan;
+    const PlannedEntry& step = plan.entry(entry_name::kTrainStep);
+    CHECK(kernels_of(step) <= most);
+    CHECK(count_cleared(plan, step) == std::pair{normalisations, normalisations});
   }
 }
 

@@ -65,7 +65,11 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(Blend(1 - 0.9999)) == "share=0.0001");
   CHECK(attributes_text(Blend(0.1, 128.0 / 127)) == "share=0.1 scale=1.00787");
   CHECK(attributes_text(Cast(DType::bf16)) == "to=bf16");
-  CHECK(attributes_text(ForEach(std::make_shared<Cast>(DType::bf16), 1, 1)) == "to=bf16");
+  CHECK(attributes_text(ForEach({std::make_shared<Cast>(DType::bf16)}, 1, 1)) == "to=bf16");
+  CHECK(attributes_text(ForEach({std::make_shared<Blend>(0.1), std::make_shared<Blend>(0.1, 9.0 / 8)}, 2,
+                                1)) == "share=0.1 scale=1 and 1.125");
+  CHECK(attributes_text(ForEach({std::make_shared<Blend>(0.1), std::make_shared<Blend>(0.1)}, 2, 1)) ==
+        "share=0.1");
   CHECK(attributes_text(Concat(1)) == "axis=1");
   CHECK(attributes_text(Slice(1, 2, 3)) == "axis=1 begin=2 length=3");
   CHECK(attributes_text(CrossEntropy(0)).empty());

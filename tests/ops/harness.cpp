@@ -37,6 +37,8 @@ Program differentiated(Program program, const std::vector<Pass>& before, const P
     entry.outputs.push_back({gradient_name(program.tensor(pair.parameter).name), pair.gradient});
   }
   run_passes(program, {dead_code()});
+  // Device kernels for many tensors are optional: with some fusions they are left out.
+  if (planner != nullptr && before.size() > 1) run_passes(program, {fuse_horizontally(*planner)});
   return program;
 }
 

@@ -26,7 +26,7 @@ void move(Draft& draft, const char* name, const Shape& shape, TensorId by, doubl
   draft.build.assign(old, draft.build.emit<Blend>({old, by}, share));
 }
 
-/// Two weights that are cast where they are read, and three states of which two move by one share.
+/// Two weights that are cast where they are read, and three states that move, one by another share.
 void draft_step(Draft& draft) {
   const TensorId x = draft.input("x", {2, 3});
   for (const char* name : {"v", "w"}) {
@@ -40,7 +40,7 @@ void draft_step(Draft& draft) {
 
 }  // namespace
 
-TEST_CASE("fuse_horizontally casts all weights at once and moves all states of one share at once") {
+TEST_CASE("fuse_horizontally casts all weights at once and moves all states at once") {
   Draft draft;
   draft_step(draft);
   const Backend reference = make_reference_backend();
@@ -52,10 +52,9 @@ entry train_step
   %4: f32[2,3] = relu(%3)
   %9: f32[2,3] = cast(%8) {to=f32}
   %10: f32[2,3] = relu(%9)
-  %6: f32[2,3], %12: f32[2,3] = blend(@s, %4, @t, %10) {share=0.1}
+  %6: f32[2,3], %12: f32[2,3], %14: f32[2,3] = blend(@s, %4, @t, %10, @u, @x) {share=0.1 and 0.5}
   assign(@s, %6)
   assign(@t, %12)
-  %14: f32[2,3] = blend(@u, @x) {share=0.5}
   assign(@u, %14)
   output y of v = %4
   output y of w = %10
@@ -73,6 +72,49 @@ TEST_CASE("a node that depends on one of a group's does not join it, nor does on
   run_passes(draft.program, {fuse_horizontally(*reference.planner)});
   for (const Node& node : draft.program.entries[0].nodes)
     CHECK(dynamic_cast<const ForEach*>(node.op.get()) == nullptr);
+}
+
+TEST_CASE("blends that different numbers skip stay apart") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2});
+  for (const char* name : {"a", "b"}) {
+    const TensorId old = state(draft, name, {2}), skip = draft.input(std::string("skip ") + name, {1});
+    draft.build.assign(old, draft.build.emit<Blend>({old, x, skip}, 0.1));
+  }
+  const Backend reference = make_reference_backend();
+  run_passes(draft.program, {fuse_horizontally(*reference.planner)});
+  for (const Node& node : draft.program.entries[0].nodes)
+    CHECK(dynamic_cast<const ForEach*>(node.op.get()) == nullptr);
+}
+
+TEST_CASE(
+    "sums that are read are cleared at once, and those of a convolution that is computed again are not") {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 4, 5, 5});
+  for (const char* name : {"first", "second", "again"}) {
+    const auto op = std::make_shared<Conv2d>(Conv2dGeometry{.kernel = {3, 3}}, false, true);
+    const auto y = draft.build.emit_all(op, {x, draft.parameter(name, {3, 4, 3, 3}), kNone});
+    draft.output(name, y[0]);
+    if (name == std::string("again")) continue;
+    draft.output(std::string("sums of ") + name, y[1]);
+    draft.output(std::string("squares of ") + name, y[2]);
+  }
+  const Backend reference = make_reference_backend();
+  CHECK(draft.after({dead_code(), fuse_horizontally(*reference.planner)}) == R"(
+entry train_step
+ forward:
+  %13: f32[3], %14: f32[3], %15: f32[3], %16: f32[3] = zeros()
+  %2: f32[2,3,3,3], %3: f32[3], %4: f32[3] = conv2d(@x, @first, -, %13, %14) {kernel=3x3 stride=1x1 padding=0x0 moments}
+  %6: f32[2,3,3,3], %7: f32[3], %8: f32[3] = conv2d(@x, @second, -, %15, %16) {kernel=3x3 stride=1x1 padding=0x0 moments}
+  %10: f32[2,3,3,3], -, - = conv2d(@x, @again, -) {kernel=3x3 stride=1x1 padding=0x0 moments}
+  output first = %2
+  output sums of first = %3
+  output squares of first = %4
+  output second = %6
+  output sums of second = %7
+  output squares of second = %8
+  output again = %10
+)");
 }
 
 TEST_CASE("a state that a waiting node reads changes only behind it") {

@@ -27,7 +27,7 @@ std::vector<reference::Call> calls_of_sets(const ForEach& op, const reference::C
       const auto first = of_all.begin() + static_cast<std::ptrdiff_t>(set * count);
       return std::decay_t<decltype(of_all)>(first, first + static_cast<std::ptrdiff_t>(count));
     };
-    reference::Call call{.op = *op.op,
+    reference::Call call{.op = *op.ops[set],
                          .inputs = part(all.inputs, op.inputs_of_set),
                          .outputs = part(all.outputs, op.outputs_of_set),
                          .slots = all.slots,
@@ -81,7 +81,7 @@ class ReferencePlanner final : public Planner {
 
   std::optional<std::string> why_not(const OpContext& context) const override {
     const auto* each = dynamic_cast<const ForEach*>(&context.op);
-    const Operation& op = each == nullptr ? context.op : *each->op;
+    const Operation& op = each == nullptr ? context.op : *each->ops[0];
     if (!loops_.contains(typeid(op))) return "no loop has been written for it";
     return std::nullopt;
   }
@@ -127,7 +127,7 @@ class ReferenceDevice final : public Device {
                                .slots = slots,
                                .rounds = rounds_};
     if (const auto* each = dynamic_cast<const ForEach*>(&context.op)) {
-      const Operation& op = *each->op;
+      const Operation& op = *each->ops[0];
       return std::make_unique<KernelOfEach>(loops_.at(typeid(op)), calls_of_sets(*each, call));
     }
     return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call);

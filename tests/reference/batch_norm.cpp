@@ -59,11 +59,22 @@ Pair moments_of_ranks(const Call& call, int64_t c) {
   return all;
 }
 
+/// From the sums of x and of x^2.
+Pair moments_of_sums(const Call& call, int64_t c) {
+  const long double count = count_of(call.shape_in(0)), mean = call.in(4)[c] / count;
+  return {static_cast<double>(mean), static_cast<double>(call.in(5)[c] / count - mean * mean)};
+}
+
+Pair given_or_measured(const Call& call, int64_t c) {
+  if (call.inputs.size() > 5) return moments_of_sums(call, c);
+  return call.inputs.size() > 4 ? moments_of_ranks(call, c) : moments_of(call, c);
+}
+
 void batch_norm(const Call& call) {
   const auto& op = call.as<BatchNorm>();
   const Shape& shape = call.shape_in(0);
   for (int64_t c = 0; c < shape[1]; ++c) {
-    const auto [mean, variance] = call.inputs.size() > 4 ? moments_of_ranks(call, c) : moments_of(call, c);
+    const auto [mean, variance] = given_or_measured(call, c);
     if (call.has_output(1)) call.out(1)[c] = mean;
     if (call.has_output(2)) call.out(2)[c] = variance;
     for_channel(shape, c, [&, mean = mean, variance = variance](int64_t i) {

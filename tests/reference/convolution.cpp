@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "core/graph/ops/conv2d.h"
 #include "tests/reference/table.h"
@@ -41,19 +42,18 @@ void for_each_product(const Conv2dGeometry& g, const Shape& x, const Shape& w, c
   }
 }
 
-/// Of each channel of the result, mean and biased variance.
-void put_moments(const Call& call) {
+/// The sums of the result or, as the second, of its squares over each channel. A variance is the small
+/// difference of large sums, so double alone would cost digits.
+void put_sums(const Call& call, size_t output) {
   const Shape& shape = call.shape_out(0);
-  const int64_t channels = shape[1], area = shape[2] * shape[3], count = shape[0] * area;
+  const int64_t channels = shape[1], area = shape[2] * shape[3];
   const double* y = call.out(0);
-  double *means = call.out(1), *variances = means + channels;
-  std::fill_n(means, 2 * channels, 0.0);
-  for (int64_t i = 0; i < count * channels; ++i)
-    means[i / area % channels] += y[i] / static_cast<double>(count);
-  for (int64_t i = 0; i < count * channels; ++i) {
-    const double delta = y[i] - means[i / area % channels];
-    variances[i / area % channels] += delta * delta / static_cast<double>(count);
+  std::vector<long double> sums(static_cast<size_t>(channels));
+  for (int64_t i = 0; i < call.count_out(0); ++i) {
+    const long double value = y[i];
+    sums[static_cast<size_t>(i / area % channels)] += output == 1 ? value : value * value;
   }
+  std::ranges::transform(sums, call.out(output), [](long double sum) { return static_cast<double>(sum); });
 }
 
 void forward(const Call& call) {
@@ -66,7 +66,9 @@ void forward(const Call& call) {
   for_each_product(op.geometry, call.shape_in(0), call.shape_in(1), shape,
                    [=](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
   for (int64_t i = 0; op.relu && i < count; ++i) y[i] = std::max(y[i], 0.0);
-  if (op.moments && call.has_output(1)) put_moments(call);
+  for (const size_t o : {1, 2}) {
+    if (op.moments && call.has_output(o)) put_sums(call, o);
+  }
 }
 
 void backward_data(const Call& call) {

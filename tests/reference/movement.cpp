@@ -9,6 +9,7 @@
 #include "core/graph/ops/read_samples.h"
 #include "core/graph/ops/reorder.h"
 #include "core/graph/ops/scale_pixels.h"
+#include "core/graph/ops/zeros.h"
 #include "tests/reference/table.h"
 
 namespace trainer::reference {
@@ -138,6 +139,10 @@ void read_samples(const Call& call) {
   }
 }
 
+void zeros(const Call& call) {
+  for (size_t o = 0; o < call.outputs.size(); ++o) std::fill_n(call.out(o), call.count_out(o), 0.0);
+}
+
 }  // namespace
 
 void add_movement(Loops& loops) {
@@ -148,6 +153,7 @@ void add_movement(Loops& loops) {
   loops[typeid(Assign)] = assign;
   loops[typeid(ReadSamples)] = read_samples;
   loops[typeid(ScalePixels)] = scale_pixels;
+  loops[typeid(Zeros)] = zeros;
 }
 
 }  // namespace trainer::reference

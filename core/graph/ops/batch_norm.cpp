@@ -17,9 +17,9 @@ constexpr double kForwardFlops = 8, kBackwardFlops = 12, kInferenceFlops = 2;
 
 constexpr AttributeStyle kEpsStyle{.digits = 6};
 
-/// Half of it is done by other nodes where there is a table of several ranks.
-double per_element(double flops, const TensorSpec& spec, bool has_table = false) {
-  return (has_table ? flops / 2 : flops) * static_cast<double>(numel(spec.shape));
+/// Half of it is done by other nodes where moments are given.
+double per_element(double flops, const TensorSpec& spec, bool is_measured = false) {
+  return (is_measured ? flops / 2 : flops) * static_cast<double>(numel(spec.shape));
 }
 
 void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t last) {
@@ -56,9 +56,14 @@ std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) con
   const Shape& x = inputs[0].shape;
   expect(inputs[3].shape.empty() || inputs[3].shape == x,
          fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
-  expect_table(inputs, 4, x[1]);
-  expect(x[0] * x[2] * x[3] > 1, "statistics need more than one value per channel; use a larger batch");
   const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
+  if (inputs.size() > 5) {
+    expect(inputs[4] == statistic && inputs[5] == statistic,
+           fmt::format("expected two sums of each of {} channels", x[1]));
+  } else {
+    expect_table(inputs, 4, x[1]);
+  }
+  expect(x[0] * x[2] * x[3] > 1, "statistics need more than one value per channel; use a larger batch");
   std::vector<TensorSpec> outputs{inputs[0], statistic, statistic};
   if (relu) outputs.push_back({.shape = x, .dtype = DType::u8});
   return outputs;

@@ -11,8 +11,9 @@ namespace trainer {
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
 /// add the residual and then clamp at zero, and at a ceiling, in the same walk. With relu the fourth output
-/// is the mask: where 0 < y < ceiling. A fifth input, where there is one, is the table of all ranks' moments
-/// (ops/sync_batch_norm.h); mean and variance are theirs then.
+/// is the mask: where 0 < y < ceiling. A fifth input alone is the table of all ranks' moments
+/// (ops/sync_batch_norm.h); mean and variance are theirs then. A fifth and a sixth are the sums of x and of
+/// x^2 over each channel, f32 (C).
 class BatchNorm final : public Operation {
  public:
   explicit BatchNorm(double epsilon, bool with_relu = false,

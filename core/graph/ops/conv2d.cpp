@@ -54,7 +54,10 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
          fmt::format("a {}x{} kernel does not fit into a {}x{} image with padding {}x{}", geometry.kernel[0],
                      geometry.kernel[1], x[2], x[3], geometry.padding[0], geometry.padding[1]));
   std::vector<TensorSpec> outputs{{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[0].dtype}};
-  if (moments) outputs.push_back({.shape = {1, 2, w[0]}, .dtype = DType::f32});
+  const TensorSpec sums{.shape = {w[0]}, .dtype = DType::f32};
+  if (moments) outputs.insert(outputs.end(), 2, sums);
+  for (size_t i = kZeros; i < inputs.size(); ++i)
+    expect(moments && inputs[i] == sums, "expected a zero for each sum, got " + to_string(inputs[i].shape));
   return outputs;
 }
 

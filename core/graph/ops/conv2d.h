@@ -19,8 +19,8 @@ struct Conv2dGeometry {
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
 /// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk. With `moments` (set by fusion,
-/// after differentiation) a second output, f32 (1, 2, O), has mean and biased variance of y in each channel:
-/// the table of one rank that BatchNorm reads.
+/// after differentiation) the sums of y and of y^2 over each channel are two more outputs, f32 (O), which
+/// BatchNorm reads. Then zeros for both to be added to may be two more inputs.
 class Conv2d final : public Operation {
  public:
   explicit Conv2d(Conv2dGeometry g, bool with_relu = false, bool with_moments = false)
@@ -31,7 +31,12 @@ class Conv2d final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  /// Sums over their zeros.
+  bool in_place(size_t input, size_t output) const override {
+    return output > 0 && input == output + kZeros - 1;
+  }
 
+  static constexpr size_t kZeros = 3;  ///< the first input of zeros
   const Conv2dGeometry geometry;
   const bool relu, moments;
 };

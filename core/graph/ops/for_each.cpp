@@ -4,19 +4,52 @@
 #include <algorithm>
 
 namespace trainer {
+namespace {
+
+struct Styled {
+  std::string name;
+  AttributeValue value;
+  AttributeStyle style;
+};
+
+class StyledAttributes final : public AttributeVisitor {
+ public:
+  std::vector<Styled> all;
+
+ private:
+  void visit(std::string_view name, const AttributeValue& value, const AttributeStyle& style) override {
+    all.push_back({std::string(name), value, style});
+  }
+};
+
+}  // namespace
 
 void ForEach::describe(AttributeVisitor& visit) const {
-  op->describe(visit);
+  std::vector<StyledAttributes> sets(ops.size());
+  for (size_t set = 0; set < ops.size(); ++set) ops[set]->describe(sets[set]);
+  for (size_t i = 0; i < sets[0].all.size(); ++i) {
+    Styled shown = sets[0].all[i];
+    std::vector<double> numbers;
+    bool differs = false;
+    for (const StyledAttributes& set : sets) {
+      differs = differs || set.all[i].value != shown.value;
+      shown.style.hidden = shown.style.hidden && set.all[i].style.hidden;
+      if (const auto* number = std::get_if<double>(&set.all[i].value)) numbers.push_back(*number);
+    }
+    if (differs) shown.value = numbers;
+    visit(shown.name, shown.value, shown.style);
+  }
 }
 
 std::vector<TensorSpec> ForEach::infer(std::span<const TensorSpec> inputs) const {
-  expect(!inputs.empty() && inputs.size() % inputs_of_set == 0, "takes whole sets of tensors");
+  expect(!ops.empty() && inputs.size() == ops.size() * inputs_of_set,
+         "takes a set of tensors for each operation");
   std::vector<TensorSpec> all;
   for (size_t first = 0; first < inputs.size(); first += inputs_of_set) {
     const auto set = inputs.subspan(first, inputs_of_set);
     expect(std::ranges::equal(set, inputs.first(inputs_of_set), {}, &TensorSpec::dtype, &TensorSpec::dtype),
            "all sets must have the same element types");
-    const std::vector<TensorSpec> outputs = op->infer(set);
+    const std::vector<TensorSpec> outputs = ops[first / inputs_of_set]->infer(set);
     all.insert(all.end(), outputs.begin(), outputs.end());
   }
   return all;
@@ -25,15 +58,15 @@ std::vector<TensorSpec> ForEach::infer(std::span<const TensorSpec> inputs) const
 double ForEach::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
   double sum = 0;
   for (size_t set = 0; set < inputs.size() / inputs_of_set; ++set) {
-    sum += op->flops(inputs.subspan(set * inputs_of_set, inputs_of_set),
-                     outputs.subspan(set * outputs_of_set, outputs_of_set));
+    sum += ops[set]->flops(inputs.subspan(set * inputs_of_set, inputs_of_set),
+                           outputs.subspan(set * outputs_of_set, outputs_of_set));
   }
   return sum;
 }
 
 bool ForEach::in_place(size_t input, size_t output) const {
   return input / inputs_of_set == output / outputs_of_set &&
-         op->in_place(input % inputs_of_set, output % outputs_of_set);
+         ops[output / outputs_of_set]->in_place(input % inputs_of_set, output % outputs_of_set);
 }
 
 }  // namespace trainer

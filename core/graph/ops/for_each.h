@@ -7,22 +7,24 @@
 
 namespace trainer {
 
-/// One operation on several sets of tensors of which none depends on another: the inputs (and outputs) of the
-/// first set, then those of the second, and so on. Sets have the same element types; shapes may differ. The
-/// bits are those of as many nodes. A pass makes it of nodes that exist, so it has no gradient.
+/// Operations of one kind, each on a set of tensors of which none depends on another: the inputs (and outputs)
+/// of the first set, then those of the second, and so on. Sets have the same element types; shapes may differ,
+/// and so may numbers among the attributes. The bits are those of as many nodes. A pass makes it of nodes that
+/// exist, so it has no gradient.
 class ForEach final : public Operation {
  public:
-  ForEach(std::shared_ptr<const Operation> operation, size_t inputs, size_t outputs)
-      : op(std::move(operation)), inputs_of_set(inputs), outputs_of_set(outputs) {}
-  /// That of the operation.
-  std::string_view name() const override { return op->name(); }
+  ForEach(std::vector<std::shared_ptr<const Operation>> of_sets, size_t inputs, size_t outputs)
+      : ops(std::move(of_sets)), inputs_of_set(inputs), outputs_of_set(outputs) {}
+  /// That of the operations.
+  std::string_view name() const override { return ops[0]->name(); }
+  /// A number that differs is a list.
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   /// Of tensors of one set only.
   bool in_place(size_t input, size_t output) const override;
 
-  const std::shared_ptr<const Operation> op;
+  const std::vector<std::shared_ptr<const Operation>> ops;  ///< at least one
   const size_t inputs_of_set, outputs_of_set;
 };
 

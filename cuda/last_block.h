@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/rows.h"
+
+namespace trainer::cuda {
+
+// A kernel whose blocks have each a part of the rows adds the parts up itself. Of 32 blocks above each other
+// the one that is done last adds up their parts, and of such groups the last adds up the groups: no block
+// waits, and none reads much. A counter decides which block does it; the order of the sums, and so their
+// bits, do not depend on that. All threads of all blocks call what follows.
+
+constexpr int64_t kPartsOfGroup = 32;
+
+/// Two numbers of a channel.
+struct Totals {
+  double a, b;
+};
+
+/// Where parts and groups lie; counters are zero before a kernel and after it.
+struct Parts {
+  Totals* groups;  ///< (groups, channels)
+  float *a, *b;    ///< (parts, channels) each
+  unsigned* counters;
+  int64_t of_column;  ///< groups
+
+  /// In memory of bytes(walk), aligned to 16.
+  Parts(const RowWalk& walk, void* memory, unsigned* zeros)
+      : groups(static_cast<Totals*>(memory)), counters(zeros), of_column(groups_of(walk)) {
+    a = reinterpret_cast<float*>(groups + of_column * walk.channels);
+    b = a + walk.parts * walk.channels;
+  }
+  /// Memory behind all of it.
+  float* behind(const RowWalk& walk) const { return b + walk.parts * walk.channels; }
+  static int64_t groups_of(const RowWalk& walk) { return (walk.parts + kPartsOfGroup - 1) / kPartsOfGroup; }
+  static int64_t bytes(const RowWalk& walk) {
+    constexpr auto kGroup = static_cast<int64_t>(sizeof(Totals)),
+                   kPart = static_cast<int64_t>(2 * sizeof(float));
+    return (groups_of(walk) * kGroup + walk.parts * kPart) * walk.channels;
+  }
+};
+
+/// Whether the calling block is the last of `blocks` that ask with this counter. What all of them wrote
+/// before can be read then.
+__device__ inline bool is_last(unsigned* counter, unsigned blocks) {
+  TRAINER_SHARED(bool, last, [1]);
+  __syncthreads();
+  if (blocks == 1) return true;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();
+    last[0] = atomicAdd(counter, 1u) == blocks - 1;
+    __threadfence();
+    if (last[0]) *counter = 0;
+  }
+  __syncthreads();
+  return last[0];
+}
+
+/// Thread t of a block has its channel t, where there is one, and those behind the channels help.
+struct ColumnPlace {
+  int wide, place, slices;
+  int64_t channel;
+};
+__device__ inline ColumnPlace place_in_column() {
+  const int wide = static_cast<int>(blockDim.x) * Octet::kSize;
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  return {wide, thread, kThreads / wide, static_cast<int64_t>(blockIdx.x) * wide + thread % wide};
+}
+
+/// The sums of term(i) for i < count, for the threads that have a channel; by all threads of a block.
+template <class Term>
+__device__ inline Totals add_up(const ColumnPlace& at, int64_t count, const Term& term) {
+  TRAINER_SHARED(Totals, shared, [kThreads]);
+  Totals sums{};
+  for (int64_t i = at.place / at.wide; i < count; i += at.slices) {
+    const Totals one = term(i);
+    sums.a += one.a, sums.b += one.b;
+  }
+  shared[at.place] = sums;
+  __syncthreads();
+  if (at.place >= at.wide) return sums;
+  for (int slice = 1; slice < at.slices; ++slice) {
+    const Totals one = shared[at.place + slice * at.wide];
+    sums.a += one.a, sums.b += one.b;
+  }
+  return sums;
+}
+
+/// Once a block has stored its part: settle(channel, sums of its parts) where the block is the last of its
+/// column. term(part, place) are the numbers of a part, `place` its place in parts.a and parts.b. By all
+/// threads of each block, once per kernel.
+template <class Term, class Settle>
+__device__ inline void settle_column(const RowWalk& walk, const Parts& parts, const Term& term,
+                                     const Settle& settle) {
+  const ColumnPlace at = place_in_column();
+  const bool exists = at.channel < walk.channels, settles = exists && at.place < at.wide;
+  const int64_t group = blockIdx.y / kPartsOfGroup, first = group * kPartsOfGroup;
+  const int64_t left = walk.parts - first, count = left < kPartsOfGroup ? left : kPartsOfGroup;
+  unsigned* counters = parts.counters + blockIdx.x * (parts.of_column + 1);
+  if (!is_last(counters + group, static_cast<unsigned>(count))) return;
+  Totals sums = add_up(at, exists ? count : 0,
+                       [&](int64_t i) { return term(first + i, (first + i) * walk.channels + at.channel); });
+  if (parts.of_column > 1) {
+    if (settles) parts.groups[group * walk.channels + at.channel] = sums;
+    if (!is_last(counters + parts.of_column, static_cast<unsigned>(parts.of_column))) return;
+    sums = add_up(at, exists ? parts.of_column : 0,
+                  [&](int64_t i) { return parts.groups[i * walk.channels + at.channel]; });
+  }
+  if (settles) settle(at.channel, sums);
+}
+
+}  // namespace trainer::cuda
