@@ -19,7 +19,8 @@ namespace trainer {
 struct SourceRequest {
   Split split = Split::train;
   Shape network_shape;  ///< one sample as the network takes it
-  int64_t network_classes = 0;
+  int64_t network_classes = 0;    ///< 0: the network has no use for labels
+  bool wants_label_sets = false;  ///< made-up samples then have them
   uint64_t seed = 0;            ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;   ///< see ErrorBudget::is_shared
@@ -35,6 +36,7 @@ struct SourceFormat {
   InputKind kind = InputKind::pixels;  ///< of its samples
   bool reads_files = true;
   bool gives_label_maps = false;
+  bool gives_label_sets = false;  ///< perhaps: see SourceInfo
   bool takes_lists = false;  ///< of files, separated by commas
   /// Whether the text's bytes can be counted; absent: its samples are no text.
   std::function<bool(const DataSection&)> counts_bytes;
@@ -59,6 +61,10 @@ const SourceFormat& source_format(const DataSection& section);
 
 /// Names of the formats whose sources give a label for every pixel.
 std::vector<std::string> formats_with_label_maps();
+
+/// Names of the formats whose sources may give several labels for each image, and whether the section's does.
+std::vector<std::string> formats_with_label_sets();
+bool may_give_label_sets(const DataSection& section);
 
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);

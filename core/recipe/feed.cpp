@@ -22,7 +22,7 @@ std::unique_ptr<DataPipeline> open_batches(const Recipe& recipe, const Job& job,
                      .split = kTrains ? Split::train : Split::val,
                      .network_shape = recipe.model.input,
                      .network_origin = recipe.origin_of("model.input"),
-                     .inputs = batch_contents(job.program)};
+                     .inputs = batch_contents(recipe, job.program)};
   if constexpr (kTrains) request.training = &batches;
   return std::make_unique<DataPipeline>(BatchMaker(source.rows(request), request.inputs, batches),
                                         loading_of(recipe, job.plan, device));
