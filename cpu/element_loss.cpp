@@ -59,7 +59,7 @@ struct LossSlots {
     return positive == nullptr ? nullptr : at<const float>(positive) + i;
   }
 
-  void* const *x, *const *t, *const *weight, *const *positive;
+  void *const *x, *const *t, *const *weight, *const *positive;
 };
 
 std::unique_ptr<Kernel> compile_element_loss(const OpContext& context, const Choice&, const Slots& slots) {

@@ -54,9 +54,8 @@ __global__ void __launch_bounds__(kThreads)
                          const float* weights, int32_t* cells) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
-  cells[i] = weights[i / classes] == 0
-                 ? -1
-                 : label_set_cell(i % classes, to_float(targets[i]), to_float(logits[i]));
+  cells[i] =
+      weights[i / classes] == 0 ? -1 : label_set_cell(i % classes, to_float(targets[i]), to_float(logits[i]));
 }
 
 /// With their classes last, logits of positions are rows like those of samples.

@@ -79,7 +79,8 @@ dim3 blocks_of(const ElementParts& parts) {
 /// Calls go(rule, T{}).
 template <class Go>
 cudaError_t with_rule(const element_loss::Rule& rule, DType dtype, const Go& go) {
-  return std::visit([&](auto r) { return with_storage(dtype, [&](auto type) { return go(r, type); }); }, rule);
+  return std::visit([&](auto r) { return with_storage(dtype, [&](auto type) { return go(r, type); }); },
+                    rule);
 }
 
 std::unique_ptr<Kernel> compile_element_loss(const Gpu& gpu, const OpContext& context, const Choice&,

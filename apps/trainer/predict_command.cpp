@@ -139,10 +139,10 @@ class Report {
   }
 
   void add_prediction(Json& line, std::span<const float> output) const {
-    const PredictionRequest request{.top = arguments_.top > 0 ? std::optional(static_cast<size_t>(arguments_.top))
-                                                              : std::nullopt,
-                                    .all = arguments_.all,
-                                    .class_names = samples_.class_names};
+    const PredictionRequest request{
+        .top = arguments_.top > 0 ? std::optional(static_cast<size_t>(arguments_.top)) : std::nullopt,
+        .all = arguments_.all,
+        .class_names = samples_.class_names};
     for (const PredictedField& field : task_.predict(output, request))
       std::visit([&](const auto& value) { line[field.name] = value; }, field.value);
   }

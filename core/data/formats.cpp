@@ -24,9 +24,10 @@ void require_training_classes(const DataSection& section, Split split) {
   const auto [wanted, there] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
   if (wanted == expected.end() && there == found.end()) return;
   if (std::is_permutation(expected.begin(), expected.end(), found.begin(), found.end())) {
-    throw Error(ExitCode::data, fmt::format("{} (data.val): expected the classes of {} (data.train) in the same "
-                                            "order, found '{}' in the place of '{}'",
-                                            val, train, *there, *wanted));
+    throw Error(ExitCode::data,
+                fmt::format("{} (data.val): expected the classes of {} (data.train) in the same "
+                            "order, found '{}' in the place of '{}'",
+                            val, train, *there, *wanted));
   }
   const bool is_extra = wanted == expected.end() || std::ranges::find(found, *wanted) != found.end();
   throw Error(ExitCode::data,

@@ -18,13 +18,13 @@ namespace trainer {
 /// Which samples are wanted, and what is known of them from the network.
 struct SourceRequest {
   Split split = Split::train;
-  Shape network_shape;  ///< one sample as the network takes it
+  Shape network_shape;            ///< one sample as the network takes it
   int64_t network_classes = 0;    ///< 0: the network has no use for labels
   bool wants_label_sets = false;  ///< made-up samples then have them
-  uint64_t seed = 0;            ///< of the run
-  std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
-  bool shares_budget = false;   ///< see ErrorBudget::is_shared
-  bool counts_bytes = false;    ///< SourceInfo::label_bytes is wanted, which reads all samples
+  uint64_t seed = 0;              ///< of the run
+  std::string unreadable_list;    ///< the file that will name unreadable samples, for messages
+  bool shares_budget = false;     ///< see ErrorBudget::is_shared
+  bool counts_bytes = false;      ///< SourceInfo::label_bytes is wanted, which reads all samples
 };
 
 /// Where a key of the recipe stands.
@@ -37,7 +37,7 @@ struct SourceFormat {
   bool reads_files = true;
   bool gives_label_maps = false;
   bool gives_label_sets = false;  ///< perhaps: see SourceInfo
-  bool takes_lists = false;  ///< of files, separated by commas
+  bool takes_lists = false;       ///< of files, separated by commas
   /// Whether the text's bytes can be counted; absent: its samples are no text.
   std::function<bool(const DataSection&)> counts_bytes;
   /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are

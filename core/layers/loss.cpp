@@ -20,8 +20,8 @@ TensorId numbers_of_classes(Builder& build, const std::vector<double>& given, in
                             const Origin& origin, const char* name) {
   if (given.empty()) return kNone;
   if (static_cast<int64_t>(given.size()) != classes) {
-    fail_at(origin, fmt::format("needs {} numbers, one for each class of the network's output, got {}", classes,
-                                given.size()));
+    fail_at(origin, fmt::format("needs {} numbers, one for each class of the network's output, got {}",
+                                classes, given.size()));
   }
   return build.program().persistent(
       name, {{classes}, DType::f32}, Role::constant,
@@ -163,7 +163,8 @@ const Registry<Loss>& losses() {
        [] { return std::make_unique<CrossEntropyLoss>(); }},
       {"focal", "cross entropy in which labels that are predicted well count less, for rare classes",
        [] { return std::make_unique<FocalLoss>(); }},
-      {"binary_cross_entropy", "sigmoid and binary cross entropy of several labels for each image (data.labels)",
+      {"binary_cross_entropy",
+       "sigmoid and binary cross entropy of several labels for each image (data.labels)",
        [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
       {"mse", "mean squared error of the network's output and its own input, for autoencoders",
        [] { return std::make_unique<MeanSquaredErrorLoss>(); }},

@@ -36,9 +36,10 @@ std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
     if (metric == nullptr) {
       const std::vector<std::string> names = names_of(task.metrics());
       fail_at(recipe.origin_of("validation.metrics"),
-              names.empty() ? fmt::format("{} is not measured in {}, only the loss; write []", name, task.name())
-                            : fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
-                                          fmt::join(names, ", ")));
+              names.empty()
+                  ? fmt::format("{} is not measured in {}, only the loss; write []", name, task.name())
+                  : fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
+                                fmt::join(names, ", ")));
     }
     wanted.push_back(*metric);
   }

@@ -55,14 +55,15 @@ void require_same_labelling(const Recipe& recipe, const Program& program, Split 
                             const SourceInfo& info) {
   const bool wants_sets = task_of(recipe, program).has_label_sets();
   if (info.has_label_sets == wants_sets) return;
-  fail_at(recipe.origin_of("loss.name"),
-          wants_sets
-              ? fmt::format("binary_cross_entropy needs a CSV file with the header file,CLASS,... and 0 or 1 for "
-                            "each class; data.labels of {} gives one label for each image: use cross_entropy",
-                            place_of(recipe, split))
-              : fmt::format("{} takes one label for each image, and data.labels of {} gives any number; use "
-                            "binary_cross_entropy",
-                            recipe.loss->chosen_as, place_of(recipe, split)));
+  fail_at(
+      recipe.origin_of("loss.name"),
+      wants_sets
+          ? fmt::format("binary_cross_entropy needs a CSV file with the header file,CLASS,... and 0 or 1 for "
+                        "each class; data.labels of {} gives one label for each image: use cross_entropy",
+                        place_of(recipe, split))
+          : fmt::format("{} takes one label for each image, and data.labels of {} gives any number; use "
+                        "binary_cross_entropy",
+                        recipe.loss->chosen_as, place_of(recipe, split)));
 }
 
 }  // namespace

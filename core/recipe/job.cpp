@@ -123,7 +123,8 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   auto& host = job.plan.is_async ? budget.host : budget.kinds;
   // Generation makes no batches: what it reads is a few tokens.
   if (job.purpose != Purpose::generate)
-    add_bytes(host, "batches", feeds * DataPipeline::ring_bytes(batch_contents(recipe, job.program), rows, loading));
+    add_bytes(host, "batches",
+              feeds * DataPipeline::ring_bytes(batch_contents(recipe, job.program), rows, loading));
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
   const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
   const bool are_shared = job.train && job.train->is_shared;

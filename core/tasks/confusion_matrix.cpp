@@ -167,9 +167,11 @@ const std::vector<Metric>& confusion_metrics() {
 const std::vector<Metric>& label_set_metrics() {
   static const std::vector<Metric> table = [] {
     std::vector<Metric> all = {
-        confusion_metric("accuracy", "of several labels: fraction of all classes of all samples that are right",
+        confusion_metric("accuracy",
+                         "of several labels: fraction of all classes of all samples that are right",
                          accuracy_of_sets),
-        confusion_metric("exact_match", "of several labels: fraction of samples of which every class is right",
+        confusion_metric("exact_match",
+                         "of several labels: fraction of samples of which every class is right",
                          [](const ConfusionMatrix& m) { return ratio(m.exact(), m.samples()); }),
         confusion_metric("micro_precision", "of several labels: the precision of all classes together",
                          [](const ConfusionMatrix& m) { return micro_scores(m).precision; }),

@@ -12,7 +12,8 @@ namespace {
 TensorId shares(Sketch& sketch, const Shape& shape) {
   const TensorId targets = sketch.input("targets", shape, Values::positive);
   std::vector<float>& values = sketch.values["targets"];
-  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 2 ? values[i] - 0.5f : static_cast<float>(i % 3);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 3 == 2 ? values[i] - 0.5f : static_cast<float>(i % 3);
   return targets;
 }
 
@@ -21,15 +22,15 @@ void draft_element_loss(Sketch& sketch, const Shape& shape, const element_loss::
                  weights = sketch.input("weights", {shape[0]}, Values::positive);
   if (shape[0] > 1) sketch.values["weights"][1] = 0;
   const TensorId positive = weighs ? sketch.input("pos_weight", {shape[1]}, Values::positive) : kNone;
-  if (shape.size() == 2)
-    sketch.output("cells", sketch.build().emit<LabelSetCells>({x, targets, weights}));
+  if (shape.size() == 2) sketch.output("cells", sketch.build().emit<LabelSetCells>({x, targets, weights}));
   sketch.output("loss", sketch.build().emit<ElementLoss>({x, targets, weights, positive}, rule));
 }
 
 }  // namespace
 
 void add_element_loss_cases(std::vector<KernelCase>& cases) {
-  const element_loss::Rule entropy = element_loss::BinaryCrossEntropy{}, square = element_loss::SquaredError{};
+  const element_loss::Rule entropy = element_loss::BinaryCrossEntropy{},
+                           square = element_loss::SquaredError{};
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 31}, Shape{33, 5}, Shape{2, 2049}, Shape{3, 5, 7},
                              Shape{2, 3, 31, 33}, Shape{2, 1, 5, 3}, Shape{3, 17, 2, 1}}) {
     for (const auto& rule : {entropy, square}) {

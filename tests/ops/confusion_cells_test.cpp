@@ -87,7 +87,9 @@ TEST_CASE("cells of sets of labels: the halves are labels, and logits above 0 pr
                                      program.input("weights", {{3}, DType::f32})};
   program.entries[0].outputs.push_back({"cells", build.emit<LabelSetCells>(inputs)});
   check_cells(program,
-              {{"logits", {0, 1e-30f, -1, nan, 5, 5}}, {"targets", {1, 0.5f, 0.49f, 1, 1, 0}}, {"weights", {1, 0.5f, 0}}},
+              {{"logits", {0, 1e-30f, -1, nan, 5, 5}},
+               {"targets", {1, 0.5f, 0.49f, 1, 1, 0}},
+               {"weights", {1, 0.5f, 0}}},
               {2, 7, 0, 6, -1, -1});
 }
 

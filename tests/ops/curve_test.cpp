@@ -151,12 +151,13 @@ TEST_CASE("MobileNetV2 without dropout trains as in PyTorch") {
 
 TEST_CASE("a network with several labels for each image trains as in PyTorch") {
   check_curve({"multi_label", network_from(kCnn), 32, 0.05f,
-               "{name: binary_cross_entropy, pos_weight: [0.5, 1, 2, 1, 1, 3, 1, 0.25, 1, 1]}", "element_curves"});
+               "{name: binary_cross_entropy, pos_weight: [0.5, 1, 2, 1, 1, 3, 1, 0.25, 1, 1]}",
+               "element_curves"});
 }
 
 TEST_CASE("the convolutional autoencoder trains as in PyTorch, and has as many parameters") {
-  const Training training{"autoencoder", network_file("configs/models/conv_autoencoder.yaml"), 32, 0.3f, "mse",
-                          "element_curves"};
+  const Training training{
+      "autoencoder", network_file("configs/models/conv_autoencoder.yaml"), 32, 0.3f, "mse", "element_curves"};
   check_curve(training);
   int64_t parameters = 0;
   for (const Tensor& tensor : program_of(training).tensors)

@@ -73,9 +73,10 @@ TEST_CASE("binary cross entropy keeps its digits wherever the logit lies, and Na
   }
 }
 
-TEST_CASE("losses of elements: samples of weight 0 count for nothing, even with NaN, and NaN reaches the loss") {
-  for (const element_loss::Rule& rule :
-       {element_loss::Rule(element_loss::BinaryCrossEntropy{}), element_loss::Rule(element_loss::SquaredError{})}) {
+TEST_CASE(
+    "losses of elements: samples of weight 0 count for nothing, even with NaN, and NaN reaches the loss") {
+  for (const element_loss::Rule& rule : {element_loss::Rule(element_loss::BinaryCrossEntropy{}),
+                                         element_loss::Rule(element_loss::SquaredError{})}) {
     Program program;
     program.entries.emplace_back(kFixtureEntry);
     Builder build(program, program.entries[0]);
@@ -110,8 +111,10 @@ TEST_CASE("losses of elements refuse targets and weights of other shapes") {
   };
   using Catch::Matchers::ContainsSubstring;
   CHECK_NOTHROW(emits({2, 3}, {2, 3}, {2}, {3}));
-  CHECK_THROWS_WITH(emits({2, 3}, {2, 4}, {2}, {}), ContainsSubstring("needs a target for each output, got 2x4"));
+  CHECK_THROWS_WITH(emits({2, 3}, {2, 4}, {2}, {}),
+                    ContainsSubstring("needs a target for each output, got 2x4"));
   CHECK_THROWS_WITH(emits({2, 3}, {2, 3}, {3}, {}), ContainsSubstring("needs one weight per sample"));
-  CHECK_THROWS_WITH(emits({2, 3}, {2, 3}, {2}, {2}), ContainsSubstring("a weight for each of 3 outputs, got 2"));
+  CHECK_THROWS_WITH(emits({2, 3}, {2, 3}, {2}, {2}),
+                    ContainsSubstring("a weight for each of 3 outputs, got 2"));
   CHECK_THROWS_WITH(emits({2}, {2}, {2}, {}), ContainsSubstring("expected outputs (N, ...), got 2"));
 }

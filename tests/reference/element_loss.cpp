@@ -20,7 +20,8 @@ struct Expected {
 };
 
 Expected expected(const element_loss::Rule& rule, double x, double t, double positive) {
-  if (std::holds_alternative<element_loss::SquaredError>(rule)) return {x * x - 2 * x * t + t * t, 2 * x - 2 * t};
+  if (std::holds_alternative<element_loss::SquaredError>(rule))
+    return {x * x - 2 * x * t + t * t, 2 * x - 2 * t};
   const double s = 1 / (1 + std::exp(-x));
   return {positive * t * soft_plus(-x) + (1 - t) * soft_plus(x), s * (positive * t + 1 - t) - positive * t};
 }
@@ -47,10 +48,9 @@ void element_loss_sum(const Call& call) {
 
 void element_loss_backward(const Call& call) {
   const double dloss = call.in(0)[0];
-  for_each_element(call, call.as<ElementLossBackward>().rule, 1,
-                   [&](int64_t i, double weight, const Expected& e) {
-                     call.out(0)[i] = dloss * weight * e.gradient;
-                   });
+  for_each_element(
+      call, call.as<ElementLossBackward>().rule, 1,
+      [&](int64_t i, double weight, const Expected& e) { call.out(0)[i] = dloss * weight * e.gradient; });
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ Program forward_program(const Network& network, int64_t batch, uint64_t seed, co
   for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
     program.entries.emplace_back(name);
   }
-  for (size_t entry : {0, 1}) append_forward(program, entry, network, batch, seed, loss == nullptr ? *usual : *loss);
+  for (size_t entry : {0, 1})
+    append_forward(program, entry, network, batch, seed, loss == nullptr ? *usual : *loss);
   return program;
 }
 

@@ -81,7 +81,8 @@ TEST_CASE("of sets of labels, matrix and all scores are scikit-learn's") {
     const int64_t classes = fixture.shape(name + "/labels")[1];
     std::vector<int32_t> cells;
     for (size_t i = 0; i < labels.size(); ++i) {
-      cells.push_back(static_cast<int32_t>(4 * (static_cast<int64_t>(i) % classes) + 2 * static_cast<int64_t>(labels[i]) +
+      cells.push_back(static_cast<int32_t>(4 * (static_cast<int64_t>(i) % classes) +
+                                           2 * static_cast<int64_t>(labels[i]) +
                                            static_cast<int64_t>(predicted[i])));
     }
     cells.insert(cells.end(), static_cast<size_t>(classes), -1);  // a sample that does not count
@@ -93,7 +94,8 @@ TEST_CASE("of sets of labels, matrix and all scores are scikit-learn's") {
       INFO(c);
       const auto at = static_cast<size_t>(c);
       for (int i = 0; i < 4; ++i)
-        CHECK(static_cast<double>(matrix.of_class(c, i / 2, i % 2)) == counts[4 * at + static_cast<size_t>(i)]);
+        CHECK(static_cast<double>(matrix.of_class(c, i / 2, i % 2)) ==
+              counts[4 * at + static_cast<size_t>(i)]);
       CHECK(scores[at].precision == Approx(expected("precision")[at]).margin(1e-7));
       CHECK(scores[at].recall == Approx(expected("recall")[at]).margin(1e-7));
       CHECK(scores[at].f1 == Approx(expected("f1")[at]).margin(1e-7));
@@ -114,8 +116,10 @@ TEST_CASE("of sets of labels, a matrix in JSON has two rows for each class, and 
   matrix.add(std::vector<int32_t>{3, 4, 1, 7});
   CHECK(matrix.samples() == 2);
   CHECK(matrix.exact() == 1);
-  CHECK(to_json(matrix, {"cat", "dog"}).dump().starts_with(
-      R"({"classes":["cat","dog"],"matrix":[[[0,1],[0,1]],[[1,0],[0,1]]],"precision":[0.5,1.0],)"));
+  CHECK(to_json(matrix, {"cat", "dog"})
+            .dump()
+            .starts_with(
+                R"({"classes":["cat","dog"],"matrix":[[[0,1],[0,1]],[[1,0],[0,1]]],"precision":[0.5,1.0],)"));
   matrix.clear();
   CHECK(matrix.samples() == 0);
 }

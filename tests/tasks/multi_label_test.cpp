@@ -28,7 +28,8 @@ TEST_CASE("of several labels, those above one half are predicted, with the proba
   CHECK(probabilities[2] == 1);
 }
 
-TEST_CASE("of several labels, some of the probabilities can be asked for, and none need be predicted or named") {
+TEST_CASE(
+    "of several labels, some of the probabilities can be asked for, and none need be predicted or named") {
   const std::vector<std::string> none;
   const auto fields = predict({-1, -3, -2}, {.top = 2, .class_names = none});
   REQUIRE(fields.size() == 2);

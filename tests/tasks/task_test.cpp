@@ -94,9 +94,11 @@ TEST_CASE("a reconstruction reads no labels, and is compared with the images the
   smaller.output = {8, 1, 5, 5};
   mixing.mixes = true;
   const auto inputs = [](const TaskSetting& setting) { return inputs_of(setting, true, TargetKind::input); };
-  CHECK_THROWS_WITH(inputs(tokens), ContainsSubstring("loss.name: mse compares the network's output with the images"));
-  CHECK_THROWS_WITH(inputs(smaller), ContainsSubstring("model: with loss.name: mse the network's output must have "
-                                                       "the shape of its input, 1x6x6, got 1x5x5"));
+  CHECK_THROWS_WITH(inputs(tokens),
+                    ContainsSubstring("loss.name: mse compares the network's output with the images"));
+  CHECK_THROWS_WITH(inputs(smaller),
+                    ContainsSubstring("model: with loss.name: mse the network's output must have "
+                                      "the shape of its input, 1x6x6, got 1x5x5"));
   CHECK_THROWS_WITH(inputs(mixing), ContainsSubstring("data.mix: mixes labels"));
   CHECK_THROWS_WITH(task.check_prediction(good), ContainsSubstring("loss.name: predict prints classes"));
 }

@@ -136,12 +136,19 @@ LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedPictures
 LabelFile read_label_file(const std::string& path, const std::string& folder,
                           const std::vector<std::string>& pictures) {
   const std::vector<uint8_t> bytes = bytes_of_labels(path);
-  CsvReader reader({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder,
+                          pictures);
+}
+
+LabelFile parse_label_file(std::string_view text, const std::string& path, const std::string& folder,
+                           const std::vector<std::string>& pictures) {
+  CsvReader reader(text, path);
   CsvRow header;
   const bool is_empty = !reader.next(header);
   if (is_empty || header.fields.size() < 2 || header.fields[0] != kLabelHeader[0]) {
-    reader.fail(1, fmt::format("expected the header file,label, or file and a name for each class, found {}",
-                               is_empty ? "an empty file" : fmt::format("'{}'", fmt::join(header.fields, ","))));
+    reader.fail(1,
+                fmt::format("expected the header file,label, or file and a name for each class, found {}",
+                            is_empty ? "an empty file" : fmt::format("'{}'", fmt::join(header.fields, ","))));
   }
   NamedPictures named(reader, folder, pictures);
   LabelFile found =

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainer {
@@ -24,5 +25,8 @@ struct LabelFile {
 /// file and line.
 LabelFile read_label_file(const std::string& path, const std::string& folder,
                           const std::vector<std::string>& pictures);
+/// The same of the file's text.
+LabelFile parse_label_file(std::string_view text, const std::string& path, const std::string& folder,
+                           const std::vector<std::string>& pictures);
 
 }  // namespace trainer

@@ -48,9 +48,10 @@ Bytes read_bytes(const ImageSource& source, int64_t index, Image& image) {
 
 void write_record(const ImageSource& source, const std::function<void(Bytes)>& sink) {
   if (source.has_label_sets()) {
-    throw Error(ExitCode::data,
-                "a record file holds one label for each image, and data.labels gives several labels; train from "
-                "the folder");
+    throw Error(
+        ExitCode::data,
+        "a record file holds one label for each image, and data.labels gives several labels; train from "
+        "the folder");
   }
   const RecordHead head{.kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
   sink(bytes_of(head));

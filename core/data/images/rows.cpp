@@ -150,7 +150,8 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
   }
   diagnostics.throw_if_any();
   if (find_input(request.inputs, input_name::kTargets) && !has_label_sets())
-    throw Error(ExitCode::recipe, "data: the samples have one label each, and the network needs sets of labels");
+    throw Error(ExitCode::recipe,
+                "data: the samples have one label each, and the network needs sets of labels");
   return make_image_rows(*this, std::move(chain), request.inputs, request.training, request.section.mix);
 }
 

@@ -161,7 +161,8 @@ TEST_CASE("labels.csv with a column for each class: sets of labels, classes in t
   CHECK(!folder.open(kRows)->has_label_sets());
 }
 
-TEST_CASE("labels.csv with a column for each class: its fingerprint tells every 0 and 1, names and their order") {
+TEST_CASE(
+    "labels.csv with a column for each class: its fingerprint tells every 0 and 1, names and their order") {
   const LabelledFolder folder;
   const Fingerprint before = folder.open(kSetRows)->fingerprint();
   CHECK(folder.open(kSetRows)->fingerprint() == before);
@@ -187,8 +188,9 @@ TEST_CASE("labels.csv with a column for each class: what is wrong is refused wit
   refuses("file,a,b\n1.png,1,2\n", "2: expected 0 or 1 for class 'b', found '2'");
   refuses("file,a,b\n1.png,1,\n", "2: expected 0 or 1 for class 'b', found ''");
   refuses("file,a,b\n1.png, 1,0\n", "2: expected 0 or 1 for class 'a', found ' 1'");
-  refuses("file,label,split\n1.png,cat,train\n", "2: expected 0 or 1 for class 'label', found 'cat'; a file with "
-                                                "one label for each image has the header file,label");
+  refuses("file,label,split\n1.png,cat,train\n",
+          "2: expected 0 or 1 for class 'label', found 'cat'; a file with "
+          "one label for each image has the header file,label");
   refuses("file,a,a\n", "1: the class 'a' has two columns");
   refuses("file,a,\n", "1: the name of class 2 is empty");
   refuses("file,a,b\n", "2: expected a row for each image, found none");
