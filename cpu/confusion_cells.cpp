@@ -46,10 +46,26 @@ std::unique_ptr<Kernel> compile_confusion_cells(const OpContext& context, const 
   });
 }
 
+std::unique_ptr<Kernel> compile_label_set_cells(const OpContext& context, const Choice&, const Slots& slots) {
+  const int64_t samples = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
+  return kernel([=, x = slots.inputs[0], targets = slots.inputs[1], weights = slots.inputs[2],
+                 cells = slots.outputs[0]] {
+    parallel_rows(samples, classes, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin * classes; i < end * classes; ++i) {
+        at<int32_t>(cells)[i] =
+            at<const float>(weights)[i / classes] == 0
+                ? -1
+                : label_set_cell(i % classes, at<const float>(targets)[i], at<const float>(x)[i]);
+      }
+    });
+  });
+}
+
 }  // namespace
 
 void add_confusion_cells(Handlers& handlers) {
   handlers[typeid(ConfusionCells)] = {select_row_major, compile_confusion_cells, why_not_low};
+  handlers[typeid(LabelSetCells)] = {select_row_major, compile_label_set_cells, why_not_low};
 }
 
 }  // namespace trainer::cpu

@@ -19,6 +19,7 @@
   row(add_confusion_cells) \
   row(add_convolution) \
   row(add_counted_loss) \
+  row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
   row(add_group_norm) \

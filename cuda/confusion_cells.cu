@@ -47,6 +47,17 @@ __global__ void __launch_bounds__(kThreads)
   cells[index] = counts ? label * static_cast<int32_t>(rows.classes) + best : -1;
 }
 
+/// A thread for each class of a sample.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    find_label_set_cells(int64_t count, int64_t classes, const T* logits, const T* targets,
+                         const float* weights, int32_t* cells) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  cells[i] =
+      weights[i / classes] == 0 ? -1 : label_set_cell(i % classes, to_float(targets[i]), to_float(logits[i]));
+}
+
 /// With their classes last, logits of positions are rows like those of samples.
 Choice select_cells(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return all_channels_last(context, "rows");
@@ -74,10 +85,25 @@ std::unique_ptr<Kernel> compile_cells(const Gpu& gpu, const OpContext& context, 
   });
 }
 
+std::unique_ptr<Kernel> compile_label_set_cells(const Gpu& gpu, const OpContext& context, const Choice&,
+                                                const Slots& slots) {
+  const int64_t count = numel(context.inputs[0].shape), classes = context.inputs[0].shape[1];
+  return kernel(context, [=, dtype = context.inputs[0].dtype, stream = gpu.stream.get()] {
+    return with_storage(dtype, [=](auto type) {
+      using T = decltype(type);
+      return launch(find_label_set_cells<T>, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)),
+                    dim3(kThreads), stream, count, classes, at<const T>(slots.inputs[0]),
+                    at<const T>(slots.inputs[1]), at<const float>(slots.inputs[2]),
+                    at<int32_t>(slots.outputs[0]));
+    });
+  });
+}
+
 }  // namespace
 
 void add_confusion_cells(Handlers& handlers) {
   handlers[typeid(ConfusionCells)] = {select_cells, compile_cells, floats_only};
+  handlers[typeid(LabelSetCells)] = {select_cells, compile_label_set_cells, floats_only};
 }
 
 }  // namespace trainer::cuda

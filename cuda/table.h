@@ -15,6 +15,7 @@
   row(add_confusion_cells) \
   row(add_counted_loss) \
   row(add_dropout) \
+  row(add_element_loss) \
   row(add_elementwise) \
   row(add_embedding) \
   row(add_for_each) \

@@ -546,6 +546,28 @@ CURVES = {
 }
 
 
+def autoencoder():
+    """configs/models/conv_autoencoder.yaml"""
+    def up(before, channels, **more):
+        return nn.ConvTranspose2d(before, channels, 3, stride=2, padding=1, **more)
+
+    return nn.Sequential(OrderedDict(
+        encode1=nn.Conv2d(1, 16, 3, stride=2, padding=1), relu1=nn.ReLU(),
+        encode2=nn.Conv2d(16, 32, 3, stride=2, padding=1), relu2=nn.ReLU(),
+        encode3=nn.Conv2d(32, 8, 3, stride=2, padding=1),
+        decode1=up(8, 32), relu3=nn.ReLU(), decode2=up(32, 16, output_padding=1), relu4=nn.ReLU(),
+        decode3=up(16, 1, output_padding=1), sigmoid=nn.Sigmoid()))
+
+
+# Losses of elements: the numbers are drawn as labels are, and a class is there where its number is odd.
+POS_WEIGHT = torch.tensor([0.5, 1, 2, 1, 1, 3, 1, 0.25, 1, 1])
+ELEMENT_CURVES = {
+    "multi_label": (cnn, (32, 1, 28, 28), (32, 10), 2, 0.05,
+                    lambda y, x, labels: F.binary_cross_entropy_with_logits(y, labels.float(), pos_weight=POS_WEIGHT)),
+    "autoencoder": (autoencoder, (32, 1, 28, 28), (32,), 10, 0.3, lambda y, x, labels: F.mse_loss(y, x)),
+}
+
+
 @torch.no_grad()
 def first_weights(model):
     """PyTorch's rule by default; convolutions before a batch normalisation, which have no bias: Kaiming's for relu,
@@ -565,7 +587,11 @@ def first_weights(model):
             b.copy_(uniform(f"{name}.bias", b.shape, -bound, bound))
 
 
-def curve(make, image_shape, label_shape, classes, lr, threads, channels_last):
+def of_labels(logits, images, labels):
+    return F.cross_entropy(logits, labels)
+
+
+def curve(make, image_shape, label_shape, classes, lr, loss_of, threads, channels_last):
     """The loss of each step, and after EVALUATED_AFTER the logits of two samples in evaluation."""
     torch.set_num_threads(threads)
     layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -579,7 +605,7 @@ def curve(make, image_shape, label_shape, classes, lr, threads, channels_last):
         batches.append((images, uniform(f"labels.{i}", label_shape, 0, classes).floor().long()))
     for step in range(STEPS):
         images, labels = batches[step % BATCHES]
-        loss = F.cross_entropy(model(images), labels)
+        loss = loss_of(model(images), images, labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -591,12 +617,13 @@ def curve(make, image_shape, label_shape, classes, lr, threads, channels_last):
     return np.array(losses), logits
 
 
-def curves():
+def curves(file, trainings):
     out = {}
-    for name, training in CURVES.items():
+    for name, training in trainings.items():
         base, logits = curve(*training, 1, False)
         runs = [curve(*training, threads, last) for threads, last in [(2, False), (1, True), (2, True)]]
         others = [losses for losses, _ in runs]
+        out[f"{name}/parameters"] = torch.tensor([sum(p.numel() for p in training[0]().parameters())])
         out[f"{name}/losses"] = torch.from_numpy(base)
         out[f"{name}/logits"] = logits
         own = max((other - logits).norm() / logits.norm() for _, other in runs)
@@ -604,7 +631,7 @@ def curves():
         print(name, "logits differ by", own.item())
         out[f"{name}/spread"] = torch.from_numpy(np.max([abs(other - base) for other in others], axis=0))
         print(name, base[0], base[-1], "spread", out[f"{name}/spread"].max().item())
-    write("curves", out)
+    write(file, out)
 
 
 # Loss scaling and mixed precision ------------------------------------------------------------------------------
@@ -742,7 +769,8 @@ if __name__ == "__main__":
     operations()
     optimizers()
     schedules()
-    curves()
+    curves("curves", {name: (*training, of_labels) for name, training in CURVES.items()})
+    curves("element_curves", ELEMENT_CURVES)
     targets()
     transforms()
     augmentations()

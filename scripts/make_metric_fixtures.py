@@ -35,6 +35,23 @@ def case(out, name, classes, labels, predicted):
     out[f"{name}/accuracy"] = np.array([metrics.accuracy_score(labels, predicted)])
 
 
+def set_case(out, name, labels, predicted):
+    """Of sets of labels, (N, C)."""
+    labels, predicted = np.asarray(labels), np.asarray(predicted)
+    out[f"{name}/labels"] = labels.astype(np.float64)
+    out[f"{name}/predicted"] = predicted.astype(np.float64)
+    out[f"{name}/matrix"] = metrics.multilabel_confusion_matrix(labels, predicted).astype(np.float64)
+    for average in [None, "micro", "macro", "weighted"]:
+        scores = metrics.precision_recall_fscore_support(labels, predicted, average=average, zero_division=0)
+        for i, each in enumerate(MEANS):
+            out[f"{name}/{average + '_' if average else ''}{each}"] = np.atleast_1d(scores[i]).astype(np.float64)
+        if average is None:
+            out[f"{name}/support"] = scores[3].astype(np.float64)
+    out[f"{name}/iou"] = metrics.jaccard_score(labels, predicted, average=None, zero_division=0)
+    out[f"{name}/accuracy"] = np.array([1 - metrics.hamming_loss(labels, predicted)])
+    out[f"{name}/exact_match"] = np.array([metrics.accuracy_score(labels, predicted)])
+
+
 # The settings in tests/train/plateau_test.cpp.
 PLATEAUS = {
     "min_rel": {"factor": 0.5, "patience": 1, "threshold": 0.05},
@@ -72,6 +89,15 @@ def main():
     case(out, "one_class", 3, [1, 1, 1, 1], [1, 1, 1, 1])
     case(out, "never_right", 2, [0, 1, 1], [1, 0, 0])
     write("metrics", out)
+    out = {}
+    apart = np.random.default_rng(2)
+    labels = (apart.random((200, 9)) < 0.3).astype(int)
+    set_case(out, "some", labels, np.where(apart.random((200, 9)) < 0.85, labels, 1 - labels))
+    # Class 0 is a label and never predicted, 1 is predicted and no label, 2 is neither.
+    set_case(out, "missing", [[1, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1]], [[0, 1, 0, 1], [0, 0, 0, 0], [0, 0, 0, 1]])
+    set_case(out, "perfect", [[1, 0], [0, 1]], [[1, 0], [0, 1]])
+    set_case(out, "no_labels", [[0, 0, 0]], [[0, 0, 0]])
+    write("label_set_metrics", out)
     out = {}
     for name, options in PLATEAUS.items():
         plateau(out, random, name, options)

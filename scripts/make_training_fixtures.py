@@ -143,9 +143,38 @@ def focal_losses():
     write("focal_losses", out)
 
 
+def element_losses():
+    """BCEWithLogitsLoss with and without pos_weight, MSELoss: the sum of a sample's mean times the sample's weight."""
+    out = {}
+
+    def case(name, shape, loss_of, targets, **more):
+        x = (3 * f32(*shape)).float().double().requires_grad_(True)
+        weights = torch.rand(shape[0]).float().double()
+        y = (weights * loss_of(x, targets).flatten(1).mean(1)).sum()
+        dy = f32(1)
+        y.backward(dy[0])
+        out.update({f"{name}/{key}": value for key, value in more.items()})
+        out.update({f"{name}/x": x, f"{name}/targets": targets, f"{name}/weights": weights, f"{name}/y": y.reshape(1),
+                    f"{name}/dy": dy, f"{name}/dx": x.grad})
+
+    count = 0
+    for shape in [(1, 1), (5, 31), (33, 7)]:
+        for weighs in [False, True]:
+            pos_weight = (torch.rand(shape[1]) + 0.5).float().double() if weighs else None
+            targets = torch.randint(2, shape).double() if count % 2 else torch.rand(shape).float().double()
+            entropy = torch.nn.BCEWithLogitsLoss(reduction="none", pos_weight=pos_weight)
+            case(f"bce.{count}", shape, entropy, targets, **({"pos_weight": pos_weight} if weighs else {}))
+            count += 1
+    for count, shape in enumerate([(1, 1), (3, 5, 7), (2, 3, 5, 9)]):
+        case(f"mse.{count}", shape, torch.nn.MSELoss(reduction="none"), f32(*shape))
+    write("element_losses", out)
+
+
 if __name__ == "__main__":
     torch.manual_seed(3)
     optimizers()
     losses()
     with apart():
         focal_losses()
+    with apart():
+        element_losses()

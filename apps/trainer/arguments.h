@@ -68,7 +68,7 @@ struct Arguments {
   /// predict: pictures and folders; none: the split. runs compare: the two runs. completion: the words of a
   /// command line.
   std::vector<std::string> inputs;
-  int64_t top = 5;        ///< predict: classes with their probability
+  int64_t top = 0;        ///< predict: classes with their probability; 0: as many as the task prints
   bool all = false;       ///< predict: the probability of every class instead; runs compare: every setting
   bool markdown = false;  ///< schema
   GenerateArguments generate;

@@ -11,6 +11,7 @@ namespace trainer {
 namespace {
 
 constexpr const char* kMacro = "macro mean";
+constexpr const char* kMicro = "micro mean";
 constexpr const char* kWeighted = "weighted mean";
 
 std::string row(const std::string& name, size_t width, const ClassScores& scores) {
@@ -39,6 +40,7 @@ std::string class_report(const ConfusionMatrix& matrix, const std::vector<std::s
       fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9}\n", "class", width, "precision", "recall", "f1", "support");
   const std::vector<ClassScores> scores = matrix.scores();
   for (size_t c = 0; c < names.size(); ++c) text += row(names[c], width, scores[c]);
+  if (matrix.is_of_sets()) text += row(kMicro, width, micro_scores(matrix));
   return text + row(kMacro, width, means(matrix, false)) + row(kWeighted, width, means(matrix, true));
 }
 

@@ -77,7 +77,7 @@ TokenStatistics measure_tokens(const Recipe& recipe, Split split) {
   const SplitTokens all = open_tokens(recipe.data, split);
   if (!all.warning.empty()) print_warning(all.warning);
   TokenStatistics found{.tokens = all.end - all.begin};
-  const int64_t vocabulary = class_count(forward_program(recipe));
+  const int64_t vocabulary = class_count(recipe, forward_program(recipe));
   std::vector<bool> is_there;
   std::vector<int32_t> tokens;
   for (int64_t at = all.begin; at < all.end; at += kAtOnce) {

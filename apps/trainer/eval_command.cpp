@@ -60,7 +60,7 @@ int eval_command(const Arguments& arguments) {
   const Job& job = network.job();
   const Feed feed = open_feed(*recipe, job, network.device(), Split::val, "");
   Evaluation evaluation(network.executable(), *feed.pipeline, job.settings.validation_samples,
-                        job.settings.metrics, job.averages, job.settings.known_sums, job.settings.classes);
+                        job.settings.metrics, job.averages, job.settings.known_sums, job.settings.matrix);
   OneRank alone;
   Agreement agreement(alone);
   Found found{.values = *evaluation.run(agreement),

@@ -92,9 +92,9 @@ class Report {
 
   std::string batch_lines(const Batch& batch, const Prediction& prediction, int64_t rows) {
     std::string text;
-    const auto* labels = batch.find<int32_t>(input_name::kLabels);
     for (int64_t row = 0; row < batch.real; ++row) {
-      Json line = sample(batch.step * rows + row, labels[row], prediction.output(row));
+      const std::span<const float> output = prediction.output(row);
+      Json line = sample(batch.step * rows + row, label_in(batch, row, output.size()), output);
       text += line.dump(-1, Json::NotUtf8::replace) + "\n";
     }
     return text;
@@ -103,7 +103,18 @@ class Report {
   int64_t not_finite() const { return not_finite_; }
 
  private:
-  Json sample(int64_t index, int32_t label, std::span<const float> output) {
+  /// A row's label as it is printed: a class, or a list of them.
+  static Json label_in(const Batch& batch, int64_t row, size_t classes) {
+    if (const auto* labels = batch.find<int32_t>(input_name::kLabels)) return labels[row];
+    const float* targets = batch.find<float>(input_name::kTargets) + static_cast<size_t>(row) * classes;
+    std::vector<int64_t> set;
+    for (size_t c = 0; c < classes; ++c) {
+      if (targets[c] > 0) set.push_back(static_cast<int64_t>(c));
+    }
+    return set;
+  }
+
+  Json sample(int64_t index, Json label, std::span<const float> output) {
     Json line;
     const std::string file = samples_.source->sample_file(index);
     if (file.empty()) {
@@ -115,7 +126,7 @@ class Report {
       line["error"] = reason;
       return line;
     }
-    if (samples_.is_labelled) line["label"] = label;
+    if (samples_.is_labelled) line[label.is_array() ? "labels" : "label"] = std::move(label);
     const bool is_finite =
         std::all_of(output.begin(), output.end(), [](float x) { return std::isfinite(x); });
     if (is_finite) {
@@ -128,9 +139,10 @@ class Report {
   }
 
   void add_prediction(Json& line, std::span<const float> output) const {
-    const PredictionRequest request{.top = static_cast<size_t>(arguments_.top),
-                                    .all = arguments_.all,
-                                    .class_names = samples_.class_names};
+    const PredictionRequest request{
+        .top = arguments_.top > 0 ? std::optional(static_cast<size_t>(arguments_.top)) : std::nullopt,
+        .all = arguments_.all,
+        .class_names = samples_.class_names};
     for (const PredictedField& field : task_.predict(output, request))
       std::visit([&](const auto& value) { line[field.name] = value; }, field.value);
   }
@@ -171,7 +183,7 @@ int predict_command(const Arguments& arguments) {
       open_pass(*recipe, network.job(), network.device(), *samples.source,
                 [&](int64_t index, const UnreadableSample& found) { unreadable.add(index, found.reason); });
   Prediction prediction(network.executable(), *pipeline);
-  Report report(task_of(network.job().program), samples, arguments, unreadable);
+  Report report(task_of(*recipe, network.job().program), samples, arguments, unreadable);
   const auto asked = [&] { return signals.asked(); };
   const auto write_all_lines = [&](const ByteSink& sink) {
     signals.watch_loop();

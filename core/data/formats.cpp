@@ -23,7 +23,13 @@ void require_training_classes(const DataSection& section, Split split) {
   if (expected.empty() || found.empty()) return;
   const auto [wanted, there] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
   if (wanted == expected.end() && there == found.end()) return;
-  const bool is_extra = wanted == expected.end() || (there != found.end() && *there < *wanted);
+  if (std::is_permutation(expected.begin(), expected.end(), found.begin(), found.end())) {
+    throw Error(ExitCode::data,
+                fmt::format("{} (data.val): expected the classes of {} (data.train) in the same "
+                            "order, found '{}' in the place of '{}'",
+                            val, train, *there, *wanted));
+  }
+  const bool is_extra = wanted == expected.end() || std::ranges::find(found, *wanted) != found.end();
   throw Error(ExitCode::data,
               fmt::format("{} (data.val): expected the classes of {} (data.train), found {} class '{}'", val,
                           train, is_extra ? "also a" : "no", is_extra ? *there : *wanted));
@@ -59,6 +65,18 @@ std::vector<std::string> formats_with_label_maps() {
   return names;
 }
 
+std::vector<std::string> formats_with_label_sets() {
+  std::vector<std::string> names;
+  for (const SourceFormat& row : source_formats()) {
+    if (row.gives_label_sets) names.push_back(row.name);
+  }
+  return names;
+}
+
+bool may_give_label_sets(const DataSection& section) {
+  return source_format(section).gives_label_sets && (section.format != "image_folder" || section.labels);
+}
+
 bool has_split(const DataSection& section, Split split) {
   if (split == Split::val && !section.val && section.val_fraction == 0) return false;
   return !source_format(section).reads_files || !section.path(split).empty();
@@ -80,7 +98,7 @@ std::unique_ptr<DataSource> open_source(const DataSection& section, const Source
                            .is_shared = request.shares_budget};
   require_training_classes(section, request.split);
   std::unique_ptr<DataSource> source = source_format(section).open(section, request, &budget);
-  source->check_labels({request.network_classes, request.ignored_label});
+  if (request.network_classes > 0) source->check_labels({request.network_classes, request.ignored_label});
   return source;
 }
 

@@ -18,10 +18,11 @@ namespace trainer {
 /// Which samples are wanted, and what is known of them from the network.
 struct SourceRequest {
   Split split = Split::train;
-  Shape network_shape;  ///< one sample as the network takes it
-  int64_t network_classes = 0;
+  Shape network_shape;                                  ///< one sample as the network takes it
+  int64_t network_classes = 0;                          ///< 0: the network has no use for labels
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
-  uint64_t seed = 0;            ///< of the run
+  bool wants_label_sets = false;                        ///< made-up samples then have them
+  uint64_t seed = 0;                                    ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;   ///< see ErrorBudget::is_shared
   bool counts_bytes = false;    ///< SourceInfo::label_bytes is wanted, which reads all samples
@@ -36,7 +37,8 @@ struct SourceFormat {
   InputKind kind = InputKind::pixels;  ///< of its samples
   bool reads_files = true;
   bool gives_label_maps = false;
-  bool takes_lists = false;  ///< of files, separated by commas
+  bool gives_label_sets = false;  ///< perhaps: see SourceInfo
+  bool takes_lists = false;       ///< of files, separated by commas
   /// Whether the text's bytes can be counted; absent: its samples are no text.
   std::function<bool(const DataSection&)> counts_bytes;
   /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are
@@ -60,6 +62,10 @@ const SourceFormat& source_format(const DataSection& section);
 
 /// Names of the formats whose sources give a label for every pixel.
 std::vector<std::string> formats_with_label_maps();
+
+/// Names of the formats whose sources may give several labels for each image, and whether the section's does.
+std::vector<std::string> formats_with_label_sets();
+bool may_give_label_sets(const DataSection& section);
 
 /// False for a split that the recipe leaves out.
 bool has_split(const DataSection& section, Split split);

@@ -50,6 +50,7 @@ struct SourceInfo {
   Shape shape;                     ///< of one sample; see is_fixed
   std::optional<int64_t> classes;  ///< unknown where only labels tell: a part of a set may lack the last ones
   int64_t resident_bytes = 0;      ///< host memory that the opened source will hold
+  bool has_label_sets = false;     ///< a sample has any number of labels
   bool is_shared = false;          ///< that memory is both splits'
   std::optional<int64_t> least_classes =
       std::nullopt;  ///< that a network must tell apart, if it may have more

@@ -9,9 +9,24 @@
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/element_loss.h"
 
 namespace trainer {
 namespace {
+
+/// A number for each class of the network's output, that key `key` gives, as a constant (C); kNone where it
+/// gives none.
+TensorId numbers_of_classes(Builder& build, const std::vector<double>& given, int64_t classes,
+                            const Origin& origin, const char* name) {
+  if (given.empty()) return kNone;
+  if (static_cast<int64_t>(given.size()) != classes) {
+    fail_at(origin, fmt::format("needs {} numbers, one for each class of the network's output, got {}",
+                                classes, given.size()));
+  }
+  return build.program().persistent(
+      name, {{classes}, DType::f32}, Role::constant,
+      {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {given.begin(), given.end()}});
+}
 
 /// Of class labels: some may be left out, and classes may weigh.
 class LabelLoss : public Loss {
@@ -52,21 +67,13 @@ class LabelLoss : public Loss {
  private:
   /// A constant (C), or kNone.
   TensorId weights_of_classes(Builder& build, TensorId logits) const {
-    if (class_weights_.empty()) return kNone;
-    const int64_t classes = LogitExtents(build.shape(logits)).classes;
-    const auto given = static_cast<int64_t>(class_weights_.size());
-    if (given != classes) {
-      fail_at(origin_of("class_weights"),
-              fmt::format("needs {} numbers, one for each class of the network's output, got {}", classes,
-                          given));
-    }
-    if (std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; }))
-      fail_at(origin_of("class_weights"), "are all 0, so that no label counts; give some class a weight");
-    return build.program().persistent(state_name::kClassWeights, {{classes}, DType::f32}, Role::constant,
-                                      {.kind = Initial::Kind::table,
-                                       .a = 0,
-                                       .b = 0,
-                                       .table = {class_weights_.begin(), class_weights_.end()}});
+    const Origin place = origin_of("class_weights");
+    const bool are_all_0 = std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; });
+    const TensorId weights = numbers_of_classes(
+        build, class_weights_, LogitExtents(build.shape(logits)).classes, place, state_name::kClassWeights);
+    if (weights != kNone && are_all_0)
+      fail_at(place, "are all 0, so that no label counts; give some class a weight");
+    return weights;
   }
 
   std::optional<int64_t> ignore_index_;
@@ -114,6 +121,40 @@ class FocalLoss final : public LabelLoss {
   double gamma_ = 2;
 };
 
+class BinaryCrossEntropyLoss final : public Loss {
+ public:
+  void declare(Fields& fields) override {
+    fields
+        .add("pos_weight", &pos_weight_,
+             "for each class the weight of the loss where a sample has it, against samples that do not")
+        .at_least(0);
+  }
+  TargetKind target_kind() const override { return TargetKind::label_set; }
+
+  LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
+    build.set_origin(origin);
+    const TensorId positive = numbers_of_classes(build, pos_weight_, build.shape(logits)[1],
+                                                 origin_of("pos_weight"), state_name::kPositiveWeights);
+    return {.sum = build.emit<ElementLoss>({logits, targets.values, targets.weights, positive},
+                                           element_loss::BinaryCrossEntropy{})};
+  }
+
+ private:
+  std::vector<double> pos_weight_;
+};
+
+class MeanSquaredErrorLoss final : public Loss {
+ public:
+  void declare(Fields&) override {}
+  TargetKind target_kind() const override { return TargetKind::input; }
+
+  LossSums build(Builder& build, TensorId output, const Targets& targets) const override {
+    build.set_origin(origin);
+    return {.sum = build.emit<ElementLoss>({output, targets.values, targets.weights},
+                                           element_loss::SquaredError{})};
+  }
+};
+
 }  // namespace
 
 const Registry<Loss>& losses() {
@@ -122,6 +163,11 @@ const Registry<Loss>& losses() {
        [] { return std::make_unique<CrossEntropyLoss>(); }},
       {"focal", "cross entropy in which labels that are predicted well count less, for rare classes",
        [] { return std::make_unique<FocalLoss>(); }},
+      {"binary_cross_entropy",
+       "sigmoid and binary cross entropy of several labels for each image (data.labels)",
+       [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
+      {"mse", "mean squared error of the network's output and its own input, for autoencoders",
+       [] { return std::make_unique<MeanSquaredErrorLoss>(); }},
   };
   return table;
 }

@@ -7,10 +7,16 @@
 
 namespace trainer {
 
-/// What logits are compared with: a label for each sample (N), each position (N, T) or each pixel (N, H, W).
+/// What a loss compares a network's output with: a label for each sample, position or pixel; for each class
+/// whether the sample has it; or what the network reads.
+enum class TargetKind { label, label_set, input };
+
+/// What an output is compared with: a label for each sample (N), each position (N, T) or each pixel
+/// (N, H, W), or a number for each of its own.
 struct Targets {
-  TensorId labels;                                     ///< i32
-  TensorId weights;                                    ///< f32 (N)
+  TensorId labels = kNone;                             ///< i32
+  TensorId values = kNone;                             ///< f32, of the output's shape, in place of labels
+  TensorId weights = kNone;                            ///< f32 (N)
   TensorId other_labels = kNone, mix_weights = kNone;  ///< (N), of mixed samples; kNone: none are mixed
   int32_t ignored_label = kNoLabel;                    ///< of positions that count for nothing
 };
@@ -26,8 +32,10 @@ struct LossSums {
 /// What training makes small.
 class Loss : public Component {
  public:
-  /// Of logits (N, C), (N, T, C) or (N, C, H, W), weighted sums over samples.
-  virtual LossSums build(Builder& build, TensorId logits, const Targets& targets) const = 0;
+  virtual TargetKind target_kind() const { return TargetKind::label; }
+  /// Of an output (N, ...), weighted sums over samples. Labels are those of logits (N, C), (N, T, C) or
+  /// (N, C, H, W).
+  virtual LossSums build(Builder& build, TensorId output, const Targets& targets) const = 0;
   /// Whether it is a mean over counted positions, rather than over all samples.
   virtual bool counts() const { return false; }
   /// The label that metrics leave out, too; kNoLabel where it is none.

@@ -9,6 +9,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/element_loss.h"
 #include "core/graph/ops/linear.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
@@ -33,6 +34,8 @@ const Rule* rule_of(const Operation& op) {
       {typeid(CrossEntropyBackward), {{1, 2, 3, 4, 5}, Outcome::piece}},
       {typeid(CountedCrossEntropy), {{0, 1, 2}, Outcome::sum}},
       {typeid(CountedCrossEntropyBackward), {{1, 2, 3}, Outcome::piece}},
+      {typeid(ElementLoss), {{0, 1, 2}, Outcome::sum}},
+      {typeid(ElementLossBackward), {{1, 2, 3}, Outcome::piece}},
       {typeid(TopK), {{0, 1, 2}, Outcome::sum}},
       {typeid(LinearBackwardData), {{0}, Outcome::join}},
       {typeid(LinearBackwardWeights), {{0, 1}, Outcome::sum}}};
@@ -46,7 +49,8 @@ bool is_by_sample(const Rule& rule, size_t input) {
 
 bool is_loss(const Operation& op) {
   return dynamic_cast<const CrossEntropy*>(&op) != nullptr ||
-         dynamic_cast<const CountedCrossEntropy*>(&op) != nullptr;
+         dynamic_cast<const CountedCrossEntropy*>(&op) != nullptr ||
+         dynamic_cast<const ElementLoss*>(&op) != nullptr;
 }
 
 /// A linear layer and all that its logits lead to, by position in the entry.

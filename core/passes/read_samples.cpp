@@ -8,9 +8,9 @@
 namespace trainer {
 namespace {
 
-/// Begins an entry with the reading of its split's samples.
+/// Begins an entry with the reading of its split's samples; `labels` may be kNone.
 void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId labels, const SampleSet& set) {
-  const int64_t rows = program.spec(labels).shape[0];
+  const int64_t rows = program.spec(images).shape[0];
   Shape all = set.shape;
   all.insert(all.begin(), set.size);
   const TensorId samples =
@@ -25,12 +25,13 @@ void read_samples_of(Program& program, Entry& entry, TensorId images, TensorId l
   build.set_origin({{}, "data"});
   const std::vector<TensorId> read =
       build.emit_all(std::make_shared<ReadSamples>(set.steps), {samples, answers, numbers, epochs});
-  if (program.spec(read[0]) != program.spec(images) || program.spec(read[1]) != program.spec(labels))
+  const bool are_labels = labels == kNone || program.spec(read[1]) == program.spec(labels);
+  if (program.spec(read[0]) != program.spec(images) || !are_labels)
     throw std::logic_error("samples are not what the program reads");
   for (Node& node : nodes) {
     for (TensorId& id : node.inputs) {
       if (id == images) id = read[0];
-      if (id == labels) id = read[1];
+      if (id != kNone && id == labels) id = read[1];
     }
     entry.nodes.push_back(std::move(node));
   }
@@ -45,6 +46,7 @@ Pass read_samples(std::map<std::string, SampleSet> sets) {
       read_samples_of(program, entry, images, labels, sets.at(entry.name));
     }
     for (const TensorId id : {images, labels}) {  // no inputs any longer
+      if (id == kNone) continue;
       program.tensors[static_cast<size_t>(id)].name.clear();
       program.tensors[static_cast<size_t>(id)].role = Role::activation;
     }

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "core/config/patterns.h"
-#include "core/graph/ops/confusion_cells.h"
 #include "core/graph/ops/embedding.h"
 #include "core/passes/table.h"
 #include "core/recipe/generation.h"
@@ -23,6 +22,8 @@ TaskSetting task_setting(const Recipe& recipe, const Shape& output) {
           .format = recipe.data.format,
           .gives_label_maps = source_format(recipe.data).gives_label_maps,
           .formats_of_label_maps = formats_with_label_maps(),
+          .gives_label_sets = may_give_label_sets(recipe.data),
+          .formats_of_label_sets = formats_with_label_sets(),
           .mixes = recipe.data.mix.any(),
           .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};
 }
@@ -33,9 +34,12 @@ std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
   for (const std::string& name : recipe.validation.metrics) {
     const Metric* metric = find_metric(task.metrics(), name);
     if (metric == nullptr) {
+      const std::vector<std::string> names = names_of(task.metrics());
       fail_at(recipe.origin_of("validation.metrics"),
-              fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
-                          fmt::join(names_of(task.metrics()), ", ")));
+              names.empty()
+                  ? fmt::format("{} is not measured in {}, only the loss; write []", name, task.name())
+                  : fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
+                                fmt::join(names, ", ")));
     }
     wanted.push_back(*metric);
   }
@@ -49,7 +53,7 @@ bool makes_matrix(const Recipe& recipe, const Task& task, const std::vector<Metr
                   bool always) {
   const auto reads = [](const Metric& metric) { return !metric.matrix.empty(); };
   const auto reading = std::ranges::find_if(wanted, reads);
-  if (classes <= kMostConfusionClasses)
+  if (classes <= kMostConfusionClasses || task.has_label_sets())
     return reading != wanted.end() || (always && std::ranges::any_of(task.metrics(), reads));
   if (reading == wanted.end()) return false;
   fail_at(recipe.origin_of("validation.metrics"),
@@ -79,7 +83,7 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
 void add_metrics(Builder& build, const Recipe& recipe, TensorId logits, const Targets& targets,
                  bool detailed) {
   Entry& entry = build.entry();
-  const Task& task = task_for(build.shape(logits));
+  const Task& task = task_for(build.shape(logits), recipe.loss->target_kind());
   build.set_origin(recipe.origin_of("validation.metrics"));
   const std::vector<Metric> wanted = wanted_metrics(recipe, task);
   for (const MetricSum& sum : task.sums()) {
@@ -87,9 +91,7 @@ void add_metrics(Builder& build, const Recipe& recipe, TensorId logits, const Ta
       entry.outputs.push_back({sum.output, sum.build(build, logits, targets)});
   }
   if (!makes_matrix(recipe, task, wanted, task.classes(build.shape(logits)), detailed)) return;
-  const std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
-  entry.outputs.push_back(
-      {output_name::kConfusionCells, build.emit<ConfusionCells>(inputs, targets.ignored_label)});
+  entry.outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
 }
 
 Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std::string_view name,
@@ -111,7 +113,7 @@ Entry forward_entry(Program& program, const Recipe& recipe, TensorId input, std:
     return entry;
   }
   const TaskSetting setting = task_setting(recipe, build.shape(logits));
-  const Task& task = task_for(setting.output);
+  const Task& task = task_for(setting.output, recipe.loss->target_kind());
   Targets targets = task.declare_inputs(program, setting, training);
   targets.ignored_label = recipe.loss->ignored_label();
   const LossSums loss = task.build_loss(build, *recipe.loss, logits, targets);
@@ -199,7 +201,7 @@ Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExt
   if (purpose == Purpose::train) add(entry_name::kTrainStep);
   add(purpose == Purpose::predict ? entry_name::kPredict : entry_name::kEvaluate);
   check_freeze(recipe, program);
-  check_vocabulary(program, class_count(program));
+  check_vocabulary(program, class_count(recipe, program));
   if (purpose == Purpose::train) check_groups(recipe, program);
   return program;
 }
@@ -223,27 +225,32 @@ const Shape& logits_shape(const Program& program) {
   return program.output_shape;
 }
 
-const Task& task_of(const Program& program) {
-  return task_for(logits_shape(program));
+const Task& task_of(const Recipe& recipe, const Program& program) {
+  return task_for(logits_shape(program), recipe.loss->target_kind());
 }
 
-int64_t class_count(const Program& program) {
-  return task_of(program).classes(logits_shape(program));
+int64_t class_count(const Recipe& recipe, const Program& program) {
+  return task_of(recipe, program).classes(logits_shape(program));
 }
 
 std::vector<Metric> evaluated_metrics(const Recipe& recipe, const Program& program, bool averages) {
-  std::vector<Metric> metrics = wanted_metrics(recipe, task_of(program));
+  std::vector<Metric> metrics = wanted_metrics(recipe, task_of(recipe, program));
   return averages ? with_averages(std::move(metrics)) : metrics;
 }
 
 void check_prediction(const Recipe& recipe, const Program& program) {
-  task_of(program).check_prediction(task_setting(recipe, logits_shape(program)));
+  task_of(recipe, program).check_prediction(task_setting(recipe, logits_shape(program)));
 }
 
-BatchInputs batch_contents(const Program& program) {
+BatchInputs batch_contents(const Recipe& recipe, const Program& program) {
   BatchInputs inputs = batch_inputs(program);
-  if (program.find_entry(entry_name::kPredict) != nullptr)
+  if (program.find_entry(entry_name::kPredict) == nullptr) return inputs;
+  if (task_of(recipe, program).has_label_sets()) {
+    inputs.push_back(
+        {.name = input_name::kTargets, .dtype = DType::f32, .row = {class_count(recipe, program)}});
+  } else {
     inputs.push_back({.name = input_name::kLabels, .dtype = DType::i32, .row = {}});
+  }
   return inputs;
 }
 

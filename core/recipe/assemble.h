@@ -38,16 +38,16 @@ void check_vocabulary(const Program& program, int64_t outputs);
 
 /// Of the network's output, micro-batch first.
 const Shape& logits_shape(const Program& program);
-/// What the network is trained for, by its output.
-const Task& task_of(const Program& program);
-/// Classes that the network tells apart.
-int64_t class_count(const Program& program);
+/// What the network is trained for, by its output and the loss.
+const Task& task_of(const Recipe& recipe, const Program& program);
+/// Classes that the network tells apart; 0: it has no use for labels.
+int64_t class_count(const Recipe& recipe, const Program& program);
 /// What evaluation reports: the loss, the recipe's metrics, and with `averages` the same of averaged weights.
 std::vector<Metric> evaluated_metrics(const Recipe& recipe, const Program& program, bool averages);
 /// Throws Error (exit 78) where `trainer predict` has nothing to print of the network's output.
 void check_prediction(const Recipe& recipe, const Program& program);
 /// What batches for a finished program hold: its inputs, and labels to print beside predictions.
-BatchInputs batch_contents(const Program& program);
+BatchInputs batch_contents(const Recipe& recipe, const Program& program);
 
 /// What passes depend on besides the recipe.
 struct PassSetting {

@@ -49,9 +49,12 @@ void check_cache(const Recipe& recipe, const Planner& planner, const Program& pr
   }
   if (recipe.data.mix.any())
     fail_at(recipe.origin_of("data.mix"), "mixes samples on the host; write data.cache: none");
-  if (program.spec(program.find(input_name::kLabels)).shape.size() > 1)
+  const TensorId labels = program.find(input_name::kLabels);
+  if (labels != kNone && program.spec(labels).shape.size() > 1)
     fail_at(origin,
             "device does not support a label for every pixel, which the network's output needs; write none");
+  if (program.find(input_name::kTargets) != kNone)
+    fail_at(origin, "device does not support several labels for each image; write none");
 }
 
 }  // namespace

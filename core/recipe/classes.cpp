@@ -50,11 +50,29 @@ std::string place_of(const Recipe& recipe, Split split) {
   return fmt::format("{} ({}, {})", key_of(named), recipe.data.path(named), to_string(origin.where));
 }
 
+/// One label or sets of labels, as the loss takes them.
+void require_same_labelling(const Recipe& recipe, const Program& program, Split split,
+                            const SourceInfo& info) {
+  const bool wants_sets = task_of(recipe, program).has_label_sets();
+  if (info.has_label_sets == wants_sets) return;
+  fail_at(
+      recipe.origin_of("loss.name"),
+      wants_sets
+          ? fmt::format("binary_cross_entropy needs a CSV file with the header file,CLASS,... and 0 or 1 for "
+                        "each class; data.labels of {} gives one label for each image: use cross_entropy",
+                        place_of(recipe, split))
+          : fmt::format("{} takes one label for each image, and data.labels of {} gives any number; use "
+                        "binary_cross_entropy",
+                        recipe.loss->chosen_as, place_of(recipe, split)));
+}
+
 }  // namespace
 
 void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
                               const SourceInfo& info) {
-  const int64_t outputs = class_count(program);
+  const int64_t outputs = class_count(recipe, program);
+  if (outputs == 0) return;
+  require_same_labelling(recipe, program, split, info);
   if (info.least_classes && outputs < *info.least_classes) {
     const std::optional<Head> head = head_of(program);
     fail_at(head ? head->origin : recipe.origin_of("model"),
@@ -75,7 +93,7 @@ void require_same_class_count(const Recipe& recipe, const Program& program, Spli
 
 std::optional<std::string> unused_outputs(const Recipe& recipe, const Program& program,
                                           const DataSource& train) {
-  const int64_t outputs = class_count(program);
+  const int64_t outputs = class_count(recipe, program);
   if (train.classes() >= outputs) return std::nullopt;
   const std::optional<Head> head = head_of(program);
   const Origin origin = head ? head->origin : recipe.origin_of("model");

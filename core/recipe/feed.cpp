@@ -14,7 +14,7 @@ std::unique_ptr<DataPipeline> open_batches(const Recipe& recipe, const Job& job,
                      .split = kTrains ? Split::train : Split::val,
                      .network_shape = recipe.model.input,
                      .network_origin = recipe.origin_of("model.input"),
-                     .inputs = batch_contents(job.program)};
+                     .inputs = batch_contents(recipe, job.program)};
   if constexpr (kTrains) request.training = &batches;
   Loading loading = loading_of(recipe, job.plan);
   loading.allocate = [&device](int64_t bytes) { return device.allocate_batch(bytes); };

@@ -37,7 +37,7 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
   if (measures(job.purpose)) {
     const bool averages = job.purpose == Purpose::train ? settings.averages : job.averages;
     settings.metrics = evaluated_metrics(recipe, job.program, averages);
-    settings.classes = class_count(job.program);
+    settings.matrix = {class_count(recipe, job.program), task_of(recipe, job.program).has_label_sets()};
   }
   settings.guard = recipe.guards.settings();
   settings.early_stop = recipe.validation.early_stop_settings();
@@ -121,14 +121,14 @@ MemoryBudget memory_budget(const Recipe& recipe, const Job& job) {
   // Generation makes no batches: what it reads is a few tokens.
   if (job.purpose != Purpose::generate) {
     const int64_t ring =
-        DataPipeline::ring_bytes(batch_contents(job.program), rows, loading_of(recipe, job.plan));
+        DataPipeline::ring_bytes(batch_contents(recipe, job.program), rows, loading_of(recipe, job.plan));
     add_bytes(host, "batches", shares_ring(job.plan) ? ring : feeds * ring);
   }
   const int64_t of_train = job.train ? job.train->resident_bytes : 0;
   const int64_t of_validation = job.validation ? job.validation->resident_bytes : 0;
   const bool are_shared = job.train && job.train->is_shared;
   add_bytes(host, "samples", are_shared ? std::max(of_train, of_validation) : of_train + of_validation);
-  if (const int64_t bytes = Evaluation::matrix_bytes(job.plan, job.settings.classes); bytes > 0)
+  if (const int64_t bytes = Evaluation::matrix_bytes(job.plan, job.settings.matrix); bytes > 0)
     add_bytes(host, "confusion", bytes);
   add_bytes(host, "checkpoint", Checkpoints::memory_bytes(job.plan, job.checkpoints));
   add_bytes(host, "program", resident_bytes() + kRuntimeBytes);
@@ -187,8 +187,9 @@ SourceRequest source_request(const Recipe& recipe, const Program& program, Split
   const int32_t ignored = recipe.loss->ignored_label();
   return {.split = split,
           .network_shape = recipe.model.input,
-          .network_classes = class_count(program),
+          .network_classes = class_count(recipe, program),
           .ignored_label = ignored == kNoLabel ? std::nullopt : std::optional<int64_t>(ignored),
+          .wants_label_sets = task_of(recipe, program).has_label_sets(),
           .seed = static_cast<uint64_t>(recipe.run.seed),
           .counts_bytes = split == Split::val && recipe.measures(metric_name::kBitsPerByte)};
 }

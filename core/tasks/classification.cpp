@@ -15,6 +15,9 @@
 namespace trainer {
 namespace {
 
+/// That are printed of a sample by default.
+constexpr size_t kPredictedClasses = 5;
+
 template <int64_t k>
 TensorId build_top_k(Builder& build, TensorId logits, const Targets& targets) {
   return build.emit<TopK>({logits, targets.labels, targets.weights}, k, targets.ignored_label);
@@ -25,7 +28,9 @@ class Classification final : public Task {
  public:
   std::string_view name() const override { return "classification"; }
   /// All but those with classes for each position; what has another form is refused by the loss.
-  bool applies_to(const Shape& output) const override { return output.size() < 3 || output.size() > 4; }
+  bool applies_to(const Shape& output, TargetKind kind) const override {
+    return kind == TargetKind::label && (output.size() < 3 || output.size() > 4);
+  }
 
   Targets declare_inputs(Program& program, const TaskSetting& setting, bool training) const override {
     const Shape rows{setting.output[0]};
@@ -51,7 +56,7 @@ class Classification final : public Task {
 
   std::vector<PredictedField> predict(std::span<const float> output,
                                       const PredictionRequest& request) const override {
-    const std::vector<size_t> classes = largest(output, request.top);
+    const std::vector<size_t> classes = largest(output, request.top.value_or(kPredictedClasses));
     const std::vector<double> shares = probabilities(output);
     std::vector<PredictedField> fields = {{"class", static_cast<int64_t>(classes[0])}};
     if (classes[0] < request.class_names.size()) fields.push_back({"name", request.class_names[classes[0]]});

@@ -13,6 +13,14 @@ double ratio(int64_t part, int64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
 
+ClassScores scores_of(const ClassTally& tally) {
+  return {.precision = ratio(tally.correct, tally.predicted),
+          .recall = ratio(tally.correct, tally.support),
+          .f1 = ratio(2 * tally.correct, tally.support + tally.predicted),
+          .jaccard = ratio(tally.correct, tally.support + tally.predicted - tally.correct),
+          .support = tally.support};
+}
+
 Metric confusion_metric(const std::string& name, const std::string& help,
                         double (*of)(const ConfusionMatrix&)) {
   return {.name = name,
@@ -25,59 +33,78 @@ Metric confusion_metric(const std::string& name, const std::string& help,
 
 }  // namespace
 
-ConfusionMatrix::ConfusionMatrix(int64_t classes)
-    : classes_(classes), counts_(static_cast<size_t>(classes * classes)) {}
+ConfusionMatrix::ConfusionMatrix(const ConfusionShape& shape)
+    : shape_(shape), counts_(static_cast<size_t>(shape.counts())) {}
 
 void ConfusionMatrix::clear() {
   std::ranges::fill(counts_, 0);
 }
 
 void ConfusionMatrix::add(std::span<const int32_t> cells) {
+  if (shape_.of_sets) return add_sets(cells);
   for (const int32_t cell : cells) {
     if (cell >= 0) ++counts_[static_cast<size_t>(cell)];
   }
 }
 
-int64_t ConfusionMatrix::total() const {
-  return std::accumulate(counts_.begin(), counts_.end(), int64_t{0});
+void ConfusionMatrix::add_sets(std::span<const int32_t> cells) {
+  const auto classes = static_cast<size_t>(shape_.classes);
+  for (size_t first = 0; first + classes <= cells.size(); first += classes) {
+    if (cells[first] < 0) continue;
+    bool is_exact = true;
+    for (const int32_t cell : cells.subspan(first, classes)) {
+      ++counts_[static_cast<size_t>(cell)];
+      is_exact = is_exact && (cell % 4 == 0 || cell % 4 == 3);
+    }
+    ++counts_[counts_.size() - 2];
+    if (is_exact) ++counts_.back();
+  }
 }
 
-int64_t ConfusionMatrix::correct() const {
-  int64_t sum = 0;
-  for (int64_t c = 0; c < classes_; ++c) sum += at(c, c);
-  return sum;
-}
-
-std::vector<int64_t> ConfusionMatrix::predicted() const {
-  std::vector<int64_t> sums(static_cast<size_t>(classes_));
-  for (size_t i = 0; i < counts_.size(); ++i) sums[i % sums.size()] += counts_[i];
-  return sums;
-}
-
-std::vector<ClassScores> ConfusionMatrix::scores() const {
-  const std::vector<int64_t> predictions = predicted();
-  std::vector<ClassScores> all(predictions.size());
-  for (size_t c = 0; c < all.size(); ++c) {
-    const auto row = counts_.begin() + static_cast<std::ptrdiff_t>(c * all.size());
-    const int64_t support = std::accumulate(row, row + classes_, int64_t{0}),
-                  hits = row[static_cast<std::ptrdiff_t>(c)];
-    all[c] = {.precision = ratio(hits, predictions[c]),
-              .recall = ratio(hits, support),
-              .f1 = ratio(2 * hits, support + predictions[c]),
-              .jaccard = ratio(hits, support + predictions[c] - hits),
-              .support = support};
+std::vector<ClassTally> ConfusionMatrix::tallies() const {
+  std::vector<ClassTally> all(static_cast<size_t>(shape_.classes));
+  for (int64_t c = 0; c < shape_.classes; ++c) {
+    ClassTally& own = all[static_cast<size_t>(c)];
+    if (shape_.of_sets) {
+      own.correct = of_class(c, 1, 1);
+      own.support = own.correct + of_class(c, 1, 0);
+      own.predicted = own.correct + of_class(c, 0, 1);
+      continue;
+    }
+    own.correct = at(c, c);
+    for (int64_t other = 0; other < shape_.classes; ++other) {
+      own.support += at(c, other);
+      all[static_cast<size_t>(other)].predicted += at(c, other);
+    }
   }
   return all;
 }
 
+int64_t ConfusionMatrix::total() const {
+  const std::vector<ClassTally> all = tallies();
+  return std::accumulate(all.begin(), all.end(), int64_t{0},
+                         [](int64_t sum, const ClassTally& each) { return sum + each.support; });
+}
+
+int64_t ConfusionMatrix::correct() const {
+  const std::vector<ClassTally> all = tallies();
+  return std::accumulate(all.begin(), all.end(), int64_t{0},
+                         [](int64_t sum, const ClassTally& each) { return sum + each.correct; });
+}
+
+std::vector<ClassScores> ConfusionMatrix::scores() const {
+  std::vector<ClassScores> all;
+  for (const ClassTally& tally : tallies()) all.push_back(scores_of(tally));
+  return all;
+}
+
 double macro_mean(const ConfusionMatrix& matrix, double ClassScores::*score, bool labels_only) {
-  const std::vector<ClassScores> scores = matrix.scores();
-  const std::vector<int64_t> predicted = matrix.predicted();
   double sum = 0;
   int64_t count = 0;
-  for (size_t c = 0; c < scores.size(); ++c) {
-    if (scores[c].support + (labels_only ? 0 : predicted[c]) == 0) continue;
-    sum += scores[c].*score;
+  for (const ClassTally& tally : matrix.tallies()) {
+    const int64_t seen = tally.support + (labels_only ? 0 : tally.predicted);
+    if (seen == 0 && (labels_only || !matrix.is_of_sets())) continue;
+    sum += scores_of(tally).*score;
     ++count;
   }
   return count == 0 ? 0 : sum / static_cast<double>(count);
@@ -91,29 +118,96 @@ double weighted_mean(const ConfusionMatrix& matrix, double ClassScores::*score) 
   return total == 0 ? 0 : sum / static_cast<double>(total);
 }
 
-const std::vector<Metric>& confusion_metrics() {
-  static const std::vector<Metric> table = {
+ClassScores micro_scores(const ConfusionMatrix& matrix) {
+  ClassTally all;
+  for (const ClassTally& each : matrix.tallies()) {
+    all.support += each.support;
+    all.predicted += each.predicted;
+    all.correct += each.correct;
+  }
+  return scores_of(all);
+}
+
+namespace {
+
+std::vector<Metric> macro_metrics() {
+  return {
       confusion_metric("macro_precision", "mean over classes of the precision, correct / predicted",
                        [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::precision); }),
       confusion_metric("macro_recall", "mean over classes of the recall, correct / labelled",
                        [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::recall); }),
       confusion_metric("macro_f1", "mean over classes of F1, the harmonic mean of precision and recall",
                        [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::f1); }),
-      confusion_metric("balanced_accuracy", "mean recall over the classes that are a label",
-                       [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::recall, true); }),
-      confusion_metric("mean_iou", "mean over classes of intersection over union (Jaccard index)",
-                       [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::jaccard); }),
   };
+}
+
+/// Of every class of every sample.
+double accuracy_of_sets(const ConfusionMatrix& matrix) {
+  int64_t right = 0;
+  for (int64_t c = 0; c < matrix.classes(); ++c) right += matrix.of_class(c, 0, 0) + matrix.of_class(c, 1, 1);
+  return ratio(right, matrix.classes() * matrix.samples());
+}
+
+}  // namespace
+
+const std::vector<Metric>& confusion_metrics() {
+  static const std::vector<Metric> table = [] {
+    std::vector<Metric> all = macro_metrics();
+    all.push_back(
+        confusion_metric("balanced_accuracy", "mean recall over the classes that are a label",
+                         [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::recall, true); }));
+    all.push_back(
+        confusion_metric("mean_iou", "mean over classes of intersection over union (Jaccard index)",
+                         [](const ConfusionMatrix& m) { return macro_mean(m, &ClassScores::jaccard); }));
+    return all;
+  }();
   return table;
 }
 
-Json to_json(const ConfusionMatrix& matrix, const std::vector<std::string>& class_names) {
+const std::vector<Metric>& label_set_metrics() {
+  static const std::vector<Metric> table = [] {
+    std::vector<Metric> all = {
+        confusion_metric("accuracy",
+                         "of several labels: fraction of all classes of all samples that are right",
+                         accuracy_of_sets),
+        confusion_metric("exact_match",
+                         "of several labels: fraction of samples of which every class is right",
+                         [](const ConfusionMatrix& m) { return ratio(m.exact(), m.samples()); }),
+        confusion_metric("micro_precision", "of several labels: the precision of all classes together",
+                         [](const ConfusionMatrix& m) { return micro_scores(m).precision; }),
+        confusion_metric("micro_recall", "of several labels: the recall of all classes together",
+                         [](const ConfusionMatrix& m) { return micro_scores(m).recall; }),
+        confusion_metric("micro_f1", "of several labels: F1 of all classes together",
+                         [](const ConfusionMatrix& m) { return micro_scores(m).f1; }),
+    };
+    for (Metric& metric : macro_metrics()) all.push_back(std::move(metric));
+    return all;
+  }();
+  return table;
+}
+
+namespace {
+
+/// A row for each label; of sets two rows for each class.
+Json matrix_rows(const ConfusionMatrix& matrix) {
   Json rows = Json::array();
-  for (int64_t label = 0; label < matrix.classes(); ++label) {
+  const int64_t classes = matrix.classes();
+  for (int64_t c = 0; c < classes; ++c) {
     Json row = Json::array();
-    for (int64_t c = 0; c < matrix.classes(); ++c) row.push_back(matrix.at(label, c));
+    if (matrix.is_of_sets()) {
+      for (const int label : {0, 1})
+        row.push_back(std::vector<int64_t>{matrix.of_class(c, label, 0), matrix.of_class(c, label, 1)});
+    } else {
+      for (int64_t other = 0; other < classes; ++other) row.push_back(matrix.at(c, other));
+    }
     rows.push_back(std::move(row));
   }
+  return rows;
+}
+
+}  // namespace
+
+Json to_json(const ConfusionMatrix& matrix, const std::vector<std::string>& class_names) {
   std::vector<double> precision, recall, f1, jaccard;
   std::vector<int64_t> support;
   for (const ClassScores& scores : matrix.scores()) {
@@ -125,7 +219,7 @@ Json to_json(const ConfusionMatrix& matrix, const std::vector<std::string>& clas
   }
   Json json = Json::object();
   if (static_cast<int64_t>(class_names.size()) == matrix.classes()) json["classes"] = class_names;
-  json["matrix"] = std::move(rows);
+  json["matrix"] = matrix_rows(matrix);
   json["precision"] = precision;
   json["recall"] = recall;
   json["f1"] = f1;

@@ -11,8 +11,20 @@
 
 namespace trainer {
 
-/// Classes for which evaluation keeps a confusion matrix: 128 MiB of counts.
+/// Classes for which evaluation keeps a confusion matrix of labels and predictions: 128 MiB of counts.
 constexpr int64_t kMostConfusionClasses = 4096;
+
+/// What a confusion matrix counts: single labels against predictions or, of sets of labels, each class by
+/// itself.
+struct ConfusionShape {
+  // NOLINTNEXTLINE(google-explicit-constructor): most matrices are of single labels
+  ConfusionShape(int64_t count = 0, bool sets = false) : classes(count), of_sets(sets) {}
+  /// Numbers that are kept.
+  int64_t counts() const { return of_sets ? 4 * classes + 2 : classes * classes; }
+
+  int64_t classes;
+  bool of_sets;
+};
 
 /// Scores of one class, as in scikit-learn with zero_division=0: a division by zero gives 0.
 struct ClassScores {
@@ -23,43 +35,65 @@ struct ClassScores {
   int64_t support = 0;   ///< samples (tokens, pixels) with this label
 };
 
-/// How many samples, or pixels, with each label were predicted as each class. Integers, so exact in any
-/// order.
+/// How often a class was a label, was predicted, and was both.
+struct ClassTally {
+  int64_t support = 0, predicted = 0, correct = 0;
+};
+
+/// How many samples, or pixels, with each label were predicted as each class; of sets of labels, how many
+/// samples have each class or not and were predicted to or not. Integers, so exact in any order.
 class ConfusionMatrix {
  public:
-  explicit ConfusionMatrix(int64_t classes);
+  explicit ConfusionMatrix(const ConfusionShape& shape);
 
-  int64_t classes() const { return classes_; }
+  int64_t classes() const { return shape_.classes; }
+  bool is_of_sets() const { return shape_.of_sets; }
+  /// Of single labels.
   int64_t at(int64_t label, int64_t predicted) const {
-    return counts_[static_cast<size_t>(label * classes_ + predicted)];
+    return counts_[static_cast<size_t>(label * shape_.classes + predicted)];
   }
-  /// Of label and class, (classes, classes).
+  /// Of sets: samples that have class c (label 1) or not (0), and were predicted to or not.
+  int64_t of_class(int64_t c, int label, int predicted) const {
+    return counts_[static_cast<size_t>(4 * c + 2 * label + predicted)];
+  }
+  /// Of sets: samples, and those of which every class is right.
+  int64_t samples() const { return counts_[counts_.size() - 2]; }
+  int64_t exact() const { return counts_[counts_.size() - 1]; }
+  /// All counts, which ranks add up.
   std::span<int64_t> counts() { return counts_; }
   void clear();
-  /// Counts each cell, label * classes + prediction; negative ones stand for nothing.
+  /// Counts each cell: label * classes + prediction or, of sets, 4 * class + 2 * label + prediction, with the
+  /// cells of a sample together. Negative ones stand for nothing.
   void add(std::span<const int32_t> cells);
 
-  int64_t total() const;
-  int64_t correct() const;
+  std::vector<ClassTally> tallies() const;
+  int64_t total() const;    ///< labels: of single ones as many as samples
+  int64_t correct() const;  ///< labels that were predicted
   std::vector<ClassScores> scores() const;
-  std::vector<int64_t> predicted() const;  ///< of each class
 
  private:
-  int64_t classes_;
+  void add_sets(std::span<const int32_t> cells);
+
+  ConfusionShape shape_;
   std::vector<int64_t> counts_;
 };
 
-/// Mean of scores over classes: those that are a label or a prediction, or with `labels_only` those that are
-/// a label. 0 where there are none.
+/// Mean of scores over classes: of single labels those that are a label or a prediction, of sets all, and
+/// with `labels_only` those that are a label. 0 where there are none.
 double macro_mean(const ConfusionMatrix& matrix, double ClassScores::*score, bool labels_only = false);
 /// The same, each class by its support.
 double weighted_mean(const ConfusionMatrix& matrix, double ClassScores::*score);
+/// Of the labels of all classes together.
+ClassScores micro_scores(const ConfusionMatrix& matrix);
 
 /// macro_precision, macro_recall, macro_f1, balanced_accuracy, mean_iou.
 const std::vector<Metric>& confusion_metrics();
+/// Of sets of labels: accuracy, exact_match, micro_ and macro_ precision, recall and f1.
+const std::vector<Metric>& label_set_metrics();
 
 /// {"classes": names, where all have one, "matrix": a row for each label, "precision": a number for each
-/// class, …}
+/// class, …}. Of sets "matrix" has for each class [[true negatives, false positives], [false negatives, true
+/// positives]], as scikit-learn's multilabel_confusion_matrix.
 Json to_json(const ConfusionMatrix& matrix, const std::vector<std::string>& class_names);
 
 }  // namespace trainer

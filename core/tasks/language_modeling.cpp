@@ -42,7 +42,9 @@ void check_positions(const TaskSetting& setting) {
 class LanguageModeling final : public Task {
  public:
   std::string_view name() const override { return "language_modeling"; }
-  bool applies_to(const Shape& output) const override { return output.size() == 3; }
+  bool applies_to(const Shape& output, TargetKind kind) const override {
+    return kind == TargetKind::label && output.size() == 3;
+  }
 
   Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
     check_positions(setting);

@@ -37,7 +37,9 @@ void check_recipe(const TaskSetting& setting) {
 class PixelClassification final : public Task {
  public:
   std::string_view name() const override { return "pixel_classification"; }
-  bool applies_to(const Shape& output) const override { return output.size() == 4; }
+  bool applies_to(const Shape& output, TargetKind kind) const override {
+    return kind == TargetKind::label && output.size() == 4;
+  }
 
   Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
     check_recipe(setting);

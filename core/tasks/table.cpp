@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/graph/ops/confusion_cells.h"
+
 namespace trainer {
 
 const std::vector<std::unique_ptr<Task>>& tasks() {
@@ -17,11 +19,16 @@ const std::vector<std::unique_ptr<Task>>& tasks() {
   return table;
 }
 
-const Task& task_for(const Shape& output) {
+const Task& task_for(const Shape& output, TargetKind kind) {
   const auto found =
-      std::ranges::find_if(tasks(), [&](const auto& task) { return task->applies_to(output); });
+      std::ranges::find_if(tasks(), [&](const auto& task) { return task->applies_to(output, kind); });
   if (found == tasks().end()) throw std::logic_error("no task has the output " + to_string(output));
   return **found;
+}
+
+TensorId Task::build_cells(Builder& build, TensorId output, const Targets& targets) const {
+  const std::vector<TensorId> inputs{output, targets.labels, targets.weights};
+  return build.emit<ConfusionCells>(inputs, targets.ignored_label);
 }
 
 std::vector<Metric> all_metrics() {

@@ -10,7 +10,9 @@
 #define TRAINER_TASKS(row) \
   row(classification_task) \
   row(language_modeling_task) \
-  row(pixel_classification_task)
+  row(multi_label_task) \
+  row(pixel_classification_task) \
+  row(reconstruction_task)
 // clang-format on
 
 namespace trainer {

@@ -28,6 +28,8 @@ struct TaskSetting {
   std::string format;                              ///< data.format
   bool gives_label_maps = false;                   ///< that format has a label for every pixel
   std::vector<std::string> formats_of_label_maps;  ///< all that have
+  bool gives_label_sets = false;                   ///< that format may have several labels for each image
+  std::vector<std::string> formats_of_label_sets;  ///< all that may
   bool mixes = false;                              ///< training samples are mixed with others
   std::function<Origin(const std::string& key)> origin_of;
 };
@@ -43,13 +45,15 @@ struct MetricSum {
 struct PredictedField {
   using Pairs = std::vector<std::pair<int64_t, double>>;
   std::string name;
-  std::variant<int64_t, std::string, std::vector<double>, Pairs> value;
+  std::variant<int64_t, std::string, std::vector<int64_t>, std::vector<std::string>, std::vector<double>,
+               Pairs>
+      value;
 };
 
 /// What is wanted of a prediction.
 struct PredictionRequest {
-  size_t top = 5;    ///< the most likely classes
-  bool all = false;  ///< every class's share instead
+  std::optional<size_t> top;  ///< the most likely classes; nothing: as many as the task prints by itself
+  bool all = false;           ///< every class's share instead
   const std::vector<std::string>& class_names;
 };
 
@@ -59,8 +63,8 @@ class Task {
  public:
   virtual ~Task() = default;
   virtual std::string_view name() const = 0;
-  /// Whether a network with this output, micro-batch first, is trained for it.
-  virtual bool applies_to(const Shape& output) const = 0;
+  /// Whether a network with this output, micro-batch first, and such a loss is trained for it.
+  virtual bool applies_to(const Shape& output, TargetKind kind) const = 0;
 
   /// Declares the inputs that the network's output is compared with; those of training only in training.
   /// Throws Error (exit 78) where recipe and network do not suit the task.
@@ -75,8 +79,13 @@ class Task {
   /// The outputs of `evaluate` that these metrics may want.
   virtual const std::vector<MetricSum>& sums() const = 0;
 
-  /// Classes that such an output tells apart; labels are below it.
+  /// The output of `evaluate` that a confusion matrix is counted from.
+  virtual TensorId build_cells(Builder& build, TensorId output, const Targets& targets) const;
+
+  /// Classes that such an output tells apart; labels are below it. 0: it has no use for labels.
   virtual int64_t classes(const Shape& output) const = 0;
+  /// Whether a sample has a set of labels, of any size, rather than one.
+  virtual bool has_label_sets() const { return false; }
   /// Throws Error (exit 78) where `trainer predict` has nothing to print of such an output.
   virtual void check_prediction(const TaskSetting& setting) const = 0;
   /// Of one sample's output, whose numbers are all finite.
@@ -84,9 +93,9 @@ class Task {
                                               const PredictionRequest& request) const = 0;
 };
 
-/// All tasks. Each output has one that applies to it.
+/// All tasks. Each output has one that applies to it, by the loss.
 const std::vector<std::unique_ptr<Task>>& tasks();
-const Task& task_for(const Shape& output);
+const Task& task_for(const Shape& output, TargetKind kind = TargetKind::label);
 
 /// The metrics of all tasks, each name once.
 std::vector<Metric> all_metrics();

@@ -13,6 +13,9 @@ namespace {
 /// Batches whose results are still to come.
 constexpr int64_t kMaxInFlight = 4;
 
+/// Counts that ranks add up in one message: as many as the largest matrix has in a row.
+constexpr auto kCountsAtOnce = static_cast<size_t>(kMostConfusionClasses);
+
 /// Elements of the entry's list of cells; 0 where it puts out none.
 int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
   for (const NamedTensor& output : entry.outputs) {
@@ -26,7 +29,7 @@ int64_t cells_of(const Plan& plan, const PlannedEntry& entry) {
 
 Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t samples,
                        std::vector<Metric> metrics, bool averages, std::map<std::string, double> known,
-                       int64_t classes)
+                       const ConfusionShape& shape)
     : executable_(executable),
       feed_(executable, data),
       samples_(samples),
@@ -35,7 +38,7 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
   auto add_pass = [&](const char* name, const char* prefix) {
     const size_t entry = executable.entry(name);
     std::optional<ConfusionMatrix> matrix;
-    if (cells_of(executable.plan(), executable.plan().entries[entry]) > 0) matrix.emplace(classes);
+    if (cells_of(executable.plan(), executable.plan().entries[entry]) > 0) matrix.emplace(shape);
     passes_.push_back({entry, prefix, Outputs(executable, entry, kMaxInFlight, output_name::kConfusionCells),
                        std::move(matrix)});
   };
@@ -43,12 +46,12 @@ Evaluation::Evaluation(Executable& executable, DataPipeline& data, int64_t sampl
   if (averages) add_pass(entry_name::kEvaluateAverages, kAveraged);
 }
 
-int64_t Evaluation::matrix_bytes(const Plan& plan, int64_t classes) {
+int64_t Evaluation::matrix_bytes(const Plan& plan, const ConfusionShape& matrix) {
   int64_t bytes = 0;
   for (const PlannedEntry& entry : plan.entries) {
     const int64_t cells = cells_of(plan, entry);
     if (cells > 0)
-      bytes += kMaxInFlight * cells * int64_t{sizeof(int32_t)} + classes * classes * int64_t{sizeof(int64_t)};
+      bytes += kMaxInFlight * cells * int64_t{sizeof(int32_t)} + matrix.counts() * int64_t{sizeof(int64_t)};
   }
   return bytes;
 }
@@ -91,12 +94,11 @@ void Evaluation::add_up_matrices(Communicator& ranks) {
   for (Pass& pass : passes_) {
     if (!pass.matrix) continue;
     const std::span<int64_t> counts = pass.matrix->counts();
-    for (int64_t row = 0; row < pass.matrix->classes(); ++row) {
-      const auto length = static_cast<size_t>(pass.matrix->classes());
-      const std::span<int64_t> of_row = counts.subspan(static_cast<size_t>(row) * length, length);
-      std::vector<double> sums(of_row.begin(), of_row.end());
+    for (size_t first = 0; first < counts.size(); first += kCountsAtOnce) {
+      const std::span<int64_t> some = counts.subspan(first, std::min(kCountsAtOnce, counts.size() - first));
+      std::vector<double> sums(some.begin(), some.end());
       ranks.add_up(sums);
-      std::ranges::transform(sums, of_row.begin(), [](double sum) { return static_cast<int64_t>(sum); });
+      std::ranges::transform(sums, some.begin(), [](double sum) { return static_cast<int64_t>(sum); });
     }
   }
 }

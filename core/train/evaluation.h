@@ -18,13 +18,13 @@ namespace trainer {
 class Evaluation {
  public:
   /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
-  /// `known`: sums of the split that nothing computes. `classes`: of the confusion matrix, where `evaluate`
-  /// puts out its cells.
+  /// `known`: sums of the split that nothing computes. `matrix`: what `evaluate` puts out the cells of, if it
+  /// does.
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
-             bool averages, std::map<std::string, double> known = {}, int64_t classes = 0);
+             bool averages, std::map<std::string, double> known = {}, const ConfusionShape& matrix = {});
 
   /// Host memory for the confusion matrices of a program, and for the cells of its batches in flight.
-  static int64_t matrix_bytes(const Plan& plan, int64_t classes);
+  static int64_t matrix_bytes(const Plan& plan, const ConfusionShape& matrix);
 
   /// One pass, each batch a round: each metric's value, of the sums of what `evaluate` puts out. They are
   /// added in the order of the batches, whichever rank has computed them. Nothing where the ranks agree to

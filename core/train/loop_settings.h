@@ -9,6 +9,7 @@
 
 #include "core/optim/guard.h"
 #include "core/optim/plateau.h"
+#include "core/tasks/confusion_matrix.h"
 #include "core/tasks/metric.h"
 #include "core/train/early_stop.h"
 
@@ -29,7 +30,7 @@ struct LoopSettings {
   int64_t validation_samples = 0;
   std::vector<Metric> metrics = {loss_metric()};  ///< of the validation split, the loss first
   std::map<std::string, double> known_sums;       ///< for these metrics, see sum_name
-  int64_t classes = 0;                            ///< that the network tells apart
+  ConfusionShape matrix;                          ///< of what the network tells apart
   GuardSettings guard;
   std::optional<EarlyStopSettings> early_stop;
   std::optional<PlateauSettings> plateau;  ///< of the learning rate

@@ -23,7 +23,7 @@ ACCUMULATED = ['training.micro_batch_size=8', 'training.ema={decay: 0.9}', 'opti
 CASES = {  # recipe, and its overrides
     'fashion_mnist_mlp': [], 'fashion_mnist_cnn': [],
     'mlp_amp': ['training.precision=amp_bf16', 'device.emulate_bf16=true'],
-    'resnet18_cifar10': SYNTHETIC, 'unet_synthetic': [], 'image_folder_finetune': SYNTHETIC,
+    'resnet18_cifar10': SYNTHETIC, 'unet_synthetic': [], 'fashion_mnist_autoencoder': [], 'image_folder_finetune': SYNTHETIC,
     'mobilenet_v2_imagenet': SYNTHETIC, 'resnet50_imagenet': SYNTHETIC,
 }
 # The same with gradients accumulated, averages, clipping and guards, and with mixed samples.

@@ -15,7 +15,7 @@ from evidence import ROOT, Failed, row, same_files
 
 SYNTHETIC = "data={format: synthetic}"
 # Without transforms that want pictures of a size.
-SHIPPED = {"fashion_mnist_mlp": (), "fashion_mnist_cnn": (), "mlp_amp": (), "unet_synthetic": (), "resnet18_cifar10": (),
+SHIPPED = {"fashion_mnist_mlp": (), "fashion_mnist_cnn": (), "mlp_amp": (), "unet_synthetic": (), "fashion_mnist_autoencoder": (), "resnet18_cifar10": (),
            "mobilenet_v2_imagenet": (), "resnet50_imagenet": (), "gpt_char_bible": (), "vit_tiny_imagenet": ()}
 LARGE = ("resnet50_imagenet", SYNTHETIC, "training.precision=amp_fp16", "training.global_batch_size=256",
          "training.micro_batch_size=256", "validation.interval=0ep")
@@ -196,7 +196,8 @@ def register_cases():
 register_cases()
 
 
-OWN_KERNELS = "guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels"
+OWN_KERNELS = ("guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels",
+               "element_losses")
 
 
 @row("correct", 8, *OWN_KERNELS)

@@ -25,7 +25,9 @@ TINY, SMALL = ['model.input=[3, 16, 16]'], ['model.input=[3, 32, 32]']
 RECIPES = {  # with what makes them small, or what else they are to do
     'fashion_mnist_mlp': [], 'fashion_mnist_mlp, muon': ['optimizer={name: muon, clip_norm: 1}', 'training.micro_batch_size=2'],
     'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
-    'unet_synthetic': SMALL, 'image_folder_finetune': SMALL,
+    'unet_synthetic': SMALL, 'fashion_mnist_autoencoder': [],
+    'fashion_mnist_mlp, multi_label': ['loss=binary_cross_entropy', 'validation.metrics=[micro_f1, exact_match]'],
+    'image_folder_finetune': SMALL,
     'mobilenet_v2_imagenet': ['model.input=[3, 64, 64]'], 'resnet50_imagenet': ['model.input=[3, 64, 64]'],
 }
 DEEP = {'image_folder_finetune', 'mobilenet_v2_imagenet', 'resnet50_imagenet'}

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/images/label_file.h"
 
 namespace {
 
@@ -36,6 +37,33 @@ std::string text_of(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+/// Labels of three pictures: ends the process where they do not hold together.
+void check_labels(const std::string& text) {
+  const std::vector<std::string> pictures = {"1.png", "2.png", "a/b.jpg"};
+  const trainer::LabelFile found = trainer::parse_label_file(text, "x.csv", "folder", pictures);
+  const size_t rows = found.picture.size(), classes = found.classes.size();
+  if (rows == 0 || rows > pictures.size() || classes == 0) std::abort();
+  if (found.has_sets ? rows != pictures.size() || found.set_end.size() != rows : found.label.size() != rows)
+    std::abort();
+  for (const int32_t label : found.label) {
+    if (static_cast<size_t>(label) >= classes) std::abort();
+  }
+  size_t begin = 0;
+  for (const size_t end : found.set_end) {
+    if (end < begin || end > found.sets.size()) std::abort();
+    for (size_t i = begin; i < end; ++i) {
+      if (static_cast<size_t>(found.sets[i]) >= classes || (i > begin && found.sets[i] <= found.sets[i - 1]))
+        std::abort();
+    }
+    begin = end;
+  }
+}
+
+void expect_refusal(const trainer::Error& error) {
+  if (error.code() != trainer::ExitCode::data) std::abort();
+  if (!std::string(error.what()).starts_with("x.csv:")) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -43,8 +71,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto rows = rows_of({reinterpret_cast<const char*>(data), size});
     if (rows_of(text_of(rows)) != rows) std::abort();
   } catch (const trainer::Error& error) {
-    if (error.code() != trainer::ExitCode::data) std::abort();
-    if (!std::string(error.what()).starts_with("x.csv:")) std::abort();
+    expect_refusal(error);
+  }
+  try {
+    check_labels({reinterpret_cast<const char*>(data), size});
+  } catch (const trainer::Error& error) {
+    expect_refusal(error);
   }
   return 0;
 }

@@ -77,6 +77,9 @@ void put_csvs(const std::filesystem::path& folder) {
       "\xEF\xBB\xBF"
       "file,label\r\na.png,cat\r\n\"b, \"\"c\"\".png\",\"a\nb\"\r\n");
   put(folder, "file,label\na,b,c\n,\n\"\"\n");
+  put(folder, "file,label\n2.png,dog\n1.png,cat\n");
+  put(folder, "file,cat,\"dog, old\"\r\n2.png,0,1\r\n./1.png,1,1\r\na/b.jpg,0,0\r\n");
+  put(folder, "file,cat,cat\n1.png,1,0\n");
 }
 
 /// Two pictures of 2 x 3 with their labels.

@@ -77,6 +77,22 @@ TEST_CASE(
               {3, -1, 1, -1, -1, -1});
 }
 
+TEST_CASE("cells of sets of labels: the halves are labels, and logits above 0 predictions") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Program program;
+  program.entries.emplace_back(kCells);
+  Builder build(program, program.entries[0]);
+  const std::vector<TensorId> inputs{program.input("logits", {{3, 2}, DType::f32}),
+                                     program.input("targets", {{3, 2}, DType::f32}),
+                                     program.input("weights", {{3}, DType::f32})};
+  program.entries[0].outputs.push_back({"cells", build.emit<LabelSetCells>(inputs)});
+  check_cells(program,
+              {{"logits", {0, 1e-30f, -1, nan, 5, 5}},
+               {"targets", {1, 0.5f, 0.49f, 1, 1, 0}},
+               {"weights", {1, 0.5f, 0}}},
+              {2, 7, 0, 6, -1, -1});
+}
+
 TEST_CASE("confusion cells: more classes than 31 bits of cells are refused") {
   CHECK_THROWS_WITH(cells_program({1, 50000}, {1}), Catch::Matchers::ContainsSubstring("31 bits"));
 }

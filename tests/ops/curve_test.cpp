@@ -24,26 +24,30 @@ struct Training {
   Network network;
   int64_t batch;
   float lr;
+  std::string loss = "cross_entropy";
+  std::string fixture = "curves";
 };
 
 /// Batches are drawn as parameters are, from their names, by the same rule as in scripts/make_fixtures.py.
 void add_batches(Program& program) {
   const double root3 = std::sqrt(3.0);
-  const Shape images = program.spec(program.find(input_name::kImages)).shape,
-              labels = program.spec(program.find(input_name::kLabels)).shape;
-  const TensorId logits = program.entry(entry_name::kEvaluate).outputs.back().tensor;
-  const auto classes = static_cast<double>(program.spec(logits).shape[1]);
+  const Shape images = program.spec(program.find(input_name::kImages)).shape;
+  const TensorId logits = program.entry(entry_name::kEvaluate).outputs.back().tensor,
+                 targets = program.find(input_name::kTargets);
+  const TensorId answers = targets != kNone ? targets : program.find(input_name::kLabels);
+  const double classes = targets != kNone ? 2 : static_cast<double>(program.spec(logits).shape[1]);
   for (int i = 0; i < kCurveBatches; ++i) {
     program.persistent(fmt::format("images.{}", i), {images, DType::f32}, Role::constant,
                        {.kind = Initial::Kind::uniform, .a = -root3, .b = root3, .table = {}});
-    program.persistent(fmt::format("labels.{}", i), {labels, DType::f32}, Role::constant,
+    if (answers == kNone) continue;  // the images are their own
+    program.persistent(fmt::format("labels.{}", i), {program.spec(answers).shape, DType::f32}, Role::constant,
                        {.kind = Initial::Kind::uniform, .a = 0, .b = classes, .table = {}});
   }
 }
 
 /// With the passes that `trainer train` runs by default.
 Program program_of(const Training& training) {
-  Program program = forward_program(training.network, training.batch);
+  Program program = forward_program(training.network, training.batch, 1, loss_from(training.loss).get());
   run_passes(program, {fuse_residual(), fold_batch_norm(), fuse_relu(), autodiff(), fuse_gradient_sum()});
   optimizer_from("{name: sgd, momentum: 0.9}")
       ->append_update(program, program.entry(entry_name::kTrainStep), {training.lr});
@@ -52,11 +56,15 @@ Program program_of(const Training& training) {
   return program;
 }
 
-void give_batch(Session& session, size_t batch) {
+void give_batch(Session& session, const Program& program, size_t batch) {
   std::vector<float> images = session.executable().read(session.id(fmt::format("images.{}", batch)));
-  std::vector<float> labels = session.executable().read(session.id(fmt::format("labels.{}", batch)));
-  for (float& label : labels) label = std::floor(label);
-  session.set({{input_name::kImages, images}, {input_name::kLabels, labels}});
+  session.set({{input_name::kImages, images}});
+  for (const char* name : {input_name::kLabels, input_name::kTargets}) {
+    if (program.find(name) == kNone) continue;
+    std::vector<float> labels = session.executable().read(session.id(fmt::format("labels.{}", batch)));
+    for (float& label : labels) label = std::floor(label);
+    session.set({{name, labels}});
+  }
 }
 
 struct Curve {
@@ -66,16 +74,17 @@ struct Curve {
 
 Curve train(const Training& training, size_t steps, int threads) {
   const auto backend = make_cpu_backend(threads);
-  Session session(program_of(training), backend, 1);
+  const Program program = program_of(training);
+  Session session(program, backend, 1);
   const auto rows = static_cast<size_t>(training.batch);
   session.set(input_name::kWeights, std::vector<float>(rows, 1.0f / static_cast<float>(rows)));
   Curve curve;
   for (size_t step = 0; step < steps; ++step) {
-    give_batch(session, step % kCurveBatches);
+    give_batch(session, program, step % kCurveBatches);
     session.run(entry_name::kTrainStep);
     curve.losses.push_back(session.output(entry_name::kTrainStep, output_name::kLoss)[0]);
     if (step + 1 != kEvaluatedAfter) continue;
-    give_batch(session, kCurveBatches - 1);
+    give_batch(session, program, kCurveBatches - 1);
     session.run(entry_name::kEvaluate);
     curve.logits = session.output(entry_name::kEvaluate, output_name::kLogits);
   }
@@ -86,7 +95,7 @@ Curve train(const Training& training, size_t steps, int threads) {
 /// 1e-4: once rounding has driven curves apart they cross again, which brings none nearer. So do the logits
 /// of two samples in evaluation, by their norm.
 void check_curve(const Training& training, const std::vector<int>& thread_counts = {1, 2}) {
-  const Fixture fixture("curves");
+  const Fixture fixture(training.fixture);
   const std::string& name = training.name;
   const std::vector<double> expected = fixture.doubles(name + "/losses"),
                             spread = fixture.doubles(name + "/spread");
@@ -138,6 +147,22 @@ TEST_CASE("ResNet-18 trains as in PyTorch") {
 TEST_CASE("MobileNetV2 without dropout trains as in PyTorch") {
   const std::vector<std::string> overrides = {"input=[3, 64, 64]", "layers[19].dropout.p=0"};
   check_curve({"mobilenet_v2", network_file("configs/models/mobilenet_v2.yaml", overrides), 32, 0.01f}, {2});
+}
+
+TEST_CASE("a network with several labels for each image trains as in PyTorch") {
+  check_curve({"multi_label", network_from(kCnn), 32, 0.05f,
+               "{name: binary_cross_entropy, pos_weight: [0.5, 1, 2, 1, 1, 3, 1, 0.25, 1, 1]}",
+               "element_curves"});
+}
+
+TEST_CASE("the convolutional autoencoder trains as in PyTorch, and has as many parameters") {
+  const Training training{
+      "autoencoder", network_file("configs/models/conv_autoencoder.yaml"), 32, 0.3f, "mse", "element_curves"};
+  check_curve(training);
+  int64_t parameters = 0;
+  for (const Tensor& tensor : program_of(training).tensors)
+    parameters += tensor.role == Role::parameter ? numel(tensor.spec.shape) : 0;
+  CHECK(static_cast<double>(parameters) == Fixture("element_curves").doubles("autoencoder/parameters")[0]);
 }
 
 TEST_CASE("the small U-Net trains as in PyTorch") {

@@ -31,10 +31,20 @@ void confusion_cells(const Call& call) {
   }
 }
 
+void label_set_cells(const Call& call) {
+  const int64_t classes = call.shape_in(0)[1];
+  for (int64_t i = 0; i < call.count_in(0); ++i) {
+    const int64_t label = call.in(1)[i] >= 0.5 ? 1 : 0, predicted = call.in(0)[i] > 0 ? 1 : 0;
+    const bool counts = call.in(2)[i / classes] != 0;
+    call.out<int32_t>(0)[i] = counts ? static_cast<int32_t>(4 * (i % classes) + 2 * label + predicted) : -1;
+  }
+}
+
 }  // namespace
 
 void add_confusion_cells(Loops& loops) {
   loops[typeid(ConfusionCells)] = confusion_cells;
+  loops[typeid(LabelSetCells)] = label_set_cells;
 }
 
 }  // namespace trainer::reference

@@ -9,19 +9,34 @@
 #include "core/base/file.h"
 #include "core/config/templates.h"
 #include "core/graph/operation.h"
-#include "core/graph/ops/cross_entropy.h"
 
 namespace trainer {
 namespace {
 
+/// What the loss compares the logits with.
+Targets declare_targets(Program& program, const Shape& logits, TargetKind kind) {
+  Targets targets{.weights = program.find(input_name::kWeights)};
+  if (kind == TargetKind::label_set) {
+    targets.values = program.input(input_name::kTargets, {logits, DType::f32});
+  } else if (kind == TargetKind::input) {
+    targets.values = program.find(input_name::kImages);
+  } else {
+    Shape labels = logits;
+    labels.erase(labels.begin() + 1);
+    targets.labels = program.input(input_name::kLabels, {labels, DType::i32});
+  }
+  return targets;
+}
+
 /// Appends the network to an entry that is empty so far.
-void append_forward(Program& program, size_t entry, const Network& network, int64_t batch, uint64_t seed) {
+void append_forward(Program& program, size_t entry, const Network& network, int64_t batch, uint64_t seed,
+                    const Loss& loss) {
   const bool training = program.entries[entry].name == entry_name::kTrainStep;
   Builder build(program, program.entries[entry]);
   Shape images = network.input;
   images.insert(images.begin(), batch);
   const TensorId x = program.input(input_name::kImages, {images, DType::f32});
-  const TensorId weights = program.input(input_name::kWeights, {{batch}, DType::f32});
+  program.input(input_name::kWeights, {{batch}, DType::f32});
   const TensorId index = program.input(input_name::kSampleIndex, {{batch}, DType::i32});
   const LayerContext context{.build = build,
                              .name = "",
@@ -30,11 +45,9 @@ void append_forward(Program& program, size_t entry, const Network& network, int6
                              .sample_index = index,
                              .step = step_counter(program)};
   const TensorId logits = network.build(context, x).back();
-  Shape label_shape = build.shape(logits);
-  label_shape.erase(label_shape.begin() + 1);
-  const TensorId labels = program.input(input_name::kLabels, {label_shape, DType::i32});
-  const TensorId loss = build.emit<CrossEntropy>({logits, labels, weights}, 0.0);
-  program.entries[entry].outputs.push_back({output_name::kLoss, loss});
+  const Targets targets = declare_targets(program, build.shape(logits), loss.target_kind());
+  const TensorId sum = loss.build(build, logits, targets).sum;
+  program.entries[entry].outputs.push_back({output_name::kLoss, sum});
   if (!training) program.entries[entry].outputs.push_back({output_name::kLogits, logits});
 }
 
@@ -105,12 +118,20 @@ std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {
   return optimizer;
 }
 
-Program forward_program(const Network& network, int64_t batch, uint64_t seed) {
+std::unique_ptr<Loss> loss_from(const std::string& text) {
+  std::unique_ptr<Loss> loss = losses().front().make();
+  read_text("loss: " + text, [&](Fields& fields) { fields.component("loss", loss, losses(), "the loss"); });
+  return loss;
+}
+
+Program forward_program(const Network& network, int64_t batch, uint64_t seed, const Loss* loss) {
+  const std::unique_ptr<Loss> usual = losses().front().make();
   Program program;
   for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
     program.entries.emplace_back(name);
   }
-  for (size_t entry : {0, 1}) append_forward(program, entry, network, batch, seed);
+  for (size_t entry : {0, 1})
+    append_forward(program, entry, network, batch, seed, loss == nullptr ? *usual : *loss);
   return program;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/config/reading.h"
 #include "core/graph/program.h"
+#include "core/layers/loss.h"
 #include "core/layers/network.h"
 #include "core/optim/optimizer.h"
 #include "core/passes/pass.h"
@@ -29,10 +30,13 @@ Network network_file(const std::string& path, const std::vector<std::string>& ov
 /// An optimiser from a map such as "{name: sgd, lr: 0.1}".
 std::unique_ptr<Optimizer> optimizer_from(const std::string& text);
 
-/// `train_step` and `evaluate` of the network, forward only, with a cross entropy as "loss"; `evaluate` has
-/// "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)), "weights",
-/// "sample_index".
-Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1);
+/// A loss from such a map.
+std::unique_ptr<Loss> loss_from(const std::string& text);
+
+/// `train_step` and `evaluate` of the network, forward only, with a "loss", by default a cross entropy;
+/// `evaluate` has "logits" too. Inputs: "images", "labels" (one for each pixel of logits (N, C, H, W)) or, as
+/// the loss wants, "targets" of the logits' shape or none, "weights", "sample_index".
+Program forward_program(const Network& network, int64_t batch, uint64_t seed = 1, const Loss* loss = nullptr);
 
 /// The same ready to train: passes, gradients, update.
 Program training_program(const Network& network, int64_t batch, const Optimizer& optimizer,

@@ -67,9 +67,61 @@ TEST_CASE("a confusion matrix leaves out negative cells, and an empty one has sc
   CHECK(matrix.total() == 2);
   CHECK(matrix.at(1, 1) == 1);
   CHECK(matrix.at(1, 0) == 1);
-  CHECK(matrix.predicted() == std::vector<int64_t>{1, 1});
+  CHECK((matrix.tallies()[0].predicted == 1 && matrix.tallies()[1].predicted == 1));
   matrix.clear();
   CHECK(matrix.total() == 0);
+}
+
+TEST_CASE("of sets of labels, matrix and all scores are scikit-learn's") {
+  const Fixture fixture("label_set_metrics");
+  for (const std::string name : {"some", "missing", "perfect", "no_labels"}) {
+    INFO(name);
+    const auto expected = [&](const std::string& what) { return fixture.doubles(name + "/" + what); };
+    const std::vector<double> labels = expected("labels"), predicted = expected("predicted");
+    const int64_t classes = fixture.shape(name + "/labels")[1];
+    std::vector<int32_t> cells;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      cells.push_back(static_cast<int32_t>(4 * (static_cast<int64_t>(i) % classes) +
+                                           2 * static_cast<int64_t>(labels[i]) +
+                                           static_cast<int64_t>(predicted[i])));
+    }
+    cells.insert(cells.end(), static_cast<size_t>(classes), -1);  // a sample that does not count
+    ConfusionMatrix matrix({classes, true});
+    matrix.add(cells);
+    const std::vector<double> counts = expected("matrix");
+    const std::vector<ClassScores> scores = matrix.scores();
+    for (int64_t c = 0; c < classes; ++c) {
+      INFO(c);
+      const auto at = static_cast<size_t>(c);
+      for (int i = 0; i < 4; ++i)
+        CHECK(static_cast<double>(matrix.of_class(c, i / 2, i % 2)) ==
+              counts[4 * at + static_cast<size_t>(i)]);
+      CHECK(scores[at].precision == Approx(expected("precision")[at]).margin(1e-7));
+      CHECK(scores[at].recall == Approx(expected("recall")[at]).margin(1e-7));
+      CHECK(scores[at].f1 == Approx(expected("f1")[at]).margin(1e-7));
+      CHECK(scores[at].jaccard == Approx(expected("iou")[at]).margin(1e-7));
+      CHECK(static_cast<double>(scores[at].support) == expected("support")[at]);
+    }
+    for (const Metric& metric : label_set_metrics()) {
+      INFO(metric.name);
+      CHECK(metric.of_matrix(matrix) == Approx(expected(metric.name)[0]).margin(1e-7));
+    }
+    CHECK(weighted_mean(matrix, &ClassScores::f1) == Approx(expected("weighted_f1")[0]).margin(1e-7));
+  }
+}
+
+TEST_CASE("of sets of labels, a matrix in JSON has two rows for each class, and an empty one scores of 0") {
+  ConfusionMatrix matrix({2, true});
+  for (const Metric& metric : label_set_metrics()) CHECK(metric.of_matrix(matrix) == 0);
+  matrix.add(std::vector<int32_t>{3, 4, 1, 7});
+  CHECK(matrix.samples() == 2);
+  CHECK(matrix.exact() == 1);
+  CHECK(to_json(matrix, {"cat", "dog"})
+            .dump()
+            .starts_with(
+                R"({"classes":["cat","dog"],"matrix":[[[0,1],[0,1]],[[1,0],[0,1]]],"precision":[0.5,1.0],)"));
+  matrix.clear();
+  CHECK(matrix.samples() == 0);
 }
 
 TEST_CASE("a confusion matrix in JSON has a row for each label, and names where each class has one") {

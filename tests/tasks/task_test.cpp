@@ -15,6 +15,8 @@ TaskSetting setting_of(const Shape& input, const Shape& output) {
           .format = "idx",
           .gives_label_maps = true,
           .formats_of_label_maps = {"synthetic"},
+          .gives_label_sets = true,
+          .formats_of_label_sets = {"image_folder", "synthetic"},
           .mixes = false,
           .origin_of = [](const std::string& key) {
             return Origin{{}, key};
@@ -22,9 +24,10 @@ TaskSetting setting_of(const Shape& input, const Shape& output) {
 }
 
 /// The inputs that a task declares, and their shapes.
-std::vector<std::pair<std::string, Shape>> inputs_of(const TaskSetting& setting, bool training) {
+std::vector<std::pair<std::string, Shape>> inputs_of(const TaskSetting& setting, bool training,
+                                                     TargetKind kind = TargetKind::label) {
   Program program;
-  task_for(setting.output).declare_inputs(program, setting, training);
+  task_for(setting.output, kind).declare_inputs(program, setting, training);
   std::vector<std::pair<std::string, Shape>> inputs;
   for (const Tensor& tensor : program.tensors) inputs.emplace_back(tensor.name, tensor.spec.shape);
   return inputs;
@@ -32,15 +35,19 @@ std::vector<std::pair<std::string, Shape>> inputs_of(const TaskSetting& setting,
 
 using Inputs = std::vector<std::pair<std::string, Shape>>;
 
-TEST_CASE("the network's output says which task it is, and exactly one applies") {
+TEST_CASE("the network's output and the loss say which task it is, and exactly one applies") {
+  CHECK(task_for({8, 10}, TargetKind::label_set).name() == "multi_label");
+  CHECK(task_for({8, 1, 28, 28}, TargetKind::input).name() == "reconstruction");
   CHECK(task_for({8, 10}).name() == "classification");
   CHECK(task_for({8, 4, 6, 6}).name() == "pixel_classification");
   CHECK(task_for({8, 10}).classes({8, 10}) == 10);
   CHECK(task_for({8, 4, 6, 6}).classes({8, 4, 6, 6}) == 4);
   for (size_t rank = 1; rank <= 6; ++rank) {
-    int count = 0;
-    for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2)) ? 1 : 0;
-    CHECK(count == 1);
+    for (const TargetKind kind : {TargetKind::label, TargetKind::label_set, TargetKind::input}) {
+      int count = 0;
+      for (const auto& task : tasks()) count += task->applies_to(Shape(rank, 2), kind) ? 1 : 0;
+      CHECK(count == 1);
+    }
   }
 }
 
@@ -54,6 +61,46 @@ TEST_CASE(
   CHECK(inputs_of(setting, false) == Inputs{{"labels", {8}}, {"weights", {8}}});
   CHECK(inputs_of(setting_of({3, 6, 5}, {8, 4, 6, 5}), true) ==
         Inputs{{"labels", {8, 6, 5}}, {"weights", {8}}});
+}
+
+TEST_CASE("sets of labels are targets of the output's shape, also where samples are mixed") {
+  TaskSetting setting = setting_of({1, 6, 6}, {8, 10});
+  const Inputs expected{{"targets", {8, 10}}, {"weights", {8}}};
+  CHECK(inputs_of(setting, true, TargetKind::label_set) == expected);
+  setting.mixes = true;
+  CHECK(inputs_of(setting, true, TargetKind::label_set) == expected);
+  TaskSetting pixels = setting, single = setting;
+  pixels.output = {8, 4, 6, 6};
+  single.gives_label_sets = false;
+  CHECK_THROWS_WITH(inputs_of(pixels, true, TargetKind::label_set),
+                    ContainsSubstring("model: binary_cross_entropy needs one output for each class"));
+  CHECK_THROWS_WITH(inputs_of(single, true, TargetKind::label_set),
+                    ContainsSubstring("data.format: idx has one label for each sample, and loss.name: "
+                                      "binary_cross_entropy needs a set of labels; use data.labels, or "
+                                      "image_folder, synthetic"));
+}
+
+TEST_CASE("a reconstruction reads no labels, and is compared with the images themselves") {
+  const TaskSetting good = setting_of({1, 6, 6}, {8, 1, 6, 6});
+  const Task& task = task_for(good.output, TargetKind::input);
+  Program program;
+  const TensorId images = program.input("images", {{8, 1, 6, 6}, DType::f32});
+  const Targets targets = task.declare_inputs(program, good, true);
+  CHECK(targets.values == images);
+  CHECK(targets.labels == kNone);
+  CHECK(task.classes(good.output) == 0);
+  TaskSetting tokens = good, smaller = good, mixing = good;
+  tokens.input_kind = InputKind::tokens;
+  smaller.output = {8, 1, 5, 5};
+  mixing.mixes = true;
+  const auto inputs = [](const TaskSetting& setting) { return inputs_of(setting, true, TargetKind::input); };
+  CHECK_THROWS_WITH(inputs(tokens),
+                    ContainsSubstring("loss.name: mse compares the network's output with the images"));
+  CHECK_THROWS_WITH(inputs(smaller),
+                    ContainsSubstring("model: with loss.name: mse the network's output must have "
+                                      "the shape of its input, 1x6x6, got 1x5x5"));
+  CHECK_THROWS_WITH(inputs(mixing), ContainsSubstring("data.mix: mixes labels"));
+  CHECK_THROWS_WITH(task.check_prediction(good), ContainsSubstring("loss.name: predict prints classes"));
 }
 
 TEST_CASE("a class for each pixel needs label maps of the input's size, and no mixing") {

@@ -61,7 +61,15 @@ Fingerprint ImageSource::fingerprint() const {
     found[kNames] = hex_of(names);
   }
   if (label_of(0)) {
-    for (int64_t i = 0; i < size(); ++i) add_to(labels, *label_of(i));
+    Image image;
+    for (int64_t i = 0; i < size(); ++i) {
+      image.label = *label_of(i);
+      add_to(labels, image.label);
+      if (!has_label_sets()) continue;
+      const std::span<const int32_t> set = label_set(image);
+      add_to(labels, static_cast<int64_t>(set.size()));
+      labels.add(std::as_bytes(set));
+    }
     found[kLabels] = hex_of(labels);
   }
   Image image;

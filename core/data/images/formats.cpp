@@ -72,6 +72,7 @@ SourceFormat row_of(const ImageFormat& format) {
   return {.name = format.name,
           .reads_files = format.reads_files,
           .gives_label_maps = format.gives_label_maps,
+          .gives_label_sets = format.gives_label_sets,
           .takes_lists = format.takes_lists,
           .open = [format](const auto&... all) { return open_images(format, all...); },
           .peek = [format](const auto&... all) { return peek_images(format, all...); },

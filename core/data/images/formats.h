@@ -36,6 +36,7 @@ struct ImageFormat {
   /// See SourceFormat.
   std::function<std::vector<std::string>(const DataSection&, const std::string& path)> class_names = nullptr;
   bool reads_files = true, gives_label_maps = false;
+  bool gives_label_sets = false;
   bool takes_lists = false;  ///< of files, separated by commas
 };
 

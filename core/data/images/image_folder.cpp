@@ -50,10 +50,19 @@ class Listing {
   int64_t size() const { return static_cast<int64_t>(end_.size()); }
   const std::vector<std::string>& classes() const { return classes_; }
 
+  bool has_sets() const { return !set_end_.empty(); }
+  /// Of sets the sample's own number.
   int32_t label(int64_t index) const {
+    if (has_sets()) return static_cast<int32_t>(index);
     if (!labels_.empty()) return labels_[static_cast<size_t>(index)];
     const auto after = std::upper_bound(class_begin_.begin(), class_begin_.end(), index);
     return static_cast<int32_t>(after - class_begin_.begin()) - 1;
+  }
+
+  std::span<const int32_t> set(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    const size_t begin = i == 0 ? 0 : set_end_[i - 1];
+    return std::span(sets_).subspan(begin, set_end_[i] - begin);
   }
 
   /// Below the folder of all.
@@ -61,13 +70,14 @@ class Listing {
     const auto i = static_cast<size_t>(index);
     const size_t begin = i == 0 ? 0 : end_[i - 1];
     const std::string text = text_.substr(begin, end_[i] - begin);
-    return labels_.empty() ? classes_[static_cast<size_t>(label(index))] + "/" + text : text;
+    return labels_.empty() && !has_sets() ? classes_[static_cast<size_t>(label(index))] + "/" + text : text;
   }
   std::string path(int64_t index) const { return (fs::path(root_) / name(index)).string(); }
 
   int64_t bytes() const {
     return static_cast<int64_t>(text_.capacity() + end_.capacity() * sizeof(size_t) +
-                                labels_.capacity() * sizeof(int32_t));
+                                (labels_.capacity() + sets_.capacity()) * sizeof(int32_t) +
+                                set_end_.capacity() * sizeof(size_t));
   }
 
  private:
@@ -91,6 +101,10 @@ class Listing {
     for (const size_t picture : rows.picture) add(pictures[picture]);
     classes_ = std::move(rows.classes);
     labels_ = std::move(rows.label);
+    set_end_ = std::move(rows.set_end);
+    sets_ = std::move(rows.sets);
+    for (auto* numbers : {&labels_, &sets_}) numbers->shrink_to_fit();
+    set_end_.shrink_to_fit();
   }
 
   void add_class(const fs::path& folder) {
@@ -106,6 +120,8 @@ class Listing {
   std::vector<std::string> classes_;
   std::vector<int64_t> class_begin_;  // number of each class's first sample
   std::vector<int32_t> labels_;       // of all samples, where a file gives them
+  std::vector<size_t> set_end_;       // of each sample's classes in sets_, where a file gives sets of them
+  std::vector<int32_t> sets_;
   std::string text_;  // names below the class's folder or, with labels, below the root, one after another
   std::vector<size_t> end_;  // of each name
 };
@@ -148,6 +164,8 @@ class ImageFolderSource final : public ImageSource {
   std::string sample_name(int64_t index) const override { return listing_.name(index); }
   std::optional<int32_t> label_of(int64_t index) const override { return listing_.label(index); }
   bool is_encoded() const override { return true; }
+  bool has_label_sets() const override { return listing_.has_sets(); }
+  std::span<const int32_t> label_set(const Image& image) const override { return listing_.set(image.label); }
 
   void read_encoded(int64_t index, Image& into) const override {
     const std::string path = listing_.path(index);
@@ -188,8 +206,11 @@ std::unique_ptr<ImageSource> open_image_folder(const ImageFolders& folders) {
 std::optional<SourceInfo> peek_image_folder(const ImageFolders& folders) {
   if (!missing_image_folder(folders.path).empty()) return std::nullopt;
   const Listing listing = list_files(folders);
-  return SourceInfo{listing.size(), kPictureShape, static_cast<int64_t>(listing.classes().size()),
-                    listing.bytes()};
+  return SourceInfo{.size = listing.size(),
+                    .shape = kPictureShape,
+                    .classes = static_cast<int64_t>(listing.classes().size()),
+                    .resident_bytes = listing.bytes(),
+                    .has_label_sets = listing.has_sets()};
 }
 
 std::vector<std::string> missing_image_folder(const std::string& path) {
@@ -222,7 +243,8 @@ ImageFormat image_folder_format() {
               [](const DataSection& section, const std::string& path) {
                 if (section.labels) return list_files({path, section.max_pixels, *section.labels}).classes();
                 return listing([&] { return class_names(path); });
-              }};
+              },
+          .gives_label_sets = true};
 }
 
 }  // namespace trainer

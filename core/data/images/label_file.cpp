@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <string_view>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/data/csv.h"
@@ -28,36 +28,32 @@ std::vector<uint8_t> bytes_of_labels(const std::string& path) {
   return bytes;
 }
 
-/// Rows as they come: labels are the numbers of classes in the order of their first rows.
-class LabelRows {
+/// Finds the pictures that rows name.
+class NamedPictures {
  public:
-  LabelRows(CsvReader& reader, const std::string& folder, const std::vector<std::string>& pictures)
+  NamedPictures(const CsvReader& reader, const std::string& folder, const std::vector<std::string>& pictures)
       : reader_(reader), folder_(folder), pictures_(pictures), line_of_(pictures.size()) {}
 
-  void add(const CsvRow& row) {
-    if (row.fields.size() != kLabelHeader.size())
-      reader_.fail(row.line, fmt::format("expected 2 fields, file and label, found {}", row.fields.size()));
-    const std::string &file = row.fields[0], &label = row.fields[1];
+  /// The place of the row's picture, which no other row may name.
+  size_t take(const CsvRow& row) {
+    const std::string& file = row.fields[0];
     if (file.empty()) reader_.fail(row.line, "the name of the file is empty");
-    if (label.empty()) reader_.fail(row.line, fmt::format("the label of '{}' is empty", file));
     const size_t picture = place_of(row.line, file);
     if (line_of_[picture] != 0)
       reader_.fail(row.line, fmt::format("'{}' is named in line {} already", file, line_of_[picture]));
     line_of_[picture] = row.line;
-    const auto number = static_cast<int32_t>(numbers_.size());
-    found_.picture.push_back(picture);
-    found_.label.push_back(numbers_.emplace(label, number).first->second);
+    return picture;
   }
 
-  /// With the classes sorted.
-  LabelFile take() {
-    std::vector<int32_t> sorted(numbers_.size());
-    for (const auto& [name, number] : numbers_) {
-      sorted[static_cast<size_t>(number)] = static_cast<int32_t>(found_.classes.size());
-      found_.classes.push_back(name);
-    }
-    for (int32_t& label : found_.label) label = sorted[static_cast<size_t>(label)];
-    return std::move(found_);
+  /// Throws at the last row's line where a picture has none.
+  void require_all(int64_t last_line) const {
+    const auto missing = std::ranges::count(line_of_, 0);
+    if (missing == 0) return;
+    const auto first = std::ranges::find(line_of_, 0) - line_of_.begin();
+    reader_.fail(last_line,
+                 fmt::format("the rows end without one for '{}'{}; each image in {} needs one",
+                             pictures_[static_cast<size_t>(first)],
+                             missing == 1 ? "" : fmt::format(" and {} more", missing - 1), folder_));
   }
 
  private:
@@ -69,27 +65,94 @@ class LabelRows {
     return static_cast<size_t>(found - pictures_.begin());
   }
 
-  CsvReader& reader_;
+  const CsvReader& reader_;
   const std::string& folder_;
   const std::vector<std::string>& pictures_;
   std::vector<int64_t> line_of_;  // of each picture; 0: not named so far
-  std::map<std::string, int32_t> numbers_;
-  LabelFile found_;
 };
+
+/// One label in each row. Labels are the numbers of classes in the order of their first rows, until the end
+/// sorts them.
+LabelFile read_labels(CsvReader& reader, NamedPictures& pictures) {
+  LabelFile found;
+  std::map<std::string, int32_t> numbers;
+  for (CsvRow row; reader.next(row);) {
+    if (row.fields.size() != kLabelHeader.size())
+      reader.fail(row.line, fmt::format("expected 2 fields, file and label, found {}", row.fields.size()));
+    const std::string& label = row.fields[1];
+    if (label.empty() && !row.fields[0].empty())
+      reader.fail(row.line, fmt::format("the label of '{}' is empty", row.fields[0]));
+    found.picture.push_back(pictures.take(row));
+    const auto number = static_cast<int32_t>(numbers.size());
+    found.label.push_back(numbers.emplace(label, number).first->second);
+  }
+  std::vector<int32_t> sorted(numbers.size());
+  for (const auto& [name, number] : numbers) {
+    sorted[static_cast<size_t>(number)] = static_cast<int32_t>(found.classes.size());
+    found.classes.push_back(name);
+  }
+  for (int32_t& label : found.label) label = sorted[static_cast<size_t>(label)];
+  return found;
+}
+
+/// The classes that a header names behind `file`.
+std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow& header) {
+  std::vector<std::string> classes(header.fields.begin() + 1, header.fields.end());
+  std::set<std::string> known;
+  for (const std::string& name : classes) {
+    if (name.empty()) reader.fail(1, fmt::format("the name of class {} is empty", known.size() + 1));
+    if (!known.insert(name).second) reader.fail(1, fmt::format("the class '{}' has two columns", name));
+  }
+  return classes;
+}
+
+/// 1 or 0 for each class in each row.
+LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedPictures& pictures) {
+  LabelFile found{.classes = classes_of_header(reader, header), .has_sets = true};
+  int64_t last_line = 1;
+  for (CsvRow row; reader.next(row); last_line = row.line) {
+    if (row.fields.size() != header.fields.size()) {
+      reader.fail(row.line, fmt::format("expected {} fields as in the header, found {}", header.fields.size(),
+                                        row.fields.size()));
+    }
+    found.picture.push_back(pictures.take(row));
+    for (size_t c = 0; c < found.classes.size(); ++c) {
+      const std::string& value = row.fields[c + 1];
+      if (value != "0" && value != "1") {
+        reader.fail(row.line, fmt::format("expected 0 or 1 for class '{}', found '{}'; a file with one label "
+                                          "for each image has the header file,label",
+                                          found.classes[c], value));
+      }
+      if (value == "1") found.sets.push_back(static_cast<int32_t>(c));
+    }
+    found.set_end.push_back(found.sets.size());
+  }
+  if (!found.picture.empty()) pictures.require_all(last_line);
+  return found;
+}
 
 }  // namespace
 
 LabelFile read_label_file(const std::string& path, const std::string& folder,
                           const std::vector<std::string>& pictures) {
   const std::vector<uint8_t> bytes = bytes_of_labels(path);
-  CsvReader reader({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-  CsvRow row;
-  if (!reader.next(row)) reader.fail(1, "expected the header file,label, found an empty file");
-  if (row.fields != kLabelHeader)
-    reader.fail(1, fmt::format("expected the header file,label, found '{}'", fmt::join(row.fields, ",")));
-  LabelRows rows(reader, folder, pictures);
-  while (reader.next(row)) rows.add(row);
-  LabelFile found = rows.take();
+  return parse_label_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, folder,
+                          pictures);
+}
+
+LabelFile parse_label_file(std::string_view text, const std::string& path, const std::string& folder,
+                           const std::vector<std::string>& pictures) {
+  CsvReader reader(text, path);
+  CsvRow header;
+  const bool is_empty = !reader.next(header);
+  if (is_empty || header.fields.size() < 2 || header.fields[0] != kLabelHeader[0]) {
+    reader.fail(1,
+                fmt::format("expected the header file,label, or file and a name for each class, found {}",
+                            is_empty ? "an empty file" : fmt::format("'{}'", fmt::join(header.fields, ","))));
+  }
+  NamedPictures named(reader, folder, pictures);
+  LabelFile found =
+      header.fields == kLabelHeader ? read_labels(reader, named) : read_label_sets(reader, header, named);
   if (found.picture.empty()) reader.fail(2, "expected a row for each image, found none");
   return found;
 }

@@ -64,6 +64,8 @@ class PictureFilesSource final : public ImageSource {
   int64_t classes() const override { return 1; }
   int64_t resident_bytes() const override { return 0; }
   void check_labels(const AllowedLabels&) const override {}
+  bool has_label_sets() const override { return true; }  // which nobody knows: none
+  std::span<const int32_t> label_set(const Image&) const override { return {}; }
   std::string sample_file(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
 
   void read(int64_t index, Image& into) const override { read_view(index, WholeView(), into); }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/base/checksum.h"
+#include "core/base/error.h"
 #include "core/data/images/record.h"
 #include "core/data/images/record_layout.h"
 
@@ -46,6 +47,12 @@ Bytes read_bytes(const ImageSource& source, int64_t index, Image& image) {
 }  // namespace
 
 void write_record(const ImageSource& source, const std::function<void(Bytes)>& sink) {
+  if (source.has_label_sets()) {
+    throw Error(
+        ExitCode::data,
+        "a record file holds one label for each image, and data.labels gives several labels; train from "
+        "the folder");
+  }
   const RecordHead head{.kind = source.is_encoded() ? RecordKind::encoded : RecordKind::pixels};
   sink(bytes_of(head));
   uint64_t offset = sizeof head;

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -38,13 +39,16 @@ class ImageRows final : public RowReader {
         images_(find_input(inputs, input_name::kImages)),
         labels_(find_input(inputs, input_name::kLabels)),
         other_labels_(find_input(inputs, input_name::kOtherLabels)),
-        mix_weights_(find_input(inputs, input_name::kMixWeights)) {
+        mix_weights_(find_input(inputs, input_name::kMixWeights)),
+        targets_(find_input(inputs, input_name::kTargets)) {
     is_bytes_ = images_ && inputs[*images_].dtype == DType::u8;
     has_label_maps_ = labels_ && !inputs[*labels_].row.empty();
+    if (targets_) classes_ = inputs[*targets_].row[0];
   }
 
   void train(const TrainingBatches& batches, const Mix& mix) {
-    if ((mix.mixup > 0 && is_bytes_) || (mix.any() && !(images_ && other_labels_ && mix_weights_)))
+    const bool has_both = targets_ || (other_labels_ && mix_weights_);
+    if ((mix.mixup > 0 && is_bytes_) || (mix.any() && !(images_ && has_both)))
       throw std::logic_error("mixup blends numbers, and a device mixes none of its samples");
     training_.emplace(batches, mix);
   }
@@ -89,6 +93,11 @@ class ImageRows final : public RowReader {
     }
     if (other_labels_) *batch.row<int32_t>(*other_labels_, row) = image.label;
     if (mix_weights_) *batch.row<float>(*mix_weights_, row) = 1;
+    if (targets_) {
+      float* target = batch.row<float>(*targets_, row);
+      std::fill(target, target + classes_, 0.0f);
+      for (const int32_t c : source_.label_set(image)) target[c] = 1;
+    }
   }
 
   /// The partner is loaded once more, as its own row has it: rows of one micro-batch do not depend on others.
@@ -97,6 +106,7 @@ class ImageRows final : public RowReader {
     if (mixing.mix_weight == 1) return;
     load(shuffled_place(training_->seed, training_->order, place.step, mixing.partner), image);
     with_pixels(batch, row, [&](auto* pixels) { chain_.mix_into(image, mixing, pixels); });
+    if (targets_) return mix_label_sets(mixing.mix_weight, batch.row<float>(*targets_, row), image);
     auto &label = *batch.row<int32_t>(*labels_, row), &other = *batch.row<int32_t>(*other_labels_, row);
     auto& weight = *batch.row<float>(*mix_weights_, row);
     other = image.label;
@@ -106,9 +116,16 @@ class ImageRows final : public RowReader {
     weight = 1 - mixing.mix_weight;
   }
 
+  /// Each class by the share of the samples that have it: the loss of both is then mixed in these shares.
+  void mix_label_sets(float weight, float* target, const Image& partner) const {
+    for (int64_t c = 0; c < classes_; ++c) target[c] *= weight;
+    for (const int32_t c : source_.label_set(partner)) target[c] += 1 - weight;
+  }
+
   const ImageSource& source_;
   TransformChain chain_;
-  std::optional<size_t> images_, labels_, other_labels_, mix_weights_;
+  std::optional<size_t> images_, labels_, other_labels_, mix_weights_, targets_;
+  int64_t classes_ = 0;
   bool is_bytes_ = false, has_label_maps_ = false;
   std::optional<Training> training_;
 };
@@ -132,6 +149,9 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
                                   to_string(request.network_shape), to_string(chain.output_shape())));
   }
   diagnostics.throw_if_any();
+  if (find_input(request.inputs, input_name::kTargets) && !has_label_sets())
+    throw Error(ExitCode::recipe,
+                "data: the samples have one label each, and the network needs sets of labels");
   return make_image_rows(*this, std::move(chain), request.inputs, request.training, request.section.mix);
 }
 

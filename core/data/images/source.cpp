@@ -19,6 +19,10 @@ void ImageSource::map_labels(const Image&, int32_t*) const {
   throw std::logic_error("this source has no label maps");
 }
 
+std::span<const int32_t> ImageSource::label_set(const Image&) const {
+  throw std::logic_error("this source has one label for each image");
+}
+
 const ImageSource& as_images(const DataSource& source) {
   const auto* images = dynamic_cast<const ImageSource*>(&source);
   if (images == nullptr) throw Error(ExitCode::recipe, "data.format: its samples are not images");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "core/data/images/image.h"
 #include "core/data/images/view.h"
 #include "core/data/source.h"
@@ -20,6 +22,10 @@ class ImageSource : public DataSource {
   /// Only for formats that give label maps: the class of each pixel, (H, W), of a picture that read() gave
   /// and transforms may have changed.
   virtual void map_labels(const Image& image, int32_t* map) const;
+  /// Whether a picture has any number of labels; label_set() then gives those of one that read() gave,
+  /// ascending, and its own `label` only tells the set.
+  virtual bool has_label_sets() const { return false; }
+  virtual std::span<const int32_t> label_set(const Image& image) const;
 
   /// The path of a sample's own file below the folder of all; empty where it has none.
   virtual std::string sample_name(int64_t /*index*/) const { return ""; }

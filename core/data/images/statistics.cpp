@@ -17,10 +17,14 @@ struct Sums {
   std::vector<UnreadableSample> unreadable;
   std::exception_ptr error;
 
+  void add_label(int32_t label) {
+    const auto place = static_cast<size_t>(label);
+    if (place >= per_class.size()) per_class.resize(place + 1);
+    ++per_class[place];
+  }
+
   void add(const Image& image) {
-    const auto label = static_cast<size_t>(image.label), channels = static_cast<size_t>(image.channels);
-    if (label >= per_class.size()) per_class.resize(label + 1);
-    ++per_class[label];
+    const auto channels = static_cast<size_t>(image.channels);
     heights.push_back(image.height);
     widths.push_back(image.width);
     for (auto* sums : {&pixels, &values, &squares}) sums->resize(std::max(sums->size(), channels));
@@ -56,6 +60,11 @@ void read_range(const ImageSource& source, int64_t begin, int64_t end, Sums& sum
       try {
         source.read(i, image);
         sums.add(image);
+        if (source.has_label_sets()) {
+          for (const int32_t label : source.label_set(image)) sums.add_label(label);
+        } else {
+          sums.add_label(image.label);
+        }
       } catch (const UnreadableSampleError& unreadable) {
         sums.unreadable.push_back(unreadable.sample());
       }

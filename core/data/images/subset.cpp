@@ -31,6 +31,8 @@ class SubsetSource final : public ImageSource {
   }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+  bool has_label_sets() const override { return source_->has_label_sets(); }
+  std::span<const int32_t> label_set(const Image& image) const override { return source_->label_set(image); }
 
  private:
   int64_t sample(int64_t index) const { return samples_[static_cast<size_t>(index)]; }

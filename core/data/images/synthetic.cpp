@@ -37,13 +37,19 @@ constexpr int64_t kCell = 4;
 
 class SyntheticSource : public ImageSource {
  public:
-  SyntheticSource(uint64_t seed, Split split, int64_t size, Shape shape, int64_t classes)
+  SyntheticSource(uint64_t seed, Split split, int64_t size, Shape shape, int64_t classes, bool has_sets)
       : shape_(std::move(shape)),
         size_(size),
         classes_(classes),
         label_key_(random_key(seed, split == Split::train ? "synthetic train label" : "synthetic val label")),
         noise_key_(random_key(seed, split == Split::train ? "synthetic train noise" : "synthetic val noise")),
-        texture_key_(random_key(seed, "synthetic texture")) {}
+        texture_key_(random_key(seed, "synthetic texture")),
+        has_sets_(has_sets) {
+    for (int32_t label = 0; has_sets && label < classes; ++label) {
+      const auto next = static_cast<int32_t>((label + 1) % classes);
+      label_sets_.insert(label_sets_.end(), {std::min(label, next), std::max(label, next)});
+    }
+  }
 
   int64_t size() const override { return size_; }
   Shape sample_shape() const override { return shape_; }
@@ -61,6 +67,13 @@ class SyntheticSource : public ImageSource {
         *map++ = static_cast<int32_t>(std::clamp<int64_t>(above * classes_ / kTextureRange, 0, classes_ - 1));
       }
     }
+  }
+
+  /// The picture's class and the one after it.
+  bool has_label_sets() const override { return has_sets_; }
+  std::span<const int32_t> label_set(const Image& image) const override {
+    const size_t size = classes_ == 1 ? 1 : 2;
+    return std::span(label_sets_).subspan(2 * static_cast<size_t>(image.label), size);
   }
 
   void read(int64_t index, Image& into) const override {
@@ -123,13 +136,16 @@ class SyntheticSource : public ImageSource {
   Shape shape_;  // (C, H, W)
   int64_t size_, classes_;
   uint64_t label_key_, noise_key_, texture_key_;
+  bool has_sets_;
+  std::vector<int32_t> label_sets_;  // (classes, 2)
 };
 
 }  // namespace
 
 std::unique_ptr<ImageSource> make_synthetic(uint64_t seed, Split split, int64_t size, const Shape& shape,
-                                            int64_t classes) {
-  return std::make_unique<SyntheticSource>(seed, split, size, shape, classes);
+                                            int64_t classes, bool label_sets) {
+  return std::make_unique<SyntheticSource>(seed, split, size, shape, std::max<int64_t>(1, classes),
+                                           label_sets);
 }
 
 namespace {
@@ -145,16 +161,20 @@ ImageFormat synthetic_format() {
           .open =
               [](const DataSection& section, const SourceRequest& request) {
                 return make_synthetic(request.seed, request.split, size_of(section, request.split),
-                                      request.network_shape, request.network_classes);
+                                      request.network_shape, request.network_classes,
+                                      request.wants_label_sets);
               },
           .peek =
               [](const DataSection& section, const SourceRequest& request) {
-                return SourceInfo{size_of(section, request.split), request.network_shape,
-                                  request.network_classes, 0};
+                return SourceInfo{.size = size_of(section, request.split),
+                                  .shape = request.network_shape,
+                                  .classes = request.network_classes,
+                                  .has_label_sets = request.wants_label_sets};
               },
           .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
           .reads_files = false,
-          .gives_label_maps = true};
+          .gives_label_maps = true,
+          .gives_label_sets = true};
 }
 
 }  // namespace trainer

@@ -19,6 +19,8 @@ class TolerantSource final : public ImageSource {
   Fingerprint fingerprint() const override { return source_->fingerprint(); }
   void check_labels(const AllowedLabels& allowed) const override { source_->check_labels(allowed); }
   void map_labels(const Image& image, int32_t* map) const override { source_->map_labels(image, map); }
+  bool has_label_sets() const override { return source_->has_label_sets(); }
+  std::span<const int32_t> label_set(const Image& image) const override { return source_->label_set(image); }
 
   void read(int64_t index, Image& into) const override {
     reads_.first_readable(index, [&](int64_t sample) { source_->read(sample, into); });

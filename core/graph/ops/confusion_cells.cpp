@@ -21,4 +21,15 @@ std::vector<TensorSpec> ConfusionCells::infer(std::span<const TensorSpec> inputs
   return {{.shape = {extents.samples * extents.positions}, .dtype = DType::i32}};
 }
 
+std::vector<TensorSpec> LabelSetCells::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& logits = inputs[0].shape;
+  expect_type(inputs, {2}, DType::f32);
+  expect_one_type(inputs, {0, 1});
+  expect(logits.size() == 2 && inputs[1].shape == logits && inputs[2].shape == Shape{logits[0]},
+         "needs logits (N, C), targets of that shape and weights (N)");
+  expect(logits[1] <= std::numeric_limits<int32_t>::max() / 4,
+         fmt::format("{} classes have more cells than 31 bits count", logits[1]));
+  return {{.shape = {numel(logits)}, .dtype = DType::i32}};
+}
+
 }  // namespace trainer

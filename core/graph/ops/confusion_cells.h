@@ -20,4 +20,18 @@ class ConfusionCells final : public Operation {
   const int32_t ignored;
 };
 
+/// logits (N, C), targets (N, C), weights (N) -> i32 (N * C): of each class of each sample
+/// 4 * class + 2 * label + prediction, where the label is 1 for targets of at least 1/2 and the prediction 1
+/// for logits above 0, whose probability is above 1/2. -1 for samples of weight 0.
+class LabelSetCells final : public Operation {
+ public:
+  std::string_view name() const override { return "label_set_cells"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+};
+
+/// Of a class, where its target and its logit lie.
+TRAINER_HD int32_t label_set_cell(int64_t c, float target, float logit) {
+  return 4 * static_cast<int32_t>(c) + 2 * (target >= 0.5f) + (logit > 0);
+}
+
 }  // namespace trainer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <set>
 #include "tests/catch.h"
 
 #include "core/base/error.h"
@@ -105,9 +106,11 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
     INFO(csv);
     CHECK_THAT(folder.error(csv), StartsWith(file + message));
   };
-  refuses("", "1: expected the header file,label, found an empty file");
-  refuses("2.png,dog\n", "1: expected the header file,label, found '2.png,dog'");
-  refuses("file,label,x\n", "1: expected the header file,label, found 'file,label,x'");
+  const std::string header = "1: expected the header file,label, or file and a name for each class, found ";
+  refuses("", header + "an empty file");
+  refuses("2.png,dog\n", header + "'2.png,dog'");
+  refuses("file\n", header + "'file'");
+  refuses("File,label\n", header + "'File,label'");
   refuses("file,label\n", "2: expected a row for each image, found none");
   refuses("file,label\n1.png,a\n2.png\n", "3: expected 2 fields, file and label, found 1");
   refuses("file,label\n1.png,a,b\n", "2: expected 2 fields, file and label, found 3");
@@ -121,6 +124,115 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
   refuses("file,label\n1.png,\"a\n", "2: a quoted field that does not end");
   const std::string absent = data_error([&] { open_image_folder({folder.root(), kMaxPixels, "no.csv"}); });
   CHECK_THAT(absent, StartsWith(folder.root() + "/no.csv (data.labels): cannot be read: No such file"));
+}
+
+/// Rows for all pictures of a LabelledFolder.
+const std::string kSetRows =
+    "file,dog,\"ant, red\",cat\r\n2.png,1,0,1\r\ndeep/er/3.png,0,0,0\r\n\"a, \"\"b\"\".png\",0,1,0\r\n"
+    "./1.png,1,1,1\r\n5.png,\"0\",0,1";
+
+std::vector<std::vector<int32_t>> sets_of(const ImageSource& source) {
+  std::vector<std::vector<int32_t>> sets;
+  Image image;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    source.read(i, image);
+    const auto set = source.label_set(image);
+    sets.emplace_back(set.begin(), set.end());
+  }
+  return sets;
+}
+
+TEST_CASE("labels.csv with a column for each class: sets of labels, classes in the header's order") {
+  const LabelledFolder folder;
+  for (const std::string mark : {"", "\xEF\xBB\xBF"}) {
+    const auto source = folder.open(mark + kSetRows);
+    CHECK(source->has_label_sets());
+    CHECK(source->classes() == 3);
+    CHECK(source->class_names() == std::vector<std::string>{"dog", "ant, red", "cat"});
+    CHECK(sets_of(*source) == std::vector<std::vector<int32_t>>{{0, 2}, {}, {1}, {0, 1, 2}, {2}});
+    CHECK(source->sample_name(1) == "deep/er/3.png");
+  }
+  const auto one_class =
+      folder.open("file,only\n2.png,1\n1.png,0\ndeep/er/3.png,0\n5.png,1\n\"a, \"\"b\"\".png\",0\n");
+  CHECK(sets_of(*one_class) == std::vector<std::vector<int32_t>>{{0}, {}, {}, {0}, {}});
+  const auto info = peek_image_folder({folder.root(), kMaxPixels, "labels.csv"});
+  REQUIRE(info.has_value());
+  CHECK((info->size == 5 && info->classes == 1 && info->has_label_sets));
+  CHECK(!folder.open(kRows)->has_label_sets());
+}
+
+TEST_CASE(
+    "labels.csv with a column for each class: its fingerprint tells every 0 and 1, names and their order") {
+  const LabelledFolder folder;
+  const Fingerprint before = folder.open(kSetRows)->fingerprint();
+  CHECK(folder.open(kSetRows)->fingerprint() == before);
+  const auto difference = [&](const std::string& from, const std::string& to) {
+    std::string csv = kSetRows;
+    csv.replace(csv.find(from), from.size(), to);
+    return fingerprint_difference(before, folder.open(csv)->fingerprint()).value();
+  };
+  CHECK(difference("3.png,0,0,0", "3.png,0,1,0") == "other labels");
+  CHECK(difference("2.png,1,0,1", "2.png,0,1,1") == "other labels");
+  CHECK(difference("dog,\"ant, red\"", "\"ant, red\",dog") == "other class names");
+}
+
+TEST_CASE("labels.csv with a column for each class: what is wrong is refused with file and line") {
+  const LabelledFolder folder;
+  const auto refuses = [&](const std::string& csv, const std::string& message) {
+    INFO(csv);
+    CHECK_THAT(folder.error(csv), StartsWith(folder.root() + "/labels.csv:" + message));
+  };
+  refuses("file,a,b\n1.png,1\n", "2: expected 3 fields as in the header, found 2");
+  refuses("file,a,b\n1.png,1,0,0\n", "2: expected 3 fields as in the header, found 4");
+  refuses("file,a,b\n1.png,1,0\n\n", "3: expected 3 fields as in the header, found 1");
+  refuses("file,a,b\n1.png,1,2\n", "2: expected 0 or 1 for class 'b', found '2'");
+  refuses("file,a,b\n1.png,1,\n", "2: expected 0 or 1 for class 'b', found ''");
+  refuses("file,a,b\n1.png, 1,0\n", "2: expected 0 or 1 for class 'a', found ' 1'");
+  refuses("file,label,split\n1.png,cat,train\n",
+          "2: expected 0 or 1 for class 'label', found 'cat'; a file with "
+          "one label for each image has the header file,label");
+  refuses("file,a,a\n", "1: the class 'a' has two columns");
+  refuses("file,a,\n", "1: the name of class 2 is empty");
+  refuses("file,a,b\n", "2: expected a row for each image, found none");
+  refuses("file,a\nno.png,1\n", "2: there is no image 'no.png' in ");
+  refuses("file,a\n,1\n", "2: the name of the file is empty");
+  refuses("file,a\n1.png,1\n./1.png,0\n", "3: './1.png' is named in line 2 already");
+  refuses("file,a\n1.png,1\n2.png,0\n", "3: the rows end without one for '5.png' and 2 more; each image in ");
+}
+
+TEST_CASE("labels.csv with a column for each class: a packed file is refused, a part keeps its sets") {
+  const LabelledFolder folder;
+  const auto source = folder.open(kSetRows);
+  CHECK_THAT(data_error([&] { packed(*source); }), ContainsSubstring("several labels"));
+  DataSection section;
+  section.format = "image_folder", section.labels = "labels.csv", section.val_fraction = 0.4;
+  section.train = folder.root();
+  const SourceRequest request{.split = Split::val, .network_shape = {3, 4, 4}, .network_classes = 3};
+  const auto part = open_source(section, request);
+  REQUIRE(part->size() == 2);
+  std::set<std::vector<int32_t>> whole;
+  for (const auto& set : sets_of(*source)) whole.insert(set);
+  for (const auto& set : sets_of(as_images(*part))) CHECK(whole.contains(set));
+}
+
+TEST_CASE("labels.csv with a column for each class: validation has the same classes in the same order") {
+  const LabelledFolder train("train"), val("val");
+  DataSection section;
+  section.format = "image_folder", section.labels = "labels.csv";
+  section.train = train.root();
+  section.val = val.root();
+  const auto with_header = [](const std::string& header) {
+    return header + "\n1.png,1,0\n2.png,0,0\n5.png,0,1\ndeep/er/3.png,0,0\n\"a, \"\"b\"\".png\",1,1\n";
+  };
+  train.open(with_header("file,b,a"));
+  const SourceRequest request{.split = Split::val, .network_shape = {3, 4, 4}, .network_classes = 2};
+  val.open(with_header("file,b,a"));
+  CHECK(open_source(section, request)->size() == 5);
+  val.open(with_header("file,a,b"));
+  CHECK_THAT(data_error([&] { open_source(section, request); }),
+             EndsWith("in the same order, found 'a' in the place of 'b'"));
+  val.open(with_header("file,b,c"));
+  CHECK_THAT(data_error([&] { open_source(section, request); }), EndsWith("found no class 'a'"));
 }
 
 TEST_CASE("labels.csv: training and validation have files of their own, with the same classes") {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/graph/ops/confusion_cells.h"
+#include "core/tasks/classification.h"
+#include "core/tasks/confusion_matrix.h"
+#include "core/tasks/table.h"
+
+namespace trainer {
+namespace {
+
+void check_output(const TaskSetting& setting) {
+  if (setting.output.size() == 2) return;
+  fail_at(setting.origin_of("model"),
+          fmt::format("binary_cross_entropy needs one output for each class, (N, classes), got {}; end the "
+                      "network with flatten and linear",
+                      to_string(setting.output)));
+}
+
+void check_data(const TaskSetting& setting) {
+  if (setting.gives_label_sets) return;
+  fail_at(setting.origin_of("data.format"),
+          fmt::format("{} has one label for each sample, and loss.name: binary_cross_entropy needs a set of "
+                      "labels; use data.labels, or {}",
+                      setting.format, fmt::join(setting.formats_of_label_sets, ", ")));
+}
+
+/// Of a logit, in double.
+double sigmoid(float logit) {
+  return 1 / (1 + std::exp(-static_cast<double>(logit)));
+}
+
+/// Any number of labels for each sample, logits (N, C): each class is there or not, by itself. Mixed samples
+/// have shares of classes.
+class MultiLabel final : public Task {
+ public:
+  std::string_view name() const override { return "multi_label"; }
+  bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::label_set; }
+
+  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
+    check_output(setting);
+    check_data(setting);
+    return {.values = program.input(input_name::kTargets, {setting.output, DType::f32}),
+            .weights = program.input(input_name::kWeights, {{setting.output[0]}, DType::f32})};
+  }
+
+  const std::vector<Metric>& metrics() const override { return label_set_metrics(); }
+  const std::vector<MetricSum>& sums() const override {
+    static const std::vector<MetricSum> none;
+    return none;
+  }
+  TensorId build_cells(Builder& build, TensorId output, const Targets& targets) const override {
+    return build.emit<LabelSetCells>({output, targets.values, targets.weights});
+  }
+  int64_t classes(const Shape& output) const override { return output[1]; }
+  bool has_label_sets() const override { return true; }
+
+  void check_prediction(const TaskSetting& setting) const override { check_output(setting); }
+
+  /// The classes whose probability is above 1/2, and the probability of all.
+  std::vector<PredictedField> predict(std::span<const float> output,
+                                      const PredictionRequest& request) const override {
+    std::vector<int64_t> classes;
+    std::vector<std::string> names;
+    std::vector<double> probabilities;
+    for (size_t c = 0; c < output.size(); ++c) {
+      probabilities.push_back(sigmoid(output[c]));
+      if (!(output[c] > 0)) continue;
+      classes.push_back(static_cast<int64_t>(c));
+      if (c < request.class_names.size()) names.push_back(request.class_names[c]);
+    }
+    std::vector<PredictedField> fields = {{"classes", classes}};
+    if (request.class_names.size() >= output.size()) fields.push_back({"names", names});
+    if (!request.top) {
+      fields.push_back({"probabilities", probabilities});
+      return fields;
+    }
+    PredictedField::Pairs pairs;
+    for (const size_t c : largest(output, *request.top)) pairs.emplace_back(c, probabilities[c]);
+    fields.push_back({"probabilities", pairs});
+    return fields;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Task> multi_label_task() {
+  return std::make_unique<MultiLabel>();
+}
+
+}  // namespace trainer

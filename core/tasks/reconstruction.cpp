@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "core/tasks/table.h"
+
+namespace trainer {
+namespace {
+
+void check_reconstruction(const TaskSetting& setting) {
+  if (setting.input_kind != InputKind::pixels) {
+    fail_at(
+        setting.origin_of("loss.name"),
+        "mse compares the network's output with the images that it reads; model.input_kind must be pixels");
+  }
+  const Shape of_sample(setting.output.begin() + 1, setting.output.end());
+  if (of_sample != setting.input) {
+    fail_at(
+        setting.origin_of("model"),
+        fmt::format("with loss.name: mse the network's output must have the shape of its input, {}, got {}",
+                    to_string(setting.input), to_string(of_sample)));
+  }
+  if (setting.mixes) {
+    fail_at(setting.origin_of("data.mix"),
+            "mixes labels, and with loss.name: mse there are none; remove data.mix");
+  }
+}
+
+/// The sample itself, as the network reads it: augmented and normalised. No copy is made of it.
+class Reconstruction final : public Task {
+ public:
+  std::string_view name() const override { return "reconstruction"; }
+  bool applies_to(const Shape&, TargetKind kind) const override { return kind == TargetKind::input; }
+
+  Targets declare_inputs(Program& program, const TaskSetting& setting, bool) const override {
+    check_reconstruction(setting);
+    return {.values = program.find(input_name::kImages),
+            .weights = program.input(input_name::kWeights, {{setting.output[0]}, DType::f32})};
+  }
+
+  const std::vector<Metric>& metrics() const override {
+    static const std::vector<Metric> none;
+    return none;
+  }
+  const std::vector<MetricSum>& sums() const override {
+    static const std::vector<MetricSum> none;
+    return none;
+  }
+  int64_t classes(const Shape&) const override { return 0; }
+
+  void check_prediction(const TaskSetting& setting) const override {
+    fail_at(setting.origin_of("loss.name"),
+            "predict prints classes of images, and mse trains a network without any; trainer eval gives its "
+            "mean squared error");
+  }
+
+  std::vector<PredictedField> predict(std::span<const float>, const PredictionRequest&) const override {
+    throw std::logic_error("predictions of images are refused");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Task> reconstruction_task() {
+  return std::make_unique<Reconstruction>();
+}
+
+}  // namespace trainer

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "tests/app/pictures.h"
+#include "tests/catch.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+/// Dark and bright pixels with two labels of their own: `bright` and, of every second picture, `even`.
+class LabelSets {
+ public:
+  LabelSets() {
+    workspace.write("r.yaml", kPictureRecipe);
+    fill_with_pictures(workspace, "train", 20);
+    fill_with_pictures(workspace, "val", 5);
+    for (const char* split : {"train", "val"}) write_labels(split, "file,bright,dark,always,never");
+  }
+
+  void write_labels(const std::string& split, const std::string& header) const {
+    std::string csv = header + "\r\n";
+    for (const char* name : {"bright", "dark"}) {
+      for (const auto& file : std::filesystem::directory_iterator(workspace.path() / split / name)) {
+        csv += std::string(name) + "/" + file.path().filename().string() +
+               (name == std::string("bright") ? ",1,0" : ",0,1") + ",1,0\r\n";
+      }
+    }
+    workspace.write(split + "/labels.csv", csv);
+  }
+
+  Outcome run(const std::string& command, const std::string& more = "") const {
+    return run_shell(
+        "\"$TRAINER\" " + command +
+            " --config r.yaml data.labels=labels.csv "
+            "'model.layers=[flatten, linear: 4]' loss=binary_cross_entropy "
+            "'validation.metrics=[accuracy, exact_match, micro_f1, macro_f1]' optimizer.lr=0.5 " +
+            more,
+        workspace.path());
+  }
+  std::string run_well(const std::string& command, const std::string& more = "") const {
+    const Outcome outcome = run(command, more);
+    INFO(command << " " << more << ": " << outcome.errors);
+    REQUIRE(outcome.code == 0);
+    return outcome.output;
+  }
+  void refuse(const std::string& command, const std::string& more, int code,
+              const std::string& message) const {
+    const Outcome outcome = run(command, more);
+    INFO(command << " " << more);
+    CHECK(outcome.code == code);
+    CHECK_THAT(outcome.errors, ContainsSubstring(message));
+  }
+
+  Workspace workspace;
+};
+
+}  // namespace
+
+TEST_CASE("several labels: a network trains, is evaluated, and predicts labels above one half") {
+  const LabelSets sets;
+  sets.run_well("train", "training.max_duration=30ep");
+  const json report = json::parse(sets.run_well("eval", "training.max_duration=30ep --json"));
+  CHECK(report.at("accuracy") == 1);
+  CHECK(report.at("exact_match") == 1);
+  CHECK(report.at("micro_f1") == 1);
+  CHECK(report.at("macro_f1") == 0.75);  // nothing has the last class
+  CHECK(report.at("confusion").at("classes") == json({"bright", "dark", "always", "never"}));
+  CHECK(report.at("confusion").at("matrix").at(3) == json({{10, 0}, {0, 0}}));
+  CHECK(report.at("confusion").at("support") == json({5, 5, 10, 0}));
+  CHECK_THAT(sets.run_well("eval", "training.max_duration=30ep"), ContainsSubstring("micro mean"));
+  for (const std::string& line : lines_of(sets.run_well("predict", "training.max_duration=30ep"))) {
+    const json sample = json::parse(line);
+    CHECK(sample.at("labels") == sample.at("classes"));
+    CHECK(sample.at("names") ==
+          (sample.at("labels").at(0) == 0 ? json({"bright", "always"}) : json({"dark", "always"})));
+    CHECK(sample.at("probabilities").size() == 4);
+  }
+  const json picture =
+      json::parse(sets.run_well("predict", "training.max_duration=30ep --top 2 val/dark/100.png"));
+  CHECK(picture.at("names") == json({"dark", "always"}));
+  CHECK(picture.at("probabilities").size() == 2);
+  CHECK(!picture.contains("labels"));
+  for (const char* command : {"report run", "runs", "watch run"}) {
+    CHECK(run_shell("\"$TRAINER\" " + std::string(command), sets.workspace.path()).code == 0);
+  }
+  CHECK_THAT(
+      run_shell("\"$TRAINER\" data stats --config r.yaml data.labels=labels.csv loss=binary_cross_entropy "
+                "'model.layers=[flatten, linear: 4]' 'validation.metrics=[]'",
+                sets.workspace.path())
+          .output,
+      ContainsSubstring("always         40"));
+}
+
+TEST_CASE("several labels: another file of labels is noticed at a resume, and other names of classes too") {
+  const LabelSets sets;
+  sets.run_well("train", "training.max_duration=1ep");
+  const std::string more = "training.max_duration=2ep 'run.allow_changes=[training.max_duration]'";
+  sets.write_labels("train", "file,bright,dark,ever,never");
+  sets.write_labels("val", "file,bright,dark,ever,never");
+  sets.refuse("train", more, 78, "other class names");
+  sets.write_labels("train", "file,bright,dark,always,never");
+  sets.write_labels("val", "file,bright,dark,always,never");
+  std::string csv = sets.workspace.read("train/labels.csv");
+  csv.replace(csv.find(",0,1,1,0"), 8, ",0,1,1,1");
+  sets.workspace.write("train/labels.csv", csv);
+  sets.refuse("train", more, 78, "other labels");
+}
+
+TEST_CASE("several labels: data and loss must suit each other, with the place of what to change") {
+  const LabelSets sets;
+  const std::string line = "command line:";
+  sets.refuse(
+      "train", "loss=cross_entropy 'validation.metrics=[top1]'", 78,
+      "loss.name: cross_entropy takes one label for each image, and data.labels of data.train (train, ");
+  sets.refuse(
+      "train", "'model.layers=[flatten, linear: 5]'", 78,
+      "the network has 5 outputs, data.train (train, r.yaml:6:3) has 4 classes; set out_features to 4");
+  sets.refuse("train", "'loss={name: binary_cross_entropy, pos_weight: [1, 2]}'", 78,
+              "loss.pos_weight: needs 4 numbers, one for each class of the network's output, got 2");
+  sets.refuse("train", "'validation.metrics=[top1]'", 78,
+              "top1 is not measured in multi_label; there are: accuracy,");
+  sets.refuse("train", "data.labels=null", 78, "data.format: image_folder has one label for each sample");
+  sets.refuse("train", "data.format=idx data.labels=null", 78,
+              "data.format: idx has one label for each sample");
+  sets.workspace.write("train/labels.csv", "file,label\nbright/100.png,x\ndark/100.png,y\n");
+  sets.workspace.write("val/labels.csv", "file,label\nbright/100.png,x\ndark/100.png,y\n");
+  sets.refuse("train", "", 78,
+              "loss.name: binary_cross_entropy needs a CSV file with the header file,CLASS,...");
+  sets.refuse("predict", "run.resume=run", 78, "");
+}
+
+TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") {
+  const LabelSets sets;
+  const auto losses = [&](const std::string& more) {
+    sets.run_well("train", "training.max_duration=3ep logging.interval=1ba run.output_dir=r " + more);
+    const std::vector<double> all = losses_in(sets.workspace.read("r/metrics.jsonl"), "train");
+    std::filesystem::remove_all(sets.workspace.path() / "r");
+    return all;
+  };
+  const std::vector<double> whole = losses(""), parts = losses("training.micro_batch_size=1");
+  REQUIRE(whole.size() == parts.size());
+  for (size_t i = 0; i < whole.size(); ++i) CHECK(parts[i] == Approx(whole[i]).epsilon(1e-5));
+  CHECK(losses("'data.mix={mixup: 0.5}'") != whole);
+  CHECK(losses("training.ema_decay=0.9") == whole);
+  sets.refuse("data pack", "--out x.rec", 65, "a record file holds one label for each image");
+}
+
+TEST_CASE(
+    "an autoencoder on pictures without regard to labels: trains, is evaluated, and is not predicted with") {
+  const LabelSets sets;
+  const std::string words =
+      "data.labels=null loss=mse 'validation.metrics=[]' 'data.augment=[]' 'data.eval_transform=[]' "
+      "data.format=synthetic 'model.input=[3, 4, 4]' "
+      "'model.layers=[conv2d: {out_channels: 8, kernel_size: 4, name: c}, conv_transpose2d: {out_channels: "
+      "3, "
+      "kernel_size: 4}]' training.max_duration=3ep ";
+  sets.run_well("train", words);
+  const std::vector<double> losses = losses_in(sets.workspace.read("run/metrics.jsonl"), "val");
+  REQUIRE(losses.size() == 3);
+  CHECK(losses[2] < losses[0]);
+  CHECK(json::parse(sets.run_well("eval", words + "--json")).at("loss").get<double>() ==
+        Approx(losses[2]).epsilon(1e-6));
+  sets.refuse("predict", words, 78, "loss.name: predict prints classes of images");
+  sets.refuse("train", words + "data.mix.mixup=0.5", 78, "data.mix: mixes labels");
+  sets.refuse("train", words + "'model.layers=[flatten, linear: 9]'", 78,
+              "with loss.name: mse the network's output must have the shape of its input, 3x4x4, got 9");
+  sets.refuse("train", words + "'validation.metrics=[top1]'", 78,
+              "top1 is not measured in reconstruction, only the loss; write []");
+}
+
+}  // namespace trainer

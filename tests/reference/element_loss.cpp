@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/element_loss.h"
+
+#include <cmath>
+
+#include "tests/reference/table.h"
+
+namespace trainer::reference {
+namespace {
+
+// Formulas of their own, in double: the rules' rearrangement is what is checked.
+
+/// log(1 + exp(x))
+double soft_plus(double x) {
+  return x > 30 ? x : std::log1p(std::exp(x));
+}
+
+struct Expected {
+  double loss, gradient;
+};
+
+Expected expected(const element_loss::Rule& rule, double x, double t, double positive) {
+  if (std::holds_alternative<element_loss::SquaredError>(rule))
+    return {x * x - 2 * x * t + t * t, 2 * x - 2 * t};
+  const double s = 1 / (1 + std::exp(-x));
+  return {positive * t * soft_plus(-x) + (1 - t) * soft_plus(x), s * (positive * t + 1 - t) - positive * t};
+}
+
+/// Calls body(element, sample's weight over its elements, what is expected) for each element.
+template <class Body>
+void for_each_element(const Call& call, const element_loss::Rule& rule, size_t first, const Body& body) {
+  const int64_t samples = call.shape_in(first)[0], count = call.count_in(first) / samples;
+  for (int64_t i = 0; i < samples * count; ++i) {
+    const bool weighs = call.inputs.size() > first + 3 && call.has_input(first + 3);
+    const double positive = weighs ? call.in(first + 3)[i % count] : 1;
+    body(i, call.in(first + 2)[i / count] / static_cast<double>(count),
+         expected(rule, call.in(first)[i], call.in(first + 1)[i], positive));
+  }
+}
+
+void element_loss_sum(const Call& call) {
+  double sum = 0;
+  for_each_element(call, call.as<ElementLoss>().rule, 0, [&](int64_t, double weight, const Expected& e) {
+    if (weight != 0) sum += weight * e.loss;
+  });
+  call.out(0)[0] = sum;
+}
+
+void element_loss_backward(const Call& call) {
+  const double dloss = call.in(0)[0];
+  for_each_element(
+      call, call.as<ElementLossBackward>().rule, 1,
+      [&](int64_t i, double weight, const Expected& e) { call.out(0)[i] = dloss * weight * e.gradient; });
+}
+
+}  // namespace
+
+void add_element_loss(Loops& loops) {
+  loops[typeid(ElementLoss)] = element_loss_sum;
+  loops[typeid(ElementLossBackward)] = element_loss_backward;
+}
+
+}  // namespace trainer::reference
