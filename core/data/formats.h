@@ -21,7 +21,7 @@ struct SourceRequest {
   Shape network_shape;  ///< one sample as the network takes it
   int64_t network_classes = 0;
   std::optional<int64_t> ignored_label = std::nullopt;  ///< that the loss leaves out
-  uint64_t seed = 0;            ///< of the run
+  uint64_t seed = 0;                                    ///< of the run
   std::string unreadable_list;  ///< the file that will name unreadable samples, for messages
   bool shares_budget = false;   ///< see ErrorBudget::is_shared
   bool counts_bytes = false;    ///< SourceInfo::label_bytes is wanted, which reads all samples
