@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/data/tokens/formats.h"
 #include "core/data/tokens/shards.h"
+#include "core/data/tokens/texts.h"
 #include "core/host/stop.h"
 #include "core/recipe/job.h"
 #include "core/storage/output_file.h"
@@ -18,6 +19,15 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Where tokens are kept until they are written: beside the shards; nowhere, which is in memory, for what is
+/// no regular file.
+std::string folder_beside(const fs::path& out) {
+  if (fs::exists(out) && !fs::is_directory(out) && !fs::is_regular_file(out)) return "";
+  fs::path folder = fs::is_directory(out) ? out : directory_of(out);
+  while (!fs::is_directory(folder)) folder = directory_of(folder);
+  return folder.string();
+}
 
 /// The files to write, each with at most `most` tokens: FILE itself, or DIRECTORY/train_000000.bin and so on.
 std::vector<fs::path> shard_paths(const Arguments& arguments, int64_t tokens, int64_t most) {
@@ -65,6 +75,7 @@ int data_tokenize_command(const Arguments& arguments) {
     throw Error(ExitCode::usage,
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
+  recipe->data.texts->keep_in(folder_beside(arguments.out));
   const SplitTokens tokens = open_tokens(recipe->data, split);
   const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
   if (count == 0) {

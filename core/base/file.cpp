@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,15 @@ FileDescriptor open_file(const std::filesystem::path& path, int flags) {
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) throw io_error(path, "open", errno);
   return FileDescriptor(fd);
+}
+
+FileDescriptor open_nameless_file(const std::filesystem::path& folder) {
+  std::string name = (folder / ".nameless.XXXXXX").string();
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) throw io_error(folder, "mkostemp", errno);
+  FileDescriptor file(fd);
+  if (::unlink(name.c_str()) != 0) throw io_error(name, "unlink", errno);
+  return file;
 }
 
 int write_all(int fd, std::string_view bytes) {

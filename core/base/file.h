@@ -37,6 +37,10 @@ Error io_error(const std::filesystem::path& path, std::string_view call, int num
 /// open(2) with O_CLOEXEC added; throws Error (exit 74) where it fails.
 FileDescriptor open_file(const std::filesystem::path& path, int flags);
 
+/// A new file in a folder, without a name: it is gone once nobody has it open or mapped. Throws Error (exit
+/// 74).
+FileDescriptor open_nameless_file(const std::filesystem::path& folder);
+
 /// Writes every byte, however often that takes. Returns 0, or the errno of the call that failed.
 int write_all(int fd, std::string_view bytes);
 

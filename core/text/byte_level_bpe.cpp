@@ -159,12 +159,21 @@ class ByteLevelEncoder final : public TextEncoder {
  public:
   explicit ByteLevelEncoder(const ByteLevelBpe& tokenizer) : tokenizer_(tokenizer) {}
 
-  int64_t encode(std::string_view text, std::vector<int32_t>& tokens) override {
+  int64_t encode(std::string_view text, const TokensSink& sink) override {
+    constexpr size_t kAtOnce = 4096;
     std::string fixed;
+    std::vector<int32_t> tokens;
     const int64_t malformed = replace_malformed(text, fixed);
     tokenizer_.cut(
-        malformed > 0 ? fixed : text, [&](std::string_view word) { append(word, tokens); },
+        malformed > 0 ? fixed : text,
+        [&](std::string_view word) {
+          add_word(word, tokens);
+          if (tokens.size() < kAtOnce) return;
+          sink(tokens);
+          tokens.clear();
+        },
         [&](int32_t token) { tokens.push_back(token); });
+    sink(tokens);
     return malformed;
   }
 
@@ -172,7 +181,7 @@ class ByteLevelEncoder final : public TextEncoder {
   /// Words of a language come again and again; long ones and all beyond some tens of thousands seldom do.
   static constexpr size_t kMostWords = 1 << 16, kLongestWord = 256;
 
-  void append(std::string_view word, std::vector<int32_t>& tokens) {
+  void add_word(std::string_view word, std::vector<int32_t>& tokens) {
     if (const auto known = words_.find(word); known != words_.end()) {
       tokens.insert(tokens.end(), known->second.begin(), known->second.end());
       return;

@@ -69,14 +69,14 @@ class SentencePiece final : public Tokenizer {
     return text;
   }
 
-  void encode_valid(std::string_view text, std::vector<int32_t>& tokens) const {
+  void encode_valid(std::string_view text, const TokensSink& sink) const {
     const Processor* processor = &whole_;
     while (!text.empty()) {
       const size_t size = model_.can_be_cut ? cuts_.find(text, kCutBytes) : text.size();
       std::vector<int> part;
       const auto status = processor->Encode(text.substr(0, size), &part);
       if (!status.ok()) throw std::runtime_error(status.ToString());
-      tokens.insert(tokens.end(), part.begin(), part.end());
+      sink(part);
       text.remove_prefix(size);
       processor = text.starts_with(' ') ? &behind_blank_ : &behind_letter_;
     }
@@ -92,10 +92,10 @@ class SentencePiece final : public Tokenizer {
 class SentencePieceEncoder final : public TextEncoder {
  public:
   explicit SentencePieceEncoder(const SentencePiece& tokenizer) : tokenizer_(tokenizer) {}
-  int64_t encode(std::string_view text, std::vector<int32_t>& tokens) override {
+  int64_t encode(std::string_view text, const TokensSink& sink) override {
     std::string fixed;
     const int64_t malformed = replace_malformed(text, fixed);
-    tokenizer_.encode_valid(malformed > 0 ? fixed : text, tokens);
+    tokenizer_.encode_valid(malformed > 0 ? fixed : text, sink);
     return malformed;
   }
 

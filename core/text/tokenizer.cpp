@@ -35,8 +35,14 @@ class ByteTokenizer final : public Tokenizer {
 
  private:
   struct Encoder final : TextEncoder {
-    int64_t encode(std::string_view text, std::vector<int32_t>& tokens) override {
-      for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    int64_t encode(std::string_view text, const TokensSink& sink) override {
+      constexpr size_t kAtOnce = 4096;
+      std::vector<int32_t> tokens;
+      for (; !text.empty(); text.remove_prefix(tokens.size())) {
+        tokens.clear();
+        for (const char c : text.substr(0, kAtOnce)) tokens.push_back(static_cast<unsigned char>(c));
+        sink(tokens);
+      }
       return 0;
     }
   };
@@ -106,8 +112,13 @@ fs::path main_file(const fs::path& folder) {
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
-  make_encoder()->encode(text, tokens);
+  make_encoder()->append(text, tokens);
   return tokens;
+}
+
+int64_t TextEncoder::append(std::string_view text, std::vector<int32_t>& tokens) {
+  return encode(
+      text, [&](std::span<const int32_t> more) { tokens.insert(tokens.end(), more.begin(), more.end()); });
 }
 
 std::unique_ptr<Tokenizer> byte_tokenizer() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,13 +12,18 @@
 
 namespace trainer {
 
+/// Takes tokens in their order, some thousands at a time.
+using TokensSink = std::function<void(std::span<const int32_t>)>;
+
 /// Turns texts into tokens, in one thread. It remembers words that it has met.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
-  /// Appends the tokens of a whole text. Returns how many malformed parts of its UTF-8 were read as U+FFFD.
-  /// Throws Error (exit 65) where the tokenizer's pattern takes too long on this text.
-  virtual int64_t encode(std::string_view text, std::vector<int32_t>& tokens) = 0;
+  /// Gives the sink the tokens of a whole text. Returns how many malformed parts of its UTF-8 were read as
+  /// U+FFFD. Throws Error (exit 65) where the tokenizer's pattern takes too long on this text.
+  virtual int64_t encode(std::string_view text, const TokensSink& sink) = 0;
+  /// The same, appended to `tokens`.
+  int64_t append(std::string_view text, std::vector<int32_t>& tokens);
 };
 
 /// A vocabulary and the rules by which a text becomes numbers of it. Several threads may use it at once.

@@ -35,7 +35,7 @@ int main(int count, char** arguments) {
       std::string text(size, '\0');
       if (std::fread(text.data(), 1, size, stdin) != size) return 65;
       tokens.clear();
-      encoder->encode(text, tokens);
+      encoder->append(text, tokens);
       put_size(tokens.size());
       put(tokens.data(), tokens.size());
       const std::string decoded = tokenizer->decode(tokens);

@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<Tokenizer>> open_all() {
 /// Byte-level tokens are the text's own bytes where nothing changes it first.
 void check_text(const Tokenizer& tokenizer, const std::string& text, bool keeps_bytes) {
   std::vector<int32_t> tokens;
-  const int64_t malformed = tokenizer.make_encoder()->encode(text, tokens);
+  const int64_t malformed = tokenizer.make_encoder()->append(text, tokens);
   for (const int32_t token : tokens) {
     if (token < 0 || token >= tokenizer.vocabulary()) std::abort();
   }

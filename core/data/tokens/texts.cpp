@@ -2,60 +2,101 @@
 #include "core/data/tokens/texts.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <exception>
+#include <iterator>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "core/base/file.h"
 #include "core/data/data_error.h"
 #include "core/data/mapped_file.h"
 
 namespace trainer {
 namespace {
 
-/// A piece in this process's own memory.
-template <class Number>
-TokenPiece resident_piece(const std::string& path, const std::vector<int32_t>& tokens) {
-  const auto numbers = std::make_shared<const std::vector<Number>>(tokens.begin(), tokens.end());
-  return {.path = path,
-          .memory = numbers,
-          .bytes = std::as_bytes(std::span(*numbers)),
-          .width = sizeof(Number),
-          .is_resident = true};
-}
+/// Tokens as the narrowest numbers, in pieces of this process's own memory or in one piece of a file.
+class TokenKeeper {
+ public:
+  TokenKeeper(const Tokenizer& tokenizer, std::string path, const std::string& folder)
+      : path_(std::move(path)), folder_(folder), width_(tokenizer.vocabulary() <= 65536 ? 2 : 4) {
+    if (!folder_.empty()) file_ = open_nameless_file(folder_);
+  }
 
-TokenPiece narrowest_piece(const Tokenizer& tokenizer, const std::string& path,
-                           const std::vector<int32_t>& tokens) {
-  return tokenizer.vocabulary() <= 65536 ? resident_piece<uint16_t>(path, tokens)
-                                         : resident_piece<uint32_t>(path, tokens);
-}
+  void add(std::span<const int32_t> tokens) {
+    for (const int32_t token : tokens) {
+      std::array<char, 4> bytes{};
+      std::memcpy(bytes.data(), &token, sizeof token);  // little-endian, as all that this program runs on
+      waiting_.insert(waiting_.end(), bytes.begin(), bytes.begin() + width_);
+    }
+    if (waiting_.size() >= kPieceBytes) end_piece();
+  }
+
+  std::vector<TokenPiece> finish() {
+    if (!waiting_.empty() || pieces_.empty()) end_piece();
+    if (folder_.empty()) return std::move(pieces_);
+    // Its mapping keeps a file that has neither a name nor a descriptor.
+    const auto file = std::make_shared<const MappedFile>("/proc/self/fd/" + std::to_string(file_.get()));
+    return {{.path = path_, .memory = file, .bytes = file->bytes(), .width = width_}};
+  }
+
+ private:
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+
+  void end_piece() {
+    if (folder_.empty()) {
+      const auto bytes = std::make_shared<const std::string>(waiting_);
+      pieces_.push_back({.path = path_,
+                         .memory = bytes,
+                         .bytes = std::as_bytes(std::span(*bytes)),
+                         .width = width_,
+                         .is_resident = true});
+    } else if (const int problem = write_all(file_.get(), waiting_); problem != 0) {
+      throw io_error(folder_, "write of tokens", problem);
+    }
+    waiting_.clear();
+  }
+
+  std::string path_, folder_;
+  int64_t width_;
+  FileDescriptor file_;
+  std::string waiting_;
+  std::vector<TokenPiece> pieces_;
+};
 
 struct TokenizedFile {
-  TokenPiece piece;
+  std::string path;
+  std::vector<TokenPiece> pieces;
   int64_t bytes = 0, malformed = 0;
 };
 
-TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path) {
+TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path, const std::string& folder) {
   const MappedFile file(path);
   if (file.bytes().empty()) fail_in_file(path, 0, "a text", "an empty file");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  std::vector<int32_t> tokens;
-  const int64_t malformed = tokenizer.make_encoder()->encode(text, tokens);
-  return {.piece = narrowest_piece(tokenizer, path, tokens),
+  TokenKeeper keeper(tokenizer, path, folder);
+  const int64_t malformed =
+      tokenizer.make_encoder()->encode(text, [&](std::span<const int32_t> tokens) { keeper.add(tokens); });
+  return {.path = path,
+          .pieces = keeper.finish(),
           .bytes = static_cast<int64_t>(text.size()),
           .malformed = malformed};
 }
 
 /// Each file by the next free thread. Of several problems the first file's is thrown.
-std::vector<TokenizedFile> tokenize_each(const Tokenizer& tokenizer, const std::vector<std::string>& paths) {
+std::vector<TokenizedFile> tokenize_each(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
+                                         const std::string& folder) {
   std::vector<TokenizedFile> files(paths.size());
   std::vector<std::exception_ptr> problems(paths.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < paths.size(); i = next++) {
       try {
-        files[i] = tokenize_file(tokenizer, paths[i]);
+        files[i] = tokenize_file(tokenizer, paths[i], folder);
       } catch (...) {
         problems[i] = std::current_exception();
       }
@@ -77,7 +118,7 @@ std::vector<TokenizedFile> map_each(const std::vector<std::string>& paths) {
   std::vector<TokenizedFile> files;
   for (const std::string& path : paths) {
     const TokenPiece piece = open_text_piece(path);
-    files.push_back({.piece = piece, .bytes = piece.size()});
+    files.push_back({.path = path, .pieces = {piece}, .bytes = piece.size()});
   }
   return files;
 }
@@ -85,17 +126,20 @@ std::vector<TokenizedFile> map_each(const std::vector<std::string>& paths) {
 }  // namespace
 
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
-                             std::optional<int32_t> end_of_text) {
+                             std::optional<int32_t> end_of_text, const std::string& folder) {
   const bool are_bytes = tokenizer.name() == kBytesTokenizer;
   std::vector<TokenPiece> pieces;
   TokenizedText text{.stream = TokenStream({})};
-  for (TokenizedFile& file : are_bytes ? map_each(paths) : tokenize_each(tokenizer, paths)) {
-    if (!pieces.empty() && end_of_text)
-      pieces.push_back(narrowest_piece(tokenizer, pieces.back().path, {*end_of_text}));
+  for (TokenizedFile& file : are_bytes ? map_each(paths) : tokenize_each(tokenizer, paths, folder)) {
+    if (!pieces.empty() && end_of_text) {
+      TokenKeeper end(tokenizer, pieces.back().path, "");
+      end.add(std::array{*end_of_text});
+      pieces.push_back(end.finish().front());
+    }
     text.bytes += file.bytes;
-    if (text.malformed == 0 && file.malformed > 0) text.first_malformed = file.piece.path;
+    if (text.malformed == 0 && file.malformed > 0) text.first_malformed = file.path;
     text.malformed += file.malformed;
-    pieces.push_back(std::move(file.piece));
+    std::ranges::move(file.pieces, std::back_inserter(pieces));
   }
   text.stream = TokenStream(std::move(pieces));
   return text;
@@ -114,7 +158,8 @@ const TokenizedText& Texts::tokenize(const std::string& tokenizer_path, const st
   key.push_back(end_of_text ? std::to_string(*end_of_text) : "");
   const auto known = texts_.find(key);
   if (known != texts_.end()) return known->second;
-  return texts_.emplace(key, tokenize_files(tokenizer(tokenizer_path), paths, end_of_text)).first->second;
+  return texts_.emplace(key, tokenize_files(tokenizer(tokenizer_path), paths, end_of_text, folder_))
+      .first->second;
 }
 
 }  // namespace trainer

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/data/tokens/stream.h"
@@ -20,11 +21,12 @@ struct TokenizedText {
   std::string first_malformed = {};  ///< the file that the first of these is in
 };
 
-/// Tokenizes files, in as many threads as the machine has, into memory: 2 bytes a token where the vocabulary
-/// allows it, else 4. The token `end_of_text`, if any, stands between files. Bytes stay where they are, in
-/// files. Throws Error: exit 78 where a file is missing, 65 where it is empty.
+/// Tokenizes files, in as many threads as the machine has, into memory or, where a folder is named, into
+/// files there that have no name: 2 bytes a token where the vocabulary allows it, else 4. The token
+/// `end_of_text`, if any, stands between files. Bytes stay where they are, in files. Throws Error: exit 78
+/// where a file is missing, 65 where it is empty, 74 where the folder has no room.
 TokenizedText tokenize_files(const Tokenizer& tokenizer, const std::vector<std::string>& paths,
-                             std::optional<int32_t> end_of_text);
+                             std::optional<int32_t> end_of_text, const std::string& folder = "");
 
 /// What a recipe has of tokenizers and tokenized files, each made once: planning looks at the samples that
 /// training opens. For one thread.
@@ -34,8 +36,11 @@ class Texts {
   const Tokenizer& tokenizer(const std::string& path);
   const TokenizedText& tokenize(const std::string& tokenizer_path, const std::vector<std::string>& paths,
                                 std::optional<int32_t> end_of_text);
+  /// Tokens go to files in this folder from now on; see tokenize_files.
+  void keep_in(std::string folder) { folder_ = std::move(folder); }
 
  private:
+  std::string folder_;
   std::map<std::string, std::unique_ptr<Tokenizer>> tokenizers_;
   std::map<std::vector<std::string>, TokenizedText> texts_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/tokens/texts.h"
 
+#include <filesystem>
 #include "tests/catch.h"
 
 #include "core/data/section.h"
@@ -52,6 +53,29 @@ TEST_CASE("files become tokens in their order, with the end of a text between th
   write_file(paths[5], "");
   CHECK(data_error([&] { tokenize_files(*tokenizer, paths, std::nullopt); }) ==
         paths[5] + ": offset 0: expected a text, found an empty file");
+}
+
+TEST_CASE("tokens kept in a folder are those kept in memory, and leave nothing behind") {
+  const TemporaryFolder folder, beside;
+  const std::string name = GENERATE("llama3.json", "gpt2", "sp_bpe.model", "sp_plain.model");
+  const auto tokenizer = open_tokenizer(fixture(name));
+  std::string text;
+  while (text.size() < 3'000'000) text += "kalo the " + std::to_string(text.size()) + "\u3000miren\n";
+  write_file(folder.path("a"), text);
+  write_file(folder.path("b"), "the\xff");
+  const std::vector<std::string> paths = {folder.path("a"), folder.path("b")};
+  const TokenizedText resident = tokenize_files(*tokenizer, paths, 7),
+                      filed = tokenize_files(*tokenizer, paths, 7, beside.path(""));
+  Tokens expected = tokenizer->encode(text);
+  expected.push_back(7);
+  tokenizer->make_encoder()->append("the\xff", expected);
+  CHECK(all_of(resident.stream) == expected);
+  CHECK(all_of(filed.stream) == expected);
+  CHECK(resident.stream.resident_bytes() == 2 * static_cast<int64_t>(expected.size()));
+  CHECK(filed.stream.resident_bytes() == 2);  // the token between the files
+  CHECK(filed.malformed == 1);
+  CHECK(filed.first_malformed == paths[1]);
+  CHECK(std::filesystem::is_empty(beside.path("")));
 }
 
 TEST_CASE("bytes of text stay in their files") {
