@@ -118,10 +118,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   own = reduce_rows(own, MergeMoments{});
-  if (threadIdx.y == 0 && at.left > 0) {
-    store(own.a, at.left, parts.a + blockIdx.y * walk.channels + at.channel);
-    store(own.b, at.left, parts.b + blockIdx.y * walk.channels + at.channel);
-  }
+  store_part(walk, at, own, parts);
   const auto sums_of_part = [&](int64_t part, int64_t place) {
     const int64_t rest = walk.rows - part * walk.rows_of_block;
     const double count = static_cast<double>(rest < walk.rows_of_block ? rest : walk.rows_of_block);

@@ -69,13 +69,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       own.b.v[i] += slope.v[i] * (value.v[i] - mean.v[i]);
     }
   }
-  own = reduce_rows(own, AddSums{});
-  if (threadIdx.y == 0 && at.left > 0) {
-    store(own.a, at.left, parts.a + blockIdx.y * walk.channels + at.channel);
-    store(own.b, at.left, parts.b + blockIdx.y * walk.channels + at.channel);
-  }
-  const auto sums_of_part = [&](int64_t, int64_t place) { return Totals{parts.a[place], parts.b[place]}; };
-  settle_column(walk, parts, sums_of_part, settle);
+  settle_sums(walk, at, own, parts, settle);
 }
 
 template <class T>

@@ -24,12 +24,12 @@ struct Parts {
   Totals* groups;  ///< (groups, channels)
   float *a, *b;    ///< (parts, channels) each
   unsigned* counters;
-  int64_t of_column;  ///< groups
+  int64_t group_count;
 
   /// In memory of bytes(walk), aligned to 16.
   Parts(const RowWalk& walk, void* memory, unsigned* zeros)
-      : groups(static_cast<Totals*>(memory)), counters(zeros), of_column(groups_of(walk)) {
-    a = reinterpret_cast<float*>(groups + of_column * walk.channels);
+      : groups(static_cast<Totals*>(memory)), counters(zeros), group_count(groups_of(walk)) {
+    a = reinterpret_cast<float*>(groups + group_count * walk.channels);
     b = a + walk.parts * walk.channels;
   }
   /// Memory behind all of it.
@@ -88,6 +88,15 @@ __device__ inline Totals add_up(const ColumnPlace& at, int64_t count, const Term
   return sums;
 }
 
+/// Stores a block's part, which its first threads have.
+__device__ inline void store_part(const RowWalk& walk, const Column& at, const Sums& own,
+                                  const Parts& parts) {
+  if (threadIdx.y != 0 || at.left <= 0) return;
+  const int64_t place = blockIdx.y * walk.channels + at.channel;
+  store(own.a, at.left, parts.a + place);
+  store(own.b, at.left, parts.b + place);
+}
+
 /// Once a block has stored its part: settle(channel, sums of its parts) where the block is the last of its
 /// column. term(part, place) are the numbers of a part, `place` its place in parts.a and parts.b. By all
 /// threads of each block, once per kernel.
@@ -98,17 +107,28 @@ __device__ inline void settle_column(const RowWalk& walk, const Parts& parts, co
   const bool exists = at.channel < walk.channels, settles = exists && at.place < at.wide;
   const int64_t group = blockIdx.y / kPartsOfGroup, first = group * kPartsOfGroup;
   const int64_t left = walk.parts - first, count = left < kPartsOfGroup ? left : kPartsOfGroup;
-  unsigned* counters = parts.counters + blockIdx.x * (parts.of_column + 1);
+  unsigned* counters = parts.counters + blockIdx.x * (parts.group_count + 1);
   if (!is_last(counters + group, static_cast<unsigned>(count))) return;
   Totals sums = add_up(at, exists ? count : 0,
                        [&](int64_t i) { return term(first + i, (first + i) * walk.channels + at.channel); });
-  if (parts.of_column > 1) {
+  if (parts.group_count > 1) {
     if (settles) parts.groups[group * walk.channels + at.channel] = sums;
-    if (!is_last(counters + parts.of_column, static_cast<unsigned>(parts.of_column))) return;
-    sums = add_up(at, exists ? parts.of_column : 0,
+    if (!is_last(counters + parts.group_count, static_cast<unsigned>(parts.group_count))) return;
+    sums = add_up(at, exists ? parts.group_count : 0,
                   [&](int64_t i) { return parts.groups[i * walk.channels + at.channel]; });
   }
   if (settles) settle(at.channel, sums);
+}
+
+/// Stores the two sums of a block's part, of which each thread has its own, and settles them with those of
+/// the other parts: settle(channel, sums).
+template <class Settle>
+__device__ inline void settle_sums(const RowWalk& walk, const Column& at, const Sums& of_thread,
+                                   const Parts& parts, const Settle& settle) {
+  const Sums own = reduce_rows(of_thread, AddSums{});
+  store_part(walk, at, own, parts);
+  const auto term = [&](int64_t, int64_t place) { return Totals{parts.a[place], parts.b[place]}; };
+  settle_column(walk, parts, term, settle);
 }
 
 }  // namespace trainer::cuda

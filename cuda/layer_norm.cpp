@@ -40,7 +40,7 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
   Choice choice = row_major(context, "rows");
   choice.workspace_bytes = layer_norm_backward_workspace(rows_of(context.inputs[1], false));
   if (is_wanted(context, 1) || is_wanted(context, 2)) {  // their sums walk over dy and x first
-    choice.kernels = 3;
+    choice.kernels = 2;
     choice.again_bytes = bytes_of(context.inputs[0]) + bytes_of(context.inputs[1]);
   }
   return choice;
@@ -49,7 +49,8 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const auto& op = static_cast<const LayerNormBackward&>(context.op);
-  return kernel(context, [=, rows = rows_of(context.inputs[1], op.rms), stream = gpu.stream.get()] {
+  return kernel(context, [=, rows = rows_of(context.inputs[1], op.rms), counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     return launch_layer_norm_backward(rows,
                                       {.dy = *in[0],
@@ -61,7 +62,7 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                                        .dx = *out[0],
                                        .dgamma = optional_at<float>(out[1]),
                                        .dbeta = optional_at<float>(out[2])},
-                                      *slots.workspace, stream);
+                                      {*slots.workspace, counters}, stream);
   });
 }
 

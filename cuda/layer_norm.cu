@@ -2,8 +2,8 @@
 #include "cuda/layer_norm.h"
 
 #include "core/base/math.h"
+#include "cuda/last_block.h"
 #include "cuda/reduce.h"
-#include "cuda/rows.h"
 #include "cuda/team.h"
 
 namespace trainer::cuda {
@@ -124,10 +124,11 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   }
 }
 
-/// Sums of dy h and of dy over each part of the rows: (parts, width) each.
+/// Sums of dy h and of dy over each part of the rows, which the last block of a column adds up. Either result
+/// may be nullptr.
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
-    sum_gradients(RowWalk walk, Given<T> given, float* part_products, float* part_slopes) {
+    sum_gradients(RowWalk walk, Given<T> given, Parts parts, float* dgamma, float* dbeta) {
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
@@ -140,38 +141,18 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       own.b.v[i] += slope.v[i];
     }
   }
-  own = reduce_rows(own, AddSums{});
-  if (threadIdx.y != 0 || at.left <= 0) return;
-  store(own.a, at.left, part_products + blockIdx.y * walk.channels + at.channel);
-  store(own.b, at.left, part_slopes + blockIdx.y * walk.channels + at.channel);
-}
-
-__global__ void __launch_bounds__(kFinishWide* kFinishHigh)
-    finish_gradients(RowWalk walk, const float* part_products, const float* part_slopes, float* dgamma,
-                     float* dbeta) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
-  auto total = [&](const float* of_parts) {
-    return sum_parts(walk.parts, [&](int64_t part) {
-      return c < walk.channels ? static_cast<double>(of_parts[part * walk.channels + c]) : 0.0;
-    });
-  };
-  const double product = total(part_products), slope = total(part_slopes);
-  if (threadIdx.y != 0 || c >= walk.channels) return;
-  if (dgamma != nullptr) dgamma[c] = static_cast<float>(product);
-  if (dbeta != nullptr) dbeta[c] = static_cast<float>(slope);
+  settle_sums(walk, at, own, parts, [=](int64_t c, const Totals& sums) {
+    if (dgamma != nullptr) dgamma[c] = static_cast<float>(sums.a);
+    if (dbeta != nullptr) dbeta[c] = static_cast<float>(sums.b);
+  });
 }
 
 template <class T>
 cudaError_t launch_sums(const NormRows& rows, const Given<T>& given, const LayerNormGradients& t,
-                        void* workspace, cudaStream_t stream) {
+                        const BlockSums& memory, cudaStream_t stream) {
   const RowWalk walk(rows.rows, rows.width);
-  auto* part_products = static_cast<float*>(workspace);
-  float* part_slopes = part_products + walk.parts * walk.channels;
-  const cudaError_t status =
-      launch(sum_gradients<T>, walk.grid(), walk.block(), stream, walk, given, part_products, part_slopes);
-  if (status != cudaSuccess) return status;
-  return launch(finish_gradients, finish_grid(walk.channels), finish_block(), stream, walk, part_products,
-                part_slopes, t.dgamma, t.dbeta);
+  return launch(sum_gradients<T>, walk.grid(), walk.block(), stream, walk, given,
+                Parts(walk, memory.workspace, memory.counters), t.dgamma, t.dbeta);
 }
 
 }  // namespace
@@ -190,16 +171,16 @@ cudaError_t launch_layer_norm(const NormRows& rows, double eps, const LayerNormT
 }
 
 int64_t layer_norm_backward_workspace(const NormRows& rows) {
-  return 2 * RowWalk(rows.rows, rows.width).parts * rows.width * static_cast<int64_t>(sizeof(float));
+  return Parts::bytes(RowWalk(rows.rows, rows.width));
 }
 
-cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t, void* workspace,
-                                       cudaStream_t stream) {
+cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t,
+                                       const BlockSums& memory, cudaStream_t stream) {
   return with_storage(rows.dtype, [=](auto type) {
     using T = decltype(type);
     const Given<T> given{static_cast<const T*>(t.dy), static_cast<const T*>(t.s), t.gamma, t.factor, t.mean};
     if (t.dgamma != nullptr || t.dbeta != nullptr) {  // before dx, which may take dy's place
-      const cudaError_t status = launch_sums(rows, given, t, workspace, stream);
+      const cudaError_t status = launch_sums(rows, given, t, memory, stream);
       if (status != cudaSuccess) return status;
     }
     return with_team(rows.width, [=](auto team) {

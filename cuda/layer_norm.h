@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/dtype.h"
+#include "cuda/block_sums.h"
 
 namespace trainer::cuda {
 
@@ -36,7 +37,7 @@ struct LayerNormGradients {
 };
 /// For the sums of parts of the rows.
 int64_t layer_norm_backward_workspace(const NormRows& rows);
-cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t, void* workspace,
-                                       cudaStream_t stream);
+cudaError_t launch_layer_norm_backward(const NormRows& rows, const LayerNormGradients& t,
+                                       const BlockSums& memory, cudaStream_t stream);
 
 }  // namespace trainer::cuda

@@ -7,10 +7,10 @@
 
 namespace trainer {
 
-/// Operations of one kind, each on a set of tensors of which none depends on another: the inputs (and outputs)
-/// of the first set, then those of the second, and so on. Sets have the same element types; shapes may differ,
-/// and so may numbers among the attributes. The bits are those of as many nodes. A pass makes it of nodes that
-/// exist, so it has no gradient.
+/// Operations of one kind, each on a set of tensors of which none depends on another: the inputs (and
+/// outputs) of the first set, then those of the second, and so on. Sets have the same element types; shapes
+/// may differ, and so may numbers among the attributes. The bits are those of as many nodes. A pass makes it
+/// of nodes that exist, so it has no gradient.
 class ForEach final : public Operation {
  public:
   ForEach(std::vector<std::shared_ptr<const Operation>> of_sets, size_t inputs, size_t outputs)
