@@ -14,18 +14,6 @@ namespace trainer {
 /// Classes for which evaluation keeps a confusion matrix of labels and predictions: 128 MiB of counts.
 constexpr int64_t kMostConfusionClasses = 4096;
 
-/// What a confusion matrix counts: single labels against predictions or, of sets of labels, each class by
-/// itself.
-struct ConfusionShape {
-  // NOLINTNEXTLINE(google-explicit-constructor): most matrices are of single labels
-  ConfusionShape(int64_t count = 0, bool sets = false) : classes(count), of_sets(sets) {}
-  /// Numbers that are kept.
-  int64_t counts() const { return of_sets ? 4 * classes + 2 : classes * classes; }
-
-  int64_t classes;
-  bool of_sets;
-};
-
 /// Scores of one class, as in scikit-learn with zero_division=0: a division by zero gives 0.
 struct ClassScores {
   double precision = 0;  ///< correct / predicted

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,18 @@ constexpr const char* kBytes = "bytes";  ///< of the text that the tokens stand 
 namespace metric_name {
 constexpr const char* kBitsPerByte = "bits_per_byte";
 }  // namespace metric_name
+
+/// What a confusion matrix counts: single labels against predictions or, of sets of labels, each class by
+/// itself.
+struct ConfusionShape {
+  // NOLINTNEXTLINE(google-explicit-constructor): most matrices are of single labels
+  ConfusionShape(int64_t count = 0, bool sets = false) : classes(count), of_sets(sets) {}
+  /// Numbers that are kept.
+  int64_t counts() const { return of_sets ? 4 * classes + 2 : classes * classes; }
+
+  int64_t classes;
+  bool of_sets;
+};
 
 class ConfusionMatrix;
 

@@ -9,7 +9,6 @@
 
 #include "core/optim/guard.h"
 #include "core/optim/plateau.h"
-#include "core/tasks/confusion_matrix.h"
 #include "core/tasks/metric.h"
 #include "core/train/early_stop.h"
 

@@ -83,7 +83,12 @@ TEST_CASE("several labels: a network trains, is evaluated, and predicts labels a
   CHECK(picture.at("names") == json({"dark", "always"}));
   CHECK(picture.at("probabilities").size() == 2);
   CHECK(!picture.contains("labels"));
-  for (const char* command : {"report run", "runs", "watch run"}) {
+  for (const char* split : {"train", "val"})
+    sets.workspace.write(std::string(split) + "/labels.csv",
+                         "file,label\nbright/100.png,x\ndark/100.png,y\n");
+  sets.refuse("predict", "training.max_duration=30ep", 78, "the samples have one label each");
+  for (const char* split : {"train", "val"}) sets.write_labels(split, "file,bright,dark,always,never");
+  for (const char* command : {"report run", "runs run", "watch run"}) {
     CHECK(run_shell("\"$TRAINER\" " + std::string(command), sets.workspace.path()).code == 0);
   }
   CHECK_THAT(
@@ -122,14 +127,13 @@ TEST_CASE("several labels: data and loss must suit each other, with the place of
               "loss.pos_weight: needs 4 numbers, one for each class of the network's output, got 2");
   sets.refuse("train", "'validation.metrics=[top1]'", 78,
               "top1 is not measured in multi_label; there are: accuracy,");
-  sets.refuse("train", "data.labels=null", 78, "data.format: image_folder has one label for each sample");
-  sets.refuse("train", "data.format=idx data.labels=null", 78,
-              "data.format: idx has one label for each sample");
+  sets.refuse("plan", "data.labels=null", 78, "data.format: image_folder has one label for each sample");
+  sets.refuse("plan", "data.format=record data.labels=null", 78,
+              "data.format: record has one label for each sample");
   sets.workspace.write("train/labels.csv", "file,label\nbright/100.png,x\ndark/100.png,y\n");
   sets.workspace.write("val/labels.csv", "file,label\nbright/100.png,x\ndark/100.png,y\n");
   sets.refuse("train", "", 78,
               "loss.name: binary_cross_entropy needs a CSV file with the header file,CLASS,...");
-  sets.refuse("predict", "run.resume=run", 78, "");
 }
 
 TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") {
@@ -144,7 +148,7 @@ TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") 
   REQUIRE(whole.size() == parts.size());
   for (size_t i = 0; i < whole.size(); ++i) CHECK(parts[i] == Approx(whole[i]).epsilon(1e-5));
   CHECK(losses("'data.mix={mixup: 0.5}'") != whole);
-  CHECK(losses("training.ema_decay=0.9") == whole);
+  CHECK(losses("'training.ema={decay: 0.9}'") == whole);
   sets.refuse("data pack", "--out x.rec", 65, "a record file holds one label for each image");
 }
 
@@ -158,7 +162,7 @@ TEST_CASE(
       "3, "
       "kernel_size: 4}]' training.max_duration=3ep ";
   sets.run_well("train", words);
-  const std::vector<double> losses = losses_in(sets.workspace.read("run/metrics.jsonl"), "val");
+  const std::vector<double> losses = losses_in(sets.workspace.read("run/metrics.jsonl"), "validation");
   REQUIRE(losses.size() == 3);
   CHECK(losses[2] < losses[0]);
   CHECK(json::parse(sets.run_well("eval", words + "--json")).at("loss").get<double>() ==
