@@ -156,6 +156,41 @@ TEST_CASE("a mixed row is itself and its partner as they are without mixing, lab
   }
 }
 
+TEST_CASE("of sets of labels, a mixed row has each class by the share of the images that have it") {
+  constexpr int64_t kSetClasses = 5, kSteps = 5;
+  const auto source = make_synthetic(3, Split::train, 50, kMixedShape, kSetClasses, true);
+  const Mix mix = GENERATE(Mix{.mixup = 0.4}, Mix{.cutmix = 1.0});
+  const BatchInputs inputs = {{"images", DType::f32, kMixedShape}, {"targets", DType::f32, {kSetClasses}}};
+  const auto targets_of = [&](const Mix& how) {
+    const TrainingBatches batches{
+        .seed = kSeed, .order = TrainingOrder(50, kGlobalBatch, true), .micro_batch = kGlobalBatch};
+    DataPipeline pipeline(picture_batches(*source, make_chain({}, kMixedShape), batches, how, inputs), {});
+    std::vector<float> all;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const auto* first = pipeline.next().find<float>("targets");
+      all.insert(all.end(), first, first + kGlobalBatch * kSetClasses);
+    }
+    return all;
+  };
+  const std::vector<float> plain = targets_of({}), mixed = targets_of(mix);
+  const MixingDraw draw(mix, kSeed, kGlobalBatch);
+  int64_t shares = 0;
+  for (int64_t i = 0; i < kSteps * kGlobalBatch; ++i) {
+    const Mixing m = draw.draw(i / kGlobalBatch, i % kGlobalBatch, kMixedShape[1], kMixedShape[2]);
+    const int64_t partner = i / kGlobalBatch * kGlobalBatch + m.partner;
+    for (int64_t c = 0; c < kSetClasses; ++c) {
+      const auto at = [&](const std::vector<float>& all, int64_t row) {
+        return all[static_cast<size_t>(row * kSetClasses + c)];
+      };
+      const float own = at(plain, i), other = m.mix_weight == 1 ? own : at(plain, partner);
+      CHECK((own == 0 || own == 1));
+      CHECK(at(mixed, i) == Approx(m.mix_weight * own + (1 - m.mix_weight) * other).margin(1e-6));
+      shares += at(mixed, i) > 0 && at(mixed, i) < 1;
+    }
+  }
+  CHECK(shares > 20);
+}
+
 TEST_CASE("label maps follow the augmented picture, and padding has none") {
   const Shape shape = {3, 9, 7};
   const int64_t classes = 4, pixels = 63;
