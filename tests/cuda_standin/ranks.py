@@ -149,7 +149,7 @@ def hangs(scratch):
     for interval in '1ba', '48ba':
         run = Run(scratch, f'hangs_{interval}', [recipe.with_suffix('')], 'data.format=image_folder', 'data.augment=[random_resized_crop: 4]',
                   'data.eval_transform=[resize: 6, center_crop: 4]', 'logging.interval=1000ba', 'validation.interval=100ep',
-                  f'parallelism.deadline={deadline}s', f'checkpoint.interval={interval}')
+                  f'parallelism.deadline={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
         log = run.directory / 'calls.txt'
         process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train',
                             FAULT_CALLS='open', FAULT_AT='400', FAULT_ACTION='stall', FAULT_LOG=str(log))
