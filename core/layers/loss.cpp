@@ -48,6 +48,16 @@ class LabelLoss : public Loss {
   }
 
  protected:
+  /// What follows is the loss's. A network that does not end in logits is told so at its last layer.
+  void begin(Builder& build, TensorId logits) const {
+    const Shape shape = build.shape(logits);
+    if (shape.size() < 2 || shape.size() > 4) {
+      fail_at(build.origin(), "expected logits (N, classes), got " + to_string(shape) +
+                                  "; end the network with flatten and linear");
+    }
+    build.set_origin(origin);
+  }
+
   /// Of one label for each position, by the operation that knows gamma too; `how` lacks only ignore_index.
   LossSums build_counted(Builder& build, TensorId logits, const Targets& targets, LossCounting how) const {
     if (targets.other_labels != kNone) {
@@ -67,13 +77,12 @@ class LabelLoss : public Loss {
  private:
   /// A constant (C), or kNone.
   TensorId weights_of_classes(Builder& build, TensorId logits) const {
+    if (class_weights_.empty()) return kNone;
     const Origin place = origin_of("class_weights");
-    const bool are_all_0 = std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; });
-    const TensorId weights = numbers_of_classes(
-        build, class_weights_, LogitExtents(build.shape(logits)).classes, place, state_name::kClassWeights);
-    if (weights != kNone && are_all_0)
+    if (std::ranges::all_of(class_weights_, [](double weight) { return weight == 0; }))
       fail_at(place, "are all 0, so that no label counts; give some class a weight");
-    return weights;
+    return numbers_of_classes(build, class_weights_, LogitExtents(build.shape(logits)).classes, place,
+                              state_name::kClassWeights);
   }
 
   std::optional<int64_t> ignore_index_;
@@ -90,7 +99,7 @@ class CrossEntropyLoss final : public LabelLoss {
   }
 
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
-    build.set_origin(origin);
+    begin(build, logits);
     if (counts()) return build_counted(build, logits, targets, {.label_smoothing = label_smoothing_});
     std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
     if (targets.other_labels != kNone)
@@ -113,7 +122,7 @@ class FocalLoss final : public LabelLoss {
   }
 
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
-    build.set_origin(origin);
+    begin(build, logits);
     return build_counted(build, logits, targets, {.gamma = gamma_});
   }
 
