@@ -16,7 +16,7 @@ template <class Rule>
 TRAINER_MULTIVERSION double sum_of_part(Rule rule, const float* x, const float* t, const float* positive,
                                         int64_t count) {
   double sum = 0;
-  if (positive == nullptr) {
+  if (positive == nullptr) {  // NOLINT(bugprone-branch-clone): of loops with a pragma it sees no difference
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(rule.loss(x[i], t[i], 1.0f));
   } else {
@@ -29,7 +29,7 @@ TRAINER_MULTIVERSION double sum_of_part(Rule rule, const float* x, const float* 
 template <class Rule>
 TRAINER_MULTIVERSION void gradient_of_part(Rule rule, const float* x, const float* t, const float* positive,
                                            float scale, float* dx, int64_t count) {
-  if (positive == nullptr) {
+  if (positive == nullptr) {  // NOLINT(bugprone-branch-clone): of loops with a pragma it sees no difference
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) dx[i] = scale * rule.gradient(x[i], t[i], 1.0f);
   } else {

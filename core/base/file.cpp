@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <system_error>

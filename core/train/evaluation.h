@@ -18,10 +18,10 @@ namespace trainer {
 class Evaluation {
  public:
   /// With `averages` each batch goes through the averaged weights too, whose outputs are named "ema_…".
-  /// `known`: sums of the split that nothing computes. `matrix`: what `evaluate` puts out the cells of, if it
-  /// does.
+  /// `known`: sums of the split that nothing computes. `shape`: of the confusion matrix whose cells
+  /// `evaluate` puts out, if it does.
   Evaluation(Executable& executable, DataPipeline& data, int64_t samples, std::vector<Metric> metrics,
-             bool averages, std::map<std::string, double> known = {}, const ConfusionShape& matrix = {});
+             bool averages, std::map<std::string, double> known = {}, const ConfusionShape& shape = {});
 
   /// Host memory for the confusion matrices of a program, and for the cells of its batches in flight.
   static int64_t matrix_bytes(const Plan& plan, const ConfusionShape& matrix);
