@@ -12,7 +12,7 @@ import torch
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 
 
-def write(name, tensors):
+def save(path, tensors):
     """The safetensors format: length of the header, the header as JSON, the data."""
     header, data = {}, b""
     for key, value in tensors.items():
@@ -21,8 +21,12 @@ def write(name, tensors):
         data += array.tobytes()
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write(name, tensors):
     path = FIXTURES / (name + ".safetensors")
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    save(path, tensors)
     print(f"{path.name}: {path.stat().st_size} bytes")
 
 

@@ -74,7 +74,8 @@ std::vector<std::string> formats_with_label_sets() {
 }
 
 bool may_give_label_sets(const DataSection& section) {
-  return source_format(section).gives_label_sets && (section.format != "image_folder" || section.labels);
+  const SourceFormat& format = source_format(section);
+  return format.gives_label_sets && format.gives_label_sets(section);
 }
 
 bool has_split(const DataSection& section, Split split) {

@@ -37,8 +37,9 @@ struct SourceFormat {
   InputKind kind = InputKind::pixels;  ///< of its samples
   bool reads_files = true;
   bool gives_label_maps = false;
-  bool gives_label_sets = false;  ///< perhaps: see SourceInfo
-  bool takes_lists = false;       ///< of files, separated by commas
+  bool takes_lists = false;  ///< of files, separated by commas
+  /// Whether there may be several labels for each image (see SourceInfo); absent: there never are.
+  std::function<bool(const DataSection&)> gives_label_sets;
   /// Whether the text's bytes can be counted; absent: its samples are no text.
   std::function<bool(const DataSection&)> counts_bytes;
   /// Opens a split's samples as they are stored. With a budget, samples that cannot be read later are

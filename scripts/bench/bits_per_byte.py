@@ -11,13 +11,12 @@ import argparse
 import json
 import math
 import os
-import struct
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, ROOT + "/scripts"]
 from sides import Peer  # noqa: E402
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -39,6 +38,7 @@ if BEFORE not in os.environ:
 import numpy  # noqa: E402
 import torch  # noqa: E402
 
+import fixture_file  # noqa: E402
 from peer_networks import NETWORKS  # noqa: E402
 
 TOKENS, MASK = 256, 0xFFFFFFFF
@@ -114,17 +114,6 @@ def exported(model):
                 yield f"transformer.h.{i}.{other}.{name}", parameter.T if parameter.dim() > 1 else parameter
 
 
-def write_safetensors(path, tensors):
-    header, data = {}, b""
-    for name, tensor in tensors:
-        content = tensor.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
 def ours(seed, folder):
     words = [options.trainer, "--config", ROOT + "/configs/gpt_char_bible.yaml", f"run.output_dir={folder}/run", f"run.seed={seed}",
              f"data.train={options.text}", f"training.max_duration={options.steps}ba",
@@ -189,7 +178,7 @@ def main():
     for seed in options.seeds:
         model, folder = network(seed), f"{options.folder}/{options.steps}x{options.batch}-seed{seed}"
         os.makedirs(folder, exist_ok=True)
-        write_safetensors(folder + "/model.safetensors", exported(model))
+        fixture_file.save(folder + "/model.safetensors", dict(exported(model)))
         us, rates, our_losses = ours(seed, folder)
         them, their_losses = theirs(model, text[:border], text[border:], seed, rates, folder)
         late = [sum(losses[-100:]) / len(losses[-100:]) for losses in (our_losses, their_losses)]

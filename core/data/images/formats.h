@@ -36,7 +36,7 @@ struct ImageFormat {
   /// See SourceFormat.
   std::function<std::vector<std::string>(const DataSection&, const std::string& path)> class_names = nullptr;
   bool reads_files = true, gives_label_maps = false;
-  bool gives_label_sets = false;
+  std::function<bool(const DataSection&)> gives_label_sets = nullptr;
   bool takes_lists = false;  ///< of files, separated by commas
 };
 

@@ -244,7 +244,7 @@ ImageFormat image_folder_format() {
                 if (section.labels) return list_files({path, section.max_pixels, *section.labels}).classes();
                 return listing([&] { return class_names(path); });
               },
-          .gives_label_sets = true};
+          .gives_label_sets = [](const DataSection& section) { return section.labels.has_value(); }};
 }
 
 }  // namespace trainer

@@ -174,7 +174,7 @@ ImageFormat synthetic_format() {
           .missing = [](const std::string&, Split) { return std::vector<std::string>{}; },
           .reads_files = false,
           .gives_label_maps = true,
-          .gives_label_sets = true};
+          .gives_label_sets = [](const DataSection&) { return true; }};
 }
 
 }  // namespace trainer
