@@ -261,6 +261,9 @@ def compare_all(options):
     texts.append("\u3000".join(draw.choice(words) for _ in range(300_000)).encode())
     texts.append(" ".join(draw.choice(words) for _ in range(600_000)).encode())
     texts.append(b"ab" * 200_000)
+    # Letters and their marks one by one, which normalization composes.
+    marked = [*words, *(word + mark for word in words for mark in "\u0301\u0308\u3099")]
+    texts += ["".join(draw.choice(marked) + draw.choice(["", " "]) for _ in range(1000)).encode() for _ in range(200)]
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         for each in tokenizers_to_compare(pathlib.Path(name), options.gpt2, options.seed):

@@ -13,8 +13,8 @@ namespace {
 /// What a model writes for a blank.
 constexpr char32_t kBlank = 0x2581;
 
-/// Small letters, digits, syllables and ideographs that are their own NFKC and case folding, and of which
-/// none is the second part of a composition.
+/// Small letters, digits, syllables and ideographs that are their own NFKC and case folding where nothing
+/// behind composes with them. None is the second part of a composition.
 constexpr std::array<std::pair<char32_t, char32_t>, 12> kPlain = {{{'0', '9'},
                                                                    {'a', 'z'},
                                                                    {0xE0, 0xF6},        // Latin
@@ -31,6 +31,13 @@ constexpr std::array<std::pair<char32_t, char32_t>, 12> kPlain = {{{'0', '9'},
 bool is_plain(char32_t code) {
   return std::ranges::any_of(kPlain,
                              [&](const auto& range) { return range.first <= code && code <= range.second; });
+}
+
+/// Whether the character at `at`, or the text's end, leaves the one before it as it is. A mark composes.
+bool leaves_alone(std::string_view text, size_t at) {
+  if (at == text.size()) return true;
+  const char32_t code = next_code_point(text, at);
+  return code < 0x80 || is_plain(code);
 }
 
 bool is_continued(std::string_view text, size_t at) {
@@ -71,7 +78,7 @@ size_t SentencePieceCuts::find(std::string_view text, size_t least) const {
   while (at < text.size()) {
     size_t next = at;
     const char32_t here = next_code_point(text, next);
-    if (is_plain(here) && may_part(before, here)) return at;
+    if (is_plain(here) && leaves_alone(text, next) && may_part(before, here)) return at;
     if (here == ' ' && next < text.size() && may_part(before, kBlank)) {
       size_t behind = next;
       if (is_plain(next_code_point(text, behind))) return at;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/text/sentence_piece_cuts.h"
+#include "core/text/sentence_piece_model.h"
 #include "tests/text/files.h"
 
 namespace trainer {
@@ -139,6 +140,8 @@ TEST_CASE("a text is cut between characters that no piece has side by side") {
   CHECK(found("a \u3000b") == 6);  // and so do others
   CHECK(found("a\u3000bc") == 5);  // which stay with what is beside them
   CHECK(found("a\u0308bc") == 4);  // what combines may become one with its neighbour
+  CHECK(found("bac") == 1);
+  CHECK(found("ba\u0308c") == 5);  // here with the letter behind the place
   CHECK(found("dba") == 2);        // unknown characters become one token
   CHECK(found("xxaab") == 3);
   CHECK(found("\u8a9e\u65e5\u8a9e") == 6);
@@ -146,6 +149,25 @@ TEST_CASE("a text is cut between characters that no piece has side by side") {
   CHECK(cuts.find("aaaa", 3) == 3);
   CHECK(cuts.find("aaaa", 4) == 4);
   CHECK(cuts.find("", 1) == 0);
+}
+
+TEST_CASE(
+    "a text is cut under the library's own normalizations, unless blanks end words or words are tokens") {
+  const std::string path = tokenizer_fixture("sp_plain.model"), model = contents(path);
+  // Messages of the same kind are merged, so a few bytes at the end change what the model says.
+  const auto is_cut = [&](const std::string& more) {
+    return check_sentence_piece_model(path, model + more).can_be_cut;
+  };
+  const auto normalizer = [](const std::string& name) {
+    const std::string field = "\x0a" + std::string(1, static_cast<char>(name.size())) + name;
+    return "\x1a" + std::string(1, static_cast<char>(field.size())) + field;
+  };
+  CHECK(is_cut(""));
+  for (const char* name : {"identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"})
+    CHECK(is_cut(normalizer(name)));
+  CHECK(!is_cut(normalizer("user_defined")));
+  CHECK(!is_cut("\x12\x02\x18\x03"));
+  CHECK(!is_cut("\x12\x03\xc0\x01\x01"));
 }
 
 TEST_CASE("a long text without ASCII blanks has the tokens of its lines") {
