@@ -145,8 +145,8 @@ void add_predict_command(CLI::App& app, Arguments& arguments) {
                        "without images: the split of the recipe's data to classify, train or val")
           ->default_str("val");
   make_choice(*split, {"train", "val"});
-  CLI::Option* top =
-      predict->add_option("--top", arguments.top, "classes to print (default: 5, of several labels all)");
+  CLI::Option* top = predict->add_option("--top", arguments.top,
+                                         "classes to print (default: 5; with binary_cross_entropy all)");
   make_count(*top);
   predict->add_flag("--all", arguments.all, "print the probability of every class, in class order")
       ->excludes(top);

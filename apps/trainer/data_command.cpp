@@ -156,6 +156,10 @@ int data_pack_command(const Arguments& arguments) {
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
   const std::unique_ptr<DataSource> source = open_split(*recipe, split);
+  if (as_images(*source).has_label_sets()) {
+    fail_at(recipe->origin_of(recipe->data.labels ? "data.labels" : "data.format"),
+            "gives several labels for each image, and a record file holds one; train without packing");
+  }
   const OutputFile output(arguments.out, input_files(*recipe, *source, arguments.out));
   int64_t bytes = 0;
   signals.watch_loop();

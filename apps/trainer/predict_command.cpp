@@ -13,6 +13,7 @@
 #include "core/data/images/picture_files.h"
 #include "core/host/stop.h"
 #include "core/recipe/about.h"
+#include "core/recipe/classes.h"
 #include "core/recipe/feed.h"
 #include "core/session/ranks.h"
 #include "core/train/prediction.h"
@@ -80,6 +81,7 @@ Samples open_samples(const Recipe& recipe, const Arguments& arguments) {
   }
   require_data(recipe, split);
   Samples samples{open_stored(recipe.data, source_request(recipe, program, split)), {}, true};
+  require_labelling(recipe, program, split, as_images(*samples.source).has_label_sets());
   samples.class_names = samples.source->class_names();
   return samples;
 }

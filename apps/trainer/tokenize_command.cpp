@@ -20,11 +20,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whether --out names a folder for shards, not a file.
+bool is_folder(const Arguments& arguments) {
+  const fs::path out = arguments.out;
+  return arguments.shard_tokens > 0 || fs::is_directory(out) || !out.has_filename();
+}
+
 /// Where tokens are kept until they are written: beside the shards; nowhere, which is in memory, for what is
 /// no regular file.
-std::string folder_beside(const fs::path& out) {
+std::string folder_beside(const Arguments& arguments) {
+  const fs::path out = arguments.out;
   if (fs::exists(out) && !fs::is_directory(out) && !fs::is_regular_file(out)) return "";
   fs::path folder = fs::is_directory(out) ? out : directory_of(out);
+  if (!is_folder(arguments) && !fs::is_directory(folder)) {
+    throw Error(ExitCode::usage,
+                fmt::format("--out {}: there is no folder {}; create it", arguments.out, folder.string()));
+  }
   while (!fs::is_directory(folder)) folder = directory_of(folder);
   return folder.string();
 }
@@ -32,8 +43,7 @@ std::string folder_beside(const fs::path& out) {
 /// The files to write, each with at most `most` tokens: FILE itself, or DIRECTORY/train_000000.bin and so on.
 std::vector<fs::path> shard_paths(const Arguments& arguments, int64_t tokens, int64_t most) {
   const fs::path out = arguments.out;
-  const bool is_folder = arguments.shard_tokens > 0 || fs::is_directory(out) || !out.has_filename();
-  if (!is_folder) {
+  if (!is_folder(arguments)) {
     if (tokens <= kMostShardTokens) return {out};
     throw Error(ExitCode::usage,
                 fmt::format("--out {}: a shard holds at most {} tokens, and there are {}; name a folder "
@@ -75,7 +85,7 @@ int data_tokenize_command(const Arguments& arguments) {
     throw Error(ExitCode::usage,
                 fmt::format("--split {}: the recipe has no data.{}", arguments.split, arguments.split));
   }
-  recipe->data.texts->keep_in(folder_beside(arguments.out));
+  recipe->data.texts->keep_in(folder_beside(arguments));
   const SplitTokens tokens = open_tokens(recipe->data, split);
   const int64_t count = tokens.end - tokens.begin, vocabulary = tokens.tokenizer->vocabulary();
   if (count == 0) {

@@ -50,7 +50,7 @@ FileDescriptor open_file(const std::filesystem::path& path, int flags) {
 FileDescriptor open_nameless_file(const std::filesystem::path& folder) {
   std::string name = (folder / ".nameless.XXXXXX").string();
   const int fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) throw io_error(folder, "mkostemp", errno);
+  if (fd < 0) throw io_error(folder, "making a temporary file", errno);
   FileDescriptor file(fd);
   if (::unlink(name.c_str()) != 0) throw io_error(name, "unlink", errno);
   return file;

@@ -21,18 +21,18 @@ void require_training_classes(const DataSection& section, Split split) {
   const std::vector<std::string> expected = format.class_names(section, train),
                                  found = format.class_names(section, val);
   if (expected.empty() || found.empty()) return;
-  const auto [wanted, there] = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
-  if (wanted == expected.end() && there == found.end()) return;
-  if (std::is_permutation(expected.begin(), expected.end(), found.begin(), found.end())) {
-    throw Error(ExitCode::data,
-                fmt::format("{} (data.val): expected the classes of {} (data.train) in the same "
-                            "order, found '{}' in the place of '{}'",
-                            val, train, *there, *wanted));
-  }
-  const bool is_extra = wanted == expected.end() || std::ranges::find(found, *wanted) != found.end();
+  if (found == expected) return;
+  const std::string there = fmt::format("{} (data.val): expected the classes of {} (data.train)", val, train);
+  const auto absent_from = [](const std::vector<std::string>& others) {
+    return [&](const std::string& name) { return std::ranges::find(others, name) == others.end(); };
+  };
+  if (const auto missing = std::ranges::find_if(expected, absent_from(found)); missing != expected.end())
+    throw Error(ExitCode::data, fmt::format("{}, found no class '{}'", there, *missing));
+  if (const auto extra = std::ranges::find_if(found, absent_from(expected)); extra != found.end())
+    throw Error(ExitCode::data, fmt::format("{}, found also a class '{}'", there, *extra));
+  const auto [wanted, instead] = std::ranges::mismatch(expected, found);
   throw Error(ExitCode::data,
-              fmt::format("{} (data.val): expected the classes of {} (data.train), found {} class '{}'", val,
-                          train, is_extra ? "also a" : "no", is_extra ? *there : *wanted));
+              fmt::format("{} in the same order, found '{}' in the place of '{}'", there, *instead, *wanted));
 }
 
 }  // namespace
@@ -61,14 +61,6 @@ std::vector<std::string> formats_with_label_maps() {
   std::vector<std::string> names;
   for (const SourceFormat& row : source_formats()) {
     if (row.gives_label_maps) names.push_back(row.name);
-  }
-  return names;
-}
-
-std::vector<std::string> formats_with_label_sets() {
-  std::vector<std::string> names;
-  for (const SourceFormat& row : source_formats()) {
-    if (row.gives_label_sets) names.push_back(row.name);
   }
   return names;
 }

@@ -64,8 +64,7 @@ const SourceFormat& source_format(const DataSection& section);
 /// Names of the formats whose sources give a label for every pixel.
 std::vector<std::string> formats_with_label_maps();
 
-/// Names of the formats whose sources may give several labels for each image, and whether the section's does.
-std::vector<std::string> formats_with_label_sets();
+/// Whether the section's format may give several labels for each image.
 bool may_give_label_sets(const DataSection& section);
 
 /// False for a split that the recipe leaves out.

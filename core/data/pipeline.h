@@ -29,7 +29,7 @@ struct BatchRing {
 /// Threads and ring of a pipeline. None of it changes a single bit of the batches.
 struct Loading {
   int64_t workers = 1;   ///< 0: next() makes each batch on the caller's thread
-  int64_t prefetch = 2;  ///< batches made ahead, at least one more than workers
+  int64_t prefetch = 2;  ///< batches made ahead; never fewer than workers + 1
   int64_t kept = 1;      ///< how many of the last batches stay as they are, until another pipeline is asked
   Allocator allocate = allocate_host;
   std::shared_ptr<BatchRing> ring = nullptr;  ///< another pipeline's, of equal batches; else one is allocated

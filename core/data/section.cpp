@@ -55,8 +55,8 @@ void DataSection::declare(Fields& fields) {
       .below(1);
   fields.add(
       "labels", &labels,
-      "of format image_folder: name of a CSV file in each of train and val, with the header file,label or, "
-      "for several labels, file and a column of 0 and 1 for each class; null: each sub-folder is a class");
+      "of format image_folder: name of a CSV file in each of train and val. Its header is file,label or, for "
+      "several labels, file and each class, with 0 or 1 below. null: each sub-folder is a class");
   fields
       .add("error_budget", &error_budget,
            "percent of a split's samples that may be unreadable; each is replaced by the next readable one")
@@ -68,7 +68,7 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(64)
       .keeps_mathematics();
-  fields.add("prefetch", &prefetch, "batches prepared ahead, at least one more than workers")
+  fields.add("prefetch", &prefetch, "batches prepared ahead; never fewer than workers + 1")
       .at_least(1)
       .at_most(1024)
       .keeps_mathematics();

@@ -135,13 +135,16 @@ class BinaryCrossEntropyLoss final : public Loss {
   void declare(Fields& fields) override {
     fields
         .add("pos_weight", &pos_weight_,
-             "for each class the weight of the loss where a sample has it, against samples that do not")
+             "for each class how many times a sample that has it counts, as PyTorch's pos_weight")
         .at_least(0);
   }
   TargetKind target_kind() const override { return TargetKind::label_set; }
 
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
     build.set_origin(origin);
+    if (!pos_weight_.empty() && std::ranges::all_of(pos_weight_, [](double weight) { return weight == 0; }))
+      fail_at(origin_of("pos_weight"),
+              "are all 0, so that no label that a sample has counts; give some class a weight");
     const TensorId positive = numbers_of_classes(build, pos_weight_, build.shape(logits)[1],
                                                  origin_of("pos_weight"), state_name::kPositiveWeights);
     return {.sum = build.emit<ElementLoss>({logits, targets.values, targets.weights, positive},
@@ -175,7 +178,7 @@ const Registry<Loss>& losses() {
       {"binary_cross_entropy",
        "sigmoid and binary cross entropy of several labels for each image (data.labels)",
        [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
-      {"mse", "mean squared error of the network's output and its own input, for autoencoders",
+      {"mse", "mean squared error of the network's output and its input, over all pixels and channels",
        [] { return std::make_unique<MeanSquaredErrorLoss>(); }},
   };
   return table;

@@ -23,7 +23,6 @@ TaskSetting task_setting(const Recipe& recipe, const Shape& output) {
           .gives_label_maps = source_format(recipe.data).gives_label_maps,
           .formats_of_label_maps = formats_with_label_maps(),
           .gives_label_sets = may_give_label_sets(recipe.data),
-          .formats_of_label_sets = formats_with_label_sets(),
           .mixes = recipe.data.mix.any(),
           .origin_of = [&recipe](const std::string& key) { return recipe.origin_of(key); }};
 }
@@ -35,11 +34,14 @@ std::vector<Metric> wanted_metrics(const Recipe& recipe, const Task& task) {
     const Metric* metric = find_metric(task.metrics(), name);
     if (metric == nullptr) {
       const std::vector<std::string> names = names_of(task.metrics());
-      fail_at(recipe.origin_of("validation.metrics"),
-              names.empty()
-                  ? fmt::format("{} is not measured in {}, only the loss; write []", name, task.name())
-                  : fmt::format("{} is not measured in {}; there are: {}", name, task.name(),
-                                fmt::join(names, ", ")));
+      fail_at(
+          recipe.origin_of("validation.metrics"),
+          names.empty()
+              ? fmt::format(
+                    "{} is not measured with loss.name: {}, only the loss; set validation.metrics to []",
+                    name, recipe.loss->chosen_as)
+              : fmt::format("{} is not measured in {} (loss.name: {}); set validation.metrics to some of: {}",
+                            name, task.name(), recipe.loss->chosen_as, fmt::join(names, ", ")));
     }
     wanted.push_back(*metric);
   }

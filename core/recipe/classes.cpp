@@ -50,29 +50,27 @@ std::string place_of(const Recipe& recipe, Split split) {
   return fmt::format("{} ({}, {})", key_of(named), recipe.data.path(named), to_string(origin.where));
 }
 
-/// One label or sets of labels, as the loss takes them.
-void require_same_labelling(const Recipe& recipe, const Program& program, Split split,
-                            const SourceInfo& info) {
+}  // namespace
+
+void require_labelling(const Recipe& recipe, const Program& program, Split split, bool has_label_sets) {
   const bool wants_sets = task_of(recipe, program).has_label_sets();
-  if (info.has_label_sets == wants_sets) return;
+  if (has_label_sets == wants_sets) return;
   fail_at(
       recipe.origin_of("loss.name"),
       wants_sets
           ? fmt::format("binary_cross_entropy needs a CSV file with the header file,CLASS,... and 0 or 1 for "
                         "each class; data.labels of {} gives one label for each image: use cross_entropy",
                         place_of(recipe, split))
-          : fmt::format("{} takes one label for each image, and data.labels of {} gives any number; use "
-                        "binary_cross_entropy",
+          : fmt::format("{} takes one label for each image, and the file of data.labels in {} gives several; "
+                        "use binary_cross_entropy",
                         recipe.loss->chosen_as, place_of(recipe, split)));
 }
-
-}  // namespace
 
 void require_same_class_count(const Recipe& recipe, const Program& program, Split split,
                               const SourceInfo& info) {
   const int64_t outputs = class_count(recipe, program);
   if (outputs == 0) return;
-  require_same_labelling(recipe, program, split, info);
+  require_labelling(recipe, program, split, info.has_label_sets);
   if (info.least_classes && outputs < *info.least_classes) {
     const std::optional<Head> head = head_of(program);
     fail_at(head ? head->origin : recipe.origin_of("model"),

@@ -10,6 +10,10 @@
 
 namespace trainer {
 
+/// Throws Error (exit 78) at the loss where it takes one label for each image and the split has sets of
+/// labels, or the other way round.
+void require_labelling(const Recipe& recipe, const Program& program, Split split, bool has_label_sets);
+
 /// Throws Error (exit 78) at the layer that gives the network its number of outputs, where the split's data
 /// is known to have another number of classes. `program` is the forward part.
 void require_same_class_count(const Recipe& recipe, const Program& program, Split split,

@@ -12,6 +12,10 @@ namespace trainer {
 namespace {
 
 void check_output(const TaskSetting& setting) {
+  if (setting.input_kind == InputKind::tokens) {
+    fail_at(setting.origin_of("loss.name"),
+            "binary_cross_entropy is for images; for a network of tokens use cross_entropy");
+  }
   if (setting.output.size() == 2) return;
   fail_at(setting.origin_of("model"),
           fmt::format("binary_cross_entropy needs one output for each class, (N, classes), got {}; end the "
@@ -23,8 +27,8 @@ void check_data(const TaskSetting& setting) {
   if (setting.gives_label_sets) return;
   fail_at(setting.origin_of("data.format"),
           fmt::format("{} has one label for each sample, and loss.name: binary_cross_entropy needs a set of "
-                      "labels; use data.labels, or {}",
-                      setting.format, fmt::join(setting.formats_of_label_sets, ", ")));
+                      "labels; use image_folder with data.labels, a CSV file with a column for each class",
+                      setting.format));
 }
 
 /// Of a logit, in double.

@@ -10,16 +10,17 @@ namespace {
 
 void check_reconstruction(const TaskSetting& setting) {
   if (setting.input_kind != InputKind::pixels) {
-    fail_at(
-        setting.origin_of("loss.name"),
-        "mse compares the network's output with the images that it reads; model.input_kind must be pixels");
+    fail_at(setting.origin_of("loss.name"),
+            "mse compares the network's output with the images that it reads; for a network of tokens use "
+            "cross_entropy");
   }
   const Shape of_sample(setting.output.begin() + 1, setting.output.end());
   if (of_sample != setting.input) {
-    fail_at(
-        setting.origin_of("model"),
-        fmt::format("with loss.name: mse the network's output must have the shape of its input, {}, got {}",
-                    to_string(setting.input), to_string(of_sample)));
+    fail_at(setting.origin_of("model"),
+            fmt::format(
+                "with loss.name: mse the network's output must have the shape of its input, {}, got {}; end "
+                "the network with a layer of that shape",
+                to_string(setting.input), to_string(of_sample)));
   }
   if (setting.mixes) {
     fail_at(setting.origin_of("data.mix"),

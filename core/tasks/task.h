@@ -29,7 +29,6 @@ struct TaskSetting {
   bool gives_label_maps = false;                   ///< that format has a label for every pixel
   std::vector<std::string> formats_of_label_maps;  ///< all that have
   bool gives_label_sets = false;                   ///< that format may have several labels for each image
-  std::vector<std::string> formats_of_label_sets;  ///< all that may
   bool mixes = false;                              ///< training samples are mixed with others
   std::function<Origin(const std::string& key)> origin_of;
 };

@@ -86,7 +86,8 @@ TEST_CASE("several labels: a network trains, is evaluated, and predicts labels a
   for (const char* split : {"train", "val"})
     sets.workspace.write(std::string(split) + "/labels.csv",
                          "file,label\nbright/100.png,x\ndark/100.png,y\n");
-  sets.refuse("predict", "training.max_duration=30ep", 78, "the samples have one label each");
+  sets.refuse("predict", "training.max_duration=30ep", 78,
+              "binary_cross_entropy needs a CSV file with the header file,CLASS");
   for (const char* split : {"train", "val"}) sets.write_labels(split, "file,bright,dark,always,never");
   for (const char* command : {"report run", "runs run", "watch run"}) {
     CHECK(run_shell("\"$TRAINER\" " + std::string(command), sets.workspace.path()).code == 0);
@@ -117,16 +118,19 @@ TEST_CASE("several labels: another file of labels is noticed at a resume, and ot
 TEST_CASE("several labels: data and loss must suit each other, with the place of what to change") {
   const LabelSets sets;
   const std::string line = "command line:";
-  sets.refuse(
-      "train", "loss=cross_entropy 'validation.metrics=[top1]'", 78,
-      "loss.name: cross_entropy takes one label for each image, and data.labels of data.train (train, ");
+  sets.refuse("train", "loss=cross_entropy 'validation.metrics=[top1]'", 78,
+              "loss.name: cross_entropy takes one label for each image, and the file of data.labels in "
+              "data.train (train, ");
   sets.refuse(
       "train", "'model.layers=[flatten, linear: 5]'", 78,
       "the network has 5 outputs, data.train (train, r.yaml:6:3) has 4 classes; set out_features to 4");
   sets.refuse("train", "'loss={name: binary_cross_entropy, pos_weight: [1, 2]}'", 78,
               "loss.pos_weight: needs 4 numbers, one for each class of the network's output, got 2");
+  sets.refuse("train", "'loss={name: binary_cross_entropy, pos_weight: [0, 0, 0, 0]}'", 78,
+              "loss.pos_weight: are all 0");
   sets.refuse("train", "'validation.metrics=[top1]'", 78,
-              "top1 is not measured in multi_label; there are: accuracy,");
+              "top1 is not measured in multi_label (loss.name: binary_cross_entropy); set validation.metrics "
+              "to some of: accuracy,");
   sets.refuse("plan", "data.labels=null", 78, "data.format: image_folder has one label for each sample");
   sets.refuse("plan", "data.format=record data.labels=null", 78,
               "data.format: record has one label for each sample");
@@ -134,6 +138,21 @@ TEST_CASE("several labels: data and loss must suit each other, with the place of
   sets.workspace.write("val/labels.csv", "file,label\nbright/100.png,x\ndark/100.png,y\n");
   sets.refuse("train", "", 78,
               "loss.name: binary_cross_entropy needs a CSV file with the header file,CLASS,...");
+}
+
+TEST_CASE("several labels: a network of single labels predicts no split that has sets of them") {
+  const LabelSets sets;
+  const std::string single =
+      "loss=cross_entropy 'validation.metrics=[top1]' 'model.layers=[flatten, linear: 4]'";
+  for (const char* split : {"train", "val"})
+    sets.workspace.write(std::string(split) + "/labels.csv",
+                         "file,label\nbright/100.png,bright\nbright/101.png,never\ndark/100.png,dark\n"
+                         "dark/101.png,always\n");
+  sets.run_well("train", "training.max_duration=1ep training.global_batch_size=2 " + single);
+  sets.write_labels("val", "file,always,bright,dark,never");
+  sets.refuse(
+      "predict", "training.max_duration=1ep training.global_batch_size=2 " + single, 78,
+      "loss.name: cross_entropy takes one label for each image, and the file of data.labels in data.val");
 }
 
 TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") {
@@ -149,7 +168,8 @@ TEST_CASE("several labels: mixing, micro-batches, averages and packed samples") 
   for (size_t i = 0; i < whole.size(); ++i) CHECK(parts[i] == Approx(whole[i]).epsilon(1e-5));
   CHECK(losses("'data.mix={mixup: 0.5}'") != whole);
   CHECK(losses("'training.ema={decay: 0.9}'") == whole);
-  sets.refuse("data pack", "--out x.rec", 65, "a record file holds one label for each image");
+  sets.refuse("data pack", "--out x.rec", 78,
+              "data.labels: gives several labels for each image, and a record file holds one");
 }
 
 TEST_CASE(
@@ -172,7 +192,7 @@ TEST_CASE(
   sets.refuse("train", words + "'model.layers=[flatten, linear: 9]'", 78,
               "with loss.name: mse the network's output must have the shape of its input, 3x4x4, got 9");
   sets.refuse("train", words + "'validation.metrics=[top1]'", 78,
-              "top1 is not measured in reconstruction, only the loss; write []");
+              "top1 is not measured with loss.name: mse, only the loss; set validation.metrics to []");
 }
 
 }  // namespace trainer

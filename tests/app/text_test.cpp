@@ -84,6 +84,7 @@ TEST_CASE("text: a file is tokenized at the start, and its shards give the same 
   text.run_well("data tokenize", "--out shards --shard-tokens 300");
   CHECK(fs::exists(text.workspace.path() / "shards/train_000001.bin"));
   text.refuse("data tokenize", "--out shards --shard-tokens 300", 64, "there are shards");
+  text.refuse("data tokenize", "--out new/deep/x.bin", 64, "there is no folder new/deep; create it");
   text.refuse("data tokenize", "--out v.txt --split val", 64, "v.txt");
   text.refuse("data tokenize", "--out llama3.json --split val", 64, "llama3.json");
   const std::string shards = "data.format=tokens 'data.train=shards/*.bin' data.val=val.bin ";

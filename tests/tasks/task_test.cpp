@@ -16,7 +16,6 @@ TaskSetting setting_of(const Shape& input, const Shape& output) {
           .gives_label_maps = true,
           .formats_of_label_maps = {"synthetic"},
           .gives_label_sets = true,
-          .formats_of_label_sets = {"image_folder", "synthetic"},
           .mixes = false,
           .origin_of = [](const std::string& key) {
             return Origin{{}, key};
@@ -76,8 +75,8 @@ TEST_CASE("sets of labels are targets of the output's shape, also where samples 
                     ContainsSubstring("model: binary_cross_entropy needs one output for each class"));
   CHECK_THROWS_WITH(inputs_of(single, true, TargetKind::label_set),
                     ContainsSubstring("data.format: idx has one label for each sample, and loss.name: "
-                                      "binary_cross_entropy needs a set of labels; use data.labels, or "
-                                      "image_folder, synthetic"));
+                                      "binary_cross_entropy needs a set of labels; use image_folder with "
+                                      "data.labels, a CSV file with a column for each class"));
 }
 
 TEST_CASE("a reconstruction reads no labels, and is compared with the images themselves") {

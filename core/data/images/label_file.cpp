@@ -40,7 +40,8 @@ class NamedPictures {
     if (file.empty()) reader_.fail(row.line, "the name of the file is empty");
     const size_t picture = place_of(row.line, file);
     if (line_of_[picture] != 0)
-      reader_.fail(row.line, fmt::format("'{}' is named in line {} already", file, line_of_[picture]));
+      reader_.fail(row.line, fmt::format("'{}' is named in line {} already; keep one of the rows", file,
+                                         line_of_[picture]));
     line_of_[picture] = row.line;
     return picture;
   }
@@ -51,7 +52,8 @@ class NamedPictures {
     if (missing == 0) return;
     const auto first = std::ranges::find(line_of_, 0) - line_of_.begin();
     reader_.fail(last_line,
-                 fmt::format("the rows end without one for '{}'{}; each image in {} needs one",
+                 fmt::format("the rows end without one for '{}'{}; each image in {} needs one, with 0 for "
+                             "each class that it lacks",
                              pictures_[static_cast<size_t>(first)],
                              missing == 1 ? "" : fmt::format(" and {} more", missing - 1), folder_));
   }
@@ -100,8 +102,11 @@ std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow
   std::vector<std::string> classes(header.fields.begin() + 1, header.fields.end());
   std::set<std::string> known;
   for (const std::string& name : classes) {
-    if (name.empty()) reader.fail(1, fmt::format("the name of class {} is empty", known.size() + 1));
-    if (!known.insert(name).second) reader.fail(1, fmt::format("the class '{}' has two columns", name));
+    if (name.empty())
+      reader.fail(
+          1, fmt::format("the name of class {} is empty; name it, or remove the comma", known.size() + 1));
+    if (!known.insert(name).second)
+      reader.fail(1, fmt::format("the class '{}' has two columns; rename or remove one", name));
   }
   return classes;
 }

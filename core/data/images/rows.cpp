@@ -150,8 +150,10 @@ std::unique_ptr<RowReader> ImageSource::rows(const RowRequest& request) const {
   }
   diagnostics.throw_if_any();
   if (find_input(request.inputs, input_name::kTargets) && !has_label_sets())
-    throw Error(ExitCode::recipe,
-                "data: the samples have one label each, and the network needs sets of labels");
+    throw Error(
+        ExitCode::recipe,
+        "data.labels: expected a file with a column of 0 and 1 for each class, found one label for each "
+        "image");
   return make_image_rows(*this, std::move(chain), request.inputs, request.training, request.section.mix);
 }
 

@@ -120,7 +120,8 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
   refuses("file,label\n1.png,a\nno.png,a\n", "3: there is no image 'no.png' in " + folder.root());
   refuses("file,label\nlabels.csv,a\n", "2: there is no image 'labels.csv'");
   refuses("file,label\n../set/1.png,a\n", "2: there is no image '../set/1.png'");
-  refuses("file,label\n1.png,\"a\nb\"\n2.png,c\n./1.png,d\n", "5: './1.png' is named in line 2 already");
+  refuses("file,label\n1.png,\"a\nb\"\n2.png,c\n./1.png,d\n",
+          "5: './1.png' is named in line 2 already; keep one of the rows");
   refuses("file,label\n1.png,\"a\n", "2: a quoted field that does not end");
   const std::string absent = data_error([&] { open_image_folder({folder.root(), kMaxPixels, "no.csv"}); });
   CHECK_THAT(absent, StartsWith(folder.root() + "/no.csv (data.labels): cannot be read: No such file"));
@@ -191,12 +192,12 @@ TEST_CASE("labels.csv with a column for each class: what is wrong is refused wit
   refuses("file,label,split\n1.png,cat,train\n",
           "2: expected 0 or 1 for class 'label', found 'cat'; a file with "
           "one label for each image has the header file,label");
-  refuses("file,a,a\n", "1: the class 'a' has two columns");
-  refuses("file,a,\n", "1: the name of class 2 is empty");
+  refuses("file,a,a\n", "1: the class 'a' has two columns; rename or remove one");
+  refuses("file,a,\n", "1: the name of class 2 is empty; name it, or remove the comma");
   refuses("file,a,b\n", "2: expected a row for each image, found none");
   refuses("file,a\nno.png,1\n", "2: there is no image 'no.png' in ");
   refuses("file,a\n,1\n", "2: the name of the file is empty");
-  refuses("file,a\n1.png,1\n./1.png,0\n", "3: './1.png' is named in line 2 already");
+  refuses("file,a\n1.png,1\n./1.png,0\n", "3: './1.png' is named in line 2 already; keep one of the rows");
   refuses("file,a\n1.png,1\n2.png,0\n", "3: the rows end without one for '5.png' and 2 more; each image in ");
 }
 
