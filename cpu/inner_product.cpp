@@ -152,6 +152,13 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                            workspace_argument(found, choice, slots)});
 }
 
+/// It would take the same walk behind the product.
+template <class Op>
+std::optional<std::string> why_not_with_gelu(const OpContext& c) {
+  if (!static_cast<const Op&>(c.op).gelu_tanh) return std::nullopt;
+  return "no product of the CPU computes gelu_tanh";
+}
+
 Problem backward_weights_problem(const OpContext& c) {
   const auto& op = static_cast<const LinearBackwardWeights&>(c.op);
   Problem p(c.inputs[0], c.inputs[1].shape.back(), op.transposed);
@@ -186,8 +193,11 @@ std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& 
 
 void add_inner_product(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
-  handlers[typeid(Linear)] = onednn_handler(onednn, select_forward, compile_forward);
-  handlers[typeid(LinearBackwardData)] = onednn_handler(onednn, select_backward_data, compile_backward_data);
+  Handler &forward = handlers[typeid(Linear)], &data = handlers[typeid(LinearBackwardData)];
+  forward = onednn_handler(onednn, select_forward, compile_forward);
+  forward.why_not = why_not_with_gelu<Linear>;
+  data = onednn_handler(onednn, select_backward_data, compile_backward_data);
+  data.why_not = why_not_with_gelu<LinearBackwardData>;
   handlers[typeid(LinearBackwardWeights)] =
       onednn_handler(onednn, select_backward_weights, compile_backward_weights);
 }

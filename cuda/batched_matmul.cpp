@@ -46,7 +46,8 @@ float time_of(const Gpu& gpu, const MatrixProduct& product, const MatmulAlgorith
   Matmul matmul(product);
   matmul.use(algorithm);
   return milliseconds(gpu.stream.get(), [&] {
-    matmul.run(gpu.blas.get(), a.get(), b.get(), d.get(), nullptr, workspace.get(), gpu.stream.get());
+    matmul.run(gpu.blas.get(), {.a = a.get(), .b = b.get(), .d = d.get(), .workspace = workspace.get()},
+               gpu.stream.get());
   });
 }
 
@@ -87,8 +88,12 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   const auto matmul = std::make_shared<Matmul>(product_of(gpu, context));
   matmul->use({choice.algorithm, choice.workspace_bytes});
   return kernel(context, [=, blas = gpu.blas.get(), stream = gpu.stream.get()] {
-    matmul->run(blas, *slots.inputs[1], *slots.inputs[0], *slots.outputs[0], nullptr,
-                optional_at<void>(slots.workspace), stream);
+    matmul->run(blas,
+                {.a = *slots.inputs[1],
+                 .b = *slots.inputs[0],
+                 .d = *slots.outputs[0],
+                 .workspace = optional_at<void>(slots.workspace)},
+                stream);
     return cudaSuccess;
   });
 }

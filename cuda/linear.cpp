@@ -21,8 +21,8 @@
 // Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
 //   dw (O, K) = dyT x
 // relu is a kernel of ours: cuBLASLt does not say whether its own keeps NaN, and guards must see one.
-// A gelu stays an operation of its own: cuBLASLt's epilogues GELU_AUX_BIAS and DGELU_BGRAD compute the
-// approximation by tanh, up to 5e-4 from ours by erf, and a recipe must mean one function on every device.
+// cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
+// function on every device: gelu_tanh joins the product, gelu stays an operation of its own.
 
 namespace trainer::cuda {
 namespace {
@@ -33,6 +33,9 @@ constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
+/// Of the rows of what a gelu keeps, by cuBLASLt's reference.
+constexpr int64_t kGeluMultiple = 8;
+
 /// One of the three products, and which of its operation's tensors it reads and writes.
 struct Problem {
   MatrixProduct product;
@@ -40,6 +43,12 @@ struct Problem {
   size_t dy = 1;        ///< the input whose sum is a bias's gradient
   const Linear* forward = nullptr;
   bool relu = false;  ///< follows the product and its bias
+
+  /// The operation's slot for the matrix that a gelu keeps or reads; or nullptr.
+  void* const* kept(const Slots& slots) const {
+    if (product.gelu == Gelu::value_and_kept) return slots.outputs[1];
+    return product.gelu == Gelu::gradient ? slots.inputs[2] : nullptr;
+  }
 };
 
 /// The matrix (N, K) or (O, K), which is its transpose column by column.
@@ -64,6 +73,7 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.b = operand(context.inputs[0]);
     product.b.alignment = sample_alignment(context.inputs[0]);
     problem.relu = forward->relu;
+    if (forward->gelu_tanh) product.gelu = is_wanted(context, 1) ? Gelu::value_and_kept : Gelu::value;
     if (bias) {
       product.epilogue = Epilogue::bias;
       product.bias_dtype = context.inputs[2].dtype;
@@ -72,6 +82,7 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     problem.a = 1;
     product.a = operand(context.inputs[1], data->transposed);
     product.b = operand(context.inputs[0]);
+    if (data->gelu_tanh) product.gelu = Gelu::gradient;
   } else {
     const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
     (transposed ? problem.a : problem.b) = 1;
@@ -133,12 +144,14 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   const DeviceMemory a = scratch_memory(operand_bytes(whole.a)), b = scratch_memory(operand_bytes(whole.b)),
                      d = scratch_memory(operand_bytes(whole.d)),
                      bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
+                     kept = scratch_memory(whole.gelu == Gelu::none ? 0 : operand_bytes(whole.d)),
                      workspace = scratch_memory(
                          std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
   Matmul matmul(selected.product);
   matmul.use(selected.algorithm);
   return milliseconds(gpu.stream.get(), [&] {
-    matmul.run(gpu.blas.get(), a.get(), b.get(), d.get(), bias.get(), workspace.get(), gpu.stream.get());
+    matmul.run(gpu.blas.get(), {a.get(), b.get(), d.get(), bias.get(), kept.get(), workspace.get()},
+               gpu.stream.get());
     check(launch_rest(problem, selected.product.epilogue == whole.epilogue, y, d.get(), dy,
                       (problem.dy == problem.a ? a : b).get(), bias.get(), workspace.get(), gpu.stream.get()),
           "timing");
@@ -155,7 +168,7 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
     candidates.push_back({whole, algorithm});
   const bool also_plain = candidates.empty() || gpu.tuning != nullptr;
-  if (also_plain && whole.epilogue != Epilogue::none) {
+  if (also_plain && whole.epilogue != Epilogue::none && whole.gelu == Gelu::none) {
     for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), plain, most))
       candidates.push_back({plain, algorithm});
   }
@@ -201,8 +214,14 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
 
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   if (auto reason = why_no_factors(context)) return reason;
-  if (!is_wanted(context, 0) || gpu.described() || choose(gpu, context)) return std::nullopt;
-  return no_algorithm(problem_of(gpu, context).product, gpu.name);
+  if (!is_wanted(context, 0)) return std::nullopt;
+  const MatrixProduct product = problem_of(gpu, context).product;
+  if (product.gelu != Gelu::none && (product.d.dtype == DType::f32 || product.d.rows % kGeluMultiple != 0)) {
+    return fmt::format("cuBLASLt computes gelu_tanh for f16 and bf16 and multiples of {} features",
+                       kGeluMultiple);
+  }
+  if (gpu.described() || choose(gpu, context)) return std::nullopt;
+  return no_algorithm(product, gpu.name);
 }
 
 class LinearKernel {
@@ -225,7 +244,7 @@ class LinearKernel {
                                                          : nullptr;
     void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
     void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
-    matmul_.run(blas_, a, b, d, bias, workspace, stream_);
+    matmul_.run(blas_, {a, b, d, bias, optional_at<void>(problem_.kept(slots_)), workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
     return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);
   }

@@ -53,8 +53,19 @@ MatrixLayout layout(const MatrixProduct::Operand& operand, int64_t batch) {
   return made;
 }
 
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
-  switch (epilogue) {
+cublasLtEpilogue_t epilogue_of(const MatrixProduct& product) {
+  const bool bias = product.epilogue == Epilogue::bias;
+  switch (product.gelu) {
+    case Gelu::none:
+      break;
+    case Gelu::value:
+      return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Gelu::value_and_kept:
+      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Gelu::gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  switch (product.epilogue) {
     case Epilogue::none:
       return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
@@ -97,12 +108,14 @@ cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
 
 std::string MatrixProduct::text() const {
   constexpr const char* kEpilogues[] = {"", " bias", " sum_a", " sum_b"};
+  constexpr const char* kGelus[] = {"", " gelu", " gelu kept", " dgelu"};
   const auto operand = [](const Operand& o) {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);
   };
-  std::string text = fmt::format("{} = {} {}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
-                                 kEpilogues[static_cast<size_t>(epilogue)]);
+  std::string text =
+      fmt::format("{} = {} {}{}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
+                  kEpilogues[static_cast<size_t>(epilogue)], kGelus[static_cast<size_t>(gelu)]);
   if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
 }
@@ -128,6 +141,7 @@ std::string no_algorithm(const MatrixProduct& product, const std::string& gpu) {
 
 Matmul::Matmul(const MatrixProduct& product)
     : has_bias_(product.epilogue != Epilogue::none),
+      has_kept_(product.gelu == Gelu::value_and_kept || product.gelu == Gelu::gradient),
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                          CUDA_R_32F)),
@@ -136,10 +150,14 @@ Matmul::Matmul(const MatrixProduct& product)
       d_(layout(product.d, product.batch)) {
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product.epilogue));
+  set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
+  // While algorithms are sought, an address stands for its alignment only.
+  if (has_kept_) {
+    set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d.rows);
+    set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t{product.d.alignment});
+  }
   if (!has_bias_) return;
   set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(product.bias_dtype));
-  // While algorithms are sought, the address stands for its alignment only.
   set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, uint64_t{product.d.alignment});
 }
 
@@ -148,13 +166,13 @@ void Matmul::use(const MatmulAlgorithm& algorithm) {
   workspace_bytes_ = static_cast<size_t>(algorithm.workspace_bytes);
 }
 
-void Matmul::run(cublasLtHandle_t blas, const void* a, const void* b, void* d, void* bias, void* workspace,
-                 cudaStream_t stream) const {
-  if (has_bias_) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const {
+  if (has_bias_) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
+  if (has_kept_) set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.kept);
   const float alpha = 1, beta = 0;
-  check(cublasLtMatmul(blas, descriptor_.get(), &alpha, a, a_.get(), b, b_.get(), &beta, d, d_.get(), d,
-                       d_.get(), &algorithm_, workspace_bytes_ == 0 ? nullptr : workspace, workspace_bytes_,
-                       stream),
+  check(cublasLtMatmul(blas, descriptor_.get(), &alpha, memory.a, a_.get(), memory.b, b_.get(), &beta,
+                       memory.d, d_.get(), memory.d, d_.get(), &algorithm_,
+                       workspace_bytes_ == 0 ? nullptr : memory.workspace, workspace_bytes_, stream),
         kName);
 }
 

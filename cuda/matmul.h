@@ -16,6 +16,10 @@ namespace trainer::cuda {
 /// goes to the bias's address, which makes it a bias's gradient.
 enum class Epilogue { none, bias, sum_a, sum_b };
 
+/// What follows the epilogue: gelu_tanh, also keeping what it reads; or the gradient of gelu_tanh of what was
+/// kept. The kept matrix has d's shape and type.
+enum class Gelu { none, value, value_and_kept, gradient };
+
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
 /// transpose that way. Sums are f32. Of a batch each matrix lies `stride` elements behind the one before.
 struct MatrixProduct {
@@ -29,6 +33,7 @@ struct MatrixProduct {
   Operand a, b, d;
   int64_t batch = 1;  ///< products of as many matrices; only without an epilogue
   Epilogue epilogue = Epilogue::none;
+  Gelu gelu = Gelu::none;  ///< not with sum_a and sum_b
   DType bias_dtype = DType::f32;
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
@@ -64,16 +69,23 @@ std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t blas, const Matr
 /// A product that is ready to run.
 class Matmul {
  public:
+  /// Addresses on the GPU. Those that the product does not use may be null.
+  struct Memory {
+    const void *a, *b;
+    void* d;
+    void* bias = nullptr;
+    void* kept = nullptr;
+    void* workspace = nullptr;
+  };
   explicit Matmul(const MatrixProduct& product);
   /// Takes effect with the next run.
   void use(const MatmulAlgorithm& algorithm);
-  void run(cublasLtHandle_t blas, const void* a, const void* b, void* d, void* bias, void* workspace,
-           cudaStream_t stream) const;
+  void run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const;
 
  private:
   friend std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t, const MatrixProduct&, int);
 
-  bool has_bias_;
+  bool has_bias_, has_kept_;
   MatmulDescriptor descriptor_;
   MatrixLayout a_, b_, d_;
   cublasLtMatmulAlgo_t algorithm_{};

@@ -44,6 +44,7 @@ struct PassOptions {
   row(fuse_classifier_pass) \
   row(sync_batch_norm_pass) \
   row(fuse_moments_pass) \
+  row(fuse_gelu_pass) \
   row(recompute_pass) \
   row(accumulate_pass) \
   row(keep_low_weights_pass) \

@@ -260,11 +260,12 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
   PassOptions options{.trains = setting.purpose == Purpose::train,
                       .generates = setting.purpose == Purpose::generate,
                       .averages = setting.averages,
-                      .precision = recipe.training.parsed_precision()};
+                      .precision = recipe.training.parsed_precision(),
+                      .recompute = *recipe.memory.parsed_recompute(),
+                      .planner = setting.planner};
   if (options.trains) {
     if (setting.is_async && recipe.data.mix.mixup == 0) options.pixels = pixel_scales(recipe);
     options.samples = setting.samples;
-    options.recompute = *recipe.memory.parsed_recompute();
     options.micro_batches = recipe.training.micro_batches();
     options.ranks = recipe.training.share.ranks;
     options.sync_batch_norm = recipe.parallelism.sync_batch_norm;
@@ -274,7 +275,6 @@ std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
     options.watches_loss = guards.loss || recipe.loss->counts();
     options.may_skip = guards.counts || scales_loss(options.precision);
     options.ema_decay = recipe.training.ema_decay;
-    options.planner = setting.planner;
     options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
       recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards,
                                       recipe.lr_scheduler->plateau().has_value());

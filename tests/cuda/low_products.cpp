@@ -50,6 +50,42 @@ Draft draft_of(const Product& product, DType low, bool bias) {
   };
 }
 
+/// gelu_tanh behind a product, with or without what it reads, and its gradient behind another.
+Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
+  return [=](Sketch& sketch) {
+    const auto in_low = [&](const char* name, const Shape& shape) {
+      return sketch.build().emit<Cast>({sketch.input(name, shape)}, low);
+    };
+    const auto output = [&](const char* name, TensorId id) {
+      sketch.output(name, sketch.build().emit<Cast>({id}, DType::f32));
+    };
+    const Shape of_w = transposed ? Shape{33, 24} : Shape{24, 33},
+                of_v = transposed ? Shape{24, 10} : Shape{10, 24};
+    const TensorId x = in_low("x", {4, 7, 33}), w = in_low("w", of_w), v = in_low("v", of_v);
+    const auto linear = std::make_shared<Linear>(false, transposed, true);
+    const std::vector<TensorId> made =
+        sketch.build().emit_all(linear, {x, w, bias ? in_low("b", {24}) : kNone});
+    output("y", made[0]);
+    sketch.loss(sketch.parameter("p", {3, 2}));
+    if (!keeps) return;
+    output("u", made[1]);
+    const TensorId dy = in_low("dy", {4, 7, 10});
+    output("du",
+           sketch.build().emit<LinearBackwardData>({dy, v, made[1]}, Shape{4, 7, 24}, transposed, true));
+  };
+}
+
+void check_gelus(const Backend& gpu) {
+  for (const DType low : {DType::f16, DType::bf16}) {
+    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const bool bias = (choice & 1) != 0, transposed = (choice & 2) != 0, keeps = (choice & 4) != 0;
+      INFO(to_string(low) << (bias ? " bias" : "") << (transposed ? " transposed" : "")
+                          << (keeps ? " kept" : ""));
+      check_backend(gpu, gelu_draft(low, bias, transposed, keeps), 1, narrow_tolerances(low));
+    }
+  }
+}
+
 void check_products(const Backend& gpu) {
   for (const Product& product : products()) {
     for (const DType low : {DType::f16, DType::bf16}) {
@@ -67,6 +103,31 @@ void check_products(const Backend& gpu) {
 TEST_CASE("products of f16 and bf16 and their gradients, those of weights in f32, agree with the reference") {
   const auto gpu = cuda_or_skip();
   if (gpu) check_products(*gpu);
+}
+
+TEST_CASE("gelu_tanh in the kernel of a product, and its gradient in that of another") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  check_gelus(*gpu);
+  Tuning tuning;
+  check_gelus(load_backend("cuda", BackendRequest{.tuning = &tuning}));
+}
+
+TEST_CASE("a product takes gelu_tanh only where cuBLASLt computes it") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  const Linear linear(false, false, true);
+  const auto is_taken = [&](DType dtype, int64_t features) {
+    OpContext context{.op = linear,
+                      .inputs = {{{4, 8}, dtype}, {{features, 8}, dtype}, {{features}, dtype}},
+                      .outputs = {}};
+    context.outputs = linear.infer(context.inputs);
+    return !gpu->planner->why_not(context);
+  };
+  CHECK(is_taken(DType::bf16, 24));
+  CHECK(is_taken(DType::f16, 8));
+  CHECK(!is_taken(DType::bf16, 12));
+  CHECK(!is_taken(DType::f32, 24));
 }
 
 TEST_CASE("so do those that a measurement chose, which may convert gradients in cuDNN's own kernel") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -25,7 +26,19 @@ struct Descriptor {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int32_t bias_type = CUDA_R_32F;
   void* bias = nullptr;
+  int64_t kept_leading = 0;
+  void* kept = nullptr;
 };
+
+bool has_bias(cublasLtEpilogue_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADA ||
+         epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+bool has_kept(cublasLtEpilogue_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
 
 struct Layout {
   cudaDataType_t type;
@@ -71,8 +84,8 @@ cublasStatus_t refused(const std::string& reason) {
 
 /// One number for all that an algorithm is chosen by.
 uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, const Layout& d) {
-  std::string text = fmt::format("{} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
-                                 int{how.epilogue}, how.bias_type);
+  std::string text = fmt::format("{} {} {} {} {} {}", int{how.compute}, how.transpose_a, how.transpose_b,
+                                 int{how.epilogue}, how.bias_type, how.kept_leading);
   for (const Layout* matrix : {&a, &b, &d}) {
     text += fmt::format(" {}x{} {} {} {}", matrix->rows, matrix->columns, int{matrix->type}, matrix->batch,
                         matrix->stride);
@@ -87,6 +100,13 @@ bool is_supported(const Descriptor& how, const Layout& d) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_BIAS:
       return true;
+    case CUBLASLT_EPILOGUE_GELU:
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_DGELU:
+      return d.type != CUDA_R_32F &&
+             (!has_kept(how.epilogue) || (how.kept_leading == d.rows && d.rows % 8 == 0));
     case CUBLASLT_EPILOGUE_BGRADA:
     case CUBLASLT_EPILOGUE_BGRADB:
       return d.rows % 2 == 0 && d.columns % 2 == 0;
@@ -103,6 +123,16 @@ bool is_aligned(const void* address, uint64_t alignment) {
 std::vector<float> operand(const Layout& layout, const void* data, bool is_transposed) {
   std::vector<float> values = load(layout.type, data, layout.count());
   return is_transposed ? values : transposed(layout.columns, layout.rows, values);
+}
+
+struct Gelu {
+  float value, slope;
+};
+
+/// The approximation by tanh: x s with s = 1 / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
+Gelu gelu(float x) {
+  const float scale = 1.59576912f, s = 1 / (1 + std::exp(-scale * (x + 0.044715f * x * x * x)));
+  return {x * s, s + x * s * (1 - s) * scale * (1 + 0.134145f * x * x)};
 }
 
 struct Product {
@@ -129,7 +159,8 @@ struct Product {
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
-    if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) add_bias(load(bias_type, how.bias, d.rows), sums);
+    if (has_bias(how.epilogue) && !is_gradient_of_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
+    apply_gelu(sums);
     const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
     if (how.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
       std::vector<float> rows(static_cast<size_t>(d.rows));
@@ -144,6 +175,22 @@ struct Product {
     store(d.type, transposed(d.rows, d.columns, sums), d_matrix);
   }
 
+  bool is_gradient_of_bias() const {
+    return how.epilogue == CUBLASLT_EPILOGUE_BGRADA || how.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  }
+
+  void apply_gelu(std::vector<float>& sums) const {
+    if (how.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+      const std::vector<float> kept = transposed(d.columns, d.rows, load(d.type, how.kept, d.count()));
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] *= gelu(kept[i]).slope;
+      return;
+    }
+    if (has_kept(how.epilogue)) store(d.type, transposed(d.rows, d.columns, sums), how.kept);
+    const bool is_gelu = has_kept(how.epilogue) || how.epilogue == CUBLASLT_EPILOGUE_GELU ||
+                         how.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
+    for (size_t i = 0; is_gelu && i < sums.size(); ++i) sums[i] = gelu(sums[i]).value;
+  }
+
   /// An element for each row of d.
   void add_bias(const std::vector<float>& bias, std::vector<float>& sums) const {
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / static_cast<size_t>(d.columns)];
@@ -152,7 +199,8 @@ struct Product {
   std::vector<Range> ranges() const {
     std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
     const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
-    if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    if (has_kept(how.epilogue)) found.push_back({how.kept, d.bytes()});
+    if (has_bias(how.epilogue)) {
       const size_t bytes = element_bytes(static_cast<cudaDataType_t>(how.bias_type));
       found.push_back({how.bias, static_cast<size_t>(count) * bytes});
     }
@@ -170,6 +218,8 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
   if (bytes < algorithm.workspace) return "too small a workspace";
   if (bytes > 0 && (workspace == nullptr || !is_aligned(workspace, 256)))
     return "a workspace that is not aligned to 256 bytes";
+  if (has_kept(product.how.epilogue) && (product.how.kept == nullptr || !is_aligned(product.how.kept, 16)))
+    return "what a gelu keeps is not aligned to 16 bytes";
   const std::array<const void*, 4> addresses{product.a_data, product.b_data, product.d_data, product.d_data};
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (!is_aligned(addresses[i], algorithm.alignments[i]))
@@ -224,6 +274,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
       return set(how.bias_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return set(how.bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(how.kept_leading, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(how.kept, value, bytes);
     default:
       return refused("an attribute of a product that the stand-in does not know");
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/planner.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
@@ -40,6 +41,15 @@ struct Draft {
     const std::string text = to_text(program);
     return text.substr(text.find("\nentry"));
   }
+};
+
+/// Takes no fusion.
+struct RefusingPlanner final : Planner {
+  std::string_view name() const override { return "refusing"; }
+  std::optional<std::string> why_not(const OpContext&) const override { return "not here"; }
+  Choice select(const OpContext&, const OpenLayouts&) const override { return {}; }
+  Choice select_reorder(const OpContext&, const Layout&, const Layout&) const override { return {}; }
+  int64_t memory_bytes() const override { return 0; }
 };
 
 }  // namespace trainer

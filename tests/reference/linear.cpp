@@ -2,6 +2,7 @@
 #include "core/graph/ops/linear.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/reference/table.h"
 
@@ -17,6 +18,18 @@ struct Extents {
   int64_t weight(int64_t o, int64_t k) const { return transposed ? k * outputs + o : o * features + k; }
 };
 
+struct ValueAndSlope {
+  double value, slope;
+};
+
+/// x * (1 + tanh(z)) / 2 with z = sqrt(2 / pi) * (x + 0.044715 * x^3); a formula of its own, by the logistic
+/// function of 2 z.
+ValueAndSlope gelu_tanh(double x) {
+  constexpr double kScale = 1.5957691216057308;
+  const double share = 1 / (1 + std::exp(-kScale * (x + 0.044715 * x * x * x)));
+  return {x * share, share + x * share * (1 - share) * kScale * (1 + 3 * 0.044715 * x * x)};
+}
+
 void linear_forward(const Call& call) {
   const Extents e(call.shape_in(0), call.shape_out(0), call.as<Linear>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
@@ -24,7 +37,10 @@ void linear_forward(const Call& call) {
       double sum = call.has_input(2) ? call.in(2)[o] : 0;
       for (int64_t k = 0; k < e.features; ++k)
         sum += call.in(0)[n * e.features + k] * call.in(1)[e.weight(o, k)];
-      call.out(0)[n * e.outputs + o] = call.as<Linear>().relu ? std::max(sum, 0.0) : sum;
+      const auto& op = call.as<Linear>();
+      const int64_t at = n * e.outputs + o;
+      if (op.gelu_tanh && call.has_output(1)) call.out(1)[at] = sum;
+      call.out(0)[at] = op.relu ? std::max(sum, 0.0) : op.gelu_tanh ? gelu_tanh(sum).value : sum;
     }
   }
 }
@@ -36,7 +52,8 @@ void linear_backward_data(const Call& call) {
       double sum = 0;
       for (int64_t o = 0; o < e.outputs; ++o)
         sum += call.in(0)[n * e.outputs + o] * call.in(1)[e.weight(o, k)];
-      call.out(0)[n * e.features + k] = sum;
+      const int64_t at = n * e.features + k;
+      call.out(0)[at] = call.as<LinearBackwardData>().gelu_tanh ? sum * gelu_tanh(call.in(2)[at]).slope : sum;
     }
   }
 }

@@ -33,6 +33,7 @@ Shape as_rows(const Shape& features) {
 void Linear::describe(AttributeVisitor& visit) const {
   visit("relu", relu);
   visit("transposed", transposed);
+  visit("gelu_tanh", gelu_tanh);
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
@@ -43,13 +44,17 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
          "expected features (N, K) or (N, T, K), got shape " + to_string(x) + "; put `flatten` before it");
   expect(w.size() == 2 && w[transposed ? 0 : 1] == x.back(),
          fmt::format("weights of shape {} met {} features", to_string(w), x.back()));
-  return {{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype}};
+  const TensorSpec y{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype};
+  return std::vector<TensorSpec>(gelu_tanh ? 2 : 1, y);
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   TensorId dy = backward.dy[0];
   if (relu)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
+  if (gelu_tanh)
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(1)},
+                                            elementwise::Function(elementwise::GeluTanh{}));
   std::vector<TensorId> gradients(3, kNone);
   if (backward.wanted[0]) {
     gradients[0] =
@@ -71,6 +76,7 @@ double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorS
 void LinearBackwardData::describe(AttributeVisitor& visit) const {
   visit("x_shape", x_shape, {.hidden = true});
   visit("transposed", transposed);
+  visit("gelu_tanh", gelu_tanh);
 }
 
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
@@ -78,6 +84,10 @@ std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> in
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
   expect(w == weight_shape(dy.back(), x_shape.back(), transposed) && dy == with_features(x_shape, dy.back()),
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
+  if (gelu_tanh) {
+    expect_one_type(inputs, {0, 2});
+    expect(inputs[2].shape == x_shape, "gelu_tanh's input must have the shape of the features");
+  }
   return {{.shape = x_shape, .dtype = inputs[0].dtype}};
 }
 

@@ -9,11 +9,13 @@ namespace trainer {
 Shape as_rows(const Shape& features);
 
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
-/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk. With `transposed`, here and
-/// in the gradients, w and its gradient are (K, O).
+/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk. With `gelu_tanh` (by fusion,
+/// too) y is gelu_tanh of that sum; a second output, if wanted, is the sum itself, for the gradient. With
+/// `transposed`, here and in the gradients, w and its gradient are (K, O).
 class Linear final : public Operation {
  public:
-  explicit Linear(bool with_relu = false, bool turned = false) : relu(with_relu), transposed(turned) {}
+  explicit Linear(bool with_relu = false, bool turned = false, bool with_gelu = false)
+      : relu(with_relu), transposed(turned), gelu_tanh(with_gelu) {}
   std::string_view name() const override { return "linear"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -21,20 +23,22 @@ class Linear final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  const bool relu, transposed;
+  const bool relu, transposed, gelu_tanh;
 };
 
-/// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K).
+/// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K). With `gelu_tanh` (set by
+/// fusion) x is gelu_tanh of a third input u of x's shape, and du comes out instead.
 class LinearBackwardData final : public Operation {
  public:
-  explicit LinearBackwardData(Shape x, bool turned = false) : x_shape(std::move(x)), transposed(turned) {}
+  explicit LinearBackwardData(Shape x, bool turned = false, bool of_gelu = false)
+      : x_shape(std::move(x)), transposed(turned), gelu_tanh(of_gelu) {}
   std::string_view name() const override { return "linear_backward_data"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Shape x_shape;
-  const bool transposed;
+  const bool transposed, gelu_tanh;
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/passes/table.h"
+
+namespace trainer {
+
+/// Samples of a step of trained().
+inline constexpr int64_t kRowsOfTrained = 4;
+
+/// Every parameter, moment, statistic and sum after three steps of SGD on made-up samples, with the losses,
+/// by the reference. The network is text, as recipes have it.
+std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options);
+
+/// Checks that training with the options comes to the same as without the planner in them.
+void check_same_as_without_planner(const std::string& network, const PassOptions& options);
+
+}  // namespace trainer
