@@ -4,14 +4,14 @@
 # any input that takes more than a second alone. Prints the runs and the coverage of each fuzzer, earlier runs included.
 # Usage: scripts/fuzz.sh [SECONDS [SEED [NAME...]]]. With a seed other than 0 it draws the same inputs again, from the same
 # corpus; with names it runs these fuzzers only.
-# --pack: replaces tests/fuzz/corpus by the inputs found so far that add coverage.
+# --list prints their names. --pack: replaces tests/fuzz/corpus by the inputs found so far that add coverage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1:-60} in
-  --pack) ;;
+  --pack | --list) ;;
   *[!0-9]*)
-    echo "usage: scripts/fuzz.sh [SECONDS [SEED [NAME...]] | --pack]" >&2
+    echo "usage: scripts/fuzz.sh [SECONDS [SEED [NAME...]] | --pack | --list]" >&2
     exit 64
     ;;
 esac
@@ -23,6 +23,10 @@ stored=tests/fuzz/corpus
 # libFuzzer's entropic schedule took half of the time and more: it walks all features after each input.
 limits=(-entropic=0 -rss_limit_mb=1024 -malloc_limit_mb=256 -max_len=65536)
 mapfile -t names < <(grep -l LLVMFuzzerTestOneInput tests/fuzz/*.cpp | sed 's|.*/||; s|\.cpp$||')
+if [ "${1:-}" = --list ]; then
+  printf '%s\n' "${names[@]}"
+  exit
+fi
 for name in "${@:3}"; do
   if [ ! -f "tests/fuzz/$name.cpp" ]; then
     echo "fuzz: no fuzzer is called $name; there are ${names[*]}" >&2

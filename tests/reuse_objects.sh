@@ -25,7 +25,9 @@ if [ ! -f "$list" ]; then
   fi
   exec 9>&-
 fi
+# A precompiled header serves only what is compiled with the same options.
+[[ -z ${OPTIONS:-} || ${output:-} != *.gch ]] || output=""
 # shellcheck disable=SC2086 # several options
-grep -qxF "${output:-}" "$list" || exec "$@" ${OPTIONS:-}
+grep -qxF "${output:-none}" "$list" || exec "$@" ${OPTIONS:-}
 cp "$ORIGINAL_BUILD/$output" "$output"
 [ -z "${depends:-}" ] || echo "$output:" >"$depends"

@@ -102,7 +102,7 @@ main=$(dirname "$work") build=$copy/build/release
 mkdir -p "$build"
 export ORIGINAL=$source_dir ORIGINAL_BUILD=$main COPY=$copy COPY_BUILD=$build
 # Optimising the others takes longer than what is run of them.
-export OPTIONS="-O0 -Wno-invalid-pch"
+export OPTIONS=-O0
 # With CUDA as the build of the originals, so that the handlers of kernels are the same objects.
 mapfile -t cuda < <(sed -nE 's/^((TRAINER_CUDA|CMAKE_CUDA_ARCHITECTURES):[A-Z]+=.*)$/-D\1/p' "$main/CMakeCache.txt")
 cmake --preset release -S "$copy" -B "$build" -DTRAINER_TESTS=ON "${cuda[@]}" \

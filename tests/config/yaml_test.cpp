@@ -4,6 +4,7 @@
 #include "tests/catch.h"
 
 #include "core/config/value.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 
@@ -33,11 +34,7 @@ std::string repeated(const std::string& piece, int times) {
   return text;
 }
 
-#ifdef TRAINER_SANITIZED
-constexpr double kQuick = 2000;
-#else
-constexpr double kQuick = 100;
-#endif
+constexpr double kQuick = kIsSanitized ? 2000 : 100;
 
 }  // namespace
 

@@ -5,14 +5,12 @@
 
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/numbers.h"
+#include "tests/sanitized.h"
 
 namespace trainer::cuda {
 
 TEST_CASE("there may be more pictures than a grid has layers") {
-#ifdef TRAINER_SANITIZED
-  return;  // so many blocks take a minute then
-#endif
-  if (emulation::checking()) return;
+  if (kIsSanitized || emulation::checking()) return;  // so many blocks take a minute then
   constexpr int64_t kSamples = 65'535 + 3, kPixels = 2;
   std::vector<float> pixels(static_cast<size_t>(kSamples * kPixels));
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i % 251);

@@ -20,16 +20,13 @@
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 #include "tests/ops/harness.h"
+#include "tests/sanitized.h"
 
 using namespace trainer;
 
 namespace {
 
-#ifdef TRAINER_SANITIZED
-constexpr uint64_t kDraws = 200;
-#else
-constexpr uint64_t kDraws = 2000;
-#endif
+constexpr uint64_t kDraws = few_or_all<uint64_t>(200, 2000);
 
 /// Draws shapes and what goes with them; the sketch's own stream fills in the values.
 class Drawn {

@@ -17,6 +17,7 @@
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 #include "tests/ops/harness.h"
+#include "tests/sanitized.h"
 
 using namespace trainer;
 
@@ -217,13 +218,13 @@ class RandomNetwork {
 }  // namespace
 
 TEST_CASE("random networks in bf16 train alike on the CPU and in the reference that rounds") {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= few_or_all<uint64_t>(20, 60); ++seed) {
     check_bf16([](Sketch& sketch) { RandomNetwork(sketch).grow(5); }, seed);
   }
 }
 
 TEST_CASE("random networks train alike on the CPU and in the reference") {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= few_or_all<uint64_t>(60, 200); ++seed) {
     check_cpu([](Sketch& sketch) { RandomNetwork(sketch).grow(7); }, seed);
   }
 }

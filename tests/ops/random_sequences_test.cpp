@@ -12,6 +12,7 @@
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 #include "tests/ops/harness.h"
+#include "tests/sanitized.h"
 
 using namespace trainer;
 
@@ -125,11 +126,11 @@ class RandomSequences {
 }  // namespace
 
 TEST_CASE("random networks of sequences train alike on the CPU and in the reference") {
-  for (uint64_t seed = 1; seed <= 100; ++seed)
+  for (uint64_t seed = 1; seed <= few_or_all<uint64_t>(40, 100); ++seed)
     check_cpu([](Sketch& sketch) { RandomSequences(sketch).grow(6); }, seed);
 }
 
 TEST_CASE("random networks of sequences in bf16 train alike on the CPU and in the reference that rounds") {
-  for (uint64_t seed = 1; seed <= 30; ++seed)
+  for (uint64_t seed = 1; seed <= few_or_all<uint64_t>(10, 30); ++seed)
     check_bf16([](Sketch& sketch) { RandomSequences(sketch).grow(4); }, seed);
 }

@@ -13,6 +13,7 @@
 #include "core/base/rng.h"
 #include "cpu/winograd/instructions.h"
 #include "cpu/winograd/orders.h"
+#include "tests/sanitized.h"
 
 namespace trainer::cpu::winograd {
 namespace {
@@ -306,11 +307,7 @@ Geometry geometry_of(int64_t images, int64_t inputs, int64_t outputs, int64_t he
 }
 
 void check_all(const Geometry& g, std::initializer_list<int64_t> threads) {
-#ifdef TRAINER_SANITIZED
-  constexpr uint64_t kSeeds = 1;  // other numbers go to the same places
-#else
-  constexpr uint64_t kSeeds = 2;
-#endif
+  constexpr uint64_t kSeeds = few_or_all<uint64_t>(1, 2);
   for (const Kernels* kernels : usable_kernels(Storage::f32)) {
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
       const Sample sample(g, kernels->lanes, seed);

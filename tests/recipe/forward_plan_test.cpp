@@ -5,6 +5,7 @@
 #include "core/graph/operation.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
+#include "tests/sanitized.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -44,7 +45,9 @@ TEST_CASE("evaluation alone computes as beside training, without what only train
   for (const char* precision : {"fp32", "amp_bf16"}) {
     const auto cpu = make_cpu_backend(2, nullptr, true);
     if (cpu.planner->set_precision(*precision_named(precision))) continue;
-    for (const std::string& path : shipped_recipes()) {
+    const std::vector<std::string> paths = shipped_recipes();
+    for (size_t i = 0; i < paths.size(); i += few_or_all<size_t>(4, 1)) {
+      const std::string& path = paths[i];
       INFO(path << " " << precision);
       const auto recipe = load(path, precision);
       const Job trains = make_job(*recipe, *cpu.planner);

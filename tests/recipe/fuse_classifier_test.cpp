@@ -46,9 +46,9 @@ Program classifier_program(const Recipe& recipe, int64_t of_piece) {
   return program;
 }
 
-/// Outputs of a step and of evaluation, and the weights between them.
-std::vector<std::vector<double>> results_of(const Program& program, const Backend& backend) {
-  Session session(program, backend, 3);
+using Given = std::map<std::string, std::vector<float>>;
+
+Given given_tokens() {
   RandomStream random(random_key(5, "classifier"));
   std::vector<float> tokens, labels, weights(kSamplesOfClassifier, 0.2f);
   for (int64_t i = 0; i < kSamplesOfClassifier * kLength; ++i) {
@@ -56,8 +56,14 @@ std::vector<std::vector<double>> results_of(const Program& program, const Backen
     labels.push_back(static_cast<float>(random.next_below(kClasses)));
   }
   weights[1] = 0;  // a sample that fills the batch
-  session.set(
-      {{input_name::kTokens, tokens}, {input_name::kLabels, labels}, {input_name::kWeights, weights}});
+  return {{input_name::kTokens, tokens}, {input_name::kLabels, labels}, {input_name::kWeights, weights}};
+}
+
+/// Outputs of a step and of evaluation, and the weights between them.
+std::vector<std::vector<double>> results_of(const Program& program, const Backend& backend,
+                                            const Given& given) {
+  Session session(program, backend, 3);
+  session.set(given);
   std::vector<std::vector<double>> results;
   for (const char* name : {entry_name::kTrainStep, entry_name::kEvaluate}) {
     session.run(name);
@@ -83,8 +89,18 @@ int64_t largest_made(const Program& program, const char* entry) {
   return largest;
 }
 
+void check_same(const std::vector<std::vector<double>>& found,
+                const std::vector<std::vector<double>>& expected, double tolerance) {
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    INFO("result " << i);
+    CHECK(relative_error(found[i], expected[i]) <= tolerance);
+  }
+}
+
 void check_pieces(const Recipe& recipe, const Backend& backend, double tolerance) {
-  const auto expected = results_of(classifier_program(recipe, 0), backend);
+  const Given given = given_tokens();
+  const auto expected = results_of(classifier_program(recipe, 0), backend, given);
   for (const int64_t of_piece : {1, 2, 4}) {
     INFO(of_piece << " samples a piece");
     const Program program = classifier_program(recipe, of_piece);
@@ -92,12 +108,7 @@ void check_pieces(const Recipe& recipe, const Backend& backend, double tolerance
     for (const char* entry : {entry_name::kTrainStep, entry_name::kEvaluate})
       CHECK(largest_made(program, entry) <=
             std::max(of_piece * kLength * kClasses, kSamplesOfClassifier * kLength * 8));
-    const auto found = results_of(program, backend);
-    REQUIRE(found.size() == expected.size());
-    for (size_t i = 0; i < found.size(); ++i) {
-      INFO("result " << i);
-      CHECK(relative_error(found[i], expected[i]) <= tolerance);
-    }
+    check_same(results_of(program, backend, given), expected, tolerance);
   }
 }
 
@@ -114,6 +125,42 @@ TEST_CASE("a classifier in pieces gives the loss, the metrics and the steps of t
       const auto recipe = classifier_recipe(tied, loss, {});
       check_pieces(*recipe, reference, 1e-12);
       check_pieces(*recipe, cpu, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("a classifier in pieces: several labels, whose weights belong to classes and not to samples") {
+  constexpr int64_t kFeatures = 3, kOutputs = kLength * kClasses;  // as many logits for a sample as above
+  std::vector<std::string> weights;
+  for (int64_t i = 0; i < kOutputs; ++i)
+    weights.push_back(fmt::format("{}", 0.5 + static_cast<double>(i % 7)));
+  const auto recipe = Recipe::parse(fmt::format(R"(version: 1
+model:
+  input: [1, 1, 3]
+  layers: [flatten, linear: {}]
+data: {{format: synthetic}}
+training: {{global_batch_size: 5}}
+optimizer: {{name: sgd, lr: 0.5}}
+validation: {{metrics: []}}
+loss: {{name: binary_cross_entropy, pos_weight: [{}]}}
+)",
+                                                kOutputs, fmt::join(weights, ", ")),
+                                    "r.yaml", {});
+  RandomStream random(random_key(6, "several labels"));
+  Given given{{input_name::kWeights, {0.2f, 0, 0.2f, 0.2f, 0.2f}}};
+  for (int64_t i = 0; i < kSamplesOfClassifier * kFeatures; ++i)
+    given[input_name::kImages].push_back(static_cast<float>(random.next_below(100)) / 50 - 1);
+  for (int64_t i = 0; i < kSamplesOfClassifier * kOutputs; ++i)
+    given[input_name::kTargets].push_back(static_cast<float>(random.next_below(2)));
+  const Backend backends[] = {make_reference_backend(), make_cpu_backend(2)};
+  for (const Backend& backend : backends) {
+    const auto expected = results_of(classifier_program(*recipe, 0), backend, given);
+    for (const int64_t of_piece : {1, 2, 4}) {
+      INFO(of_piece << " samples a piece");
+      const Program program = classifier_program(*recipe, of_piece);
+      for (const char* entry : {entry_name::kTrainStep, entry_name::kEvaluate})
+        CHECK(largest_made(program, entry) <= std::max(of_piece, kFeatures) * kOutputs);  // or the weights'
+      check_same(results_of(program, backend, given), expected, &backend == backends ? 1e-12 : 1e-5);
     }
   }
 }

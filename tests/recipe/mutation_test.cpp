@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/recipe/recipe.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 namespace {
@@ -87,11 +88,7 @@ void check_every_key(const fs::path& recipe, const fs::path& file) {
   const std::string text = read_text(file).value();
   const std::vector<KeyPlace> keys = find_keys(text);
   REQUIRE(keys.size() > 4);
-#ifdef TRAINER_SANITIZED
-  constexpr size_t kStep = 7;  // a fuzzer spoils recipes under sanitizers, too
-#else
-  constexpr size_t kStep = 1;
-#endif
+  constexpr size_t kStep = few_or_all<size_t>(29, 1);  // a fuzzer spoils recipes under sanitizers, too
   for (size_t i = 0; i < keys.size(); i += kStep) {
     const KeyPlace& key = keys[i];
     for (const Mutation& mutation : misspellings(text, key)) check(recipe, file, mutation);

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "tests/recipe/json_schema.h"
 #include "tests/recipe/mutation.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 namespace {
@@ -144,16 +145,14 @@ TEST_CASE("the schema refuses what is wrong whatever the data are") {
 
 TEST_CASE("the schema refuses every spoilt key of the shipped recipes, and of networks without templates") {
   const JsonSchema schema(recipe_schema());
-  for_each_file(kSource / "configs", [&](const std::string& text) {
-    for (const KeyPlace& key : find_keys(text)) {
-      if (is_judged(text, key)) check_spoilt(schema, text, key, "");
+  const auto check_file = [&](const std::string& text, const std::string& place) {
+    const std::vector<KeyPlace> keys = find_keys(text);
+    for (size_t i = 0; i < keys.size(); i += few_or_all<size_t>(11, 1)) {
+      if (is_judged(text, keys[i])) check_spoilt(schema, text, keys[i], place);
     }
-  });
-  for_each_file(kSource / "configs/models", [&](const std::string& text) {
-    for (const KeyPlace& key : find_keys(text)) {
-      if (is_judged(text, key)) check_spoilt(schema, text, key, "network");
-    }
-  });
+  };
+  for_each_file(kSource / "configs", [&](const std::string& text) { check_file(text, ""); });
+  for_each_file(kSource / "configs/models", [&](const std::string& text) { check_file(text, "network"); });
 }
 
 TEST_CASE("docs hold the schema and the reference of this program") {
