@@ -275,6 +275,16 @@ void add_notes(CLI::App& command, const std::string& path) {
     add_notes(*below, path.empty() ? below->get_name() : path + " " + below->get_name());
 }
 
+/// The words that lead to the help of what was called.
+std::string words_of_help(const CLI::App& app) {
+  std::string words = "trainer";
+  for (const CLI::App* called = &app; !called->get_subcommands().empty();) {
+    called = called->get_subcommands().front();
+    words += " " + called->get_name();
+  }
+  return words + " --help";
+}
+
 }  // namespace
 
 void declare_commands(CLI::App& app, Arguments& arguments) {
@@ -341,7 +351,7 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
     print_to_output(text.str());
     return std::nullopt;
   } catch (const CLI::ParseError& wrong) {
-    throw Error(ExitCode::usage, fmt::format("{}; see `trainer --help`", wrong.what()));
+    throw Error(ExitCode::usage, fmt::format("{}; see `{}`", wrong.what(), words_of_help(app)));
   }
   if (app.got_subcommand("init")) arguments.command = Arguments::Command::init;
   if (app.got_subcommand("eval")) arguments.command = Arguments::Command::eval;

@@ -33,7 +33,9 @@ std::string numbers(const std::vector<double>& values) {
 }
 
 std::string split_text(const std::string& name, const SplitStatistics& found) {
-  std::string text = fmt::format("{}: {} samples, {} classes\n", name, found.samples, found.per_class.size());
+  const size_t classes = found.per_class.size();
+  std::string text =
+      fmt::format("{}: {} samples, {} class{}\n", name, found.samples, classes, classes == 1 ? "" : "es");
   for (const auto& [side, extents] : {std::pair{"height", found.height}, std::pair{"width", found.width}}) {
     text += fmt::format("  {:<10} {} to {}, median {}\n", side, extents.least, extents.most, extents.median);
   }

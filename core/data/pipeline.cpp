@@ -9,8 +9,7 @@
 namespace trainer {
 
 int64_t DataPipeline::slot_count(const Loading& loading) {
-  // Without workers nothing is made ahead.
-  // Otherwise one batch may be ready while each worker makes another.
+  // One batch may be ready while each worker makes another. Without workers nothing is made ahead.
   return loading.kept + (loading.workers == 0 ? 0 : std::max(loading.workers + 1, loading.prefetch));
 }
 
@@ -40,7 +39,6 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
       claimed_(next_),
       released_(next_),
       is_paused_(ring_->user != nullptr) {
-  if (!is_paused_) ring_->user = this;
   for (const Buffer& memory : ring_->slots)
     slots_.push_back({.batch = Batch(memory.data(), maker_.inputs(), maker_.rows())});
   const auto makers = static_cast<size_t>(std::max<int64_t>(1, loading.workers));
@@ -50,6 +48,7 @@ DataPipeline::DataPipeline(BatchMaker maker, const Loading& loading)
     RowMemory& memory = *memories_[static_cast<size_t>(i)];
     threads_.emplace_back([this, &memory](const std::stop_token& stop) { work(stop, memory); });
   }
+  if (ring_->user == nullptr) ring_->user = this;
 }
 
 DataPipeline::~DataPipeline() {
@@ -86,7 +85,7 @@ void DataPipeline::work(const std::stop_token& stop, RowMemory& memory) {
 
 const Batch& DataPipeline::next(std::exception_ptr* failure) {
   if (next_ >= maker_.end()) throw std::logic_error("next() after the last batch of the pass");
-  take_ring();
+  take_ring({});
   const int64_t number = next_++;
   Slot& wanted = slot(number);
   if (threads_.empty()) {
@@ -119,33 +118,41 @@ void DataPipeline::wait_for(int64_t number) {
 
 bool DataPipeline::ready_within(std::chrono::milliseconds time) {
   if (threads_.empty()) return true;
-  take_ring();
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  if (!take_ring(deadline)) return false;
   std::unique_lock lock(mutex_);
-  return made_.wait_for(lock, time, [this] { return slot(next_).made == next_; });
+  return made_.wait_until(lock, deadline, [this] { return slot(next_).made == next_; });
 }
 
-void DataPipeline::stop_making(std::unique_lock<std::mutex>& lock) {
+/// Nothing is begun any more. False where what is being made is not done by the deadline.
+bool DataPipeline::stop_making(std::unique_lock<std::mutex>& lock, const Deadline& deadline) {
+  const auto is_quiet = [this] { return making_ == 0; };
   is_paused_ = true;
   interrupt_ = true;
-  made_.wait(lock, [this] { return making_ == 0; });
+  if (deadline && !made_.wait_until(lock, *deadline, is_quiet)) return false;
+  made_.wait(lock, is_quiet);
   interrupt_ = false;
+  return true;
 }
 
-void DataPipeline::pause() {
+bool DataPipeline::pause(const Deadline& deadline) {
   std::unique_lock lock(mutex_);
-  stop_making(lock);
+  return stop_making(lock, deadline);
 }
 
-void DataPipeline::take_ring() {
-  if (ring_->user != this) restart(next_);
+bool DataPipeline::take_ring(const Deadline& deadline) {
+  if (ring_->user == this) return true;
+  if (ring_->user != nullptr && !ring_->user->pause(deadline)) return false;
+  restart(next_);
+  return true;
 }
 
 void DataPipeline::restart(int64_t number) {
-  if (DataPipeline* other = std::exchange(ring_->user, this); other != nullptr && other != this)
-    other->pause();
+  if (ring_->user != nullptr && ring_->user != this) ring_->user->pause({});
+  ring_->user = this;
   {
     std::unique_lock lock(mutex_);
-    stop_making(lock);
+    stop_making(lock, {});
     for (Slot& each : slots_) each.made = -1, each.error = nullptr;
     next_ = claimed_ = released_ = number;
     is_paused_ = false;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -51,7 +52,8 @@ class DataPipeline {
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
   int64_t remaining() const { return maker_.end() - next_; }
 
-  /// Waits until next() would not, but not longer than this; whether it would not.
+  /// Waits until next() would not, but not longer than this; whether it would not. What another pipeline of
+  /// the ring is reading counts, too.
   bool ready_within(std::chrono::milliseconds time);
 
   int64_t rows() const { return maker_.rows(); }
@@ -68,6 +70,8 @@ class DataPipeline {
   static int64_t ring_bytes(const BatchInputs& inputs, int64_t rows, const Loading& loading);
 
  private:
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;  ///< none: however long it takes
+
   struct Slot {
     Batch batch;
     int64_t made = -1;  // number of the micro-batch that it holds
@@ -76,9 +80,9 @@ class DataPipeline {
 
   static int64_t slot_count(const Loading& loading);
   std::shared_ptr<BatchRing> open_ring(const Loading& loading) const;
-  void take_ring();
-  void pause();
-  void stop_making(std::unique_lock<std::mutex>& lock);
+  bool take_ring(const Deadline& deadline);
+  bool pause(const Deadline& deadline);
+  bool stop_making(std::unique_lock<std::mutex>& lock, const Deadline& deadline);
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
   bool can_claim() const;
   void wait_for(int64_t number);

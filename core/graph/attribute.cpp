@@ -57,8 +57,8 @@ class Collector final : public AttributeVisitor {
   std::vector<Attribute> all;
 
  private:
-  void visit(std::string_view name, const AttributeValue& value, const AttributeStyle&) override {
-    all.push_back({std::string(name), value});
+  void visit(std::string_view name, const AttributeValue& value, const AttributeStyle& style) override {
+    all.push_back({std::string(name), value, style});
   }
 };
 

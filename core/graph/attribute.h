@@ -42,6 +42,7 @@ class AttributeVisitor {
 struct Attribute {
   std::string name;
   AttributeValue value;
+  AttributeStyle style;
 };
 
 /// All attributes, hidden ones too, in the order in which the operation reports them.

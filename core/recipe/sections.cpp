@@ -114,8 +114,8 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 void RuntimeSection::declare(Fields& fields) {
   fields.add(
       "autotune", &autotune,
-      "time the algorithms of each convolution, and on a GPU of each matrix product and attention, once; "
-      "keep the fastest with the run and, of a GPU, for the user's other runs");
+      "time the algorithms of each convolution, on a GPU also of each matrix product and attention. The run "
+      "keeps the fastest; on a GPU the user's other runs find them, too");
   fields
       .add("winograd", &winograd,
            "on a CPU: auto: 3x3 convolutions by this program's own Winograd kernels where they are the "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <semaphore>
 #include <stdexcept>
 #include <thread>
 #include "tests/catch.h"
@@ -367,6 +368,60 @@ TEST_CASE("two pipelines take turns in one ring, and each has the batches that i
     while (i % 3 == 0 && !trains.ready_within(std::chrono::milliseconds(50))) continue;
     CHECK(bits(trains.next(), training.micro_batch) == expected[i]);
   }
+}
+
+/// Reads sample `held` only when it is let go.
+class HeldSource : public CountingSource {
+ public:
+  HeldSource(int64_t count, int64_t held) : CountingSource(count, kShape), held_(held) {}
+  void read(int64_t index, Image& into) const override {
+    if (index == held_) {
+      is_reached.release();
+      may_go.acquire();
+    }
+    CountingSource::read(index, into);
+  }
+  mutable std::binary_semaphore is_reached{0}, may_go{0};
+
+ private:
+  int64_t held_;
+};
+
+TEST_CASE("a ring is taken over when its last batch is made, and who asks for it waits no longer than said") {
+  const HeldSource slow(40, 9);
+  const CountingSource source(40, kShape);
+  const TransformList none;
+  const auto batches = [&](const ImageSource& from) {
+    return picture_batches(from, make_chain(none, kShape), EvaluationBatches{from.size(), 4});
+  };
+  DataPipeline first(batches(slow), {});
+  DataPipeline second(batches(source), {.ring = first.ring()});
+  const std::string taken = bits(first.next(), 4);
+  slow.is_reached.acquire();
+  for (int i = 0; i < 3; ++i) CHECK(!second.ready_within(std::chrono::milliseconds(5)));
+  slow.may_go.release();
+  CHECK(bits(second.next(), 4) == taken);
+  // Whatever the first one still had under way is not in the second one's memory.
+  DataPipeline alone(batches(source), {});
+  for (alone.next(); alone.remaining() > 0;) CHECK(bits(second.next(), 4) == bits(alone.next(), 4));
+  slow.may_go.release();
+  CHECK(first.next().step == 1);
+}
+
+TEST_CASE("a ring outlives the pipeline that allocated it") {
+  const CountingSource source(40, kShape);
+  const TransformList none;
+  const auto batches = [&] {
+    return picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 4});
+  };
+  auto first = std::make_unique<DataPipeline>(batches(), Loading{});
+  DataPipeline second(batches(), {.ring = first->ring()});
+  const std::string taken = bits(first->next(), 4);
+  const bool has_ring = GENERATE(false, true);
+  if (has_ring) CHECK(bits(second.next(), 4) == taken);
+  first.reset();
+  if (!has_ring) CHECK(bits(second.next(), 4) == taken);
+  while (second.remaining() > 0) second.next();
 }
 
 TEST_CASE("a ring fits pipelines of equal batches only") {

@@ -27,7 +27,10 @@ std::vector<std::string> class_names(const std::string& folder) {
       names.push_back(entry.path().filename().string());
   }
   if (names.empty()) {
-    throw Error(ExitCode::data, folder + ": expected a folder for each class, found none");
+    throw Error(
+        ExitCode::data,
+        folder +
+            ": expected a folder for each class, found none; or name a CSV file of labels with data.labels");
   }
   std::sort(names.begin(), names.end());
   return names;

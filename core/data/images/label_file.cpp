@@ -73,14 +73,20 @@ class NamedPictures {
   std::vector<int64_t> line_of_;  // of each picture; 0: not named so far
 };
 
+void require_fields(const CsvReader& reader, const CsvRow& row, size_t expected) {
+  if (row.fields.size() == expected) return;
+  if (row.fields.size() == 1 && row.fields[0].empty()) reader.fail(row.line, "an empty line; remove it");
+  reader.fail(row.line,
+              fmt::format("expected {} fields as in the header, found {}", expected, row.fields.size()));
+}
+
 /// One label in each row. Labels are the numbers of classes in the order of their first rows, until the end
 /// sorts them.
 LabelFile read_labels(CsvReader& reader, NamedPictures& pictures) {
   LabelFile found;
   std::map<std::string, int32_t> numbers;
   for (CsvRow row; reader.next(row);) {
-    if (row.fields.size() != kLabelHeader.size())
-      reader.fail(row.line, fmt::format("expected 2 fields, file and label, found {}", row.fields.size()));
+    require_fields(reader, row, kLabelHeader.size());
     const std::string& label = row.fields[1];
     if (label.empty() && !row.fields[0].empty())
       reader.fail(row.line, fmt::format("the label of '{}' is empty", row.fields[0]));
@@ -105,6 +111,8 @@ std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow
     if (name.empty())
       reader.fail(
           1, fmt::format("the name of class {} is empty; name it, or remove the comma", known.size() + 1));
+    if (name.front() == ' ' || name.back() == ' ')
+      reader.fail(1, fmt::format("the class '{}' begins or ends with a blank; remove the blank", name));
     if (!known.insert(name).second)
       reader.fail(1, fmt::format("the class '{}' has two columns; rename or remove one", name));
   }
@@ -113,20 +121,18 @@ std::vector<std::string> classes_of_header(const CsvReader& reader, const CsvRow
 
 /// 1 or 0 for each class in each row.
 LabelFile read_label_sets(CsvReader& reader, const CsvRow& header, NamedPictures& pictures) {
-  LabelFile found{.classes = classes_of_header(reader, header), .has_sets = true};
+  LabelFile found{.classes = classes_of_header(reader, header)};
   int64_t last_line = 1;
   for (CsvRow row; reader.next(row); last_line = row.line) {
-    if (row.fields.size() != header.fields.size()) {
-      reader.fail(row.line, fmt::format("expected {} fields as in the header, found {}", header.fields.size(),
-                                        row.fields.size()));
-    }
+    require_fields(reader, row, header.fields.size());
     found.picture.push_back(pictures.take(row));
     for (size_t c = 0; c < found.classes.size(); ++c) {
       const std::string& value = row.fields[c + 1];
       if (value != "0" && value != "1") {
-        reader.fail(row.line, fmt::format("expected 0 or 1 for class '{}', found '{}'; a file with one label "
-                                          "for each image has the header file,label",
-                                          found.classes[c], value));
+        reader.fail(row.line,
+                    fmt::format("expected 0 or 1 for class '{}', found '{:.40}'; a file with one label "
+                                "for each image has the header file,label",
+                                found.classes[c], value));
       }
       if (value == "1") found.sets.push_back(static_cast<int32_t>(c));
     }
@@ -151,9 +157,11 @@ LabelFile parse_label_file(std::string_view text, const std::string& path, const
   CsvRow header;
   const bool is_empty = !reader.next(header);
   if (is_empty || header.fields.size() < 2 || header.fields[0] != kLabelHeader[0]) {
-    reader.fail(1,
-                fmt::format("expected the header file,label, or file and a name for each class, found {}",
-                            is_empty ? "an empty file" : fmt::format("'{}'", fmt::join(header.fields, ","))));
+    reader.fail(
+        1, fmt::format("expected the header file,label, or file and a name for each class, separated by "
+                       "commas, found {}",
+                       is_empty ? "an empty file"
+                                : fmt::format("'{:.60}'", fmt::format("{}", fmt::join(header.fields, ",")))));
   }
   NamedPictures named(reader, folder, pictures);
   LabelFile found =

@@ -4,37 +4,18 @@
 #include <algorithm>
 
 namespace trainer {
-namespace {
-
-struct Styled {
-  std::string name;
-  AttributeValue value;
-  AttributeStyle style;
-};
-
-class StyledAttributes final : public AttributeVisitor {
- public:
-  std::vector<Styled> all;
-
- private:
-  void visit(std::string_view name, const AttributeValue& value, const AttributeStyle& style) override {
-    all.push_back({std::string(name), value, style});
-  }
-};
-
-}  // namespace
 
 void ForEach::describe(AttributeVisitor& visit) const {
-  std::vector<StyledAttributes> sets(ops.size());
-  for (size_t set = 0; set < ops.size(); ++set) ops[set]->describe(sets[set]);
-  for (size_t i = 0; i < sets[0].all.size(); ++i) {
-    Styled shown = sets[0].all[i];
+  std::vector<std::vector<Attribute>> sets;
+  for (const auto& op : ops) sets.push_back(attributes_of(*op));
+  for (size_t i = 0; i < sets[0].size(); ++i) {
+    Attribute shown = sets[0][i];
     std::vector<double> numbers;
     bool differs = false;
-    for (const StyledAttributes& set : sets) {
-      differs = differs || set.all[i].value != shown.value;
-      shown.style.hidden = shown.style.hidden && set.all[i].style.hidden;
-      if (const auto* number = std::get_if<double>(&set.all[i].value)) numbers.push_back(*number);
+    for (const std::vector<Attribute>& set : sets) {
+      differs = differs || set[i].value != shown.value;
+      shown.style.hidden = shown.style.hidden && set[i].style.hidden;
+      if (const auto* number = std::get_if<double>(&set[i].value)) numbers.push_back(*number);
     }
     if (differs) shown.value = numbers;
     visit(shown.name, shown.value, shown.style);

@@ -106,15 +106,16 @@ TEST_CASE("labels.csv: what is wrong is refused with file and line") {
     INFO(csv);
     CHECK_THAT(folder.error(csv), StartsWith(file + message));
   };
-  const std::string header = "1: expected the header file,label, or file and a name for each class, found ";
+  const std::string header =
+      "1: expected the header file,label, or file and a name for each class, separated by commas, found ";
   refuses("", header + "an empty file");
   refuses("2.png,dog\n", header + "'2.png,dog'");
   refuses("file\n", header + "'file'");
   refuses("File,label\n", header + "'File,label'");
   refuses("file,label\n", "2: expected a row for each image, found none");
-  refuses("file,label\n1.png,a\n2.png\n", "3: expected 2 fields, file and label, found 1");
-  refuses("file,label\n1.png,a,b\n", "2: expected 2 fields, file and label, found 3");
-  refuses("file,label\n1.png,a\n\n2.png,a\n", "3: expected 2 fields, file and label, found 1");
+  refuses("file,label\n1.png,a\n2.png\n", "3: expected 2 fields as in the header, found 1");
+  refuses("file,label\n1.png,a,b\n", "2: expected 2 fields as in the header, found 3");
+  refuses("file,label\n1.png,a\n\n2.png,a\n", "3: an empty line; remove it");
   refuses("file,label\n1.png,\n", "2: the label of '1.png' is empty");
   refuses("file,label\n,a\n", "2: the name of the file is empty");
   refuses("file,label\n1.png,a\nno.png,a\n", "3: there is no image 'no.png' in " + folder.root());
@@ -185,7 +186,10 @@ TEST_CASE("labels.csv with a column for each class: what is wrong is refused wit
   };
   refuses("file,a,b\n1.png,1\n", "2: expected 3 fields as in the header, found 2");
   refuses("file,a,b\n1.png,1,0,0\n", "2: expected 3 fields as in the header, found 4");
-  refuses("file,a,b\n1.png,1,0\n\n", "3: expected 3 fields as in the header, found 1");
+  refuses("file,a,b\n1.png,1,0\n\n", "3: an empty line; remove it");
+  refuses("file,a, b\n1.png,1,0\n", "1: the class ' b' begins or ends with a blank; remove the blank");
+  refuses("file,a,b\n1.png,1," + std::string(300, 'x') + "\n",
+          "2: expected 0 or 1 for class 'b', found '" + std::string(40, 'x') + "'; a file with one");
   refuses("file,a,b\n1.png,1,2\n", "2: expected 0 or 1 for class 'b', found '2'");
   refuses("file,a,b\n1.png,1,\n", "2: expected 0 or 1 for class 'b', found ''");
   refuses("file,a,b\n1.png, 1,0\n", "2: expected 0 or 1 for class 'a', found ' 1'");
