@@ -1,212 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The rows of docs/gpu-evidence.tsv, by part. Run by scripts/gpu/check.sh; `rows.py --list` prints id, part and seconds."""
+
 import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import evidence
-from evidence import ROOT, Failed, row, same_files
-
-SYNTHETIC = "data={format: synthetic}"
-# Without transforms that want pictures of a size.
-SHIPPED = {"fashion_mnist_mlp": (), "fashion_mnist_cnn": (), "mlp_amp": (), "unet_synthetic": (), "fashion_mnist_autoencoder": (), "resnet18_cifar10": (),
-           "mobilenet_v2_imagenet": (), "resnet50_imagenet": (), "gpt_char_bible": (), "vit_tiny_imagenet": ()}
-LARGE = ("resnet50_imagenet", SYNTHETIC, "training.precision=amp_fp16", "training.global_batch_size=256",
-         "training.micro_batch_size=256", "validation.interval=0ep")
-
-
-def steps(count, batch, *words):
-    return (SYNTHETIC, f"training.max_duration={count}ba", f"training.global_batch_size={batch}", "lr_scheduler=constant",
-            "training.micro_batch_size=null", "logging.interval=1ba", "validation.interval=0ep", *words)
-
-
-def twice(check, name, first, second, recipe, *words):
-    """Two runs that must have equal bits; returns both."""
-    runs = [check.train(f"{name}_{turn}", recipe, *words, *more) for turn, more in enumerate((first, second))]
-    same_files(runs[0].weights(), runs[1].weights())
-    return runs
-
-
-def speed(run):
-    """Samples per second, the median of the logged windows after the first."""
-    rates = sorted(line["samples_per_s"] for line in run.metrics()[1:])
-    return rates[len(rates) // 2]
-
-
-def ratio_of(check, name, first, second, *common):
-    """Speed with `first` over that with `second`, three turns about."""
-    ratios = []
-    for turn in range(3):
-        runs = [check.train(f"{name}_{side}", *common, *words) for side, words in enumerate((first, second))]
-        ratios.append(speed(runs[0]) / speed(runs[1]))
-    ratios.sort()
-    return f"{ratios[1]:.3f} times as fast ({ratios[0]:.3f} to {ratios[2]:.3f})"
-
-
-def distance(found, expected):
-    return max(abs(a - b) / max(abs(b), 1e-6) for a, b in zip(found, expected, strict=True))
-
-
-# correct
-
-@row("correct", 15)
-def doctor(check):
-    return check.run("doctor", [check.bin / "trainer", "doctor", "--device-json", check.results / "device.json"]).strip()[-300:]
-
-
-@row("correct", 45)
-def smoke(check):
-    """Twenty steps, launched one by one and as a graph; the first loss beside the CPU's."""
-    found = []
-    for recipe, precision in (("fashion_mnist_mlp", "fp32"), ("fashion_mnist_cnn", "fp32"), ("resnet18_cifar10", "amp_fp16")):
-        words = steps(20, 32, f"training.precision={precision}")
-        runs = twice(check, f"smoke_{recipe}", ("runtime.cuda_graph=false",), ("runtime.cuda_graph=true",), recipe, *words)
-        cpu = check.train(f"smoke_{recipe}_cpu", recipe, *words, "training.precision=fp32", "training.max_duration=1ba", device="cpu")
-        found.append(f"{recipe} {precision}: equal bits, first loss off by {distance(runs[0].losses()[:1], cpu.losses()):.1e}")
-    return "; ".join(found)
-
-
-@row("correct", 90)
-def tests(check):
-    return check.cases("tests", "-d", "yes")
-
-
-@row("correct", 45)
-def curves(check):
-    worst = {}
-    for recipe in SHIPPED:
-        words = steps(20, 4, "training.precision=fp32")
-        gpu, cpu = (check.train(f"curves_{recipe}_{device}", recipe, *words, device=device) for device in ("cuda", "cpu"))
-        worst[recipe] = distance(gpu.losses(), cpu.losses())
-    return "largest relative difference to the CPU: " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items())
-
-
-@row("correct", 25)
-def determinism(check):
-    twice(check, "determinism", (), (), "resnet18_cifar10", SYNTHETIC, "training.precision=amp_fp16", "training.max_duration=200ba",
-          "validation.interval=0ep", "run.deterministic=true")
-    return "identical weights after 200 steps"
-
-
-@row("text", 60, "gpt2_parity", "gpt2_determinism")
-def gpt2(check):
-    """Twenty steps in f32 beside the CPU's first, and twice the same in bf16."""
-    words = (*steps(20, 4, "run.deterministic=true"), "training.max_duration=20ba")
-    gpu = check.train("gpt2_gpu", "gpt2_tokens", *words, "training.precision=fp32")
-    cpu = check.train("gpt2_cpu", "gpt2_tokens", *words, "training.precision=fp32", "training.max_duration=2ba", device="cpu")
-    twice(check, "gpt2_twice", (), (), "gpt2_tokens", *words, "training.precision=amp_bf16")
-    return {"gpt2_parity": f"first two losses off by {distance(gpu.losses()[:2], cpu.losses()):.1e}",
-            "gpt2_determinism": "identical weights after 20 steps in bf16"}
-
-
-@row("correct", 25)
-def checkpoint_resume(check):
-    words = steps(400, 32, "training.precision=amp_fp16", "run.deterministic=true", "checkpoint.interval=50ba")
-    whole = check.train("resume_whole", "resnet18_cifar10", *words)
-    directory = check.results / "runs/resume_killed"
-    shutil.rmtree(directory, ignore_errors=True)
-    command = [check.bin / "trainer", "--config", ROOT / "configs/resnet18_cifar10.yaml", "device.type=cuda",
-               f"run.output_dir={directory}", *words]
-    with open(check.results / "resume_killed.log", "w") as log:
-        process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
-        while process.poll() is None and not list(directory.glob("checkpoints/step-*")) and time.monotonic() < check.deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    killed = check.resume("resume_killed", "resnet18_cifar10", *words)
-    same_files(whole.weights(), killed.weights())
-    return "killed after its first checkpoint and resumed: identical weights"
-
-
-@row("correct", 15)
-def eval_equal(check):
-    words = (SYNTHETIC, "training.max_duration=1ep")
-    run = check.train("eval", "fashion_mnist_cnn", *words)
-    told = run.summary()["validation"]["last"]
-    text = check.run("eval_again", [check.bin / "trainer", "eval", "--json", "--config", ROOT / "configs/fashion_mnist_cnn.yaml",
-                                    "device.type=cuda", f"run.output_dir={run.directory}", *words])
-    found = json.loads(text.strip().splitlines()[-1])
-    if any(found[key] != value for key, value in told.items()):
-        raise Failed(f"eval says {found}, training said {told}")
-    return f"equal: {told}"
-
-
-@row("correct", 15)
-def bytes_to_device(check):
-    words = steps(20, 32, "data.augment=[{normalize: {mean: [0.5], std: [0.5]}}]")
-    usual = check.train("bytes", "fashion_mnist_cnn", *words)
-    without = check.train("bytes_without", "fashion_mnist_cnn", *words, "--disable-pass", "read_pixels")
-    return f"largest relative difference of 20 losses: {distance(usual.losses(), without.losses()):.1e}"
-
-
-@row("correct", 20)
-def low_weights(check):
-    words = steps(20, 32, "training.precision=amp_fp16", "training.micro_batch_size=8")
-    usual = check.train("low", "resnet18_cifar10", *words)
-    without = check.train("low_without", "resnet18_cifar10", *words, "--disable-pass", "keep_low_weights")
-    if usual.losses() != without.losses():
-        raise Failed(f"losses differ by {distance(usual.losses(), without.losses()):.1e}")
-    return f"20 losses equal; {speed(usual) / speed(without):.2f} times as fast as without"
-
-
-@row("correct", 15)
-def guard_told(check):
-    """Steps that the guard skips by itself, and a run that is told of them."""
-    words = steps(100, 4, "guards.spike_window=16")
-    run = check.train("guard_finds", "fashion_mnist_mlp", *words, "guards.spike=skip", "guards.spike_sigmas=2")
-    skipped = [line["step"] for line in run.metrics("guard") if line["event"] == "skip"]
-    if not skipped:
-        raise Failed("the guard skipped no step")
-    told = check.train("guard_told", "fashion_mnist_mlp", *words, f"guards.skip_steps={skipped}")
-    same_files(run.weights(), told.weights())
-    return f"identical weights, {len(skipped)} of 100 steps skipped"
-
-
-@row("correct", 10)
-def amp_trace(check):
-    run = check.train("amp_trace", "mlp_amp", "training.max_duration=60ba", "logging.interval=1ba", "validation.interval=0ep")
-    scales = [line["loss_scale"] for line in run.metrics() if "loss_scale" in line]
-    if not scales:
-        raise Failed("no loss_scale was logged")
-    return f"scale {scales[0]:g} at first, {scales[-1]:g} after {len(scales)} steps, {len(set(scales))} values"
-
-
-def register_cases():
-    """Cases of test_cuda that a row of their own asks for."""
-    for name, pattern in {
-            "nan_relu": "a relu in the same kernel*",
-            "low_products": "products of f16 and bf16 and their gradients*",
-            "low_products_timed": "so do those that a measurement chose*",
-            "attention_cudnn": "attention by cuDNN and its gradient*",
-            "attention_repeats": "attention by cuDNN whose gradient repeats its bits*",
-            "attention_timed": "attention by the fastest kernels*",
-            "cudnn_answers": "a GPU's own description leads*",
-            "out_of_memory": "more memory than the GPU has*"}.items():
-        part = "features" if name == "cudnn_answers" else "fusion" if name.startswith("attention") else "correct"
-        row(part, 8, name)(
-            lambda check, name=name, pattern=pattern: check.cases(name, pattern))
-
-
-register_cases()
-
-
-OWN_KERNELS = ("guard_kernels", "attention_kernels", "joined_kernels", "last_block_kernels", "metric_kernels",
-               "element_losses")
-
-
-@row("correct", 8, *OWN_KERNELS)
-def own_kernels(check):
-    figure = check.cases("own_kernels", "our own kernels agree with the reference on a GPU*")
-    return dict.fromkeys(OWN_KERNELS, figure)
+import rows_correct  # noqa: F401  it adds its own rows
+from evidence import Failed, ROOT, row, same_files
+from trainings import LARGE, SYNTHETIC, distance, ratio_of, speed, steps
 
 
 # speed
+
 
 def register_comparisons():
     for network, part, seconds, ids, words in (
@@ -375,6 +184,18 @@ def moments_timed(check):
 def moments_speed(check):
     return ratio_of(check, "moments", (), ("--disable-pass", "fuse_moments"), *LARGE, "runtime.autotune=true", "training.max_duration=60ba",
                     "logging.interval=20ba")
+
+
+@row("fusion", 8)
+def gelus(check):
+    return check.cases("gelus", "gelu_tanh in the kernel of a product*")
+
+
+@row("fusion", 60)
+def gelus_speed(check):
+    return ratio_of(check, "gelus", (), ("--disable-pass", "fuse_gelu"), "gpt2_tokens", SYNTHETIC, "training.precision=amp_bf16",
+                    "training.global_batch_size=16", "training.micro_batch_size=16", "training.max_duration=20ba",
+                    "logging.interval=5ba", "validation.interval=0ep")
 
 
 # tools

@@ -18,7 +18,7 @@ constexpr int kCurveBatches = 4;
 /// Steps after which the logits in evaluation are compared; deep networks amplify rounding with each.
 constexpr size_t kEvaluatedAfter = 1;
 
-/// What the tests below train: rows of CURVES in scripts/make_fixtures.py.
+/// What the tests below train: rows of CURVES in scripts/fixtures/curves.py.
 struct Training {
   std::string name;  ///< of its tensors in the fixture
   Network network;
@@ -28,7 +28,7 @@ struct Training {
   std::string fixture = "curves";
 };
 
-/// Batches are drawn as parameters are, from their names, by the same rule as in scripts/make_fixtures.py.
+/// Batches are drawn as parameters are, from their names, by the same rule as in scripts/fixtures/draws.py.
 void add_batches(Program& program) {
   const double root3 = std::sqrt(3.0);
   const Shape images = program.spec(program.find(input_name::kImages)).shape;

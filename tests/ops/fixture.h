@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-/// One file of tests/fixtures, written by scripts/make_fixtures.py.
+/// One file of tests/fixtures, written by scripts/fixtures/make_fixtures.py.
 class Fixture {
  public:
   explicit Fixture(const std::string& name)

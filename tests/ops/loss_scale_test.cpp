@@ -40,7 +40,7 @@ Program scaled_update(const std::string& optimizer, int64_t size) {
   return program;
 }
 
-/// The first values that a tensor of this name gets: a batch as scripts/make_fixtures.py draws it.
+/// The first values that a tensor of this name gets: a batch as scripts/fixtures/draws.py draws it.
 std::vector<float> drawn(const std::string& name, const Shape& shape, double low, double high) {
   const Backend backend = make_reference_backend();
   Program program;
@@ -51,7 +51,7 @@ std::vector<float> drawn(const std::string& name, const Shape& shape, double low
   return session.executable().read(session.id(name));
 }
 
-/// As PLANTED in scripts/make_fixtures.py.
+/// As PLANTED in scripts/fixtures/scaler.py.
 float planted(size_t step) {
   if (step == 3 || step == 2500) return kFloatInfinity;
   if (step == 4) return NAN;

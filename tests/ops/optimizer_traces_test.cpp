@@ -14,7 +14,7 @@ using namespace trainer;
 
 namespace {
 
-/// What scripts/make_training_fixtures.py has traced: weights w0, w1, … after each of some steps.
+/// What scripts/fixtures/make_training_fixtures.py has traced: weights w0, w1, … after each of some steps.
 struct Trace {
   std::string name;
   std::string optimizer;  ///< as a recipe gives it

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kPictures = 4;
 
-/// A row of NETWORKS in scripts/make_torchvision_fixtures.py.
+/// A row of NETWORKS in scripts/fixtures/make_torchvision_fixtures.py.
 struct Published {
   std::string name;
   double gain;

@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kSamples = 4;
 constexpr size_t kBatches = 4;
 
-// What scripts/make_network_fixtures.py makes of transformers' GPT-2 and Llama and of timm's ViT, out of the
-// templates of the networks that come with the program.
+// What scripts/fixtures/make_network_fixtures.py makes of transformers' GPT-2 and Llama and of timm's ViT,
+// out of the templates of the networks that come with the program.
 constexpr const char* kGpt2 = R"(
   templates: gpt2
   input: [24]

@@ -15,7 +15,7 @@ const fs::path kRoot = TRAINER_SOURCE_DIR;
 
 using Shapes = std::map<std::string, std::string>;
 
-/// Names and shapes of what the published network holds: scripts/list_network_tensors.py.
+/// Names and shapes of what the published network holds: scripts/fixtures/list_network_tensors.py.
 Shapes published_tensors(const std::string& network) {
   std::ifstream file(kRoot / "tests/fixtures/network_tensors.txt");
   Shapes shapes;

@@ -16,7 +16,7 @@ struct PlateauCase {
   PlateauSettings settings;
 };
 
-/// Those of scripts/make_metric_fixtures.py.
+/// Those of scripts/fixtures/make_metric_fixtures.py.
 const std::vector<PlateauCase>& plateau_cases() {
   static const std::vector<PlateauCase> cases = {
       {"min_rel", Direction::smaller, {.factor = 0.5, .patience = 1, .threshold = 0.05}},
