@@ -152,7 +152,7 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                            workspace_argument(found, choice, slots)});
 }
 
-/// It would take the same walk behind the product.
+/// It would be a walk of its own all the same.
 template <class Op>
 std::optional<std::string> why_not_with_gelu(const OpContext& c) {
   if (!static_cast<const Op&>(c.op).gelu_tanh) return std::nullopt;

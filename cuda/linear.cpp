@@ -33,8 +33,12 @@ constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
-/// Of the rows of what a gelu keeps, by cuBLASLt's reference.
-constexpr int64_t kGeluMultiple = 8;
+/// EPILOGUE_AUX_LD must be divisible by it.
+constexpr int64_t kKeptMultiple = 8;
+
+/// Where a gelu in the product is known to be faster than a kernel behind it: llm.c measured it on H100, and
+/// the contrary on GPUs with slower memory and no such tensor cores.
+constexpr int kLeastForGelu = 90, kMostForGelu = 103;
 
 /// One of the three products, and which of its operation's tensors it reads and writes.
 struct Problem {
@@ -216,9 +220,13 @@ std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& cont
   if (auto reason = why_no_factors(context)) return reason;
   if (!is_wanted(context, 0)) return std::nullopt;
   const MatrixProduct product = problem_of(gpu, context).product;
-  if (product.gelu != Gelu::none && (product.d.dtype == DType::f32 || product.d.rows % kGeluMultiple != 0)) {
-    return fmt::format("cuBLASLt computes gelu_tanh for f16 and bf16 and multiples of {} features",
-                       kGeluMultiple);
+  if (product.gelu != Gelu::none) {
+    if (gpu.compute_capability < kLeastForGelu || gpu.compute_capability > kMostForGelu)
+      return "a kernel of its own is faster for gelu_tanh here";
+    if (product.d.dtype == DType::f32)
+      return "gelu_tanh joins products of f16 and bf16 only, whose rounding hides cuBLASLt's";
+    if (product.gelu != Gelu::value && product.d.rows % kKeptMultiple != 0)
+      return fmt::format("cuBLASLt keeps multiples of {} features for a gelu", kKeptMultiple);
   }
   if (gpu.described() || choose(gpu, context)) return std::nullopt;
   return no_algorithm(product, gpu.name);

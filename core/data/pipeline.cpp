@@ -141,20 +141,26 @@ bool DataPipeline::pause(const Deadline& deadline) {
 }
 
 bool DataPipeline::take_ring(const Deadline& deadline) {
-  if (ring_->user == this) return true;
-  if (ring_->user != nullptr && !ring_->user->pause(deadline)) return false;
-  restart(next_);
+  DataPipeline* user = ring_->user;
+  if (user == this && !is_paused_) return true;  // only this thread pauses
+  if (user != nullptr && user != this && !user->pause(deadline)) return false;
+  ring_->user = this;
+  begin();
   return true;
 }
 
 void DataPipeline::restart(int64_t number) {
-  if (ring_->user != nullptr && ring_->user != this) ring_->user->pause({});
-  ring_->user = this;
+  next_ = number;
+  if (ring_->user == this) begin();
+}
+
+/// Makes batches from next() on, in whatever the ring holds.
+void DataPipeline::begin() {
   {
     std::unique_lock lock(mutex_);
     stop_making(lock, {});
     for (Slot& each : slots_) each.made = -1, each.error = nullptr;
-    next_ = claimed_ = released_ = number;
+    claimed_ = released_ = next_;
     is_paused_ = false;
   }
   can_make_.notify_all();

@@ -52,8 +52,8 @@ class DataPipeline {
   /// Micro-batches left: the whole pass after restart(); practically without end in training.
   int64_t remaining() const { return maker_.end() - next_; }
 
-  /// Waits until next() would not, but not longer than this; whether it would not. What another pipeline of
-  /// the ring is reading counts, too.
+  /// Waits at most `time` for the next batch, another pipeline's last reads included. Returns whether it is
+  /// ready.
   bool ready_within(std::chrono::milliseconds time);
 
   int64_t rows() const { return maker_.rows(); }
@@ -61,6 +61,7 @@ class DataPipeline {
   const BatchInputs& inputs() const { return maker_.inputs(); }
 
   /// Back to the first batch, or to wherever training is to go on: micro-batch `number`.
+  /// Where another pipeline has the ring, it is asked for only when a batch is.
   void restart() { restart(maker_.first()); }
   void restart(int64_t number);
 
@@ -81,6 +82,7 @@ class DataPipeline {
   static int64_t slot_count(const Loading& loading);
   std::shared_ptr<BatchRing> open_ring(const Loading& loading) const;
   bool take_ring(const Deadline& deadline);
+  void begin();
   bool pause(const Deadline& deadline);
   bool stop_making(std::unique_lock<std::mutex>& lock, const Deadline& deadline);
   Slot& slot(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }

@@ -37,7 +37,7 @@ const Rule* rule_of(const Operation& op) {
       {typeid(ElementLoss), {{0, 1, 2}, Outcome::sum}},
       {typeid(ElementLossBackward), {{1, 2, 3}, Outcome::piece}},
       {typeid(TopK), {{0, 1, 2}, Outcome::sum}},
-      {typeid(LinearBackwardData), {{0}, Outcome::join}},
+      {typeid(LinearBackwardData), {{0, 2}, Outcome::join}},
       {typeid(LinearBackwardWeights), {{0, 1}, Outcome::sum}}};
   const auto found = table.find(typeid(op));
   return found == table.end() ? nullptr : &found->second;
@@ -158,7 +158,7 @@ class Splitting {
     if (data == nullptr) return node.op;
     Shape shape = data->x_shape;
     shape[0] = length;
-    return std::make_shared<LinearBackwardData>(shape, data->transposed);
+    return std::make_shared<LinearBackwardData>(shape, data->transposed, data->gelu_tanh);
   }
 
   void keep(Outcome outcome, TensorId whole, TensorId made) {

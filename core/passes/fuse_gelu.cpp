@@ -45,10 +45,8 @@ class FuseGelu {
     if (linear.relu || linear.gelu_tanh) return false;
     const TensorId sum = gelu.inputs[0];
     const bool keeps_sum = count_uses(program_, entry_)[static_cast<size_t>(sum)] > 1;
-    if (!take(*before, std::make_shared<Linear>(false, linear.transposed, true), before->inputs))
-      return false;
-    before->outputs = {gelu.outputs[0], keeps_sum ? sum : kNone};
-    return true;
+    return take(*before, std::make_shared<Linear>(false, linear.transposed, true), before->inputs,
+                {gelu.outputs[0], keeps_sum ? sum : kNone});
   }
 
   /// Takes a gelu's gradient into the product that makes what it reads.
@@ -63,9 +61,7 @@ class FuseGelu {
     std::vector<TensorId> inputs = before->inputs;
     inputs.push_back(gelu.inputs[1]);
     const auto fused = std::make_shared<LinearBackwardData>(product.x_shape, product.transposed, true);
-    if (!take(*before, fused, inputs)) return false;
-    before->outputs = gelu.outputs;
-    return true;
+    return take(*before, fused, inputs, gelu.outputs);
   }
 
   /// The node that makes the tensor, if it is such an operation.
@@ -78,12 +74,15 @@ class FuseGelu {
   }
 
   /// Gives the node another operation, unless the device's planner refuses that.
-  bool take(Node& node, const std::shared_ptr<const Operation>& op, const std::vector<TensorId>& inputs) {
-    OpContext context{.op = *op, .inputs = specs_of(program_.tensors, inputs), .outputs = {}};
-    context.outputs = op->infer(context.inputs);
+  bool take(Node& node, const std::shared_ptr<const Operation>& op, const std::vector<TensorId>& inputs,
+            const std::vector<TensorId>& outputs) {
+    const OpContext context{.op = *op,
+                            .inputs = specs_of(program_.tensors, inputs),
+                            .outputs = specs_of(program_.tensors, outputs)};
     if (planner_.why_not(context)) return false;
     node.op = op;
     node.inputs = inputs;
+    node.outputs = outputs;
     return true;
   }
 

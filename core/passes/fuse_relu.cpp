@@ -21,7 +21,8 @@ std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) 
   if (const auto* conv = dynamic_cast<const Conv2d*>(&op); conv != nullptr && !conv->relu) {
     return std::make_shared<Conv2d>(conv->geometry, true);
   }
-  if (const auto* linear = dynamic_cast<const Linear*>(&op); linear != nullptr && !linear->relu) {
+  if (const auto* linear = dynamic_cast<const Linear*>(&op);
+      linear != nullptr && !linear->relu && !linear->gelu_tanh) {
     return std::make_shared<Linear>(true, linear->transposed);
   }
   return nullptr;

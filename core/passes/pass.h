@@ -74,9 +74,9 @@ Pass sync_batch_norm(int64_t ranks);
 /// differentiation, since gradients read what the normalisation puts out, and after sync_batch_norm, whose
 /// tables it leaves alone.
 Pass fuse_moments(const Planner& planner);
-/// A linear layer computes the gelu_tanh behind it, and the product that makes its gradient that of the gelu,
-/// where the device's planner takes that. Not together with recompute: a gelu is made again for less than a
-/// product, of a sum that was rounded when it was stored. Comes after differentiation.
+/// Moves gelu_tanh into the linear layer before it, and its gradient into the product before that, where the
+/// device's planner accepts. Not with recompute: the gelu would be made again from the rounded sum, and
+/// differ. Comes after differentiation.
 Pass fuse_gelu(const Planner& planner);
 /// What may be forgotten after the forward part and made again for the backward part.
 struct Recompute {

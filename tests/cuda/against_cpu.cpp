@@ -6,8 +6,10 @@
 
 #include "core/base/error.h"
 #include "core/graph/ops/binary.h"
+#include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
+#include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/unary.h"
 #include "cpu/backend.h"
 #include "tests/cuda/two_backends.h"
@@ -50,6 +52,16 @@ OneOperation linear(const Shape& x, int64_t outputs, bool bias, bool relu) {
     return build.emit<Linear>({in[0], in[1], bias ? in[2] : kNone}, relu);
   };
   return operation;
+}
+
+/// In bf16, as cuBLASLt computes gelu_tanh.
+OneOperation linear_with_gelu() {
+  return {.inputs = {{32, 40}, {24, 40}, {24}}, .emit = [](Builder& build, const auto& in) {
+            std::vector<TensorId> low;
+            for (const TensorId id : in) low.push_back(build.emit<Cast>({id}, DType::bf16));
+            return build.emit<Cast>({build.emit_all(std::make_shared<Linear>(false, false, true), low)[0]},
+                                    DType::f32);
+          }};
 }
 
 struct ConvolutionCase {
@@ -133,6 +145,15 @@ TEST_CASE("sums and products agree with the CPU's, beyond the largest grid too")
   }
 }
 
+TEST_CASE("there may be more pictures to average than a grid has layers") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  const OneOperation average{.inputs = {{65'535 + 3, 1, 2, 1}}, .emit = [](Builder& build, const auto& in) {
+                               return build.emit<AvgPool2d>({in[0]}, Conv2dGeometry{.kernel = {2, 1}});
+                             }};
+  compare(*gpu, average, 1, kElementwise);
+}
+
 TEST_CASE("matrix products agree with the CPU's, with bias and relu and without") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
@@ -160,13 +181,14 @@ TEST_CASE("convolutions and both their gradients agree with the CPU's at odd siz
   }
 }
 
-TEST_CASE("a relu in the same kernel as a product keeps what is no number: a loss scale hangs on it") {
+TEST_CASE(
+    "a relu or gelu_tanh in the same kernel as a product keeps what is no number: a loss scale hangs on it") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const OneOperation& operation :
        {forward(convolution_cases()[0], true, true), linear({31, 33}, 10, true, true),
-        linear({31, 33}, 10, false, true)}) {
+        linear({31, 33}, 10, false, true), linear_with_gelu()}) {
     for (const float value : run_on(*gpu, operation, 1, nan)) REQUIRE(std::isnan(value));
   }
 }

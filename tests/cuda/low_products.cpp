@@ -59,9 +59,9 @@ Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
     const auto output = [&](const char* name, TensorId id) {
       sketch.output(name, sketch.build().emit<Cast>({id}, DType::f32));
     };
-    const Shape of_w = transposed ? Shape{33, 24} : Shape{24, 33},
-                of_v = transposed ? Shape{24, 10} : Shape{10, 24};
-    const TensorId x = in_low("x", {4, 7, 33}), w = in_low("w", of_w), v = in_low("v", of_v);
+    const Shape of_w = transposed ? Shape{40, 24} : Shape{24, 40},
+                of_v = transposed ? Shape{24, 16} : Shape{16, 24};
+    const TensorId x = in_low("x", {4, 7, 40}), w = in_low("w", of_w), v = in_low("v", of_v);
     const auto linear = std::make_shared<Linear>(false, transposed, true);
     const std::vector<TensorId> made =
         sketch.build().emit_all(linear, {x, w, bias ? in_low("b", {24}) : kNone});
@@ -69,7 +69,7 @@ Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
     sketch.loss(sketch.parameter("p", {3, 2}));
     if (!keeps) return;
     output("u", made[1]);
-    const TensorId dy = in_low("dy", {4, 7, 10});
+    const TensorId dy = in_low("dy", {4, 7, 16});
     output("du",
            sketch.build().emit<LinearBackwardData>({dy, v, made[1]}, Shape{4, 7, 24}, transposed, true));
   };

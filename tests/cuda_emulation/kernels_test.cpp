@@ -11,8 +11,7 @@
 namespace trainer {
 namespace {
 
-/// In order, twice at random, and backwards. A release, whose every access is checked, goes through all of
-/// them.
+/// In order, twice at random, and backwards. Sanitized builds run the first two.
 constexpr uint32_t kSchedules[] = {0, 7, 8, 1};
 constexpr size_t kScheduleCount = few_or_all<size_t>(2, 4);
 

@@ -27,6 +27,8 @@ RECIPES = {  # with what makes them small, or what else they are to do
     'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
     'unet_synthetic': SMALL, 'fashion_mnist_autoencoder': [],
     'fashion_mnist_mlp, multi_label': ['loss=binary_cross_entropy', 'validation.metrics=[micro_f1, exact_match]'],
+    'fashion_mnist_mlp, gelu_tanh': [
+        'model={input: [1, 28, 28], layers: [flatten, {linear: 64}, gelu_tanh, {linear: 64}, gelu_tanh, {linear: 10}]}'],
     'image_folder_finetune': SMALL,
     'mobilenet_v2_imagenet': ['model.input=[3, 64, 64]'], 'resnet50_imagenet': ['model.input=[3, 64, 64]'],
 }
@@ -139,8 +141,24 @@ def check_recipe(recipe, scratch):
     return all(results)
 
 
+def fuses_gelu():
+    """The network with gelu_tanh trains with the products that compute it; in fp32 there are none."""
+    recipe, found = 'fashion_mnist_mlp, gelu_tanh', {}
+    for precision in PRECISIONS:
+        done = subprocess.run(
+            [options.programs / 'trainer', 'plan', '--config', SOURCES / 'configs/fashion_mnist_mlp.yaml', 'data={format: synthetic}',
+             'device.type=cuda', f'training.precision={precision}', '--dump', 'program', *RECIPES[recipe]],
+            capture_output=True, text=True, env={**os.environ, 'LD_LIBRARY_PATH': str(options.programs)})
+        lines = [line for line in done.stdout.splitlines() if ' = linear' in line and 'gelu_tanh}' in line]
+        found[precision] = len(lines), sum('linear_backward_data' in line for line in lines)
+    return check(found['fp32'] == (0, 0) and found['amp_fp16'][0] >= 4 and found['amp_fp16'][1] >= 2,
+                 f'{recipe}: products with gelu_tanh, and of them its gradients: {found}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     results = [check_recipe(recipe, Path(folder)) for recipe in RECIPES if options.only in recipe]
+    if options.only in 'fashion_mnist_mlp, gelu_tanh':
+        results.append(fuses_gelu())
     if options.only in 'fashion_mnist_cnn':
         results.append(shares_a_cache(Path(folder)))
 sys.exit(0 if results and all(results) else 1)

@@ -108,11 +108,12 @@ int check_types(const Plan& plan, DType low) {
       for (size_t i = 0; i < std::min(node.inputs.size(), Conv2d::kZeros); ++i)
         CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
       const bool gradient = node.op->name().ends_with("backward_weights");
-      // Behind a layer's own output there may be moments; a bias has a gradient as its weights do.
+      // Behind a convolution's own output there may be moments; a bias has a gradient as its weights do.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const bool is_cast = node.op->name() == "conv2d_backward_weights" && o == 0 &&
                              node.outputs[o] != kNone && becomes_f32(plan, entry, node.outputs[o]);
-        const DType expected = (gradient || o > 0) && !is_cast ? DType::f32 : low;
+        const bool is_moment = o > 0 && node.op->name() == "conv2d";
+        const DType expected = (gradient || is_moment) && !is_cast ? DType::f32 : low;
         CHECK((node.outputs[o] == kNone || dtype(node.outputs[o]) == expected));
       }
       ++products;

@@ -398,14 +398,36 @@ TEST_CASE("a ring is taken over when its last batch is made, and who asks for it
   DataPipeline second(batches(source), {.ring = first.ring()});
   const std::string taken = bits(first.next(), 4);
   slow.is_reached.acquire();
+  second.restart();
   for (int i = 0; i < 3; ++i) CHECK(!second.ready_within(std::chrono::milliseconds(5)));
   slow.may_go.release();
   CHECK(bits(second.next(), 4) == taken);
   // Whatever the first one still had under way is not in the second one's memory.
   DataPipeline alone(batches(source), {});
-  for (alone.next(); alone.remaining() > 0;) CHECK(bits(second.next(), 4) == bits(alone.next(), 4));
+  alone.next();
+  const std::string after = bits(alone.next(), 4);
+  CHECK(bits(second.next(), 4) == after);
+  while (alone.remaining() > 0) CHECK(bits(second.next(), 4) == bits(alone.next(), 4));
   slow.may_go.release();
-  CHECK(first.next().step == 1);
+  CHECK(bits(first.next(), 4) == after);
+}
+
+TEST_CASE("a pipeline that could not be paused in time goes on where it was when it is asked again") {
+  const HeldSource slow(40, 9);
+  const CountingSource source(40, kShape);
+  const TransformList none;
+  const auto batches = [&](const ImageSource& from) {
+    return picture_batches(from, make_chain(none, kShape), EvaluationBatches{from.size(), 4});
+  };
+  DataPipeline alone(batches(source), {}), first(batches(slow), {});
+  DataPipeline second(batches(source), {.ring = first.ring()});
+  CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
+  slow.is_reached.acquire();
+  CHECK(!second.ready_within(std::chrono::milliseconds(5)));
+  slow.may_go.release();
+  CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
+  slow.may_go.release();
+  while (first.remaining() > 0) CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
 }
 
 TEST_CASE("a ring outlives the pipeline that allocated it") {

@@ -43,7 +43,8 @@ void check_labels(const std::string& text) {
   const trainer::LabelFile found = trainer::parse_label_file(text, "x.csv", "folder", pictures);
   const size_t rows = found.picture.size(), classes = found.classes.size();
   if (rows == 0 || rows > pictures.size() || classes == 0) std::abort();
-  if (found.has_sets ? rows != pictures.size() || found.set_end.size() != rows : found.label.size() != rows)
+  if (!found.set_end.empty() ? rows != pictures.size() || found.set_end.size() != rows
+                             : found.label.size() != rows)
     std::abort();
   for (const int32_t label : found.label) {
     if (static_cast<size_t>(label) >= classes) std::abort();

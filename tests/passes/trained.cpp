@@ -25,13 +25,15 @@ std::map<std::string, std::vector<float>> inputs_of(const Program& program) {
 
 }  // namespace
 
-std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options) {
+std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,
+                                                   std::string* text) {
   Program program = forward_program(network_from(network), kRowsOfTrained);
   const auto rule = optimizer_from("{name: sgd, momentum: 0.9}");
   options.update = [&](Program& whole) {
     rule->append_update(whole, whole.entry(updating_entry(whole)), {0.01f, 0.01f, 0.01f}, {});
   };
   run_passes(program, passes_of(options));
+  if (text != nullptr) *text = to_text(program);
   const Backend reference = make_reference_backend();
   Session session(program, reference);
   session.set(inputs_of(program));
@@ -56,7 +58,9 @@ std::map<std::string, std::vector<double>> trained(const std::string& network, P
 void check_same_as_without_planner(const std::string& network, const PassOptions& options) {
   PassOptions without = options;
   without.planner = nullptr;
-  const auto expected = trained(network, without), found = trained(network, options);
+  std::string text, text_without;
+  const auto expected = trained(network, without, &text_without), found = trained(network, options, &text);
+  CHECK(text != text_without);
   REQUIRE(found.size() == expected.size());
   for (const auto& [name, values] : expected) {
     INFO(name);

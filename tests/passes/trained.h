@@ -13,10 +13,12 @@ namespace trainer {
 inline constexpr int64_t kRowsOfTrained = 4;
 
 /// Every parameter, moment, statistic and sum after three steps of SGD on made-up samples, with the losses,
-/// by the reference. The network is text, as recipes have it.
-std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options);
+/// by the reference; and the program's text. The network is text, as recipes have it.
+std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,
+                                                   std::string* text = nullptr);
 
-/// Checks that training with the options comes to the same as without the planner in them.
+/// Checks that training with the options comes to the same as without the planner in them, by another
+/// program.
 void check_same_as_without_planner(const std::string& network, const PassOptions& options);
 
 }  // namespace trainer

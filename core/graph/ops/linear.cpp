@@ -37,6 +37,7 @@ void Linear::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
+  expect(!relu || !gelu_tanh, "takes one function");
   expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
