@@ -85,14 +85,15 @@ std::map<std::string, PixelScales> pixel_scales(const Recipe& recipe) {
 void add_metrics(Builder& build, const Recipe& recipe, TensorId logits, const Targets& targets,
                  bool detailed) {
   Entry& entry = build.entry();
-  const Task& task = task_for(build.shape(logits), recipe.loss->target_kind());
+  const Shape shape = build.shape(logits);
+  const Task& task = task_for(shape, recipe.loss->target_kind());
   build.set_origin(recipe.origin_of("validation.metrics"));
   const std::vector<Metric> wanted = wanted_metrics(recipe, task);
   for (const MetricSum& sum : task.sums()) {
     if (is_wanted(wanted, sum.output))
       entry.outputs.push_back({sum.output, sum.build(build, logits, targets)});
   }
-  if (!makes_matrix(recipe, task, wanted, task.classes(build.shape(logits)), detailed)) return;
+  if (!makes_matrix(recipe, task, wanted, task.classes(shape), detailed)) return;
   entry.outputs.push_back({output_name::kConfusionCells, task.build_cells(build, logits, targets)});
 }
 
