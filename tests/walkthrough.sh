@@ -8,7 +8,7 @@ source_dir=$1
 work=$2
 copy=$work/source
 
-rm -rf "$copy" "$work/before" "$work/blocks" "$work/run"
+rm -rf "$copy" "$work/before" "$work/blocks" "$work/run" "$work/raw_run"
 mkdir -p "$copy" "$work/blocks"
 cp -r "$source_dir"/{CMakeLists.txt,CMakePresets.json,apps,configs,core,cpu,cuda,docs,mpi,scripts,tests} "$copy"
 cp -r "$copy" "$work/before"
