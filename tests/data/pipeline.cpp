@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <semaphore>
 #include <stdexcept>
 #include <thread>
 #include "tests/catch.h"
@@ -18,18 +17,6 @@ namespace {
 
 const Shape kShape = {2, 6, 5};
 constexpr int64_t kPixels = 60;
-
-/// All numbers of a batch, so that two compare bit by bit.
-std::string bits(const Batch& batch, int64_t rows, int64_t pixels = kPixels) {
-  const auto count = static_cast<size_t>(rows);
-  std::string all(reinterpret_cast<const char*>(images_of(batch)), count * static_cast<size_t>(pixels) * 4);
-  all.append(reinterpret_cast<const char*>(labels_of(batch)), count * 4);
-  all.append(reinterpret_cast<const char*>(weights_of(batch)), count * 4);
-  all.append(reinterpret_cast<const char*>(sample_index_of(batch)), count * 4);
-  for (int64_t number : {batch.step, batch.first, batch.epoch, batch.real})
-    all += std::to_string(number) + " ";
-  return all;
-}
 
 struct Training {
   int64_t micro_batch = 6, global_batch = 12, first_step = 0;
@@ -331,130 +318,6 @@ TEST_CASE("the ring is one aligned buffer per slot, of the bytes that were annou
         static_cast<const void*>(weights_of(batch)), static_cast<const void*>(sample_index_of(batch))}) {
     CHECK(reinterpret_cast<uintptr_t>(array) % 64 == 0);
   }
-}
-
-TEST_CASE("two pipelines take turns in one ring, and each has the batches that it has alone") {
-  const int64_t workers = GENERATE(0, 1, 3);
-  const auto source = make_synthetic(1, Split::train, 50, kShape, 10);
-  const TransformList list = augmentation(), none;
-  const Training training;
-  const std::vector<std::string> expected = training_bits(*source, list, training, {workers}, 40);
-  const auto passes = [&] {
-    return picture_batches(*source, make_chain(none, kShape), EvaluationBatches{source->size(), 6});
-  };
-  std::vector<std::string> expected_pass;
-  for (DataPipeline alone(passes(), {workers}); alone.remaining() > 0;)
-    expected_pass.push_back(bits(alone.next(), 6));
-
-  int64_t buffers = 0;
-  Loading loading{.workers = workers, .allocate = [&](int64_t bytes) {
-                    ++buffers;
-                    return allocate_host(bytes);
-                  }};
-  const TrainingOrder order(source->size(), training.global_batch, training.drop_last);
-  DataPipeline trains(picture_batches(*source, make_chain(list, kShape),
-                                      TrainingBatches{training.seed, order, training.micro_batch}),
-                      loading);
-  const int64_t allocated = buffers;
-  loading.ring = trains.ring();
-  DataPipeline validates(passes(), loading);
-  CHECK(buffers == allocated);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (i % 9 == 4) {
-      validates.restart();
-      const size_t taken = i == 4 ? 2 : expected_pass.size();  // one pass is left before its end
-      for (size_t batch = 0; batch < taken; ++batch) CHECK(bits(validates.next(), 6) == expected_pass[batch]);
-    }
-    while (i % 3 == 0 && !trains.ready_within(std::chrono::milliseconds(50))) continue;
-    CHECK(bits(trains.next(), training.micro_batch) == expected[i]);
-  }
-}
-
-/// Reads sample `held` only when it is let go.
-class HeldSource : public CountingSource {
- public:
-  HeldSource(int64_t count, int64_t held) : CountingSource(count, kShape), held_(held) {}
-  void read(int64_t index, Image& into) const override {
-    if (index == held_) {
-      is_reached.release();
-      may_go.acquire();
-    }
-    CountingSource::read(index, into);
-  }
-  mutable std::binary_semaphore is_reached{0}, may_go{0};
-
- private:
-  int64_t held_;
-};
-
-TEST_CASE("a ring is taken over when its last batch is made, and who asks for it waits no longer than said") {
-  const HeldSource slow(40, 9);
-  const CountingSource source(40, kShape);
-  const TransformList none;
-  const auto batches = [&](const ImageSource& from) {
-    return picture_batches(from, make_chain(none, kShape), EvaluationBatches{from.size(), 4});
-  };
-  DataPipeline first(batches(slow), {});
-  DataPipeline second(batches(source), {.ring = first.ring()});
-  const std::string taken = bits(first.next(), 4);
-  slow.is_reached.acquire();
-  second.restart();
-  for (int i = 0; i < 3; ++i) CHECK(!second.ready_within(std::chrono::milliseconds(5)));
-  slow.may_go.release();
-  CHECK(bits(second.next(), 4) == taken);
-  // Whatever the first one still had under way is not in the second one's memory.
-  DataPipeline alone(batches(source), {});
-  alone.next();
-  const std::string after = bits(alone.next(), 4);
-  CHECK(bits(second.next(), 4) == after);
-  while (alone.remaining() > 0) CHECK(bits(second.next(), 4) == bits(alone.next(), 4));
-  slow.may_go.release();
-  CHECK(bits(first.next(), 4) == after);
-}
-
-TEST_CASE("a pipeline that could not be paused in time goes on where it was when it is asked again") {
-  const HeldSource slow(40, 9);
-  const CountingSource source(40, kShape);
-  const TransformList none;
-  const auto batches = [&](const ImageSource& from) {
-    return picture_batches(from, make_chain(none, kShape), EvaluationBatches{from.size(), 4});
-  };
-  DataPipeline alone(batches(source), {}), first(batches(slow), {});
-  DataPipeline second(batches(source), {.ring = first.ring()});
-  CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
-  slow.is_reached.acquire();
-  CHECK(!second.ready_within(std::chrono::milliseconds(5)));
-  slow.may_go.release();
-  CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
-  slow.may_go.release();
-  while (first.remaining() > 0) CHECK(bits(first.next(), 4) == bits(alone.next(), 4));
-}
-
-TEST_CASE("a ring outlives the pipeline that allocated it") {
-  const CountingSource source(40, kShape);
-  const TransformList none;
-  const auto batches = [&] {
-    return picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), 4});
-  };
-  auto first = std::make_unique<DataPipeline>(batches(), Loading{});
-  DataPipeline second(batches(), {.ring = first->ring()});
-  const std::string taken = bits(first->next(), 4);
-  const bool has_ring = GENERATE(false, true);
-  if (has_ring) CHECK(bits(second.next(), 4) == taken);
-  first.reset();
-  if (!has_ring) CHECK(bits(second.next(), 4) == taken);
-  while (second.remaining() > 0) second.next();
-}
-
-TEST_CASE("a ring fits pipelines of equal batches only") {
-  const CountingSource source(100, kShape);
-  const TransformList none;
-  const auto batches = [&](int64_t rows) {
-    return picture_batches(source, make_chain(none, kShape), EvaluationBatches{source.size(), rows});
-  };
-  const DataPipeline owner(batches(4), {});
-  CHECK_THROWS_AS(DataPipeline(batches(5), {.ring = owner.ring()}), std::logic_error);
-  CHECK_THROWS_AS(DataPipeline(batches(4), {.workers = 3, .ring = owner.ring()}), std::logic_error);
 }
 
 TEST_CASE("next() allocates nothing") {

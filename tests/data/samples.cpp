@@ -137,4 +137,15 @@ void CountingSource::read(int64_t index, Image& into) const {
   into.label = static_cast<int32_t>(index % classes());
 }
 
+std::string bits(const Batch& batch, int64_t rows, int64_t pixels) {
+  const auto count = static_cast<size_t>(rows);
+  std::string all(reinterpret_cast<const char*>(images_of(batch)), count * static_cast<size_t>(pixels) * 4);
+  all.append(reinterpret_cast<const char*>(labels_of(batch)), count * 4);
+  all.append(reinterpret_cast<const char*>(weights_of(batch)), count * 4);
+  all.append(reinterpret_cast<const char*>(sample_index_of(batch)), count * 4);
+  for (int64_t number : {batch.step, batch.first, batch.epoch, batch.real})
+    all += std::to_string(number) + " ";
+  return all;
+}
+
 }  // namespace trainer

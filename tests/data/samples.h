@@ -103,4 +103,7 @@ class CountingSource : public ImageSource {
   int64_t size_, bad_;
 };
 
+/// All numbers of a batch, so that two compare bit by bit; a picture has so many numbers.
+std::string bits(const Batch& batch, int64_t rows, int64_t pixels = 60);
+
 }  // namespace trainer

@@ -170,17 +170,10 @@ TEST_CASE("gradients of weights that are rounded anyway are cast at once, where 
 }
 
 TEST_CASE("fuse_horizontally leaves a program as it is where the device's planner refuses") {
-  struct Refusing final : Planner {
-    std::string_view name() const override { return "refusing"; }
-    std::optional<std::string> why_not(const OpContext&) const override { return "not here"; }
-    Choice select(const OpContext&, const OpenLayouts&) const override { return {}; }
-    Choice select_reorder(const OpContext&, const Layout&, const Layout&) const override { return {}; }
-    int64_t memory_bytes() const override { return 0; }
-  };
   Draft draft;
   draft_step(draft);
   const std::string before = to_text(draft.program);
-  const Refusing planner;
+  const RefusingPlanner planner;
   run_passes(draft.program, {fuse_horizontally(planner)});
   CHECK(to_text(draft.program) == before);
 }
