@@ -39,15 +39,6 @@ Counters make_counters(cudaStream_t stream) {
   return counters;
 }
 
-Layout channels_last(const Shape& shape) {
-  if (shape[1] == 1 || shape[2] * shape[3] == 1) return {};
-  return {.dims = shape,
-          .padded = shape,
-          .strides = {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]},
-          .block_sizes = {},
-          .block_dims = {}};
-}
-
 Choice row_major(const OpContext& context, std::string implementation) {
   return {.inputs = std::vector<Layout>(context.inputs.size()),
           .outputs = std::vector<Layout>(context.outputs.size()),

@@ -70,10 +70,6 @@ std::optional<std::string> floats_only(const Gpu& gpu, const OpContext& context)
 /// How to turn one of the GPU's layouts into another.
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to);
 
-/// (N, C, H, W) with the channels densest. Where that is row-major order anyway (one channel, or one pixel)
-/// it is the row-major layout, so that there is one name for it.
-Layout channels_last(const Shape& shape);
-
 /// Of a tensor as it lies in memory, not blocked; 0 for one that is absent.
 inline int64_t bytes_of(const TensorSpec& spec) {
   return spec.shape.empty() ? 0 : numel(spec.shape) * bytes_per_element(spec.dtype);

@@ -7,6 +7,15 @@
 
 namespace trainer {
 
+Layout channels_last(const Shape& shape) {
+  if (shape[1] == 1 || shape[2] * shape[3] == 1) return {};
+  return {.dims = shape,
+          .padded = shape,
+          .strides = {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]},
+          .block_sizes = {},
+          .block_dims = {}};
+}
+
 std::string to_string(const Layout& layout) {
   if (layout.row_major()) return "row-major";
   std::vector<size_t> order(layout.dims.size());

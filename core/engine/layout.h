@@ -25,6 +25,10 @@ struct Layout {
   bool has_padding() const { return dims != padded; }
 };
 
+/// (N, C, H, W) with the channels densest. Where that is row-major order anyway (one channel, or one pixel)
+/// it is the row-major layout, so that there is one name for it.
+Layout channels_last(const Shape& shape);
+
 /// "row-major" or, as oneDNN writes it, "aBcd16b": dimensions by stride, blocked ones in capitals.
 std::string to_string(const Layout& layout);
 

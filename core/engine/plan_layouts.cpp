@@ -7,6 +7,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
 #include "core/graph/ops/scale_pixels.h"
+#include "core/graph/ops/tokens.h"
 
 namespace trainer {
 namespace {
@@ -66,7 +67,7 @@ class LayoutChooser {
     phase_ = node.phase;
     if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) place_casts_of(node.inputs[0]);
     const OpContext context = context_of(node);
-    Choice choice = node.op->is_view() ? view_choice() : checked_choice(node, context);
+    Choice choice = node.op->is_view() ? view_choice(context) : checked_choice(node, context);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
       node.inputs[i] = in_layout(node.inputs[i], choice.inputs[i], node.origin);
@@ -77,8 +78,14 @@ class LayoutChooser {
     planned_.nodes.push_back({.node = std::move(node), .choice = std::move(choice)});
   }
 
-  static Choice view_choice() {
-    return {.inputs = {Layout{}}, .outputs = {Layout{}}, .implementation = "view", .algorithm = ""};
+  /// Between images and tokens the view is of images with their channels last; else all is row-major.
+  static Choice view_choice(const OpContext& context) {
+    Choice choice{.inputs = {Layout{}}, .outputs = {Layout{}}, .implementation = "view", .algorithm = ""};
+    if (dynamic_cast<const ImagesToTokens*>(&context.op) != nullptr)
+      choice.inputs[0] = channels_last(context.inputs[0].shape);
+    if (dynamic_cast<const TokensToImages*>(&context.op) != nullptr)
+      choice.outputs[0] = channels_last(context.outputs[0].shape);
+    return choice;
   }
 
   void refuse_unless_possible(const Node& node, const OpContext& context) const {

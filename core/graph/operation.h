@@ -54,7 +54,7 @@ class Operation {
   /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer where
   /// another output, which exists then, stands for some of them.
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
-  /// Whether the output is the input's memory under another shape.
+  /// Whether the output is the input's memory under another shape, and perhaps in another layout.
   virtual bool is_view() const { return false; }
 };
 

@@ -9,6 +9,7 @@
 #include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/scale_features.h"
+#include "core/graph/ops/tokens.h"
 #include "core/layers/initializer.h"
 #include "core/layers/table.h"
 
@@ -158,8 +159,7 @@ class MeanTokensLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape shape = sequence_shape(context, x[0], *this);
     Builder& build = context.build;
-    TensorId y = build.emit<Transpose>({x[0]}, 1, 2);
-    y = build.emit<Reshape>({y}, Shape{shape[0], shape[2], shape[1], 1});
+    TensorId y = build.emit<TokensToImages>({x[0]}, Extent2{shape[1], 1});
     y = build.emit<AvgPool2d>({y}, Conv2dGeometry{.kernel = {shape[1], 1}});
     return {build.emit<Reshape>({y}, Shape{shape[0], shape[2]})};
   }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "core/graph/ops/rearrange.h"
-#include "core/graph/ops/reshape.h"
+#include "core/graph/ops/tokens.h"
 #include "core/layers/table.h"
 
 namespace trainer {
@@ -13,8 +12,7 @@ class ToTokensLayer final : public Layer {
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     const Shape in = context.build.shape(x[0]);
     if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
-    const TensorId rows = context.build.emit<Reshape>({x[0]}, Shape{in[0], in[1], in[2] * in[3]});
-    return {context.build.emit<Transpose>({rows}, 1, 2)};
+    return {context.build.emit<ImagesToTokens>({x[0]})};
   }
 };
 
@@ -31,8 +29,7 @@ class ToImagesLayer final : public Layer {
                           "and {}",
                           to_string(tokens), to_string(images)));
     }
-    const TensorId rows = context.build.emit<Transpose>({x[0]}, 1, 2);
-    return {context.build.emit<Reshape>({rows}, Shape{tokens[0], tokens[2], images[2], images[3]})};
+    return {context.build.emit<TokensToImages>({x[0]}, Extent2{images[2], images[3]})};
   }
 };
 

@@ -8,6 +8,7 @@
 #include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/rotary.h"
 #include "core/graph/ops/scale_features.h"
+#include "core/graph/ops/tokens.h"
 #include "tests/cuda/cases.h"
 
 namespace trainer {
@@ -116,6 +117,10 @@ void add_rearranged(std::vector<KernelCase>& cases) {
   }
   cases.push_back(of_one<Transpose>({2, 5, 7, 3, 2}, kOne, kThree));
   cases.push_back(of_one<Transpose>({2, 31, 4, 9}, kOne, kTwo));
+  for (const Shape& x : {Shape{2, 16, 5, 7}, Shape{1, 33, 8, 1}, Shape{3, 1, 2, 3}}) {
+    cases.push_back(of_one<ImagesToTokens>(x));
+    cases.push_back(of_one<TokensToImages>({x[0], x[2] * x[3], x[1]}, Extent2{x[2], x[3]}));
+  }
   for (const int64_t samples : {1, 300}) cases.push_back(of_one<RepeatSamples>({1, 1, 33}, samples));
   for (const Shape& x : {Shape{1, 2}, Shape{7, 31, 33}, Shape{2, 400, 16}}) {
     for (const DType type : kTypes) {

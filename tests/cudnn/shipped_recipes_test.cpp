@@ -224,6 +224,18 @@ TEST_CASE("a step of a residual network starts few kernels on A100, H200 and B20
   }
 }
 
+TEST_CASE("nothing moves between pixels and tokens") {
+  const DeviceDescription device = shipped_device("h200");
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
+  for (const char* name : {"convnext_tiny_imagenet", "vit_tiny_imagenet"}) {
+    INFO(name);
+    const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs" / (std::string(name) + ".yaml");
+    const Plan plan = job_in(path, Precision::amp_bf16, *gpu).plan;
+    CHECK(count(plan, "transpose") == 0);
+    CHECK(count(plan, "reorder") == 1);  // of pictures that mixup has blended, as f32
+  }
+}
+
 TEST_CASE("pictures go to a GPU as bytes, but those that mixup blends") {
   const DeviceDescription device = shipped_device("h200");
   const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;

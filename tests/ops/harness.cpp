@@ -172,6 +172,15 @@ std::vector<Pass> with_bf16(std::vector<Pass> passes) {
   return passes;
 }
 
+/// Where each element of a tensor lies.
+std::vector<int64_t> places_of(const Plan& plan, TensorId id) {
+  const auto index = static_cast<size_t>(id);
+  std::vector<int64_t> places;
+  for_each_place(plan.placements[index].layout, plan.tensors[index].spec.shape,
+                 [&](int64_t place) { places.push_back(place); });
+  return places;
+}
+
 void check_differences_of(const Sketch& sketch, const Program& program, const Program& with_gradients,
                           uint64_t seed, double tolerance) {
   const Backend backend = make_reference_backend();
@@ -183,11 +192,13 @@ void check_differences_of(const Sketch& sketch, const Program& program, const Pr
   for (const std::string& name : parameters_of(program)) {
     INFO("gradient of " << name);
     const std::vector<double> gradient = backward.output(kEntry, gradient_name(name));
-    auto* stored = static_cast<double*>(forward.executable().address(forward.id(name)));
+    const TensorId id = forward.id(name);
+    auto* stored = static_cast<double*>(forward.executable().address(id));
+    const std::vector<int64_t> places = places_of(forward.executable().plan(), id);
     std::vector<double> expected, found;
     for (size_t i : some_elements(gradient.size(), RandomStream(random_key(seed, name)))) {
       found.push_back(gradient[i]);
-      expected.push_back(difference(forward, stored[i]));
+      expected.push_back(difference(forward, stored[places[i]]));
     }
     CHECK(relative_error(found, expected) <= tolerance);
   }

@@ -74,6 +74,28 @@ class KernelOfEach final : public Kernel {
   std::vector<LoopKernel> kernels_;
 };
 
+/// A loop over elements in whatever order, whose output then gets the layout that the choice names.
+class MovedKernel final : public Kernel {
+ public:
+  MovedKernel(std::unique_ptr<Kernel> loop, const Choice& choice, const Shape& shape, void* const* output)
+      : loop_(std::move(loop)), output_(output) {
+    for_each_place(choice.inputs[0], shape, [&](int64_t place) { from_.push_back(place); });
+    for_each_place(choice.outputs[0], shape, [&](int64_t place) { to_.push_back(place); });
+  }
+
+  void run() override {
+    loop_->run();
+    auto* values = static_cast<double*>(*output_);
+    const std::vector<double> before(values, values + from_.size());
+    for (size_t i = 0; i < from_.size(); ++i) values[to_[i]] = before[static_cast<size_t>(from_[i])];
+  }
+
+ private:
+  std::unique_ptr<Kernel> loop_;
+  void* const* output_;
+  std::vector<int64_t> from_, to_;
+};
+
 class ReferencePlanner final : public Planner {
  public:
   std::string_view name() const override { return "reference"; }
@@ -94,9 +116,10 @@ class ReferencePlanner final : public Planner {
   }
 
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
-    if (!from.row_major() || !to.row_major())
-      throw std::logic_error("the reference knows row-major layouts only");
-    return select(context, {});
+    Choice choice = select(context, {});
+    choice.inputs[0] = from;
+    choice.outputs[0] = to;
+    return choice;
   }
 
   int64_t element_bytes(DType dtype) const override {
@@ -119,7 +142,7 @@ class ReferenceDevice final : public Device {
   }
   Buffer allocate_batch(int64_t bytes) override { return allocate(bytes); }
 
-  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& /*choice*/,
+  std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
     const reference::Call call{.op = context.op,
                                .inputs = context.inputs,
@@ -130,7 +153,9 @@ class ReferenceDevice final : public Device {
       const Operation& op = *each->ops[0];
       return std::make_unique<KernelOfEach>(loops_.at(typeid(op)), calls_of_sets(*each, call));
     }
-    return std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call);
+    auto loop = std::make_unique<LoopKernel>(loops_.at(typeid(context.op)), call);
+    if (choice.inputs.empty() || choice.outputs.empty() || choice.inputs[0] == choice.outputs[0]) return loop;
+    return std::make_unique<MovedKernel>(std::move(loop), choice, context.outputs[0].shape, slots.outputs[0]);
   }
 
  private:

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/tokens.h"
+
+#include <fmt/format.h>
+
+namespace trainer {
+
+std::vector<TensorSpec> ImagesToTokens::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  expect(x.size() == 4, "expected images (N, C, H, W), got shape " + to_string(x));
+  return {{.shape = {x[0], x[2] * x[3], x[1]}, .dtype = inputs[0].dtype}};
+}
+
+std::vector<TensorId> ImagesToTokens::gradient(const Backward& backward) const {
+  const Shape x = backward.shape(0);
+  return {backward.build.emit<TokensToImages>({backward.dy[0]}, Extent2{x[2], x[3]})};
+}
+
+void TokensToImages::describe(AttributeVisitor& visit) const {
+  visit("height", extent[0], {.hidden = true});
+  visit("width", extent[1], {.hidden = true});
+}
+
+std::vector<TensorSpec> TokensToImages::infer(std::span<const TensorSpec> inputs) const {
+  const Shape& x = inputs[0].shape;
+  expect(
+      x.size() == 3 && x[1] == extent[0] * extent[1],
+      fmt::format("expected {} x {} tokens (N, H * W, C), got shape {}", extent[0], extent[1], to_string(x)));
+  return {{.shape = {x[0], x[2], extent[0], extent[1]}, .dtype = inputs[0].dtype}};
+}
+
+std::vector<TensorId> TokensToImages::gradient(const Backward& backward) const {
+  return {backward.build.emit<ImagesToTokens>({backward.dy[0]})};
+}
+
+}  // namespace trainer

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/elementwise.h"
+
+namespace trainer {
+
+/// Each pixel becomes a token: x (N, C, H, W) -> y (N, H * W, C). Images with their channels last lie in
+/// memory as their tokens do, so nothing moves: planning asks for images in that layout, and y is their
+/// memory.
+class ImagesToTokens final : public Operation {
+ public:
+  std::string_view name() const override { return "images_to_tokens"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_view() const override { return true; }
+};
+
+/// The reverse: x (N, H * W, C) -> y (N, C, H, W), which has its channels last.
+class TokensToImages final : public Operation {
+ public:
+  explicit TokensToImages(Extent2 of_images) : extent(of_images) {}
+  std::string_view name() const override { return "tokens_to_images"; }
+  void describe(AttributeVisitor& visit) const override;
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t) const override { return InputType::widest; }
+  std::vector<TensorId> gradient(const Backward& backward) const override;
+  double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_view() const override { return true; }
+
+  const Extent2 extent;  ///< H, W
+};
+
+}  // namespace trainer
