@@ -104,17 +104,24 @@ std::vector<int> Children::await(std::chrono::seconds patience) {
   return statuses;
 }
 
-std::optional<int> Children::await_launcher(std::chrono::seconds patience) {
-  bool has_started = false;
-  Clock::time_point busy = Clock::now();
+std::variant<int, Children::Late> Children::await_launcher(int64_t processes, const Patience& patience) {
+  bool has_started = false, had_all = false;
+  Clock::time_point some = Clock::now(), all = some;  // when some of the processes, and all, were last seen
   while (!reap()) {
-    const std::vector<pid_t> processes = children_of(children_.front().process);
-    has_started = has_started || !processes.empty();
-    if (!has_started || std::ranges::any_of(processes, lives)) busy = Clock::now();
-    if (Clock::now() - busy > patience) return std::nullopt;
+    const std::vector<pid_t> found = children_of(children_.front().process);
+    const int64_t living = std::ranges::count_if(found, lives);
+    has_started = has_started || !found.empty();
+    had_all = had_all || living >= processes;
+    if (!has_started || living > 0) some = Clock::now();
+    if (!had_all || living >= processes) all = Clock::now();
+    if (Clock::now() - some > patience.with_launcher) return Late::launcher;
+    if (Clock::now() - all > patience.with_others) {
+      for (const pid_t process : found) ::kill(process, SIGKILL);
+      return Late::others;
+    }
     heed_signals(has_started ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(50));
   }
-  return children_.front().status;
+  return *children_.front().status;
 }
 
 /// Whether all have ended.

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace trainer {
@@ -30,9 +32,15 @@ class Children {
   /// What each of them ended with. After one has failed, the others have `patience` to end by themselves.
   std::vector<int> await(std::chrono::seconds patience);
 
-  /// What the only child ended with: a program that starts processes and awaits them. Nothing where it does
-  /// not end within `patience` after all of these have.
-  std::optional<int> await_launcher(std::chrono::seconds patience);
+  /// How long a launcher may live on after all of its processes have ended, and how long the others after
+  /// one.
+  struct Patience {
+    std::chrono::seconds with_launcher, with_others;
+  };
+  enum class Late { launcher, others };
+  /// Waits for the only child, a program that starts so many processes and awaits them. Returns what it ended
+  /// with, or what has tried the patience; then whatever is left of its processes is killed.
+  std::variant<int, Late> await_launcher(int64_t processes, const Patience& patience);
 
   bool were_asked() const { return were_asked_; }
   bool were_interrupted_twice() const { return interrupts_ > 1; }

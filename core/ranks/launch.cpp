@@ -9,7 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/ranks/children.h"
@@ -92,22 +92,24 @@ class LauncherFolder {
 
 }  // namespace
 
-int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
+int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline) {
   Children children(SIGTERM);  // of which mpirun makes KILL
   // No report of mpirun's about ranks that have told their own story: Open MPI 4's and 5's names for it.
   for (const char* variable : {"OMPI_MCA_orte_execute_quiet", "PRTE_MCA_prte_execute_quiet"})
     ::setenv(variable, "1", 0);
   const LauncherFolder folder;
   children.start(command_line(ranks, command), {});
-  const std::optional<int> status = children.await_launcher(kPatienceWithLauncher);
+  const auto end = children.await_launcher(ranks, {kPatienceWithLauncher, 3 * deadline + kPatienceWithRanks});
   if (children.were_interrupted_twice()) return 128 + SIGINT;
-  if (!status) {
-    throw Error(
-        children.were_asked() ? ExitCode::requeue : ExitCode::peer_lost,
-        fmt::format("the {} ranks have ended, but {} has not, and is killed; start the same command again",
-                    ranks, kLauncher));
-  }
-  return code_of(*status, ranks, children.were_asked());
+  if (const int* status = std::get_if<int>(&end)) return code_of(*status, ranks, children.were_asked());
+  const std::string what =
+      std::get<Children::Late>(end) == Children::Late::launcher
+          ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)
+          : fmt::format(
+                "some of the {} ranks have ended, but {} has not ended the others, and all are killed", ranks,
+                kLauncher);
+  throw Error(children.were_asked() ? ExitCode::requeue : ExitCode::peer_lost,
+              what + "; start the same command again");
 }
 
 int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {

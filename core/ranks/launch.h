@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,8 +18,9 @@ constexpr int kProgramNotFound = 127;
 /// TERM it would kill them within two seconds. A second INT ends them at once, with 130. Should this process
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
 /// killed. Throws Error: exit 69 where there is no mpirun, 76 (or 75 after such a signal) where it outlives
-/// its ranks.
-int launch_ranks(int64_t ranks, const std::vector<std::string>& command);
+/// its ranks, or some of them the others although they wait for nobody longer than `deadline` within a step
+/// and three times as long elsewhere.
+int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline);
 
 /// The same for ranks that train on this host's GPUs: without MPI, which they do not need. After one has
 /// failed, the others are killed unless they end within seconds.

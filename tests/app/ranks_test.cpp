@@ -142,16 +142,23 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(workspace.path() / "finished/ranks.secret"));
 }
 
-TEST_CASE("an mpirun that does not end after its ranks is killed") {
+TEST_CASE("an mpirun that outlives its ranks, or lets one outlive another, is killed") {
+  const auto [script, told] = GENERATE(
+      std::pair{"sleep 0.3 &\nwait\nexec sleep 100\n",
+                "the 2 ranks have ended, but mpirun has not, and is killed"},
+      std::pair{"sleep 1 &\nsleep 100 &\necho $! >left.txt\nwait\n",
+                "some of the 2 ranks have ended, but mpirun has not ended the others, and all are killed"});
   const Workspace workspace;
   workspace.write("r.yaml", kSmallRecipe);
-  workspace.write("bin/mpirun", "#!/bin/sh\nsleep 0.3 &\nwait\nexec sleep 100\n");
+  workspace.write("bin/mpirun", std::string("#!/bin/sh\n") + script);
   fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
   const Outcome ends = run_shell(
-      "PATH=\"$PWD/bin:$PATH\" timeout 30 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
+      "PATH=\"$PWD/bin:$PATH\" timeout 60 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 "
+      "parallelism.deadline=2s",
       workspace.path());
   CHECK(ends.code == 76);
-  CHECK_THAT(ends.errors, ContainsSubstring("the 2 ranks have ended, but mpirun has not, and is killed"));
+  CHECK_THAT(ends.errors, ContainsSubstring(told));
+  CHECK(run_shell("test ! -e left.txt || ! kill -0 $(cat left.txt)", workspace.path()).code == 0);
 }
 
 TEST_CASE("mpirun keeps its files in a folder of its own, which is gone afterwards") {
