@@ -159,6 +159,11 @@ std::optional<std::string> why_not_with_gelu(const OpContext& c) {
   return "no product of the CPU computes gelu_tanh";
 }
 
+std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
+  if (c.inputs.size() <= LinearBackwardWeights::kSumInput) return std::nullopt;
+  return "no product of the CPU adds to a sum";
+}
+
 Problem backward_weights_problem(const OpContext& c) {
   const auto& op = static_cast<const LinearBackwardWeights&>(c.op);
   Problem p(c.inputs[0], c.inputs[1].shape.back(), op.transposed);
@@ -198,8 +203,9 @@ void add_inner_product(Handlers& handlers) {
   forward.why_not = why_not_with_gelu<Linear>;
   data = onednn_handler(onednn, select_backward_data, compile_backward_data);
   data.why_not = why_not_with_gelu<LinearBackwardData>;
-  handlers[typeid(LinearBackwardWeights)] =
-      onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+  Handler& weights = handlers[typeid(LinearBackwardWeights)];
+  weights = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
+  weights.why_not = why_not_to_a_sum;
 }
 
 }  // namespace trainer::cpu

@@ -15,7 +15,7 @@ Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
 Choice select_counted(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_rows(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
-  choice.workspace_bytes = counted_workspace_bytes(extents.samples * extents.positions);
+  choice.workspace_bytes = counted_workspace_bytes(extents.samples * extents.positions, extents.classes);
   choice.kernels = 2;
   return choice;
 }

@@ -7,35 +7,44 @@
 namespace trainer::cuda {
 namespace {
 
-constexpr int64_t kCountedWarps = kThreads / kWarp;
 /// Rows whose sums one block adds up, as those of the other losses.
-constexpr int64_t kCountedRows = 8 * kCountedWarps;
+template <class Team>
+constexpr int64_t kCountedRows = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
 constexpr unsigned kSums = 3;
 
 __device__ inline float class_weight(const CountedRows& rows, int64_t c) {
   return rows.class_weights == nullptr ? 1.0f : rows.class_weights[c];
 }
 
-/// The sum of all class weights and, with them, of a row's logits; by one warp.
+/// Of up to eight classes; behind the last one anything.
+__device__ inline Octet class_weights(const CountedRows& rows, int64_t first, int count) {
+  if (rows.class_weights != nullptr) return load(rows.class_weights + first, count);
+  return each([](float) { return 1.0f; }, Octet{});
+}
+
+/// The sum of all class weights and, with them, of a row's logits; by one team.
 struct WeightedRow {
   double weights = 0, logits = 0;
 };
-template <class T>
+template <class Team, class T>
 __device__ inline WeightedRow weighted_row(const CountedRows& rows, const T* row) {
   WeightedRow sums;
-  for (int64_t c = lane(); c < rows.rows.classes; c += kWarp) {
-    const double w = class_weight(rows, c);
-    sums.weights += w;
-    sums.logits += w * to_float(row[c]);
-  }
-  return {warp_sum(sums.weights), warp_sum(sums.logits)};
+  visit_logits<Team>(row, rows.rows.classes, [&](int64_t first, const Octet& x, int count) {
+    const Octet weights = class_weights(rows, first, count);
+    for (int i = 0; i < count; ++i) {
+      const double w = weights.v[i];
+      sums.weights += w;
+      sums.logits += w * x.v[i];
+    }
+  });
+  return {Team::sum(sums.weights), Team::sum(sums.logits)};
 }
 
-template <class T>
+template <class Team, class T>
 __device__ inline double counted_row_loss(const CountedRows& rows, const T* row, int32_t label) {
-  const Softmax of_row = softmax(row, rows.rows.classes);
+  const Softmax of_row = softmax<Team>(row, rows.rows.classes);
   WeightedRow weighted;
-  if (rows.smoothing > 0) weighted = weighted_row(rows, row);
+  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
   const CountedTarget<double> target{class_weight(rows, label), rows.smoothing,
                                      rows.smoothing / static_cast<double>(rows.rows.classes)};
   const double log_sum = ::log(static_cast<double>(of_row.sum)) + of_row.largest;
@@ -46,27 +55,27 @@ __device__ inline double counted_row_loss(const CountedRows& rows, const T* row,
 
 /// Block b's part of output o is partial[o * blocks + b]. A sample of weight 0 counts for nothing, even with
 /// NaN.
-template <class T>
+template <class Team, class T>
 __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const T* logits, double* partial) {
   double sums[kSums] = {};
-  const int64_t first = blockIdx.x * kCountedRows, end = first + kCountedRows;
-  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.rows.samples * rows.rows.positions;
-       row += kCountedWarps) {
+  const int64_t first = blockIdx.x * kCountedRows<Team>, end = first + kCountedRows<Team>;
+  for (int64_t row = first + threadIdx.x / Team::kSize;
+       row < end && row < rows.rows.samples * rows.rows.positions; row += Team::kTeams) {
     const double weight = rows.rows.weight[row / rows.rows.positions];
     const int32_t label = rows.rows.label[row];
     if (weight == 0 || label == rows.ignored) continue;
-    sums[0] += weight * counted_row_loss(rows, logits + row * rows.rows.classes, label);
+    sums[0] += weight * counted_row_loss<Team>(rows, logits + row * rows.rows.classes, label);
     sums[1] += weight * class_weight(rows, label);
     sums[2] += weight;
   }
-  TRAINER_SHARED(double, of_warp, [kSums][kCountedWarps]);
-  if (lane() == 0) {
-    for (unsigned o = 0; o < kSums; ++o) of_warp[o][threadIdx.x / kWarp] = sums[o];
+  TRAINER_SHARED(double, of_team, [kSums][kThreads / kWarp]);
+  if (Team::member() == 0) {
+    for (unsigned o = 0; o < kSums; ++o) of_team[o][threadIdx.x / Team::kSize] = sums[o];
   }
   __syncthreads();
   if (threadIdx.x >= kSums) return;
   double sum = 0;
-  for (int64_t warp = 0; warp < kCountedWarps; ++warp) sum += of_warp[threadIdx.x][warp];
+  for (int64_t team = 0; team < Team::kTeams; ++team) sum += of_team[threadIdx.x][team];
   partial[threadIdx.x * gridDim.x + blockIdx.x] = sum;
 }
 
@@ -81,21 +90,22 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Focal or not at compile time: cross entropy is spared the registers.
-template <class T, bool kFocal>
-__global__ void __launch_bounds__(kThreads)
+template <class Team, class T, bool kFocal>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     counted_gradient_rows(CountedRows rows, const T* logits, const float* dloss, T* dx) {
-  const int64_t index = blockIdx.x * kCountedWarps + threadIdx.x / kWarp, classes = rows.rows.classes;
+  const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
   const T* row = logits + index * classes;
   T* out = dx + index * classes;
   const int32_t label = rows.rows.label[index];
   if (label == rows.ignored) {
-    for (int64_t c = lane(); c < classes; c += kWarp) put(0.0f, out[c]);
+    visit_logits<Team>(row, classes,
+                       [&](int64_t first, const Octet&, int count) { store(Octet{}, count, out + first); });
     return;
   }
-  const Softmax of_row = softmax(row, classes);
+  const Softmax of_row = softmax<Team>(row, classes);
   WeightedRow weighted;
-  if (rows.smoothing > 0) weighted = weighted_row(rows, row);
+  if (rows.smoothing > 0) weighted = weighted_row<Team>(rows, row);
   const auto smoothing = static_cast<float>(rows.smoothing);
   const CountedTarget<float> target{class_weight(rows, label), smoothing,
                                     smoothing / static_cast<float>(classes)};
@@ -104,14 +114,20 @@ __global__ void __launch_bounds__(kThreads)
   if constexpr (kFocal) {
     const float log_p = to_float(row[label]) - of_row.largest - std::log(of_row.sum);
     scale *= Focus<float>(static_cast<float>(rows.gamma), log_p).gradient;
-    __syncwarp();  // dx may be the logits' own memory, and every lane reads the label's
+    Team::wait();  // dx may be the logits' own memory, and every member reads the label's
   }
   const float share = target.share(static_cast<float>(weighted.weights)) / of_row.sum;
-  for (int64_t c = lane(); c < classes; c += kWarp) {
-    float d = share * math::exp(to_float(row[c]) - of_row.largest) - target.even * class_weight(rows, c);
-    if (c == label) d -= target.sharp();
-    put(scale * d, out[c]);
-  }
+  visit_logits<Team>(row, classes, [&](int64_t first, const Octet& x, int count) {
+    const Octet weights = class_weights(rows, first, count);
+    Octet d;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      d.v[i] = share * math::exp(x.v[i] - of_row.largest) - target.even * weights.v[i];
+      if (first + i == label) d.v[i] -= target.sharp();
+      d.v[i] *= scale;
+    }
+    store(d, count, out + first);
+  });
 }
 
 __global__ void __launch_bounds__(1)
@@ -123,38 +139,47 @@ __global__ void __launch_bounds__(1)
   if (y.of[MeanOfCounted::kDivisor] != nullptr) *y.of[MeanOfCounted::kDivisor] = divisor;
 }
 
+template <class Team>
 int64_t counted_blocks(int64_t rows) {
-  return (rows + kCountedRows - 1) / kCountedRows;
+  return (rows + kCountedRows<Team> - 1) / kCountedRows<Team>;
 }
 
 }  // namespace
 
-int64_t counted_workspace_bytes(int64_t rows) {
-  return counted_blocks(rows) * static_cast<int64_t>(kSums * sizeof(double));
+int64_t counted_workspace_bytes(int64_t rows, int64_t classes) {
+  return with_team(classes, [=](auto team) {
+    return counted_blocks<decltype(team)>(rows) * static_cast<int64_t>(kSums * sizeof(double));
+  });
 }
 
 cudaError_t launch_counted(const CountedRows& rows, DType dtype, const void* logits, void* workspace,
                            const CountedOutputs& sums, cudaStream_t stream) {
-  const int64_t blocks = counted_blocks(rows.rows.count());
-  auto* partial = static_cast<double*>(workspace);
-  const cudaError_t status = with_storage(dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(sum_counted<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
-                  static_cast<const T*>(logits), partial);
+  return with_team(rows.rows.classes, [=](auto team) {
+    using Team = decltype(team);
+    const int64_t blocks = counted_blocks<Team>(rows.rows.count());
+    auto* partial = static_cast<double*>(workspace);
+    const cudaError_t status = with_storage(dtype, [=](auto type) {
+      using T = decltype(type);
+      return launch(sum_counted<Team, T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), stream, rows,
+                    static_cast<const T*>(logits), partial);
+    });
+    if (status != cudaSuccess) return status;
+    return launch(finish_counted, dim3(kSums), dim3(kThreads), stream, partial, blocks,
+                  static_cast<double>(rows.rows.positions), sums);
   });
-  if (status != cudaSuccess) return status;
-  return launch(finish_counted, dim3(kSums), dim3(kThreads), stream, partial, blocks,
-                static_cast<double>(rows.rows.positions), sums);
 }
 
 cudaError_t launch_counted_backward(const CountedRows& rows, DType dtype, const void* logits,
                                     const float* dloss, void* dlogits, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((rows.rows.count() + kCountedWarps - 1) / kCountedWarps);
-  return with_storage(dtype, [=](auto type) {
-    using T = decltype(type);
-    const auto kernel = rows.gamma == 0 ? counted_gradient_rows<T, false> : counted_gradient_rows<T, true>;
-    return launch(kernel, dim3(blocks), dim3(kThreads), stream, rows, static_cast<const T*>(logits), dloss,
-                  static_cast<T*>(dlogits));
+  return with_team(rows.rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      const auto kernel =
+          rows.gamma == 0 ? counted_gradient_rows<Team, T, false> : counted_gradient_rows<Team, T, true>;
+      return launch(kernel, Team::grid(rows.rows.count()), dim3(kThreads), stream, rows,
+                    static_cast<const T*>(logits), dloss, static_cast<T*>(dlogits));
+    });
   });
 }
 

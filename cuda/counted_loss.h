@@ -16,7 +16,7 @@ struct CountedRows {
 };
 
 /// Memory for the sums of parts.
-int64_t counted_workspace_bytes(int64_t rows);
+int64_t counted_workspace_bytes(int64_t rows, int64_t classes);
 
 /// Outputs of CountedCrossEntropy, of which any may be null.
 struct CountedOutputs {

@@ -17,6 +17,7 @@ struct Gradient {
 };
 
 struct Add {
+  static __device__ Add of(const TensorPointers&) { return {}; }
   TRAINER_HD float operator()(float a, float b) const { return a + b; }
 };
 
@@ -26,6 +27,7 @@ struct Mul {
 
 struct BlendIn {
   float share, scale;
+  static __device__ BlendIn of(const TensorPointers& tensors) { return {tensors.share, tensors.scale}; }
   TRAINER_HD float operator()(float old, float fresh) const { return old + share * (scale * fresh - old); }
 };
 
@@ -40,12 +42,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Of many tensors; skip may be nullptr.
-template <class T>
+/// y = f(x, other) of many tensors, or x where *skip is not 0; skip may be nullptr.
+template <class F, class T>
 __global__ void __launch_bounds__(kThreads)
-    blend_all(const Table<TensorPointers> __grid_constant__ table, const float* skip) {
+    combine_all(const Table<TensorPointers> __grid_constant__ table, const float* skip) {
   const Share share = share_of_block(table);
-  const BlendIn f{table.of[share.item].share, table.of[share.item].scale};
+  const F f = F::of(table.of[share.item]);
   const auto *old = static_cast<const T*>(table.of[share.item].x),
              *fresh = static_cast<const T*>(table.of[share.item].other);
   auto* y = static_cast<T*>(table.of[share.item].y);
@@ -77,6 +79,16 @@ cudaError_t launch_stored(F f, DType dtype, int64_t count, cudaStream_t stream, 
   return with_storage(dtype, [=](auto type) {
     using T = decltype(type);
     return launch_each(f, count, stream, static_cast<T*>(y), static_cast<const T*>(x)...);
+  });
+}
+
+template <class F>
+cudaError_t launch_combine_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
+                               cudaStream_t stream) {
+  return with_storage(dtype, [=](auto type) {
+    return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
+      return launch(combine_all<F, decltype(type)>, blocks, dim3(kThreads), stream, table, skip);
+    });
   });
 }
 
@@ -116,13 +128,13 @@ cudaError_t launch_blend(float share, float scale, const float* skip, DType dtyp
   });
 }
 
+cudaError_t launch_add_all(DType dtype, std::span<const TensorPointers> tensors, cudaStream_t stream) {
+  return launch_combine_all<Add>(nullptr, dtype, tensors, stream);
+}
+
 cudaError_t launch_blend_all(const float* skip, DType dtype, std::span<const TensorPointers> tensors,
                              cudaStream_t stream) {
-  return with_storage(dtype, [=](auto type) {
-    return for_each_table(tensors, [=](const Table<TensorPointers>& table, dim3 blocks, size_t, int64_t) {
-      return launch(blend_all<decltype(type)>, blocks, dim3(kThreads), stream, table, skip);
-    });
-  });
+  return launch_combine_all<BlendIn>(skip, dtype, tensors, stream);
 }
 
 }  // namespace trainer::cuda

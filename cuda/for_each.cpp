@@ -5,6 +5,7 @@
 
 #include <typeinfo>
 
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/for_each.h"
@@ -24,9 +25,15 @@ bool is_cast(const ForEach& op) {
   return typeid(each) == typeid(Cast);
 }
 
+bool is_add(const ForEach& op) {
+  const auto* each = dynamic_cast<const Binary*>(op.ops[0].get());
+  return each != nullptr && each->kind == Binary::Kind::add;
+}
+
 std::optional<std::string> why_not_each(const Gpu& gpu, const OpContext& context) {
   const Operation& each = *op_of(context).ops[0];
-  if (typeid(each) == typeid(Cast) || typeid(each) == typeid(Blend)) return floats_only(gpu, context);
+  if (typeid(each) == typeid(Cast) || typeid(each) == typeid(Blend) || is_add(op_of(context)))
+    return floats_only(gpu, context);
   return fmt::format("no GPU kernel does {} for many tensors", each.name());
 }
 
@@ -67,10 +74,10 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
     all[set].share = static_cast<float>(blend->share);
     all[set].scale = static_cast<float>(blend->scale);
   }
-  auto now = [all, slots, step = op.inputs_of_set, blends = !is_cast(op)]() mutable {
+  auto now = [all, slots, step = op.inputs_of_set, two = tensors_of_set(op) == 2]() mutable {
     for (size_t set = 0; set < all.size(); ++set) {
       all[set].x = *slots.inputs[set * step];
-      all[set].other = blends ? *slots.inputs[set * step + 1] : nullptr;
+      all[set].other = two ? *slots.inputs[set * step + 1] : nullptr;
       all[set].y = *slots.outputs[set];
     }
     return std::span<const TensorPointers>(all);
@@ -78,6 +85,7 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
   const DType from = context.inputs[0].dtype, to = context.outputs[0].dtype;
   cudaStream_t stream = gpu.stream.get();
   if (is_cast(op)) return kernel(context, [=]() mutable { return launch_cast_all(from, to, now(), stream); });
+  if (is_add(op)) return kernel(context, [=]() mutable { return launch_add_all(from, now(), stream); });
   return kernel(context, [=, skip = op.inputs_of_set > 2 ? slots.inputs[2] : nullptr]() mutable {
     return launch_blend_all(optional_at<const float>(skip), from, now(), stream);
   });

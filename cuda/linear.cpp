@@ -17,7 +17,8 @@
 // their transposes column by column:
 //   yT (O, N) = w xT           with the bias in the epilogue
 //   dxT (K, N) = wT dyT
-//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
+//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N; to a sum so far where there is
+//   one
 // Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
 //   dw (O, K) = dyT x
 // relu is a kernel of ours: cuBLASLt does not say whether its own keeps NaN, and guards must see one.
@@ -89,6 +90,7 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     if (data->gelu_tanh) product.gelu = Gelu::gradient;
   } else {
     const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
+    product.adds = context.inputs.size() > LinearBackwardWeights::kSumInput;
     (transposed ? problem.a : problem.b) = 1;
     product.a = operand(context.inputs[problem.a]);
     product.b = operand(context.inputs[problem.b], true);
@@ -154,7 +156,7 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   Matmul matmul(selected.product);
   matmul.use(selected.algorithm);
   return milliseconds(gpu.stream.get(), [&] {
-    matmul.run(gpu.blas.get(), {a.get(), b.get(), d.get(), bias.get(), kept.get(), workspace.get()},
+    matmul.run(gpu.blas.get(), {a.get(), b.get(), d.get(), d.get(), bias.get(), kept.get(), workspace.get()},
                gpu.stream.get());
     check(launch_rest(problem, selected.product.epilogue == whole.epilogue, y, d.get(), dy,
                       (problem.dy == problem.a ? a : b).get(), bias.get(), workspace.get(), gpu.stream.get()),
@@ -252,7 +254,8 @@ class LinearKernel {
                                                          : nullptr;
     void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
     void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
-    matmul_.run(blas_, {a, b, d, bias, optional_at<void>(problem_.kept(slots_)), workspace}, stream_);
+    const void* added = problem_.product.adds ? *slots_.inputs[LinearBackwardWeights::kSumInput] : nullptr;
+    matmul_.run(blas_, {a, b, d, added, bias, optional_at<void>(problem_.kept(slots_)), workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
     return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);
   }

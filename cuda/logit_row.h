@@ -3,32 +3,57 @@
 
 #include "core/base/math.h"
 #include "cuda/launch.h"
-#include "cuda/reduce.h"
-#include "cuda/storage.h"
+#include "cuda/team.h"
 
 namespace trainer::cuda {
 
-// Of one row of logits, by all lanes of one warp together.
+// Of one row of logits, by all members of a team together (cuda/team.h).
 
 __device__ inline int lane() {
   return static_cast<int>(threadIdx.x) % kWarp;
 }
 
+/// visit(first class, its logits and the next ones', how many) for each piece of the row, pieces being shared
+/// out among the members: eight logits that lie aligned, and fewer at both ends.
+template <class Team, class T, class Visit>
+__device__ inline void visit_logits(const T* row, int64_t classes, const Visit& visit) {
+  constexpr auto kAligned = static_cast<int64_t>(sizeof(Word<T>) / sizeof(T));
+  const auto behind = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kAligned;
+  const int64_t rest = behind == 0 ? 0 : kAligned - behind, head = rest < classes ? rest : classes;
+  const int64_t ahead = head == 0 ? 0 : Octet::kSize - head;  // where the first piece would begin
+  const int64_t pieces = (ahead + classes + Octet::kSize - 1) / Octet::kSize;
+  for (int64_t piece = Team::member(); piece < pieces; piece += Team::kSize) {
+    const int64_t begin = piece * Octet::kSize - ahead, end = begin + Octet::kSize;
+    const int64_t first = begin < 0 ? 0 : begin, count = (end < classes ? end : classes) - first;
+    visit(first, load(row + first, count), static_cast<int>(count));
+  }
+}
+
 struct Softmax {
   float largest, sum;  ///< of the row's logits; of exp(x - largest)
+
+  /// The same sum for a larger logit.
+  __device__ float sum_below(float larger) const {
+    return largest == larger ? sum : sum * math::exp(largest - larger);
+  }
 };
 
-template <class T>
+/// Reads the row once.
+template <class Team, class T>
 __device__ inline Softmax softmax(const T* row, int64_t classes) {
-  Softmax result{-INFINITY, 0.0f};
-  for (int64_t c = lane(); c < classes; c += kWarp) {
-    result.largest = Larger{}(result.largest, to_float(row[c]));
-  }
-  result.largest = warp_reduce(result.largest, Larger{});
-  for (int64_t c = lane(); c < classes; c += kWarp)
-    result.sum += math::exp(to_float(row[c]) - result.largest);
-  result.sum = warp_sum(result.sum);
-  return result;
+  Softmax own{-INFINITY, 0.0f};
+  visit_logits<Team>(row, classes, [&](int64_t, const Octet& x, int count) {
+    float largest = own.largest;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) largest = i < count ? Larger{}(largest, x.v[i]) : largest;
+    own.sum = own.sum_below(largest);
+    own.largest = largest;
+    if (largest == -INFINITY) return;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) own.sum += i < count ? math::exp(x.v[i] - largest) : 0.0f;
+  });
+  const float largest = Team::reduce(own.largest, Larger{});
+  return {largest, Team::sum(own.sum_below(largest))};
 }
 
 }  // namespace trainer::cuda

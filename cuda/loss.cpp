@@ -15,7 +15,7 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select(gpu, context, inputs);
   const LogitExtents extents(context.inputs[0].shape);
-  choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions);
+  choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions, extents.classes);
   return choice;
 }
 

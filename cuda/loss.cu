@@ -8,10 +8,10 @@
 namespace trainer::cuda {
 namespace {
 
-constexpr int64_t kWarps = kThreads / kWarp;
 /// Rows whose sum one block adds up: enough to make up for a launch of few blocks, few enough for many
-/// blocks.
-constexpr int64_t kRowsOfBlock = 8 * kWarps;
+/// blocks; of a wide row a block has enough to do.
+template <class Team>
+constexpr int64_t kRowsOfBlock = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
 
 __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
   const int32_t own = rows.label[row];
@@ -19,16 +19,18 @@ __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
   return {own, rows.other[row], rows.mix_weight[row]};
 }
 
-template <class T>
+template <class Team, class T>
 struct RowLoss {
   double smoothing;
   __device__ double operator()(const LogitRows& rows, const T* logits, int64_t index) const {
     const T* row = logits + index * rows.classes;
-    const Softmax of_row = softmax(row, rows.classes);
+    const Softmax of_row = softmax<Team>(row, rows.classes);
     double mean = 0;
     if (smoothing > 0) {
-      for (int64_t c = lane(); c < rows.classes; c += kWarp) mean += to_float(row[c]);
-      mean = warp_sum(mean) / static_cast<double>(rows.classes);
+      visit_logits<Team>(row, rows.classes, [&](int64_t, const Octet& x, int count) {
+        for (int i = 0; i < count; ++i) mean += x.v[i];
+      });
+      mean = Team::sum(mean) / static_cast<double>(rows.classes);
     }
     const SoftmaxTarget t = target(rows, index);
     return t.loss(::log(static_cast<double>(of_row.sum)) + of_row.largest,
@@ -38,7 +40,7 @@ struct RowLoss {
 };
 
 /// 1 where the label is among the k largest; of equal logits the lower class comes first.
-template <class T>
+template <class Team, class T>
 struct RowHit {
   int64_t k;
   int32_t ignored;
@@ -48,27 +50,28 @@ struct RowHit {
     if (label == ignored) return 0;
     const float own = to_float(row[label]);
     int before = 0;
-    for (int64_t c = lane(); c < rows.classes; c += kWarp) {
-      const float x = to_float(row[c]);
-      before += x > own || (x == own && c < label);
-    }
-    return warp_sum(before) < k && own == own ? 1.0 : 0.0;
+    visit_logits<Team>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
+#pragma unroll
+      for (int i = 0; i < Octet::kSize; ++i)
+        before += i < count && (x.v[i] > own || (x.v[i] == own && first + i < label));
+    });
+    return Team::sum(before) < k && own == own ? 1.0 : 0.0;
   }
 };
 
 /// The mean over positions of the weighted sums of term(row): of a block's rows, then of the blocks. A sample
 /// of weight 0 counts for nothing, even with NaN.
-template <class T, class Term>
+template <class Team, class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
                          float* total) {
   double sum = 0;
-  const int64_t first = blockIdx.x * kRowsOfBlock, end = first + kRowsOfBlock;
-  for (int64_t row = first + threadIdx.x / kWarp; row < end && row < rows.samples * rows.positions;
-       row += kWarps) {
+  const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
+  for (int64_t row = first + threadIdx.x / Team::kSize; row < end && row < rows.samples * rows.positions;
+       row += Team::kTeams) {
     const float weight = rows.weight[row / rows.positions];
     if (weight != 0) sum += weight * term(rows, logits, row);
   }
-  sum = block_sum(lane() == 0 ? sum : 0.0);
+  sum = block_sum(Team::member() == 0 ? sum : 0.0);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
   if (!is_last(counter, gridDim.x)) return;
   sum = 0;
@@ -77,63 +80,85 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
   if (threadIdx.x == 0) *total = static_cast<float>(sum / static_cast<double>(rows.positions));
 }
 
-template <class T>
-__global__ void gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
-  const int64_t index = blockIdx.x * kWarps + threadIdx.x / kWarp;
+/// Not __restrict__: dx may be the logits.
+template <class Team, class T>
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
+    gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
+  const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.classes;
-  const Softmax of_row = softmax(row, rows.classes);
+  T* out = dx + index * rows.classes;
+  const Softmax of_row = softmax<Team>(row, rows.classes);
   const SoftmaxTarget t = target(rows, index);
   const float scale = *dloss / static_cast<float>(rows.positions) * rows.weight[index / rows.positions];
   const float inverse = 1.0f / of_row.sum, even = smoothing / static_cast<float>(rows.classes);
-  for (int64_t c = lane(); c < rows.classes; c += kWarp) {
-    const float p = math::exp(to_float(row[c]) - of_row.largest) * inverse;
-    put(scale * t.gradient(static_cast<int32_t>(c), p, even, smoothing), dx[index * rows.classes + c]);
-  }
+  visit_logits<Team>(row, rows.classes, [&](int64_t first, const Octet& x, int count) {
+    Octet d;
+#pragma unroll
+    for (int i = 0; i < Octet::kSize; ++i) {
+      const float p = math::exp(x.v[i] - of_row.largest) * inverse;
+      d.v[i] = scale * t.gradient(static_cast<int32_t>(first) + i, p, even, smoothing);
+    }
+    store(d, count, out + first);
+  });
 }
 
+template <class Team>
 int64_t blocks_of(int64_t rows) {
-  return (rows + kRowsOfBlock - 1) / kRowsOfBlock;
+  return (rows + kRowsOfBlock<Team> - 1) / kRowsOfBlock<Team>;
 }
 
-template <class T, class Term>
+template <class Team, class T, class Term>
 cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, const BlockSums& memory,
                        float* total, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(blocks_of(rows.count()));
-  return launch(sum_rows<T, Term>, dim3(blocks), dim3(kThreads), stream, rows, logits, term,
+  const auto blocks = static_cast<unsigned>(blocks_of<Team>(rows.count()));
+  return launch(sum_rows<Team, T, Term>, dim3(blocks), dim3(kThreads), stream, rows, logits, term,
                 static_cast<double*>(memory.workspace), memory.counters, total);
 }
 
 }  // namespace
 
-int64_t loss_workspace_bytes(int64_t rows) {
-  return blocks_of(rows) * static_cast<int64_t>(sizeof(double));
+int64_t loss_workspace_bytes(int64_t rows, int64_t classes) {
+  return with_team(classes, [=](auto team) {
+    return blocks_of<decltype(team)>(rows) * static_cast<int64_t>(sizeof(double));
+  });
 }
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
                                  const BlockSums& memory, float* loss, cudaStream_t stream) {
-  return with_storage(dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch_sum(rows, static_cast<const T*>(logits), RowLoss<T>{smoothing}, memory, loss, stream);
+  return with_team(rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      return launch_sum<Team>(rows, static_cast<const T*>(logits), RowLoss<Team, T>{smoothing}, memory, loss,
+                              stream);
+    });
   });
 }
 
 cudaError_t launch_cross_entropy_backward(const LogitRows& rows, DType dtype, const void* logits,
                                           double smoothing, const float* dloss, void* dlogits,
                                           cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((rows.count() + kWarps - 1) / kWarps);
-  return with_storage(dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch(gradient_rows<T>, dim3(blocks), dim3(kThreads), stream, rows, static_cast<const T*>(logits),
-                  static_cast<float>(smoothing), dloss, static_cast<T*>(dlogits));
+  return with_team(rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      return launch(gradient_rows<Team, T>, Team::grid(rows.count()), dim3(kThreads), stream, rows,
+                    static_cast<const T*>(logits), static_cast<float>(smoothing), dloss,
+                    static_cast<T*>(dlogits));
+    });
   });
 }
 
 cudaError_t launch_top_k(const LogitRows& rows, DType dtype, const void* logits, int64_t k, int32_t ignored,
                          const BlockSums& memory, float* correct, cudaStream_t stream) {
-  return with_storage(dtype, [=](auto type) {
-    using T = decltype(type);
-    return launch_sum(rows, static_cast<const T*>(logits), RowHit<T>{k, ignored}, memory, correct, stream);
+  return with_team(rows.classes, [=](auto team) {
+    return with_storage(dtype, [=](auto type) {
+      using Team = decltype(team);
+      using T = decltype(type);
+      return launch_sum<Team>(rows, static_cast<const T*>(logits), RowHit<Team, T>{k, ignored}, memory,
+                              correct, stream);
+    });
   });
 }
 

@@ -23,7 +23,7 @@ struct LogitRows {
 };
 
 /// Memory for the sums of parts.
-int64_t loss_workspace_bytes(int64_t rows);
+int64_t loss_workspace_bytes(int64_t rows, int64_t classes);
 
 cudaError_t launch_cross_entropy(const LogitRows& rows, DType dtype, const void* logits, double smoothing,
                                  const BlockSums& memory, float* loss, cudaStream_t stream);

@@ -113,9 +113,9 @@ std::string MatrixProduct::text() const {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);
   };
-  std::string text =
-      fmt::format("{} = {} {}{}{}{}", operand(d), operand(a), operand(b), tf32 ? " tf32" : "",
-                  kEpilogues[static_cast<size_t>(epilogue)], kGelus[static_cast<size_t>(gelu)]);
+  std::string text = fmt::format("{} {} {} {}{}{}{}", operand(d), adds ? "+=" : "=", operand(a), operand(b),
+                                 tf32 ? " tf32" : "", kEpilogues[static_cast<size_t>(epilogue)],
+                                 kGelus[static_cast<size_t>(gelu)]);
   if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
 }
@@ -142,6 +142,7 @@ std::string no_algorithm(const MatrixProduct& product, const std::string& gpu) {
 Matmul::Matmul(const MatrixProduct& product)
     : has_bias_(product.epilogue != Epilogue::none),
       has_kept_(product.gelu == Gelu::value_and_kept || product.gelu == Gelu::gradient),
+      adds_(product.adds),
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                          CUDA_R_32F)),
@@ -169,9 +170,9 @@ void Matmul::use(const MatmulAlgorithm& algorithm) {
 void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const {
   if (has_bias_) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
   if (has_kept_) set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.kept);
-  const float alpha = 1, beta = 0;
+  const float alpha = 1, beta = adds_ ? 1 : 0;
   check(cublasLtMatmul(blas, descriptor_.get(), &alpha, memory.a, a_.get(), memory.b, b_.get(), &beta,
-                       memory.d, d_.get(), memory.d, d_.get(), &algorithm_,
+                       adds_ ? memory.added : memory.d, d_.get(), memory.d, d_.get(), &algorithm_,
                        workspace_bytes_ == 0 ? nullptr : memory.workspace, workspace_bytes_, stream),
         kName);
 }

@@ -35,6 +35,7 @@ struct MatrixProduct {
   Epilogue epilogue = Epilogue::none;
   Gelu gelu = Gelu::none;  ///< not with sum_a and sum_b
   DType bias_dtype = DType::f32;
+  bool adds = false;  ///< to a matrix of d's shape and type, which may be d itself
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
   /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the extents.
@@ -73,6 +74,7 @@ class Matmul {
   struct Memory {
     const void *a, *b;
     void* d;
+    const void* added = nullptr;
     void* bias = nullptr;
     void* kept = nullptr;
     void* workspace = nullptr;
@@ -85,7 +87,7 @@ class Matmul {
  private:
   friend std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t, const MatrixProduct&, int);
 
-  bool has_bias_, has_kept_;
+  bool has_bias_, has_kept_, adds_;
   MatmulDescriptor descriptor_;
   MatrixLayout a_, b_, d_;
   cublasLtMatmulAlgo_t algorithm_{};

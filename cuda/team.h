@@ -16,23 +16,30 @@ struct WarpTeam {
   static dim3 grid(int64_t rows) { return dim3(static_cast<unsigned>((rows + kTeams - 1) / kTeams)); }
   static __device__ int64_t row() { return int64_t{blockIdx.x} * kTeams + threadIdx.x / kWarp; }
   static __device__ int member() { return static_cast<int>(threadIdx.x) % kWarp; }
+  /// Until all members have come here.
+  static __device__ void wait() { __syncwarp(); }
   /// f over the members' values, for all of them, in one order; f must be commutative.
-  template <class F>
-  static __device__ float reduce(float value, const F& f) {
+  template <class T, class F>
+  static __device__ T reduce(T value, const F& f) {
     return warp_reduce(value, f);
   }
-  static __device__ float sum(float value) { return warp_sum(value); }
+  template <class T>
+  static __device__ T sum(T value) {
+    return warp_sum(value);
+  }
 };
 
 struct BlockTeam {
   static constexpr int kSize = kThreads;
+  static constexpr int kTeams = 1;
 
   static dim3 grid(int64_t rows) { return dim3(static_cast<unsigned>(rows)); }
   static __device__ int64_t row() { return blockIdx.x; }
+  static __device__ void wait() { __syncthreads(); }
   static __device__ int member() { return static_cast<int>(threadIdx.x); }
-  template <class F>
-  static __device__ float reduce(float value, const F& f) {
-    TRAINER_SHARED(float, of_warp, [kThreads / kWarp]);
+  template <class T, class F>
+  static __device__ T reduce(T value, const F& f) {
+    TRAINER_SHARED(T, of_warp, [kThreads / kWarp]);
     value = warp_reduce(value, f);
     __syncthreads();  // what an earlier call left there has been read
     if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
@@ -41,8 +48,9 @@ struct BlockTeam {
     for (int warp = 1; warp < kThreads / kWarp; ++warp) value = f(value, of_warp[warp]);
     return value;
   }
-  static __device__ float sum(float value) {
-    return reduce(value, [](float a, float b) { return a + b; });
+  template <class T>
+  static __device__ T sum(T value) {
+    return reduce(value, [](T a, T b) { return a + b; });
   }
 };
 

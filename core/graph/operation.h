@@ -28,8 +28,9 @@ struct Backward {
 
 /// Which element type mixed precision gives to an input, as PyTorch's autocast does: products take the low
 /// type; losses, statistics and optimisers f32; what goes element by element the widest type among such
-/// inputs.
-enum class InputType { low, f32, widest };
+/// inputs. `as_made` computes in f32 too, but is stored in the type in which it was made, where the device
+/// reads that.
+enum class InputType { low, f32, widest, as_made };
 
 /// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;
 /// how it runs is the backends' business. Shapes that do not fit throw std::invalid_argument with a text

@@ -11,13 +11,18 @@
 #include "core/graph/ops/for_each.h"
 #include "core/graph/ops/zeros.h"
 #include "core/passes/table.h"
+#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
 
-bool is_kind(const Node& node) {
+/// Casts, what moves running statistics, and what adds gradients to those of other micro-batches.
+bool is_kind(const Program& program, const Node& node) {
   const Operation& op = *node.op;
-  return typeid(op) == typeid(Cast) || typeid(op) == typeid(Blend);
+  if (typeid(op) == typeid(Cast) || typeid(op) == typeid(Blend)) return true;
+  return is_sum(node) && std::ranges::any_of(node.inputs, [&](TensorId id) {
+           return program.tensor(id).role == Role::gradient_sum;
+         });
 }
 
 bool is_assign(const Node& node) {
@@ -91,7 +96,7 @@ class Joiner {
 
   /// Which rank computes a node follows from what it reads, so that such nodes stay alone.
   bool may_wait(const Node& node) const {
-    if (!is_kind(node) || node.again || std::ranges::count(node.inputs, kNone) > 0) return false;
+    if (!is_kind(program_, node) || node.again || std::ranges::count(node.inputs, kNone) > 0) return false;
     return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
   }
 
@@ -226,8 +231,9 @@ Pass fuse_horizontally(const Planner& planner) {
   };
   return {.name = "fuse_horizontally",
           .help =
-              "cast all weights in one kernel, move all running statistics in one and clear all sums in one, "
-              "where the device can",
+              "cast all weights in one kernel, move all running statistics in one, add gradients to those of "
+              "other "
+              "micro-batches in one and clear all sums in one, where the device can",
           .optional = true,
           .run = run};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
+#include "core/engine/planner.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"
 #include "core/passes/table.h"
@@ -11,8 +12,8 @@ namespace {
 /// Writes an entry anew, each node after the casts of its inputs; a tensor is cast once, whoever reads it.
 class Narrowing {
  public:
-  Narrowing(Program& program, Entry& entry, DType low)
-      : program_(program), entry_(entry), build_(program, entry), low_(low) {}
+  Narrowing(Program& program, Entry& entry, DType low, const Planner* planner)
+      : program_(program), entry_(entry), build_(program, entry), low_(low), planner_(planner) {}
 
   void run() {
     std::vector<Node> nodes;
@@ -36,8 +37,17 @@ class Narrowing {
       TensorId& id = node.inputs[i];
       if (id == kNone || !is_floating(dtype(id))) continue;
       const InputType wanted = node.op->input_type(i);
-      id = as(id, wanted == InputType::low ? low_ : wanted == InputType::f32 ? DType::f32 : widest);
+      if (wanted == InputType::as_made && device_takes(node)) continue;
+      id = as(id, wanted == InputType::low ? low_ : wanted == InputType::widest ? widest : DType::f32);
     }
+  }
+
+  /// Whether the device runs the node on inputs of the types that they have.
+  bool device_takes(const Node& node) const {
+    if (planner_ == nullptr) return false;
+    OpContext context{.op = *node.op, .inputs = specs_of(program_.tensors, node.inputs), .outputs = {}};
+    context.outputs = node.op->infer(context.inputs);
+    return !planner_->why_not(context);
   }
 
   /// f32 where any of the inputs that go together is f32.
@@ -70,18 +80,19 @@ class Narrowing {
   Entry& entry_;
   Builder build_;
   DType low_;
+  const Planner* planner_;
   std::map<std::pair<TensorId, DType>, TensorId> casts_;
 };
 
 }  // namespace
 
-Pass mixed_precision(DType low) {
-  auto run = [low](Program& program) {
+Pass mixed_precision(DType low, const Planner* planner) {
+  auto run = [low, planner](Program& program) {
     // A cache holds what products read.
     for (Tensor& tensor : program.tensors) {
       if (tensor.role == Role::cache) tensor.spec.dtype = low;
     }
-    for (Entry& entry : program.entries) Narrowing(program, entry, low).run();
+    for (Entry& entry : program.entries) Narrowing(program, entry, low, planner).run();
   };
   return {.name = "mixed_precision",
           .help = "compute products and what follows them in a type of two bytes (training.precision)",
@@ -91,7 +102,7 @@ Pass mixed_precision(DType low) {
 
 std::optional<Pass> mixed_precision_pass(const PassOptions& options) {
   const auto low = low_type(options.precision);
-  return low ? std::optional(mixed_precision(*low)) : std::nullopt;
+  return low ? std::optional(mixed_precision(*low, options.planner)) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -35,8 +35,8 @@ Pass fold_batch_norm();
 Pass fuse_relu();
 /// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
 /// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
-/// gradients in both types.
-Pass mixed_precision(DType low);
+/// gradients in both types. `planner` says which losses read logits of the low type; without one all get f32.
+Pass mixed_precision(DType low, const Planner* planner = nullptr);
 /// What the bytes of each channel become: scale * byte + offset.
 struct PixelScales {
   std::vector<float> scale, offset;
@@ -78,6 +78,10 @@ Pass fuse_moments(const Planner& planner);
 /// device's planner accepts. Not with recompute: the gelu would be made again from the rounded sum, and
 /// differ. Comes after differentiation.
 Pass fuse_gelu(const Planner& planner);
+/// Lets the product that makes the gradient of weights add the sum of earlier ones: of other micro-batches,
+/// other pieces of a classifier, other readers of the weights. `planner` says whether the device can. Comes
+/// after whatever sums gradients up.
+Pass fuse_weight_sum(const Planner& planner);
 /// What may be forgotten after the forward part and made again for the backward part.
 struct Recompute {
   enum class Kind { none, cheap, full, size };

@@ -50,6 +50,7 @@ struct PassOptions {
   row(keep_low_weights_pass) \
   row(sum_losses_pass) \
   row(data_parallel_pass) \
+  row(fuse_weight_sum_pass) \
   row(update_pass) \
   row(shard_optimizer_pass) \
   row(guard_statistics_pass) \

@@ -198,6 +198,18 @@ def gelus_speed(check):
                     "logging.interval=5ba", "validation.interval=0ep")
 
 
+@row("fusion", 8)
+def weight_sums(check):
+    return check.cases("weight_sums", "the gradient of weights is added to a sum in the product*")
+
+
+@row("fusion", 60)
+def weight_sums_speed(check):
+    return ratio_of(check, "weight_sums", (), ("--disable-pass", "fuse_weight_sum"), "gpt2_tokens", SYNTHETIC,
+                    "training.precision=amp_bf16", "training.global_batch_size=48", "training.micro_batch_size=12",
+                    "training.max_duration=10ba", "logging.interval=2ba", "validation.interval=0ep")
+
+
 # tools
 
 # One test provokes an error of the runtime on purpose, and the program checks every call itself.

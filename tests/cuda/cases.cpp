@@ -39,7 +39,8 @@ void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& how, 
 }
 
 void add_counted_cases(std::vector<KernelCase>& cases) {
-  for (const Shape& shape : {Shape{1, 2}, Shape{300, 33}, Shape{3, 7, 37}, Shape{2, 5, 3, 7}}) {
+  for (const Shape& shape :
+       {Shape{1, 2}, Shape{300, 33}, Shape{3, 7, 37}, Shape{2, 5, 3, 7}, Shape{2, 3, 1031}}) {
     for (const double smoothing : {0.0, 0.1}) {
       const bool weighs = smoothing > 0 || shape.size() == 3;
       cases.push_back(
@@ -91,8 +92,9 @@ void add_elementwise_cases(std::vector<KernelCase>& cases) {
 }
 
 void add_loss_cases(std::vector<KernelCase>& cases) {
-  for (const Shape& shape : {Shape{1, 2}, Shape{3, 31}, Shape{70, 33}, Shape{2, 1000}, Shape{3, 5, 3, 7},
-                             Shape{2, 33, 1, 9}, Shape{1, 40, 2, 3}, Shape{3, 7, 5}, Shape{2, 3, 1000}}) {
+  for (const Shape& shape :
+       {Shape{1, 2}, Shape{3, 31}, Shape{70, 33}, Shape{2, 1000}, Shape{3, 5, 3, 7}, Shape{2, 33, 1, 9},
+        Shape{1, 40, 2, 3}, Shape{3, 7, 5}, Shape{2, 3, 1000}, Shape{3, 1031}, Shape{2, 2, 2500}}) {
     for (const double smoothing : {0.0, 0.2}) {
       cases.push_back({fmt::format("cross_entropy {}", to_string(shape)), [=](Sketch& sketch) {
                          const Shape labels = shape.size() == 4   ? Shape{shape[0], shape[2], shape[3]}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/for_each.h"
@@ -59,6 +60,19 @@ void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
   sketch.loss(sketch.parameter("p", {3}));
 }
 
+void draft_sums(Sketch& sketch, const std::vector<Shape>& shapes) {
+  std::vector<TensorId> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    inputs.push_back(sketch.input(fmt::format("sum{}", i), shapes[i]));
+    inputs.push_back(sketch.input(fmt::format("more{}", i), shapes[i]));
+  }
+  const std::vector<std::shared_ptr<const Operation>> ops(shapes.size(),
+                                                          std::make_shared<Binary>(Binary::Kind::add));
+  const auto y = sketch.build().emit_all(std::make_shared<ForEach>(ops, 2, 1), inputs);
+  for (size_t i = 0; i < y.size(); ++i) sketch.output(fmt::format("y{}", i), y[i]);
+  sketch.loss(sketch.parameter("p", {3}));
+}
+
 }  // namespace
 
 void add_for_each_cases(std::vector<KernelCase>& cases) {
@@ -86,6 +100,8 @@ void add_for_each_cases(std::vector<KernelCase>& cases) {
     cases.push_back({fmt::format("blends, skip {}", skip),
                      [=](Sketch& sketch) { draft_blends(sketch, few, skip); }, false});
   }
+  cases.push_back({"sums", [=](Sketch& sketch) { draft_sums(sketch, few); }, false});
+  cases.push_back({"many sums", [=](Sketch& sketch) { draft_sums(sketch, many); }, false});
   cases.push_back({"many blends", [=](Sketch& sketch) { draft_blends(sketch, many, -1); }, false});
 }
 

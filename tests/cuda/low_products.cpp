@@ -3,6 +3,7 @@
 #include "tests/catch.h"
 
 #include "core/engine/backend_library.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
@@ -86,6 +87,38 @@ void check_gelus(const Backend& gpu) {
   }
 }
 
+/// The gradient of weights added to a sum so far, which is given or made before.
+Draft sum_draft(DType dtype, bool bias, bool transposed, bool given) {
+  return [=](Sketch& sketch) {
+    Builder& build = sketch.build();
+    const auto in_type = [&](const char* name, const Shape& shape) {
+      const TensorId id = sketch.input(name, shape);
+      return dtype == DType::f32 ? id : build.emit<Cast>({id}, dtype);
+    };
+    const TensorId x = in_type("x", {4, 7, 40}), dy = in_type("dy", {4, 7, 24});
+    const Shape of_w = transposed ? Shape{40, 24} : Shape{24, 40};
+    TensorId sum = sketch.input("sum", of_w);
+    if (!given) sum = build.emit<Binary>({sum, sum}, Binary::Kind::add);
+    const auto product = std::make_shared<LinearBackwardWeights>(bias, transposed);
+    const std::vector<TensorId> made = build.emit_all(product, {x, dy, sum});
+    sketch.output("dw", made[0]);
+    if (bias) sketch.output("db", made[1]);
+    sketch.loss(sketch.parameter("p", {3, 2}));
+  };
+}
+
+void check_sums(const Backend& gpu) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const bool bias = (choice & 1) != 0, transposed = (choice & 2) != 0, given = (choice & 4) != 0;
+      INFO(to_string(dtype) << (bias ? " bias" : "") << (transposed ? " transposed" : "")
+                            << (given ? " given" : ""));
+      check_backend(gpu, sum_draft(dtype, bias, transposed, given), 1,
+                    dtype == DType::f32 ? Tolerances{} : narrow_tolerances(dtype));
+    }
+  }
+}
+
 void check_products(const Backend& gpu) {
   for (const Product& product : products()) {
     for (const DType low : {DType::f16, DType::bf16}) {
@@ -111,6 +144,14 @@ TEST_CASE("gelu_tanh in the kernel of a product, and its gradient in that of ano
   check_gelus(*gpu);
   Tuning tuning;
   check_gelus(load_backend("cuda", BackendRequest{.tuning = &tuning}));
+}
+
+TEST_CASE("the gradient of weights is added to a sum in the product that makes it") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  check_sums(*gpu);
+  Tuning tuning;
+  check_sums(load_backend("cuda", BackendRequest{.tuning = &tuning}));
 }
 
 TEST_CASE("a product takes gelu_tanh only where cuBLASLt computes it") {

@@ -126,15 +126,17 @@ TEST_CASE("sums of channels are right, and the same bits in any order of blocks"
 
 TEST_CASE("a loss has the same bits in any order of blocks") {
   const Counters counters = make_counters(nullptr);
-  constexpr int64_t kRows = 1001, kClasses = 3;
-  const Numbers logits(DType::f32, random_numbers(kRows * kClasses, 9)),
-      weight(DType::f32, random_numbers(kRows, 10, 0)), labels(DType::f32, std::vector<float>(kRows));
-  const LogitRows rows{kRows,          1,       kClasses, static_cast<const int32_t*>(labels.get()),
+  const auto [count, classes] =
+      GENERATE(std::pair<int64_t, int64_t>{1001, 3}, std::pair<int64_t, int64_t>{37, 1031});
+  const auto places = static_cast<size_t>(count);
+  const Numbers logits(DType::f32, random_numbers(places * static_cast<size_t>(classes), 9)),
+      weight(DType::f32, random_numbers(places, 10, 0)), labels(DType::f32, std::vector<float>(places));
+  const LogitRows rows{count,          1,       classes, static_cast<const int32_t*>(labels.get()),
                        floats(weight), nullptr, nullptr};
   std::vector<double> first;
   for (const uint32_t schedule : kSchedules) {
     emulation::set_schedule(schedule);
-    const Numbers loss(DType::f32, 1), workspace(DType::f32, loss_workspace_bytes(kRows) / 4);
+    const Numbers loss(DType::f32, 1), workspace(DType::f32, loss_workspace_bytes(count, classes) / 4);
     REQUIRE(launch_cross_entropy(rows, DType::f32, logits.get(), 0.1, {workspace.get(), counters.get()},
                                  floats(loss), nullptr) == cudaSuccess);
     expect_no_faults();

@@ -138,7 +138,7 @@ Gelu gelu(float x) {
 struct Product {
   Descriptor how;
   Layout a, b, d;
-  const void *a_data, *b_data;
+  const void *a_data, *b_data, *c_data;  ///< c, where there is one, is as d
   void* d_data;
 
   void run() const {
@@ -147,17 +147,21 @@ struct Product {
           std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>, const char, char>;
       return static_cast<Byte*>(data) + n * layout.bytes_to_next();
     };
-    for (int64_t n = 0; n < d.batch; ++n) multiply(at(a_data, a, n), at(b_data, b, n), at(d_data, d, n));
+    for (int64_t n = 0; n < d.batch; ++n) {
+      const void* c_matrix = c_data == nullptr ? nullptr : at(c_data, d, n);
+      multiply(at(a_data, a, n), at(b_data, b, n), c_matrix, at(d_data, d, n));
+    }
   }
 
   /// One product of the batch.
-  void multiply(const void* a_matrix, const void* b_matrix, void* d_matrix) const {
+  void multiply(const void* a_matrix, const void* b_matrix, const void* c_matrix, void* d_matrix) const {
     const bool transpose_a = how.transpose_a == CUBLAS_OP_T, transpose_b = how.transpose_b == CUBLAS_OP_T;
     const int64_t k = transpose_a ? a.rows : a.columns;
     const std::vector<float> left = operand(a, a_matrix, transpose_a),
                              right = operand(b, b_matrix, transpose_b);
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
+    if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load(d.type, c_matrix, d.count())), sums);
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
     if (has_bias(how.epilogue) && !is_gradient_of_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
     apply_gelu(sums);
@@ -191,6 +195,10 @@ struct Product {
     for (size_t i = 0; is_gelu && i < sums.size(); ++i) sums[i] = gelu(sums[i]).value;
   }
 
+  static void add(const std::vector<float>& more, std::vector<float>& sums) {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+  }
+
   /// An element for each row of d.
   void add_bias(const std::vector<float>& bias, std::vector<float>& sums) const {
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / static_cast<size_t>(d.columns)];
@@ -198,6 +206,7 @@ struct Product {
 
   std::vector<Range> ranges() const {
     std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
+    if (c_data != nullptr) found.push_back({c_data, d.bytes()});
     const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
     if (has_kept(how.epilogue)) found.push_back({how.kept, d.bytes()});
     if (has_bias(how.epilogue)) {
@@ -220,7 +229,9 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
     return "a workspace that is not aligned to 256 bytes";
   if (has_kept(product.how.epilogue) && (product.how.kept == nullptr || !is_aligned(product.how.kept, 16)))
     return "what a gelu keeps is not aligned to 16 bytes";
-  const std::array<const void*, 4> addresses{product.a_data, product.b_data, product.d_data, product.d_data};
+  const std::array<const void*, 4> addresses{product.a_data, product.b_data,
+                                             product.c_data == nullptr ? product.d_data : product.c_data,
+                                             product.d_data};
   for (size_t i = 0; i < addresses.size(); ++i) {
     if (!is_aligned(addresses[i], algorithm.alignments[i]))
       return "a matrix is aligned to less than was promised";
@@ -361,17 +372,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
-                              const void* beta, const void*, cublasLtMatrixLayout_t, void* d,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* chosen,
                               void* workspace, size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(library_mutex());
-  if (constant<float>(alpha) != 1 || constant<float>(beta) != 0) return refused("factors other than 1 and 0");
+  const float share = constant<float>(beta);
+  if (constant<float>(alpha) != 1 || (share != 0 && share != 1)) return refused("factors other than 1 and 0");
   const Product product{constant<Descriptor>(how),
                         constant<Layout>(a_layout),
                         constant<Layout>(b_layout),
                         constant<Layout>(d_layout),
                         a,
                         b,
+                        share == 0 ? nullptr : c,
                         d};
   Algorithm algorithm{};
   std::memcpy(&algorithm, chosen->data, sizeof algorithm);

@@ -8,6 +8,7 @@
 #include "core/base/precision.h"
 #include "core/engine/backend_library.h"
 #include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/linear.h"
 #include "core/recipe/job.h"
 #include "tests/cudnn/devices.h"
 
@@ -105,9 +106,10 @@ int check_types(const Plan& plan, DType low) {
       const Node& node = planned.node;
       if (!is_product(*node.op)) continue;
       INFO(entry.name << ": " << node.op->name() << " of " << node.origin.path);
-      for (size_t i = 0; i < std::min(node.inputs.size(), Conv2d::kZeros); ++i)
-        CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
       const bool gradient = node.op->name().ends_with("backward_weights");
+      const size_t factors = gradient ? LinearBackwardWeights::kSumInput : Conv2d::kZeros;
+      for (size_t i = 0; i < std::min(node.inputs.size(), factors); ++i)
+        CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
       // Behind a convolution's own output there may be moments; a bias has a gradient as its weights do.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const bool is_cast = node.op->name() == "conv2d_backward_weights" && o == 0 &&
@@ -188,9 +190,9 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1) + 54);
     CHECK(count(job.plan, "reorder") == 0);
     CHECK(count_tables(job.plan) == 2 * 53);
-    // In the first of two training entries one for 54 weights and a bias; in each one for 53 gradients,
-    // logits and their gradient. In evaluation 55 and 54 biases. Pictures come as bytes.
-    CHECK(count(job.plan, "cast") == 1 + 2 * 3 + 109);
+    // In the first of two training entries one for 54 weights and a bias; in each one for 53 gradients. In
+    // evaluation 55, 54 biases, and the logits for whoever reads them. Pictures come as bytes.
+    CHECK(count(job.plan, "cast") == 1 + 2 + 109);
     CHECK(count(job.plan, "scale_pixels") == 3);
     for (const PlannedNode& planned : job.plan.entries[0].nodes) {
       if (planned.node.op->name() == "conv2d_backward_weights")
@@ -222,6 +224,23 @@ TEST_CASE("a step of a residual network starts few kernels on A100, H200 and B20
     CHECK(kernels_of(step) <= most);
     CHECK(count_cleared(plan, step) == std::pair{normalisations, normalisations});
   }
+}
+
+TEST_CASE(
+    "GPT-2 in bf16 casts no logits, and adds no gradient of a matrix in a walk of its own but the table's") {
+  const DeviceDescription device = shipped_device("h200");
+  const auto gpu = load_backend("cuda", BackendRequest{.described = &device}).planner;
+  const fs::path path = fs::path(TRAINER_SOURCE_DIR) / "configs/gpt2_tokens.yaml";
+  const Plan plan = job_in(path, Precision::amp_bf16, *gpu).plan;
+  const PlannedEntry& next = plan.entry(entry_name::kAccumulateNext);
+  int matrices = 0;
+  for (const PlannedNode& planned : next.nodes) {
+    CHECK(planned.node.op->name() != "cast");
+    if (planned.node.op->name() != "add") continue;
+    for (const TensorId sum : planned.node.outputs)
+      matrices += plan.tensors[static_cast<size_t>(sum)].spec.shape.size() == 2;
+  }
+  CHECK(matrices == 3);  // the tied table's two readers, and positions and table each with its sum so far
 }
 
 TEST_CASE("nothing moves between pixels and tokens") {

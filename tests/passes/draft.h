@@ -44,7 +44,7 @@ struct Draft {
 };
 
 /// Takes no fusion.
-struct RefusingPlanner final : Planner {
+struct RefusingPlanner : Planner {
   std::string_view name() const override { return "refusing"; }
   std::optional<std::string> why_not(const OpContext&) const override { return "not here"; }
   Choice select(const OpContext&, const OpenLayouts&) const override { return {}; }

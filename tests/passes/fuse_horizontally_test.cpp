@@ -3,10 +3,12 @@
 
 #include "core/engine/planner.h"
 #include "core/graph/builder.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
+#include "core/graph/ops/linear.h"
 #include "core/passes/pass.h"
 #include "tests/passes/draft.h"
 #include "tests/reference/backend.h"
@@ -72,6 +74,20 @@ TEST_CASE("a node that depends on one of a group's does not join it, nor does on
   run_passes(draft.program, {fuse_horizontally(*reference.planner)});
   for (const Node& node : draft.program.entries[0].nodes)
     CHECK(dynamic_cast<const ForEach*>(node.op.get()) == nullptr);
+}
+
+TEST_CASE("gradients are added at once to those of other micro-batches, and residuals are not") {
+  Draft draft;
+  const TensorId x = draft.input("x", {4, 3});
+  TensorId y = draft.build.emit<Linear>({x, draft.parameter("v", {3, 3}), draft.parameter("b", {3})});
+  y = draft.build.emit<Binary>({x, y}, Binary::Kind::add);
+  draft.loss(draft.build.emit<Linear>({y, draft.parameter("w", {2, 3}), kNone}));
+  const Backend reference = make_reference_backend();
+  run_passes(draft.program, {autodiff(), accumulate(2), fuse_horizontally(*reference.planner)});
+  const std::string text = to_text(draft.program), next = text.substr(text.find("entry accumulate_next"));
+  CAPTURE(next);
+  CHECK(next.find("= add(@v.gradient, %23, @b.gradient, %24, @w.gradient, %22)") != std::string::npos);
+  CHECK(next.find("= add(@x, %") != std::string::npos);
 }
 
 TEST_CASE("blends that different numbers skip stay apart") {

@@ -62,6 +62,28 @@ entry train_step
 )");
 }
 
+TEST_CASE("a device that reads low logits gets no cast of them, nor of their gradient") {
+  struct TakingPlanner final : RefusingPlanner {
+    std::optional<std::string> why_not(const OpContext&) const override { return std::nullopt; }
+  };
+  Draft draft;
+  const TensorId x = draft.input("x", {4, 8}), w = draft.parameter("w", {2, 8});
+  draft.loss(draft.build.emit<Linear>({x, w, kNone}));
+  const TakingPlanner planner;
+  CHECK(draft.after({mixed_precision(DType::bf16, &planner), autodiff()}) == R"(
+entry train_step
+ forward:
+  %6: bf16[4,8] = cast(@x) {to=bf16}
+  %7: bf16[2,8] = cast(@w) {to=bf16}
+  %2: bf16[4,2] = linear(%6, %7, -)
+  %5: f32[1] = cross_entropy(%2, @labels, @weights)
+ backward:
+  %9: bf16[4,2] = cross_entropy_backward(@one, %2, @labels, @weights)
+  %10: f32[2,8] = linear_backward_weights(%6, %9)
+  output loss = %5
+)");
+}
+
 TEST_CASE("a batch normalisation takes low activations and keeps parameters and statistics in f32") {
   Draft draft;
   const TensorId x = draft.input("x", {2, 3, 4, 4}), w = draft.parameter("w", {3, 3, 1, 1});

@@ -65,7 +65,9 @@ void linear_backward_weights(const Call& call) {
       double sum = 0;
       for (int64_t n = 0; n < e.samples; ++n)
         sum += call.in(1)[n * e.outputs + o] * call.in(0)[n * e.features + k];
-      call.out(0)[e.weight(o, k)] = sum;
+      const bool adds = call.inputs.size() > LinearBackwardWeights::kSumInput;
+      const int64_t at = e.weight(o, k);
+      call.out(0)[at] = sum + (adds ? call.in(LinearBackwardWeights::kSumInput)[at] : 0);
     }
     if (!call.has_output(1)) continue;
     double sum = 0;

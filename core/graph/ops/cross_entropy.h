@@ -49,6 +49,9 @@ class CrossEntropy final : public Operation {
   std::string_view name() const override { return "cross_entropy"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 ? InputType::as_made : InputType::f32;
+  }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
@@ -79,6 +82,9 @@ class TopK final : public Operation {
   std::string_view name() const override { return "top_k"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
+  InputType input_type(size_t input) const override {
+    return input == 0 ? InputType::as_made : InputType::f32;
+  }
 
   const int64_t k;
   const int32_t ignored;

@@ -109,6 +109,8 @@ std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec>
          fmt::format("features {} met gradients {}", to_string(x), to_string(dy)));
   std::vector<TensorSpec> outputs{
       {.shape = weight_shape(dy.back(), x.back(), transposed), .dtype = DType::f32}};
+  if (inputs.size() > kSumInput)
+    expect(inputs[kSumInput] == outputs[0], "what is added has another shape or type than the gradient");
   if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }

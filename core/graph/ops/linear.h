@@ -42,7 +42,7 @@ class LinearBackwardData final : public Operation {
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
-/// of the bias (O); both f32 whatever x and dy are.
+/// of the bias (O); both f32 whatever x and dy are. A third input (by fusion), of dw's shape, is added to dw.
 class LinearBackwardWeights final : public Operation {
  public:
   explicit LinearBackwardWeights(bool bias, bool turned = false) : has_bias(bias), transposed(turned) {}
@@ -51,6 +51,9 @@ class LinearBackwardWeights final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
+  bool in_place(size_t input, size_t output) const override { return input == kSumInput && output == 0; }
+
+  static constexpr size_t kSumInput = 2;
   const bool has_bias, transposed;
 };
 
