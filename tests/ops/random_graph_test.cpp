@@ -13,7 +13,9 @@
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/resample2d.h"
 #include "core/graph/ops/reshape.h"
+#include "core/graph/ops/scale_features.h"
 #include "core/graph/ops/stochastic_depth.h"
+#include "core/graph/ops/tokens.h"
 #include "core/graph/ops/unary.h"
 #include "tests/ops/functions.h"
 #include "tests/ops/harness.h"
@@ -53,7 +55,7 @@ class RandomNetwork {
   }
 
   TensorId one_more(TensorId x) {
-    switch (below(14)) {
+    switch (below(15)) {
       case 0:
       case 1:
         return convolution(x);
@@ -78,6 +80,8 @@ class RandomNetwork {
         return transposed(x);
       case 12:
         return norm(x);
+      case 13:
+        return tokens(x);
       default:
         return below(2) == 0 ? squeeze(x) : reshape(x);
     }
@@ -128,10 +132,11 @@ class RandomNetwork {
     return build_.emit<Resample2d>({x}, kRules[below(4)], Extent2{1 + below(kLargest), 1 + below(kLargest)});
   }
 
-  /// Behind a tanh: where all that a bias does is to shift a channel, its gradient is nothing but rounding.
+  /// Behind a tanh: where all that a bias does is to shift a channel, its gradient is nothing but rounding. Of
+  /// several channels: the sum of a single one's gradients may be a thousandth of its terms.
   TensorId norm(TensorId x) {
     const Shape shape = build_.shape(x);
-    if (shape[0] * shape[2] * shape[3] < 16) return function(x);
+    if (shape[1] == 1 || shape[0] * shape[2] * shape[3] < 16) return function(x);
     const TensorId gamma = sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]}, Values::positive);
     const TensorId beta = sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]});
     const TensorId bent = build_.emit<Unary>({x}, elementwise::Function(elementwise::Tanh{}));
@@ -194,6 +199,19 @@ class RandomNetwork {
   TensorId reshape(TensorId x) {
     const Shape shape = build_.shape(x);
     return build_.emit<Reshape>({x}, Shape{shape[0], shape[2], shape[1], shape[3]});
+  }
+
+  /// Pixels as tokens, perhaps with features scaled, and as pixels of images that may be turned.
+  TensorId tokens(TensorId x) {
+    const Shape shape = build_.shape(x);
+    TensorId y = build_.emit<ImagesToTokens>({x});
+    if (below(2) == 0) {
+      const TensorId factors =
+          sketch_.parameter(fmt::format("b{}", weights_++), {shape[1]}, Values::positive);
+      y = build_.emit<ScaleFeatures>({y, factors});
+    }
+    const Extent2 turned{shape[3], shape[2]}, same{shape[2], shape[3]};
+    return build_.emit<TokensToImages>({y}, below(2) == 0 ? turned : same);
   }
 
   TensorId head(TensorId image) {
