@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "core/engine/planner.h"
 #include "core/graph/ops/linear.h"
@@ -11,31 +13,48 @@ namespace {
 
 constexpr size_t kSumInput = LinearBackwardWeights::kSumInput;
 
-/// Position of the product that `sum` can join, where `gradient`, which is read once, comes of one: its own
-/// product or, where that has joined a sum already, the first of those that made that sum. -1: there is none.
-int product_for(const Program& program, const Entry& entry, const std::vector<int>& uses, TensorId gradient,
-                TensorId sum, const Planner& planner) {
-  const int maker = uses[static_cast<size_t>(gradient)] == 1 ? maker_of(entry, gradient) : -1;
-  if (maker < 0) return -1;
-  const Node& node = entry.nodes[static_cast<size_t>(maker)];
-  if (dynamic_cast<const LinearBackwardWeights*>(node.op.get()) == nullptr || node.outputs[0] != gradient)
-    return -1;
-  if (node.inputs.size() > kSumInput)
-    return product_for(program, entry, uses, node.inputs[kSumInput], sum, planner);
-  if (!exists_before(entry, static_cast<size_t>(maker), sum)) return -1;
-  OpContext context{.op = *node.op,
-                    .inputs = specs_of(program.tensors, std::array{node.inputs[0], node.inputs[1], sum}),
-                    .outputs = specs_of(program.tensors, node.outputs)};
-  return planner.why_not(context) ? -1 : maker;
-}
+/// Finds the products that sums can join.
+class Products {
+ public:
+  Products(const Program& program, const Entry& entry, const Planner& planner)
+      : program_(program), entry_(entry), planner_(planner), uses_(count_uses(program, entry)) {
+    for (const ParameterGradient& pair : entry.gradients) ++uses_[static_cast<size_t>(pair.gradient)];
+  }
+
+  /// Position of the product that `sum` can join in place of being added to `gradient`: that which makes the
+  /// gradient, or makes what it is the sum of; nothing in between may be read by others. -1: there is none.
+  int that_takes(TensorId sum, TensorId gradient) const {
+    const int maker = uses_[static_cast<size_t>(gradient)] == 1 ? maker_of(entry_, gradient) : -1;
+    if (maker < 0) return -1;
+    const Node& node = entry_.nodes[static_cast<size_t>(maker)];
+    if (is_sum(node)) return std::max(that_takes(sum, node.inputs[0]), that_takes(sum, node.inputs[1]));
+    if (dynamic_cast<const LinearBackwardWeights*>(node.op.get()) == nullptr || node.outputs[0] != gradient)
+      return -1;
+    if (node.inputs.size() > kSumInput) return that_takes(sum, node.inputs[kSumInput]);
+    return exists_before(entry_, static_cast<size_t>(maker), sum) && device_adds(node, sum) ? maker : -1;
+  }
+
+ private:
+  bool device_adds(const Node& node, TensorId sum) const {
+    const std::array inputs{node.inputs[0], node.inputs[1], sum};
+    return !planner_.why_not({.op = *node.op,
+                              .inputs = specs_of(program_.tensors, inputs),
+                              .outputs = specs_of(program_.tensors, node.outputs)});
+  }
+
+  const Program& program_;
+  const Entry& entry_;
+  const Planner& planner_;
+  std::vector<int> uses_;
+};
 
 void fuse_in(Program& program, Entry& entry, const Planner& planner) {
-  const std::vector<int> uses = count_uses(program, entry);
+  const Products products(program, entry, planner);
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     if (!is_sum(entry.nodes[n])) continue;
     for (const size_t side : {size_t{1}, size_t{0}}) {
       const TensorId gradient = entry.nodes[n].inputs[side], sum = entry.nodes[n].inputs[1 - side];
-      const int product = product_for(program, entry, uses, gradient, sum, planner);
+      const int product = products.that_takes(sum, gradient);
       if (product < 0) continue;
       entry.nodes[static_cast<size_t>(product)].inputs.push_back(sum);
       entry.nodes[static_cast<size_t>(maker_of(entry, gradient))].outputs[0] = entry.nodes[n].outputs[0];

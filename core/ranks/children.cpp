@@ -12,6 +12,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/ranks/launch.h"
@@ -105,21 +107,25 @@ std::vector<int> Children::await(std::chrono::seconds patience) {
 }
 
 std::variant<int, Children::Late> Children::await_launcher(int64_t processes, const Patience& patience) {
-  bool has_started = false, had_all = false;
-  Clock::time_point some = Clock::now(), all = some;  // when some of the processes, and all, were last seen
+  // Until all processes have been seen. Some may be a moment's helpers, and none may be on this host.
+  constexpr std::chrono::milliseconds kBriefly(50), kLong(1000);
+  constexpr std::chrono::seconds kStart(10);
+  std::set<pid_t> seen;
+  const Clock::time_point start = Clock::now();
+  Clock::time_point some = start, all = start;  // when some of the processes, and all, were last seen
   while (!reap()) {
     const std::vector<pid_t> found = children_of(children_.front().process);
+    seen.insert(found.begin(), found.end());
     const int64_t living = std::ranges::count_if(found, lives);
-    has_started = has_started || !found.empty();
-    had_all = had_all || living >= processes;
-    if (!has_started || living > 0) some = Clock::now();
+    const bool had_all = std::ssize(seen) >= processes;
+    if (seen.empty() || living > 0) some = Clock::now();
     if (!had_all || living >= processes) all = Clock::now();
     if (Clock::now() - some > patience.with_launcher) return Late::launcher;
     if (Clock::now() - all > patience.with_others) {
       for (const pid_t process : found) ::kill(process, SIGKILL);
       return Late::others;
     }
-    heed_signals(has_started ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(50));
+    heed_signals(had_all || (!seen.empty() && Clock::now() - start > kStart) ? kLong : kBriefly);
   }
   return *children_.front().status;
 }

@@ -119,6 +119,9 @@ class Phases:
         told = re.search(rf'{name} is gone, {where}|{name} has not been heard of for \d+ s, {where}|'
                          # Outside of steps MPI's own patience may end first.
                          rf'{name}, {where}(?:, not heard of for \d+ s)?; others have waited for it for \d+ s|it waits for {name}, {where}', run.errors)
+        if not told and phase == 'start-up':
+            # mpirun 4.1 may kill the others before they speak, and then wait for itself.
+            told = re.search(r'the \d+ ranks have ended, but mpirun has not', run.errors)
         return told and told[0]
 
 
