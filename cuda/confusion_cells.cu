@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* row = logits + index * rows.classes;
   float own = NAN;
   int32_t own_class = INT_MAX;
-  for (int64_t c = lane(); c < rows.classes; c += kWarp) {
+  for (int64_t c = WarpTeam::member(); c < rows.classes; c += kWarp) {
     const float x = to_float(row[c]);
     if (own_class != INT_MAX && !(x > own || (own != own && x == x))) continue;
     own = x;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   const float largest = warp_reduce(own, LargerNumber{});
   const bool is_largest = own == largest || largest != largest;
   const int32_t best = warp_reduce(is_largest ? own_class : INT_MAX, Lower{});
-  if (lane() != 0) return;
+  if (WarpTeam::member() != 0) return;
   const int32_t label = rows.label[index];
   const bool counts = label != ignored && rows.weight[index / rows.positions] != 0;
   cells[index] = counts ? label * static_cast<int32_t>(rows.classes) + best : -1;

@@ -7,9 +7,6 @@
 namespace trainer::cuda {
 namespace {
 
-/// Rows whose sums one block adds up, as those of the other losses.
-template <class Team>
-constexpr int64_t kCountedRows = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
 constexpr unsigned kSums = 3;
 
 __device__ inline float class_weight(const CountedRows& rows, int64_t c) {
@@ -58,7 +55,7 @@ __device__ inline double counted_row_loss(const CountedRows& rows, const T* row,
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const T* logits, double* partial) {
   double sums[kSums] = {};
-  const int64_t first = blockIdx.x * kCountedRows<Team>, end = first + kCountedRows<Team>;
+  const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
   for (int64_t row = first + threadIdx.x / Team::kSize;
        row < end && row < rows.rows.samples * rows.rows.positions; row += Team::kTeams) {
     const double weight = rows.rows.weight[row / rows.rows.positions];
@@ -139,16 +136,11 @@ __global__ void __launch_bounds__(1)
   if (y.of[MeanOfCounted::kDivisor] != nullptr) *y.of[MeanOfCounted::kDivisor] = divisor;
 }
 
-template <class Team>
-int64_t counted_blocks(int64_t rows) {
-  return (rows + kCountedRows<Team> - 1) / kCountedRows<Team>;
-}
-
 }  // namespace
 
 int64_t counted_workspace_bytes(int64_t rows, int64_t classes) {
   return with_team(classes, [=](auto team) {
-    return counted_blocks<decltype(team)>(rows) * static_cast<int64_t>(kSums * sizeof(double));
+    return blocks_of_rows<decltype(team)>(rows) * static_cast<int64_t>(kSums * sizeof(double));
   });
 }
 
@@ -156,7 +148,7 @@ cudaError_t launch_counted(const CountedRows& rows, DType dtype, const void* log
                            const CountedOutputs& sums, cudaStream_t stream) {
   return with_team(rows.rows.classes, [=](auto team) {
     using Team = decltype(team);
-    const int64_t blocks = counted_blocks<Team>(rows.rows.count());
+    const int64_t blocks = blocks_of_rows<Team>(rows.rows.count());
     auto* partial = static_cast<double*>(workspace);
     const cudaError_t status = with_storage(dtype, [=](auto type) {
       using T = decltype(type);

@@ -9,8 +9,13 @@ namespace trainer::cuda {
 
 // Of one row of logits, by all members of a team together (cuda/team.h).
 
-__device__ inline int lane() {
-  return static_cast<int>(threadIdx.x) % kWarp;
+/// Rows whose sums one block adds up: enough to make up for a launch of few blocks, few enough for many
+/// blocks; of a wide row a block has enough to do.
+template <class Team>
+constexpr int64_t kRowsOfBlock = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
+template <class Team>
+int64_t blocks_of_rows(int64_t rows) {
+  return (rows + kRowsOfBlock<Team> - 1) / kRowsOfBlock<Team>;
 }
 
 /// visit(first class, its logits and the next ones', how many) for each piece of the row, pieces being shared

@@ -8,11 +8,6 @@
 namespace trainer::cuda {
 namespace {
 
-/// Rows whose sum one block adds up: enough to make up for a launch of few blocks, few enough for many
-/// blocks; of a wide row a block has enough to do.
-template <class Team>
-constexpr int64_t kRowsOfBlock = Team::kTeams == 1 ? 1 : 8 * Team::kTeams;
-
 __device__ inline SoftmaxTarget target(const LogitRows& rows, int64_t row) {
   const int32_t own = rows.label[row];
   if (rows.other == nullptr) return {own, own, 1.0f};
@@ -103,15 +98,10 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   });
 }
 
-template <class Team>
-int64_t blocks_of(int64_t rows) {
-  return (rows + kRowsOfBlock<Team> - 1) / kRowsOfBlock<Team>;
-}
-
 template <class Team, class T, class Term>
 cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term, const BlockSums& memory,
                        float* total, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(blocks_of<Team>(rows.count()));
+  const auto blocks = static_cast<unsigned>(blocks_of_rows<Team>(rows.count()));
   return launch(sum_rows<Team, T, Term>, dim3(blocks), dim3(kThreads), stream, rows, logits, term,
                 static_cast<double*>(memory.workspace), memory.counters, total);
 }
@@ -120,7 +110,7 @@ cudaError_t launch_sum(const LogitRows& rows, const T* logits, const Term& term,
 
 int64_t loss_workspace_bytes(int64_t rows, int64_t classes) {
   return with_team(classes, [=](auto team) {
-    return blocks_of<decltype(team)>(rows) * static_cast<int64_t>(sizeof(double));
+    return blocks_of_rows<decltype(team)>(rows) * static_cast<int64_t>(sizeof(double));
   });
 }
 

@@ -10,8 +10,6 @@ namespace {
 class ToTokensLayer final : public Layer {
  public:
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
-    const Shape in = context.build.shape(x[0]);
-    if (in.size() != 4) fail_at(origin, "expected images (N, C, H, W), got shape " + to_string(in));
     return {context.build.emit<ImagesToTokens>({x[0]})};
   }
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/linear.h"
 #include "core/passes/table.h"
 #include "tests/catch.h"
@@ -66,6 +67,17 @@ entry accumulate_next
 
 entry update
 )");
+}
+
+TEST_CASE("a gradient that is used by itself too keeps its own product") {
+  Draft draft;
+  draft.loss(draft.build.emit<Linear>({draft.input("x", {4, 8}), draft.parameter("w", {8, 8}), kNone}));
+  run_passes(draft.program, {autodiff()});
+  const TensorId gradient = draft.program.entries[0].gradients[0].gradient;
+  draft.output("sum", draft.build.emit<Binary>({draft.input("other", {8, 8}), gradient}, Binary::Kind::add));
+  const std::string before = draft.after({});
+  const Backend reference = make_reference_backend();
+  CHECK(draft.after({fuse_weight_sum(*reference.planner)}) == before);
 }
 
 TEST_CASE("a device whose products do not add gets the sums as they were") {
