@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/graph/ops/cast.h"
@@ -18,13 +20,21 @@ namespace {
 
 const std::vector<Shape> kMatrices = {{1, 2}, {1, 31}, {3, 11}, {7, 37}, {3, 1031}};
 
+/// Logits that only losses and metrics read: their gradient takes their place in memory. What is added is 0,
+/// so that no type rounds them.
+TensorId passing_logits(Sketch& sketch, const Shape& shape) {
+  const TensorId a = sketch.parameter("logits", shape), b = sketch.input("offset", shape);
+  std::ranges::fill(sketch.values["offset"], 0.0f);
+  return sketch.build().emit<Binary>({a, b}, Binary::Kind::add);
+}
+
 /// Losses that leave out the label 1 and weigh classes.
 void draft_counted(Sketch& sketch, const Shape& shape, const LossCounting& how, bool weighs) {
   const int64_t classes = LogitExtents(shape).classes;
   const Shape labels =
       shape.size() == 4 ? Shape{shape[0], shape[2], shape[3]} : Shape(shape.begin(), shape.end() - 1);
   const std::vector<TensorId> inputs{
-      sketch.parameter("logits", shape), sketch.integers("labels", labels, classes),
+      passing_logits(sketch, shape), sketch.integers("labels", labels, classes),
       sketch.input("weights", {shape[0]}, Values::positive),
       weighs ? sketch.input("class_weights", {classes}, Values::positive) : kNone};
   Builder& build = sketch.build();
@@ -101,7 +111,7 @@ void add_loss_cases(std::vector<KernelCase>& cases) {
                                               : shape.size() == 3 ? Shape{shape[0], shape[1]}
                                                                   : Shape{shape[0]};
                          const std::vector<TensorId> inputs{
-                             sketch.parameter("logits", shape),
+                             passing_logits(sketch, shape),
                              sketch.integers("labels", labels, LogitExtents(shape).classes),
                              sketch.input("weights", {shape[0]}, Values::positive)};
                          sketch.output("top1", sketch.build().emit<TopK>(inputs, 1));
