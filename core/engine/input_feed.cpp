@@ -52,10 +52,26 @@ void InputFeed::give(std::span<const InputData> batch) {
   for (const InputData& input : batch) {
     const auto i = static_cast<size_t>(input.input);
     std::byte* place = memory_.data() + slot * slot_bytes_ + offsets_[i];
-    copies_.push_back({place, input.data, executable_.plan().placements[i].bytes});
+    add_copy({place, input.data, executable_.plan().placements[i].bytes});
     executable_.bind(input.input, place);
   }
   executable_.device().copy_to_device_async(copies_, done_[static_cast<size_t>(slot)]);
+}
+
+/// A batch in one piece of memory travels in one copy: its arrays lie as far apart as those of a slot.
+void InputFeed::add_copy(const HostCopy& copy) {
+  if (!copies_.empty()) {
+    HostCopy& last = copies_.back();
+    const auto away = [](const void* from, const void* to) {
+      return static_cast<const std::byte*>(to) - static_cast<const std::byte*>(from);
+    };
+    const int64_t distance = away(last.host, copy.host);
+    if (distance == align_up(last.bytes) && distance == away(last.device, copy.device)) {
+      last.bytes = distance + copy.bytes;
+      return;
+    }
+  }
+  copies_.push_back(copy);
 }
 
 void InputFeed::done() {

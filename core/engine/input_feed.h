@@ -38,6 +38,8 @@ class InputFeed {
   /// One being computed, one being copied, and one so that neither waits for the host.
   static constexpr int64_t kSlots = 3;
 
+  void add_copy(const HostCopy& copy);
+
   Executable& executable_;
   Buffer memory_;
   std::vector<int64_t> offsets_;  ///< of each tensor in a slot; inputs only

@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
+
+#include "core/engine/arena.h"
 
 namespace trainer {
 namespace {
-
-constexpr int64_t kPlaceBytes = 8;
 
 /// kNone where no output has the name.
 TensorId output_named(const PlannedEntry& entry, std::string_view name) {
@@ -31,37 +33,58 @@ Outputs::Outputs(Executable& executable, size_t entry, int64_t depth, std::strin
     types_.push_back(plan.stored_type(output.tensor));
   }
   values_.resize(names_.size());
-  list_tensor_ = output_named(plan.entries[entry], list);
-  if (list_tensor_ != kNone) {
-    const TensorSpec& spec = plan.tensors[static_cast<size_t>(list_tensor_)].spec;
+  find_ranges();
+  const TensorId list_tensor = output_named(plan.entries[entry], list);
+  if (list_tensor != kNone) {
+    const TensorSpec& spec = plan.tensors[static_cast<size_t>(list_tensor)].spec;
     if (spec.shape.size() != 1 || spec.dtype != DType::i32)
       throw std::logic_error(fmt::format("the output {} is no list of whole numbers", list));
     list_bytes_ = numel(spec.shape) * bytes_per_element(spec.dtype);
+    add_range(list_tensor, list_bytes_);
   }
   memory_ = executable.device().allocate_batch(depth * row_bytes());
 }
 
-/// Rounded up to whole places.
-int64_t Outputs::row_bytes() const {
-  return (static_cast<int64_t>(names_.size()) + (list_bytes_ + kPlaceBytes - 1) / kPlaceBytes) * kPlaceBytes;
+void Outputs::find_ranges() {
+  const auto at = [this](TensorId id) -> const Placement& {
+    return executable_.plan().placements[static_cast<size_t>(id)];
+  };
+  std::vector<size_t> order(tensors_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, std::less<>{},
+                    [&](size_t i) { return std::pair(at(tensors_[i]).region, at(tensors_[i]).offset); });
+  places_.resize(tensors_.size());
+  for (const size_t i : order) {
+    const Placement& own = at(tensors_[i]);
+    const auto distance = [&] { return own.offset - at(ranges_.back().first).offset; };
+    const bool joins = !ranges_.empty() && own.region != Region::input &&
+                       own.region == at(ranges_.back().first).region &&
+                       distance() <= align_up(ranges_.back().bytes);
+    if (!joins) add_range(tensors_[i], 0);
+    ranges_.back().bytes = distance() + types_[i].bytes;
+    places_[i] = ranges_.back().place + distance();
+  }
 }
 
-std::byte* Outputs::place(int64_t run, size_t output) const {
-  const auto row = static_cast<size_t>(run) % events_.size();
-  return memory_.data() + row * static_cast<size_t>(row_bytes()) + output * kPlaceBytes;
+int64_t Outputs::row_bytes() const {
+  return ranges_.empty() ? 0 : ranges_.back().place + align_up(ranges_.back().bytes);
+}
+
+void Outputs::add_range(TensorId first, int64_t bytes) {
+  ranges_.push_back({first, bytes, row_bytes()});
+}
+
+std::byte* Outputs::place(int64_t run, int64_t in_row) const {
+  return memory_.data() + run % static_cast<int64_t>(events_.size()) * row_bytes() + in_row;
 }
 
 void Outputs::ask() {
   if (asked_ - taken_ >= static_cast<int64_t>(events_.size()))
     throw std::logic_error("too many runs in flight");
   Device& device = executable_.device();
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    device.copy_to_host_async({place(asked_, i), static_cast<size_t>(types_[i].bytes)},
-                              executable_.address(tensors_[i]));
-  }
-  if (list_bytes_ > 0) {
-    device.copy_to_host_async({list_place(asked_), static_cast<size_t>(list_bytes_)},
-                              executable_.address(list_tensor_));
+  for (const Range& range : ranges_) {
+    device.copy_to_host_async({place(asked_, range.place), static_cast<size_t>(range.bytes)},
+                              executable_.address(range.first));
   }
   events_[static_cast<size_t>(asked_) % events_.size()] = device.record_event();
   ++asked_;
@@ -71,9 +94,10 @@ const std::vector<double>& Outputs::take() {
   if (taken_ == asked_) throw std::logic_error("no run was asked for its outputs");
   Device& device = executable_.device();
   device.synchronize(events_[static_cast<size_t>(taken_) % events_.size()]);
-  for (size_t i = 0; i < values_.size(); ++i) values_[i] = stored_number(place(taken_, i), types_[i]);
+  for (size_t i = 0; i < values_.size(); ++i)
+    values_[i] = stored_number(place(taken_, places_[i]), types_[i]);
   if (list_bytes_ > 0) {
-    list_ = {reinterpret_cast<const int32_t*>(list_place(taken_)),
+    list_ = {reinterpret_cast<const int32_t*>(place(taken_, ranges_.back().place)),
              static_cast<size_t>(list_bytes_) / sizeof(int32_t)};
   }
   ++taken_;

@@ -12,7 +12,8 @@
 namespace trainer {
 
 /// The scalar outputs of an entry's runs, read asynchronously: asked for when a run is enqueued and taken
-/// when it is done, so that neither host nor device waits.
+/// when it is done, so that neither host nor device waits. What lies side by side on the device travels in
+/// one copy.
 class Outputs {
  public:
   /// For at most `depth` runs in flight. `list`: an output of whole numbers (n) that is read as well; empty,
@@ -33,17 +34,27 @@ class Outputs {
   size_t index(const std::string& name) const;
 
  private:
+  /// Bytes that travel together, to `place` of a run's row.
+  struct Range {
+    TensorId first = kNone;
+    int64_t bytes = 0, place = 0;
+  };
+
+  void find_ranges();
+  /// Adds a range behind the others.
+  void add_range(TensorId first, int64_t bytes);
+  /// Of what one run puts out.
   int64_t row_bytes() const;
-  std::byte* place(int64_t run, size_t output) const;
-  std::byte* list_place(int64_t run) const { return place(run, names_.size()); }
+  std::byte* place(int64_t run, int64_t in_row) const;
 
   Executable& executable_;
   std::vector<std::string> names_;
   std::vector<TensorId> tensors_;
   std::vector<StoredType> types_;
-  TensorId list_tensor_ = kNone;
-  int64_t list_bytes_ = 0;
-  Buffer memory_;                  ///< depth rows of eight bytes for each number, and the list
+  std::vector<Range> ranges_;      ///< of the numbers; the list comes last
+  std::vector<int64_t> places_;    ///< of the numbers, in a row
+  int64_t list_bytes_ = 0;         ///< 0: there is none
+  Buffer memory_;                  ///< depth rows
   std::vector<int64_t> events_;    ///< of each row
   int64_t asked_ = 0, taken_ = 0;  ///< runs
   std::vector<double> values_;

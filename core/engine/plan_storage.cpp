@@ -156,17 +156,42 @@ class StoragePlanner {
     return tensors;
   }
 
+  /// Numbers that the entry puts out lie side by side, so that they can travel together (outputs.h).
+  void find_numbers() {
+    for (const NamedTensor& output : entry_.outputs) {
+      if (output.tensor == kNone || region(root(output.tensor)) != Region::scratch) continue;
+      if (plan_.tensors[index(output.tensor)].spec.shape == Shape{1} &&
+          bytes_of(root(output.tensor)) <= kArenaAlignment)
+        numbers_.try_emplace(root(output.tensor), static_cast<int64_t>(numbers_.size()) * kArenaAlignment);
+    }
+  }
+
+  /// The storage that stands for those that get their place together.
+  TensorId block_of(TensorId owner) const {
+    return numbers_.contains(owner) ? numbers_.begin()->first : owner;
+  }
+
+  int64_t offset_in_block(TensorId owner) const {
+    const auto number = numbers_.find(owner);
+    return number == numbers_.end() ? 0 : number->second;
+  }
+
   void place() {
+    find_numbers();
     std::vector<Lifetime> lifetimes;
     std::vector<TensorId> owners;  // kNone: the workspace of the node at `first`
     std::map<TensorId, size_t> known;
     for (size_t i = 0; i < storage_.size(); ++i) {
       const TensorId owner = storage_[i];
       if (defined_[i] == kNever || region(owner) != Region::scratch) continue;
-      const auto [entry, added] = known.try_emplace(owner, lifetimes.size());
+      const TensorId block = block_of(owner);
+      const auto [entry, added] = known.try_emplace(block, lifetimes.size());
       if (added) {
-        lifetimes.push_back({bytes_of(owner), defined_[i], last_use_[i]});
-        owners.push_back(owner);
+        const int64_t bytes = numbers_.contains(owner)
+                                  ? static_cast<int64_t>(numbers_.size()) * kArenaAlignment
+                                  : bytes_of(owner);
+        lifetimes.push_back({bytes, defined_[i], last_use_[i]});
+        owners.push_back(block);
       }
       Lifetime& life = lifetimes[entry->second];
       life.first = std::min<int64_t>(life.first, defined_[i]);
@@ -200,7 +225,8 @@ class StoragePlanner {
       const Placement& at = plan_.placements[index(owner)];
       plan_.placements[i].region = region(owner);
       plan_.placements[i].bytes = bytes_of(static_cast<TensorId>(i));
-      plan_.placements[i].offset = region(owner) == Region::scratch ? offsets[owner] : at.offset;
+      plan_.placements[i].offset =
+          region(owner) == Region::scratch ? offsets[block_of(owner)] + offset_in_block(owner) : at.offset;
       if (region(owner) == Region::input) plan_.placements[i].viewed_input = owner;
     }
     record_peak(lifetimes, owners);
@@ -249,6 +275,7 @@ class StoragePlanner {
   int64_t workspace_alignment_;
   std::vector<TensorId> storage_;
   std::vector<int> defined_, last_use_;
+  std::map<TensorId, int64_t> numbers_;  ///< storages of the entry's numbers, and where each lies among them
 };
 
 std::string kind_of(Role role) {

@@ -169,11 +169,13 @@ void LateDevice::copy_to_device(void* device, std::span<const std::byte> host) {
 }
 
 void LateDevice::copy_to_host_async(std::span<std::byte> host, const void* device) {
+  ++copies_to_host_;
   enqueue([=] { std::memcpy(host.data(), device, host.size()); });
 }
 
 /// Late: just before what is enqueued next. Early: as soon as the event is reached.
 void LateDevice::copy_to_device_async(std::span<const HostCopy> copies, int64_t after) {
+  copies_to_device_ += static_cast<int64_t>(copies.size());
   if (copies_ == Copies::early) synchronize(after);
   for (const HostCopy& copy : copies) {
     auto work = [copy] { std::memcpy(copy.device, copy.host, static_cast<size_t>(copy.bytes)); };

@@ -44,6 +44,9 @@ class LateDevice final : public Device {
   void set_most_graphs(int64_t most) { most_graphs_ = most; }
   /// How often somebody waited for work that was not done.
   int64_t waits() const { return waits_; }
+  /// Copies so far: of the results of a run, and of batches.
+  int64_t copies_to_host() const { return copies_to_host_; }
+  int64_t copies_to_device() const { return copies_to_device_; }
   /// Each wait takes so long.
   void set_wait(std::chrono::milliseconds wait) { wait_ = wait; }
 
@@ -59,6 +62,7 @@ class LateDevice final : public Device {
   size_t longest_ = SIZE_MAX;
   int64_t most_graphs_ = INT64_MAX;
   int64_t enqueued_ = 0, done_ = 0, graphs_ = 0, waits_ = 0;
+  int64_t copies_to_host_ = 0, copies_to_device_ = 0;
   std::chrono::milliseconds wait_{0};
 };
 

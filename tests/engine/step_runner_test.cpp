@@ -209,6 +209,17 @@ TEST_CASE("every step in flight is timed by itself, and none is waited for") {
   CHECK(waits(1) == waits(100));
 }
 
+TEST_CASE("a batch travels in one copy, and so do the numbers of each run of an entry") {
+  const int64_t micro_batches = GENERATE(1, 3);
+  const auto cpu = make_cpu_backend(1);
+  const LateBackend late(cpu);
+  const RunnerResult run = train_three_steps(late, micro_batches);
+  const int64_t steps = std::ssize(run.losses), evaluated = (kValidation + kRows - 1) / kRows;
+  CHECK(late.late().copies_to_device() == steps * micro_batches + evaluated);
+  const int64_t runs = micro_batches == 1 ? steps : steps * (micro_batches + 1);  // the last one updates
+  CHECK(late.late().copies_to_host() == runs + 2 * evaluated);  // the confusion matrix's cells are no number
+}
+
 TEST_CASE("a wait for the device is no wait for data, nor the host's work") {
   const auto cpu = make_cpu_backend(1);
   LateBackend late(cpu);
