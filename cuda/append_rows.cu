@@ -14,6 +14,7 @@ struct WordRows {
 template <class Word>
 __global__ void __launch_bounds__(kThreads)
     append_words(WordRows e, const int32_t* place, const Word* rows, Word* cache) {
+  wait_for_previous_kernels();
   const int64_t count = e.samples * e.rows * e.row, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   const int64_t first = *place;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {

@@ -61,6 +61,7 @@ __device__ inline void divide(const RunningSoftmax& softmax, Square (&sums)[kChu
 template <int kChunks, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     attend(const AttentionCall __grid_constant__ call, int tiles, int parts, T* y, float* lse) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, left, [kTile][kTileStride]);
   TRAINER_SHARED(float, right, [kTile][kTileStride]);
   TRAINER_SHARED(SeenKeys, seen, [kTile]);

@@ -39,6 +39,7 @@ __device__ inline void differentiate(const QueryTerms& of, int key, float scale,
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     multiply_rows(int64_t rows, int size, const T* dy, const T* y, float* products) {
+  wait_for_previous_kernels();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (row >= rows) return;
   float sum = 0;
@@ -54,6 +55,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
     differentiate_queries(const AttentionCall __grid_constant__ call,
                           const AttentionGradients __grid_constant__ of, int tiles, int parts,
                           const float* products) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, left, [kTile][kTileStride]);
   TRAINER_SHARED(float, right, [kTile][kTileStride]);
   TRAINER_SHARED(QueryTerms, terms, [kTile]);
@@ -98,6 +100,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? kFewBlocks : 1)
     differentiate_keys(const AttentionCall __grid_constant__ call,
                        const AttentionGradients __grid_constant__ of, int tiles, int parts,
                        const float* products) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, left, [kTile][kTileStride]);
   TRAINER_SHARED(float, right, [kTile][kTileStride]);
   TRAINER_SHARED(QueryTerms, terms, [kTile]);

@@ -96,6 +96,7 @@ __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t row
 template <class T, class Target>
 __global__ void __launch_bounds__(kThreads)
     measure_moments(RowWalk walk, const T* x, Parts parts, Target target) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   if (at.row < at.end) {
@@ -152,6 +153,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, 4)
     apply_affine(RowWalk walk, bool relu, float ceiling, GivenMoments given, Settled settled,
                  const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, here, [2][kThreads]);
   const bool is_here = given.exist();
   if (is_here) settle_block(walk, given, settled, here[0], here[1]);

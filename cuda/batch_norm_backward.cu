@@ -56,6 +56,7 @@ struct Settlement {
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_slopes(RowWalk walk, Slopes<T> slopes, const T* x, T* masked, Parts parts, Settlement settle) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   const Octet mean = load(settle.affine.mean + (at.left > 0 ? at.channel : 0), at.left);
   Sums own{};
@@ -75,6 +76,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),

@@ -14,6 +14,7 @@ __device__ inline double scale_of(const GivenStatistics& given, double eps, int6
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     apply_statistics(RowWalk walk, GivenStatistics given, double eps, const T* x, T* y) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   if (at.left <= 0) return;
   Octet scale{}, shift{};
@@ -36,6 +37,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads) fold(GivenStatistics given, double eps, int64_t count, const T* w,
                                                  const float* bias, T* new_w, float* new_bias) {
+  wait_for_previous_kernels();
   const int64_t c = blockIdx.x;
   const double factor = scale_of(given, eps, c);
   const float scale = static_cast<float>(factor);

@@ -14,6 +14,7 @@ struct Plus {
 /// y (rows, columns), eight elements at once, which may lie in several rows.
 template <class Y, class B>
 __global__ void add_bias(Y* y, const B* bias, int64_t count, int64_t columns, bool relu) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     Octet octet = load(y + i, count - i);
     int64_t column = i % columns;
@@ -35,6 +36,7 @@ struct Times {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_part(RowWalk walk, const T* x, const T* factors, float* part_sums) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {
@@ -51,6 +53,7 @@ __global__ void __launch_bounds__(kThreads)
 /// Eight elements at once, which may lie in several rows.
 template <class T>
 __global__ void scale_columns(const T* x, const float* factors, T* y, int64_t count, int64_t columns) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     Octet octet = load(x + i, count - i);
     int64_t column = i % columns;
@@ -66,6 +69,7 @@ __global__ void scale_columns(const T* x, const float* factors, T* y, int64_t co
 template <class T>
 __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
     finish_sums(RowWalk walk, const float* part_sums, T* sums) {
+  wait_for_previous_kernels();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x;
   const double sum = sum_parts(walk.parts, [&](int64_t part) {
     return c < walk.channels ? static_cast<double>(part_sums[part * walk.channels + c]) : 0.0;

@@ -17,6 +17,7 @@ struct Plus {
 template <class F, class T, class V>
 __global__ void __launch_bounds__(kThreads) with_numbers(F f, int64_t count, int64_t pixels, int64_t channels,
                                                          int64_t step, const T* x, const V* numbers, T* y) {
+  wait_for_previous_kernels();
   const int64_t octets = (channels + Octet::kSize - 1) / Octet::kSize;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
@@ -43,6 +44,7 @@ cudaError_t launch_with_numbers(const Pictures& p, int64_t step, const void* x, 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_pictures(RowWalk of_picture, float factor, const T* x, const T* other, T* sums) {
+  wait_for_previous_kernels();
   const int64_t columns = of_picture.columns(), picture = blockIdx.x / columns;
   Column at = column_of(of_picture, blockIdx.x % columns);
   const int64_t begin = picture * of_picture.rows;

@@ -27,6 +27,7 @@ struct Lower {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     find_cells(LogitRows rows, const T* logits, int32_t ignored, int32_t* cells) {
+  wait_for_previous_kernels();
   const int64_t index = blockIdx.x * kRowsOfCells + threadIdx.x / kWarp;
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.classes;
@@ -52,6 +53,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     find_label_set_cells(int64_t count, int64_t classes, const T* logits, const T* targets,
                          const float* weights, int32_t* cells) {
+  wait_for_previous_kernels();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
   cells[i] =

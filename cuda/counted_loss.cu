@@ -54,6 +54,7 @@ __device__ inline double counted_row_loss(const CountedRows& rows, const T* row,
 /// NaN.
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const T* logits, double* partial) {
+  wait_for_previous_kernels();
   double sums[kSums] = {};
   const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
   for (int64_t row = first + threadIdx.x / Team::kSize;
@@ -79,6 +80,7 @@ __global__ void __launch_bounds__(kThreads) sum_counted(CountedRows rows, const 
 /// Block o adds up the parts of output o.
 __global__ void __launch_bounds__(kThreads)
     finish_counted(const double* partial, int64_t count, double positions, CountedOutputs sums) {
+  wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[blockIdx.x * count + i];
   sum = block_sum(sum);
@@ -90,6 +92,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Team, class T, bool kFocal>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     counted_gradient_rows(CountedRows rows, const T* logits, const float* dloss, T* dx) {
+  wait_for_previous_kernels();
   const int64_t index = Team::row(), classes = rows.rows.classes;
   if (index >= rows.rows.samples * rows.rows.positions) return;
   const T* row = logits + index * classes;
@@ -129,6 +132,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 
 __global__ void __launch_bounds__(1)
     mean_of_counted(const float* sum, const float* weight, const float* scale, CountedOutputs y) {
+  wait_for_previous_kernels();
   const float all = *weight == 0 ? 1.0f : *weight, divisor = *scale * all;
   const float mean = *sum / all;
   if (y.of[MeanOfCounted::kMean] != nullptr) *y.of[MeanOfCounted::kMean] = mean;

@@ -10,14 +10,17 @@ namespace {
 
 __global__ void __launch_bounds__(1)
     look_up(const float* table, const int32_t* index, int64_t last, float* y) {
+  wait_for_previous_kernels();
   *y = table[*index < last ? *index : last];
 }
 
 __global__ void __launch_bounds__(1) add_one(const int32_t* x, const float* skip, int32_t* y) {
+  wait_for_previous_kernels();
   *y = *x + (skip != nullptr && *skip != 0 ? 0 : 1);
 }
 
 __global__ void multiply(const float* x, const float* factor, float* y, int64_t count) {
+  wait_for_previous_kernels();
   const float by = *factor;
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     store(each([by](float value) { return value * by; }, load(x + i, count - i)), count - i, y + i);
@@ -25,6 +28,7 @@ __global__ void multiply(const float* x, const float* factor, float* y, int64_t 
 }
 
 __global__ void scale(const float* x, float factor, float* y, int64_t count) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     store(each([factor](float value) { return value * factor; }, load(x + i, count - i)), count - i, y + i);
   }
@@ -32,6 +36,7 @@ __global__ void scale(const float* x, float factor, float* y, int64_t count) {
 
 __global__ void __launch_bounds__(1) update_scale(LossScaling how, LossScaleState old, const float* found,
                                                   const float* held, LossScaleState next) {
+  wait_for_previous_kernels();
   const bool stays = held != nullptr && *held != 0;
   float scale = *old.scale;
   int32_t good = *old.good + (stays ? 0 : 1), skipped = *old.skipped;

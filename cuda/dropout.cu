@@ -38,6 +38,7 @@ struct Times {
 template <class Factors, class T>
 __global__ void __launch_bounds__(kThreads)
     scale_samples(Factors factors, Samples samples, const T* x, T* y) {
+  wait_for_previous_kernels();
   const int64_t octets = (samples.width + Octet::kSize - 1) / Octet::kSize;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < samples.count * octets;

@@ -32,6 +32,7 @@ struct BlockPart {
 template <class Rule, class T>
 __global__ void __launch_bounds__(kThreads)
     sum_elements(Rule rule, Elements all, const T* x, const T* t, double* partial) {
+  wait_for_previous_kernels();
   const BlockPart part(all);
   const float weight = all.weight[part.sample];
   double sum = 0;
@@ -48,6 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     add_parts(const double* partial, int64_t count, double of_sample, float* total) {
+  wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
   sum = block_sum(sum);
@@ -57,6 +59,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Rule, class T>
 __global__ void __launch_bounds__(kThreads)
     element_gradients(Rule rule, Elements all, const float* dloss, const T* x, const T* t, T* dx) {
+  wait_for_previous_kernels();
   const BlockPart part(all);
   const float scale = *dloss / static_cast<float>(all.of_sample) * all.weight[part.sample];
   const int64_t first = part.sample * all.of_sample;

@@ -35,6 +35,7 @@ struct BlendIn {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     blend_unless(BlendIn f, const float* skip, int64_t count, T* y, const T* old, const T* fresh) {
+  wait_for_previous_kernels();
   const bool skips = *skip != 0;
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     const Octet before = load(old + i, count - i);
@@ -46,6 +47,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F, class T>
 __global__ void __launch_bounds__(kThreads)
     combine_all(const Table<TensorPointers> __grid_constant__ table, const float* skip) {
+  wait_for_previous_kernels();
   const Share share = share_of_block(table);
   const F f = F::of(table.of[share.item]);
   const auto *old = static_cast<const T*>(table.of[share.item].x),
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 /// y[i] = f(x[i]...), i < count. Not __restrict__: y may be one of the x.
 template <class F, class T, class... X>
 __global__ void each_element(F f, int64_t count, T* y, const X*... x) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     store(each(f, load(x + i, count - i)...), count - i, y + i);
   }

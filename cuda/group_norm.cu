@@ -55,6 +55,7 @@ __device__ inline Octet of_groups(const Walked& walk, const float* numbers, int6
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_groups(Walked walk, const T* x, float* part_sums, float* part_squares) {
+  wait_for_previous_kernels();
   const InPicture in(walk);
   const Column& at = in.at;
   Octet first{};
@@ -90,6 +91,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     settle_groups(Walked walk, double eps, const T* x, const float* part_sums, const float* part_squares,
                   float* settled, float* mean_of, float* factor_of) {
+  wait_for_previous_kernels();
   const int64_t index = WarpTeam::row();
   if (index >= walk.samples * walk.groups) return;
   const int64_t sample = index / walk.groups, begin = index % walk.groups * walk.channels();
@@ -119,6 +121,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_groups(Walked walk, const float* settled, const float* gamma, const float* beta, const T* x, T* y) {
+  wait_for_previous_kernels();
   const InPicture in(walk);
   const Column& at = in.at;
   if (at.left <= 0) return;
@@ -140,6 +143,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     measure_group_slopes(Walked walk, const T* dy, const T* x, const float* mean_of, float* part_slopes,
                          float* part_products) {
+  wait_for_previous_kernels();
   const InPicture in(walk);
   const Column& at = in.at;
   const Octet mean = of_groups(walk, mean_of, in.sample, at);
@@ -164,6 +168,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     settle_group_slopes(Walked walk, const float* part_slopes, const float* part_products, const float* gamma,
                         const float* factor_of, float* settled) {
+  wait_for_previous_kernels();
   const int64_t index = WarpTeam::row(), all = walk.samples * walk.groups;
   if (index >= all) return;
   const int64_t sample = index / walk.groups, begin = index % walk.groups * walk.channels();
@@ -185,6 +190,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 __global__ void __launch_bounds__(kFinishWide* kFinishHigh)
     finish_group_slopes(Walked walk, const float* part_slopes, const float* part_products,
                         const float* factor_of, float* dgamma, float* dbeta) {
+  wait_for_previous_kernels();
   const RowWalk& picture = walk.of_picture;
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kFinishWide + threadIdx.x,
                 parts = walk.samples * picture.parts;
@@ -206,6 +212,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_group_slopes(Walked walk, const T* dy, const T* x, const float* gamma, const float* mean_of,
                        const float* factor_of, const float* settled, T* dx) {
+  wait_for_previous_kernels();
   const InPicture in(walk);
   const Column& at = in.at;
   if (at.left <= 0) return;

@@ -36,6 +36,7 @@ __device__ inline bool is_spike(double sigmas, float value, const float* window,
 
 /// One warp.
 __global__ void __launch_bounds__(kWarp) guard_step(bool scaled, GuardInputs in, GuardOutputs out) {
+  wait_for_previous_kernels();
   const float loss = *in.loss;
   const float norm = in.norm == nullptr ? 0 : *in.norm;
   StepFacts step{.told = is_told(in), .finite_loss = loss - loss == 0};
@@ -73,6 +74,7 @@ __global__ void __launch_bounds__(kWarp) guard_step(bool scaled, GuardInputs in,
 
 __global__ void __launch_bounds__(kThreads)
     keep_or_take(const float* old, const float* fresh, const float* skip, float* y, int64_t count) {
+  wait_for_previous_kernels();
   const float* from = *skip != 0 ? old : fresh;
   if (from == y) return;
   for (int64_t i = first_element(); i < count; i += all_elements()) {

@@ -33,6 +33,7 @@ template <class T, class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     normalise(NormRows rows, double eps, RowSource<T> source, const float* gamma, const float* beta, T* y,
               T* sum, float* factor_of, float* mean_of) {
+  wait_for_previous_kernels();
   const int64_t row = Team::row();
   if (row >= rows.rows) return;
   const int64_t first = row * rows.width, begin = Team::member() * Octet::kSize,
@@ -98,6 +99,7 @@ struct Given {
 template <class T, class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     gradient_rows(NormRows rows, Given<T> given, const T* other, T* dx) {
+  wait_for_previous_kernels();
   const int64_t row = Team::row();
   if (row >= rows.rows) return;
   const int64_t first = row * rows.width, begin = Team::member() * Octet::kSize,
@@ -129,6 +131,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     sum_gradients(RowWalk walk, Given<T> given, Parts parts, float* dgamma, float* dbeta) {
+  wait_for_previous_kernels();
   const Column at = column_of(walk, blockIdx.x);
   Sums own{};
   for (int64_t row = at.row; row < at.end; row += at.step) {

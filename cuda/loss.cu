@@ -59,6 +59,7 @@ struct RowHit {
 template <class Team, class T, class Term>
 __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* partial, unsigned* counter,
                          float* total) {
+  wait_for_previous_kernels();
   double sum = 0;
   const int64_t first = blockIdx.x * kRowsOfBlock<Team>, end = first + kRowsOfBlock<Team>;
   for (int64_t row = first + threadIdx.x / Team::kSize; row < end && row < rows.samples * rows.positions;
@@ -79,6 +80,7 @@ __global__ void sum_rows(LogitRows rows, const T* logits, Term term, double* par
 template <class Team, class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     gradient_rows(LogitRows rows, const T* logits, float smoothing, const float* dloss, T* dx) {
+  wait_for_previous_kernels();
   const int64_t index = Team::row();
   if (index >= rows.samples * rows.positions) return;
   const T* row = logits + index * rows.classes;

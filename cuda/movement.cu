@@ -11,6 +11,7 @@ namespace {
 
 template <class From, class To>
 __global__ void cast_elements(int64_t count, const From* x, To* y) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) {
     store(load(x + i, count - i), count - i, y + i);
   }
@@ -18,6 +19,7 @@ __global__ void cast_elements(int64_t count, const From* x, To* y) {
 
 template <class From, class To>
 __global__ void __launch_bounds__(kThreads) cast_all(const Table<TensorPointers> __grid_constant__ table) {
+  wait_for_previous_kernels();
   const Share share = share_of_block(table);
   const auto* x = static_cast<const From*>(table.of[share.item].x);
   auto* y = static_cast<To*>(table.of[share.item].y);
@@ -27,6 +29,7 @@ __global__ void __launch_bounds__(kThreads) cast_all(const Table<TensorPointers>
 }
 
 __global__ void __launch_bounds__(kThreads) clear_all(const Table<TensorPointers> __grid_constant__ table) {
+  wait_for_previous_kernels();
   const Share share = share_of_block(table);
   auto* y = static_cast<float*>(table.of[share.item].y);
   for (int64_t i = share.begin + threadIdx.x; i < share.end; i += kThreads) y[i] = 0;
@@ -39,6 +42,7 @@ constexpr int64_t kShort = 8;
 /// A tile is read along its rows and written along its columns; the padding keeps columns in different banks.
 template <class From, class To>
 __global__ void transpose_tiles(int64_t rows, int64_t columns, const From* x, To* y) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, tile, [kTile][kTile + 1]);
   const int64_t wide = (columns + kTile - 1) / kTile, high = (rows + kTile - 1) / kTile;
   const int64_t matrix = blockIdx.x / (wide * high) * rows * columns, place = blockIdx.x % (wide * high);
@@ -62,6 +66,7 @@ struct ShortRows {
 
 template <class From, class To>
 __global__ void transpose_short(ShortRows s, int64_t count, const From* x, To* y) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const int64_t matrix = thread / s.many * s.many * s.few, i = thread % s.many;
@@ -88,6 +93,7 @@ cudaError_t transpose(const From* x, To* y, int64_t batch, int64_t rows, int64_t
 /// In the order of y.
 template <class T>
 __global__ void exchange(Exchange e, int64_t count, const T* x, T* y) {
+  wait_for_previous_kernels();
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t inner = i % e.inner, a = i / e.inner % e.a, of_b = i / e.inner / e.a;
@@ -98,6 +104,7 @@ __global__ void exchange(Exchange e, int64_t count, const T* x, T* y) {
 
 template <class Word>
 __global__ void copy_words(Pieces p, const Word* src, Word* dst) {
+  wait_for_previous_kernels();
   const int64_t count = p.rows * p.length, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     dst[i / p.length * p.dst_step + i % p.length] = src[i / p.length * p.src_step + i % p.length];

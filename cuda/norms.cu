@@ -21,6 +21,7 @@ __device__ inline double add_squares(double sum, const Octet& x) {
 /// One result for each block. Without weights (nullptr) their sum is 0.
 __global__ void __launch_bounds__(kThreads)
     sum_squares(const ParameterTable __grid_constant__ table, Squares* partial) {
+  wait_for_previous_kernels();
   const Share share = share_of_block(table);
   const ParameterPointers& p = table.of[share.item];
   Squares sum{};
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule, float* scale, float* norm) {
+  wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
   sum = math::sqrt(block_sum(sum));
@@ -50,6 +52,7 @@ __global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule
 /// The squares of f32 do not overflow in double, so their sum is finite where all of them are.
 __global__ void finish_unscale(const Squares* partial, int64_t count, double max_norm, const float* scale,
                                Unscaled to) {
+  wait_for_previous_kernels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
   sum = block_sum(sum);
@@ -65,6 +68,7 @@ template <class Rule>
 __global__ void __launch_bounds__(kWarp)
     find_ratios(const ParameterTable __grid_constant__ table, const Squares* partial, Rule rule,
                 const float* scale, float* ratios) {
+  wait_for_previous_kernels();
   const int p = static_cast<int>(blockIdx.x);
   Squares sum{};
   for (int block = table.first_block[p] + static_cast<int>(threadIdx.x); block < table.first_block[p + 1];

@@ -15,6 +15,7 @@ template <class Rule>
 __global__ void __launch_bounds__(kThreads)
     update_parameters(const ParameterTable __grid_constant__ table, StepScalars given, Rule rule,
                       const float* ratios) {
+  wait_for_previous_kernels();
   using Step = typename Rule::template Step<float>;
   TRAINER_SHARED(Step, shared, [1]);
   const Share share = share_of_block(table);

@@ -13,6 +13,7 @@ namespace {
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     scale_pixels(PixelPlaces p, const uint8_t* x, const float* scale, const float* offset, T* y) {
+  wait_for_previous_kernels();
   const int64_t count = p.pictures * p.area, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t pixel = i % p.area, picture = i / p.area * p.area * p.channels;
@@ -25,6 +26,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /// A block has a row of the batch. Each thread makes the draws anew, which is less than waiting for another.
 __global__ void __launch_bounds__(kThreads) read_samples(SampleSteps steps, SampleExtents e, SampleRows r) {
+  wait_for_previous_kernels();
   const int64_t row = blockIdx.x, area = e.to_height * e.to_width;
   const int32_t number = r.numbers[row];
   if (r.labels != nullptr && threadIdx.x == 0) r.labels[row] = number < 0 ? 0 : r.answers[number];

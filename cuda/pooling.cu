@@ -57,6 +57,7 @@ __device__ inline void for_each_window(const Windows& w, const Pixel& x, const V
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_forward(Windows w, int64_t count, const T* x, T* y, uint8_t* places) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.out_height, w.out_width);
@@ -79,6 +80,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_backward(Windows w, int64_t count, const T* dy, const uint8_t* places, T* dx) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.height, w.width);
@@ -103,6 +105,7 @@ struct AddTo {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) average_forward(Windows w, int64_t count, const T* x, T* y) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.out_height, w.out_width);
@@ -115,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) average_forward(Windows w, int64_t c
 template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     average_backward(Windows w, int64_t count, const T* dy, T* dx) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.height, w.width);

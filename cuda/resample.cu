@@ -11,6 +11,7 @@ namespace {
 /// A thread for eight channels of each pixel of y.
 template <class T>
 __global__ void __launch_bounds__(kThreads) resample(Resampled r, int64_t count, const T* x, T* y) {
+  wait_for_previous_kernels();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const int64_t octets = (r.channels + Octet::kSize - 1) / Octet::kSize, pixel = thread / octets;

@@ -60,6 +60,7 @@ __device__ inline void turn_neighbours(const RotaryPieces& p, int i, const T* x,
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     turn_heads(RotaryPieces p, TableRows row_of, int64_t count, const T* x, const float* table, T* y) {
+  wait_for_previous_kernels();
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
     const int64_t token = i / p.of_token();

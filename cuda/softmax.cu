@@ -11,6 +11,7 @@ namespace {
 template <class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     softmax_rows(bool log, int64_t rows, int64_t classes, const float* x, float* y) {
+  wait_for_previous_kernels();
   const int64_t row = Team::row();
   if (row >= rows) return;
   const int64_t first = row * classes;
@@ -30,6 +31,7 @@ template <class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     softmax_gradient_rows(bool log, int64_t rows, int64_t classes, const float* dy, const float* y,
                           float* dx) {
+  wait_for_previous_kernels();
   const int64_t row = Team::row();
   if (row >= rows) return;
   const int64_t first = row * classes;

@@ -16,6 +16,7 @@ struct AddRow {
 /// y is the row of each token or, with x, the sum of both.
 template <class T, class Table>
 __global__ void read_rows(TableAccess access, const T* x, const Table* table, T* y) {
+  wait_for_previous_kernels();
   const int64_t octets = (access.width + Octet::kSize - 1) / Octet::kSize, count = access.tokens * octets;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
@@ -61,6 +62,7 @@ __device__ inline int64_t merged_place(const Key* keys, int64_t count, int64_t l
 
 /// Runs of kThreads sorted keys.
 __global__ void __launch_bounds__(kThreads) sort_blocks(TableAccess access, Key* keys) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(Key, shared, [2][kThreads]);
   const int64_t before = static_cast<int64_t>(blockIdx.x) * kThreads, i = threadIdx.x, token = before + i;
   const int64_t rest = access.tokens - before, count = rest < kThreads ? rest : kThreads;
@@ -78,6 +80,7 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(TableAccess access, Key*
 
 __global__ void __launch_bounds__(kThreads)
     merge_runs(int64_t count, int64_t length, const Key* from, Key* to) {
+  wait_for_previous_kernels();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) to[merged_place(from, count, length, i)] = from[i];
 }
@@ -86,6 +89,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     sum_runs(TableAccess access, const Key* keys, const T* dy, float* table) {
+  wait_for_previous_kernels();
   const int64_t begin = blockIdx.x, row = row_in(keys[begin]);
   if (begin > 0 && row_in(keys[begin - 1]) == row) return;
   const int64_t end = begin + count_below(keys, begin, access.tokens, static_cast<Key>(row + 1) << 32);
@@ -102,6 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void fill_zeros(float* x, int64_t count) {
+  wait_for_previous_kernels();
   for (int64_t i = first_element(); i < count; i += all_elements()) store(Octet{}, count - i, x + i);
 }
 

@@ -50,6 +50,8 @@ enum class WarpCall : char { sync, shuffle, shuffle_xor, shuffle_down, shuffle_u
 
 void* shared_variable(const void* key, size_t bytes);
 void barrier(Place place);
+/// What the running thread must have called before it accesses memory of the device, and before it ends.
+void wait_for_previous_kernels();
 /// Gives `in` (up to 8 bytes) to the warp and takes that of lane `source`; returns a bit for each lane whose
 /// `vote` is true.
 uint32_t exchange(WarpCall call, uint32_t mask, const void* in, void* out, size_t bytes, int source,
@@ -158,6 +160,10 @@ inline int __float_as_int(float value) {
 }
 
 namespace trainer::cuda {
+
+inline void wait_for_previous_kernels() {
+  emulation::wait_for_previous_kernels();
+}
 
 /// Starts a kernel as cuda/launch.h does elsewhere.
 template <class... Parameters, class... Arguments>

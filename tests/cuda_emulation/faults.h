@@ -7,7 +7,7 @@
 namespace trainer::emulation {
 
 /// What a kernel did wrong: "race", "bounds", "uninitialised", "alignment", "deadlock", "divergence", "warp",
-/// "launch", "output" or "plan", and where.
+/// "launch", "early", "output" or "plan", and where.
 struct Fault {
   std::string kind, text;
 };

@@ -211,6 +211,8 @@ void on_access(const Access& a) {
   if (region == nullptr) return is_constant(a) ? void() : report_bounds(a, "outside every device buffer");
   const auto first = static_cast<size_t>(static_cast<const std::byte*>(a.address) - region->begin);
   if (first + a.bytes > region->bytes) return report_bounds(a, "across the end of a buffer");
+  if (region != &m.shared && !has_waited())
+    report("early", "access to memory before wait_for_previous_kernels", a.pc);
   check_window(a, *region);
   const Moment me = now();
   for (size_t i = first; i < first + a.bytes; ++i) {

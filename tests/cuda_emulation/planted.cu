@@ -5,6 +5,8 @@
 namespace trainer::emulation {
 namespace {
 
+using cuda::wait_for_previous_kernels;
+
 constexpr int kBlock = 64;
 
 /// Sums neighbours through shared memory, twice; `Bug` says which barrier is missing or wrong.
@@ -12,6 +14,7 @@ enum class Barrier { all_right, none_at_first, none_before_reuse, half, two_plac
 
 template <Barrier bug>
 __global__ void neighbours(float* x) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, part, [kBlock]);
   const int i = static_cast<int>(threadIdx.x);
   part[i] = x[i];
@@ -28,30 +31,44 @@ __global__ void neighbours(float* x) {
 }
 
 __global__ void beyond_the_end(float* x, int count) {
+  wait_for_previous_kernels();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i <= count) x[i] = 1;
 }
 
 __global__ void reads_unset(float* x, int count) {
+  wait_for_previous_kernels();
   x[threadIdx.x] = x[count / 2 + static_cast<int>(threadIdx.x)];
 }
 
 __global__ void beyond_shared(float* x) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, part, [kBlock]);
   part[threadIdx.x + 1] = 1;
   x[threadIdx.x] = part[threadIdx.x + 1];
 }
 
 __global__ void misaligned(float* x) {
+  wait_for_previous_kernels();
   *reinterpret_cast<uint2*>(x + 1) = uint2{};
 }
 
+__global__ void reads_early(float* x) {
+  const float old = x[threadIdx.x];
+  wait_for_previous_kernels();
+  x[threadIdx.x] = old + 1;
+}
+
+__global__ void never_waits(float*) {}
+
 __global__ void blocks_write_one_place(float* x) {
+  wait_for_previous_kernels();
   x[threadIdx.x] = static_cast<float>(blockIdx.x);
 }
 
 template <bool kAtomic>
 __global__ void count_up(float* x) {
+  wait_for_previous_kernels();
   if (kAtomic) {
     atomicAdd(x, 1.0f);
   } else {
@@ -64,6 +81,7 @@ enum class Last { all_right, no_barrier_first, no_fence_before, no_fence_behind 
 
 template <Last bug>
 __global__ void last_adds_up(float* x) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(bool, last, [1]);
   const int i = static_cast<int>(threadIdx.x), blocks = static_cast<int>(gridDim.x);
   float* of_blocks = x + 2 + kBlock;
@@ -82,6 +100,7 @@ enum class Lanes { all_right, some_have_ended, mask_leaves_out, source_left_out 
 
 template <Lanes bug>
 __global__ void shuffle_lanes(float* x) {
+  wait_for_previous_kernels();
   const int lane = static_cast<int>(threadIdx.x);
   if (bug == Lanes::some_have_ended && lane >= 20) return;
   const unsigned mask = bug == Lanes::mask_leaves_out ? 0xFFFFu : 0xFFFFFFFFu;
@@ -94,6 +113,7 @@ __global__ void shuffle_lanes(float* x) {
 
 template <bool kSync>
 __global__ void warp_exchange(float* x) {
+  wait_for_previous_kernels();
   TRAINER_SHARED(float, part, [32]);
   const int lane = static_cast<int>(threadIdx.x);
   part[lane] = x[lane];
@@ -139,6 +159,8 @@ std::vector<PlantedBug> planted_bugs() {
        }},
       {"behind a shared variable", "bounds", true, start<beyond_shared>},
       {"8 bytes that begin at 4", "alignment", true, start<misaligned, 1, 1>},
+      {"a read before the kernels before have ended", "early", true, start<reads_early>},
+      {"no wait for the kernels before", "early", false, start<never_waits>},
       {"two blocks write one place", "race", true, start<blocks_write_one_place, 2>},
       {"a count that is not atomic", "race", true, start<count_up<false>>},
       {"a last block without barrier before", "race", true, start<last_adds_up<Last::no_barrier_first>, 3>},

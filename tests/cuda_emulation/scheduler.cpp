@@ -34,6 +34,7 @@ struct Thread {
   uint3 index{};
   int number = 0;
   State state = State::ready;
+  bool has_waited = false;  ///< for the kernels before
   uint32_t mask = 0;
   Place place{};
 };
@@ -84,6 +85,7 @@ void wake(Thread& thread) {
 
 void run_thread() {
   machine().grid.enter(machine().grid.call);
+  if (!has_waited()) report("early", "a thread ends without wait_for_previous_kernels");
   machine().running->state = State::ended;
 }
 
@@ -182,6 +184,14 @@ std::string running_thread() {
 
 bool in_kernel() {
   return machine().running != nullptr;
+}
+
+bool has_waited() {
+  return machine().running->has_waited;
+}
+
+void wait_for_previous_kernels() {
+  machine().running->has_waited = true;
 }
 
 Moment now() {

@@ -19,6 +19,8 @@ struct Moment {
 };
 /// Whether a thread runs at all; otherwise host code does.
 bool in_kernel();
+/// Whether the running thread has called wait_for_previous_kernels.
+bool has_waited();
 Moment now();
 /// The same warp's count of __syncwarp since the last barrier.
 uint16_t warp_epoch(uint16_t warp);

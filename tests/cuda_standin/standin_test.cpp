@@ -154,7 +154,7 @@ TEST_CASE("a time is that of two events that are done, and not recorded again") 
 }
 
 TEST_CASE("a grid has at most 65,535 blocks in y and z, and a block 48 KiB of shared memory") {
-  const auto nothing = grid_of([](const void*) {});
+  const auto nothing = grid_of([](const void*) { emulation::wait_for_previous_kernels(); });
   const Surroundings s;
   CHECK(emulation::launch_grid(s.stream, nothing, {1, 65535, 1}, {1, 1, 1}) == cudaSuccess);
   for (const dim3& blocks : {dim3{1, 65536, 1}, dim3{1, 1, 65536}}) {
@@ -162,7 +162,10 @@ TEST_CASE("a grid has at most 65,535 blocks in y and z, and a block 48 KiB of sh
     expect_refusal("a grid of 1x");
   }
   static const char key = 0;
-  const auto greedy = grid_of([](const void*) { emulation::shared_variable(&key, size_t{50} << 10); });
+  const auto greedy = grid_of([](const void*) {
+    emulation::wait_for_previous_kernels();
+    emulation::shared_variable(&key, size_t{50} << 10);
+  });
   CHECK(emulation::launch_grid(s.stream, greedy, {1, 1, 1}, {1, 1, 1}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(s.stream) == cudaErrorLaunchFailure);
   expect_refusal("48 KiB");
