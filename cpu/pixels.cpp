@@ -35,14 +35,16 @@ struct Places {
 
 template <class T>
 std::unique_ptr<Kernel> scaling_kernel(const OpContext& c, const Layout& layout, const Slots& slots) {
-  const Shape shape = c.inputs[0].shape;
+  const Shape shape = c.outputs[0].shape;
   const auto stored = static_cast<size_t>(stored_elements(layout, shape)) * sizeof(T);
-  return kernel([=, at_place = Places(layout, shape), padded = layout.has_padding(), x = slots.inputs[0],
-                 scale = slots.inputs[1], offset = slots.inputs[2], y = slots.outputs[0]] {
+  const int64_t channels = c.inputs[0].shape[1];  // the others are zeros
+  return kernel([=, at_place = Places(layout, shape), padded = layout.has_padding() || channels < shape[1],
+                 x = slots.inputs[0], scale = slots.inputs[1], offset = slots.inputs[2],
+                 y = slots.outputs[0]] {
     if (padded) std::memset(at<char>(y), 0, stored);
-    parallel_rows(shape[0] * shape[1], shape[2] * shape[3], [&](int64_t begin, int64_t end) {
+    parallel_rows(shape[0] * channels, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
-        const int64_t n = plane / shape[1], channel = plane % shape[1];
+        const int64_t n = plane / channels, channel = plane % channels;
         const float by = at<const float>(scale)[channel], plus = at<const float>(offset)[channel];
         T* to = at<T>(y) + n * at_place.sample + channel / at_place.lanes * at_place.block +
                 channel % at_place.lanes;

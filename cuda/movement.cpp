@@ -6,6 +6,7 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/concat.h"
+#include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/reorder.h"
 #include "core/graph/ops/zeros.h"
 #include "cuda/table.h"
@@ -125,6 +126,27 @@ std::unique_ptr<Kernel> compile_slice(const Gpu& gpu, const OpContext& context, 
   });
 }
 
+Choice select_pad(const Gpu&, const OpContext& context, const OpenLayouts&) {
+  Choice choice = select_parts(context, static_cast<const Pad&>(context.op).axis);
+  choice.kernels = 2;  // zeros everywhere, then the pieces
+  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
+  return choice;
+}
+
+std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, const Choice&,
+                                    const Slots& slots) {
+  const auto& op = static_cast<const Pad&>(context.op);
+  const Around x(context, context.inputs[0], op.axis);
+  const int64_t length = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner,
+                row = length + (op.before + op.after) * x.inner;
+  return kernel(context, [pieces = Pieces{x.outer, length, length, row}, before = op.before * x.inner,
+                          all = static_cast<size_t>(x.outer * row), stream = gpu.stream.get(),
+                          from = slots.inputs[0], to = slots.outputs[0]] {
+    const cudaError_t status = cudaMemsetAsync(*to, 0, all, stream);
+    return status != cudaSuccess ? status : launch_copy(pieces, *from, at<char>(to) + before, stream);
+  });
+}
+
 Choice select_zeros(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "one walk");
   choice.kernels = parameter_tables(context.outputs.size());
@@ -154,6 +176,7 @@ void add_movement(Handlers& handlers) {
                             compile_cast, floats_only};
   handlers[typeid(Assign)] = {select_assign, compile_assign, {}};
   handlers[typeid(Concat)] = {select_concat, compile_concat, {}};
+  handlers[typeid(Pad)] = {select_pad, compile_pad, {}};
   handlers[typeid(Slice)] = {select_slice, compile_slice, {}};
   handlers[typeid(Zeros)] = {select_zeros, compile_zeros, {}};
 }

@@ -12,11 +12,12 @@ namespace {
 
 std::unique_ptr<Kernel> compile_scale(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                       const Slots& slots) {
-  const Shape& shape = context.inputs[0].shape;
-  const bool last = choice.outputs[0] == channels_last(shape);
+  const Shape &shape = context.inputs[0].shape, &to_shape = context.outputs[0].shape;
+  const bool last = choice.outputs[0] == channels_last(to_shape);
   if (!last && !choice.outputs[0].row_major()) throw std::logic_error("a layout that the GPU does not have");
   const int64_t channels = shape[1], area = shape[2] * shape[3];
-  const PixelPlaces places{shape[0], channels, area, last ? 1 : area, last ? channels : 1};
+  const int64_t made = to_shape[1];
+  const PixelPlaces places{shape[0], channels, area, made, last ? 1 : area, last ? made : 1};
   return kernel(context, [=, to = context.outputs[0].dtype, stream = gpu.stream.get(), in = slots.inputs,
                           y = slots.outputs[0]] {
     return launch_scale_pixels(to, places, *in[0], at<const float>(in[1]), at<const float>(in[2]), *y,

@@ -16,10 +16,12 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_previous_kernels();
   const int64_t count = p.pictures * p.area, stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
-    const int64_t pixel = i % p.area, picture = i / p.area * p.area * p.channels;
-    for (int64_t c = 0; c < p.channels; ++c) {
-      const float value = scale[c] * to_float(x[picture + c * p.area + pixel]) + offset[c];
-      put(value, y[picture + c * p.channel_step + pixel * p.pixel_step]);
+    const int64_t pixel = i % p.area, from = i / p.area * p.area * p.channels,
+                  to = i / p.area * p.area * p.made;
+    for (int64_t c = 0; c < p.made; ++c) {
+      const float value =
+          c < p.channels ? scale[c] * to_float(x[from + c * p.area + pixel]) + offset[c] : 0.0f;
+      put(value, y[to + c * p.channel_step + pixel * p.pixel_step]);
     }
   }
 }

@@ -9,23 +9,6 @@
 namespace trainer::cuda {
 namespace {
 
-std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, const Choice&,
-                                    const Slots& slots) {
-  const auto& op = static_cast<const Pad&>(context.op);
-  const Shape& shape = context.inputs[0].shape;
-  int64_t outer = 1, inner = bytes_per_element(context.inputs[0].dtype);
-  for (int64_t d = 0; d < op.axis; ++d) outer *= shape[static_cast<size_t>(d)];
-  for (size_t d = static_cast<size_t>(op.axis) + 1; d < shape.size(); ++d) inner *= shape[d];
-  const int64_t length = shape[static_cast<size_t>(op.axis)] * inner,
-                row = length + (op.before + op.after) * inner;
-  return kernel(context, [pieces = Pieces{outer, length, length, row}, before = op.before * inner,
-                          all = static_cast<size_t>(outer * row), stream = gpu.stream.get(),
-                          x = slots.inputs[0], y = slots.outputs[0]] {
-    const cudaError_t status = cudaMemsetAsync(*y, 0, all, stream);
-    return status != cudaSuccess ? status : launch_copy(pieces, *x, at<char>(y) + before, stream);
-  });
-}
-
 std::unique_ptr<Kernel> compile_transpose(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
   const TransposedExtents e(static_cast<const Transpose&>(context.op), context.inputs[0].shape);
@@ -71,17 +54,9 @@ Choice select_pieces(const Gpu&, const OpContext& context, const OpenLayouts&) {
   return row_major(context, "pieces");
 }
 
-Choice select_pad(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select_pieces(gpu, context, inputs);
-  choice.kernels = 2;  // zeros everywhere, then the pieces
-  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
-  return choice;
-}
-
 }  // namespace
 
 void add_rearrange(Handlers& handlers) {
-  handlers[typeid(Pad)] = {select_pad, compile_pad, {}};
   handlers[typeid(Transpose)] = {select_pieces, compile_transpose, floats_only};
   handlers[typeid(RepeatSamples)] = {select_pieces, compile_repeat, floats_only};
   handlers[typeid(SumSamples)] = {select_sum, compile_sum, floats_only};

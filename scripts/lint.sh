@@ -118,9 +118,9 @@ check_headers() {
 }
 
 check_compiler_switches() {
-  list "${sources[@]}" | grep -v '^core/base/host_device\.h$' |
+  list "${sources[@]}" | grep -vE '^(core/base/host_device|cuda/launch)\.h$' |
     xargs -d '\n' grep -HnE '^[[:space:]]*#[[:space:]]*(if|elif).*(CUDA|NVCC)' |
-    sed 's/$/   <- only core\/base\/host_device.h may ask for CUDA/'
+    sed 's/$/   <- only core\/base\/host_device.h and cuda\/launch.h may ask for CUDA/'
 }
 
 # Paths of one machine. Where NVIDIA and Debian install theirs is the same everywhere, and named where it is needed.

@@ -39,6 +39,7 @@ struct PassOptions {
   row(mixed_precision_pass) \
   row(read_pixels_pass) \
   row(read_samples_pass) \
+  row(pad_channels_pass) \
   row(autodiff_pass) \
   row(fuse_gradient_sum_pass) \
   row(fuse_classifier_pass) \

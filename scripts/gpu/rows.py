@@ -186,6 +186,12 @@ def moments_speed(check):
                     "logging.interval=20ba")
 
 
+@row("fusion", 60)
+def padded_stem_speed(check):
+    return ratio_of(check, "padded", (), ("--disable-pass", "pad_channels"), *LARGE, "runtime.autotune=true", "training.max_duration=60ba",
+                    "logging.interval=20ba")
+
+
 @row("fusion", 8)
 def gelus(check):
     return check.cases("gelus", "gelu_tanh in the kernel of a product*")

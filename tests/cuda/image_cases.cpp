@@ -108,6 +108,27 @@ void add_pixels(std::vector<KernelCase>& cases) {
   }
 }
 
+/// More channels than the pixels have, before a convolution whose weights have them too.
+void add_padded_pixels(std::vector<KernelCase>& cases) {
+  for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
+    for (const int64_t channels : {4, 8}) {
+      cases.push_back(differentiable(
+          fmt::format("scale_pixels {} {} channels", to_string(to), channels), [=](Sketch& sketch) {
+            const TensorId x = sketch.pixels("x", {2, 3, 33, 31}), scale = sketch.input("scale", {3}),
+                           offset = sketch.input("offset", {3});
+            for (float& value : sketch.values["scale"]) value /= 128;
+            Builder& build = sketch.build();
+            TensorId y = build.emit<ScalePixels>({x, scale, offset}, to, channels);
+            if (to != DType::f32) y = build.emit<Cast>({y}, DType::f32);
+            sketch.output("plain", y);
+            return build.emit<ScaleChannels>({y, sketch.parameter("s", {2, channels, 1, 1})});
+          }));
+      cases.back().narrow = false;
+      if (to != DType::f32) cases.back().tolerances = narrow_tolerances(to);
+    }
+  }
+}
+
 /// Rows of samples on the device, one of them padding; more pixels than a block has threads.
 void add_sample_rows(std::vector<KernelCase>& cases) {
   const SampleStep mirror{.mirrors = true, .p = 0.5}, cut{.padding = 2, .height = 19, .width = 17},
@@ -145,6 +166,7 @@ void add_sample_rows(std::vector<KernelCase>& cases) {
 void add_image_cases(std::vector<KernelCase>& cases) {
   add_sample_rows(cases);
   add_pixels(cases);
+  add_padded_pixels(cases);
   add_pools(cases);
   add_factors(cases);
   add_resampling(cases);

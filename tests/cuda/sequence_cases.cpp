@@ -115,6 +115,11 @@ void add_rearranged(std::vector<KernelCase>& cases) {
     cases.push_back(of_one<Pad>(x, kTwo, kThree, kOne - 1));
     cases.push_back(of_one<Slice>(x, kOne, kOne, kTwo));
   }
+  for (const Shape& images : {Shape{5, 3, 7, 9}, Shape{2, 33, 1, 5}}) {
+    cases.push_back(of_one<Pad>(images, kOne, kOne - 1, kOne));
+    cases.push_back(of_one<Pad>(images, kOne, kTwo, kThree));
+    cases.push_back(of_one<Pad>(images, kTwo, kTwo, kThree));
+  }
   cases.push_back(of_one<Transpose>({2, 5, 7, 3, 2}, kOne, kThree));
   cases.push_back(of_one<Transpose>({2, 31, 4, 9}, kOne, kTwo));
   for (const Shape& x : {Shape{2, 16, 5, 7}, Shape{1, 33, 8, 1}, Shape{3, 1, 2, 3}}) {

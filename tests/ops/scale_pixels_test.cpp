@@ -12,10 +12,10 @@ using namespace trainer;
 namespace {
 
 /// Pictures as numbers of a type, and a product of them so that there is something to learn.
-TensorId scaled(Sketch& sketch, const Shape& shape, DType to = DType::f32) {
+TensorId scaled(Sketch& sketch, const Shape& shape, int64_t channels = 0) {
   const TensorId scale = sketch.input("scale", {shape[1]}), offset = sketch.input("offset", {shape[1]});
   for (float& value : sketch.values["scale"]) value /= 64;
-  return sketch.build().emit<ScalePixels>({sketch.pixels("x", shape), scale, offset}, to);
+  return sketch.build().emit<ScalePixels>({sketch.pixels("x", shape), scale, offset}, DType::f32, channels);
 }
 
 }  // namespace
@@ -40,6 +40,18 @@ TEST_CASE("pixels are written in the layout of the convolution that reads them")
   }
 }
 
+TEST_CASE("channels beyond those of the pixels are zeros, in any layout") {
+  for (const int64_t channels : {4, 8, 17, 32}) {
+    for (const Shape& shape : {Shape{1, 3, 5, 7}, Shape{3, 1, 9, 4}}) {
+      check_program(std::to_string(channels) + " of " + to_string(shape), [&](Sketch& sketch) {
+        const TensorId w = sketch.parameter("w", {5, channels, 3, 3}), y = scaled(sketch, shape, channels);
+        sketch.output("y", y);
+        sketch.loss(sketch.build().emit<Conv2d>({y, w, kNone}, Conv2dGeometry{.kernel = {3, 3}}));
+      });
+    }
+  }
+}
+
 TEST_CASE("what are no pictures of bytes is refused") {
   Sketch sketch(1);
   const TensorId one = sketch.input("one", {3}), two = sketch.input("two", {2});
@@ -53,4 +65,6 @@ TEST_CASE("what are no pictures of bytes is refused") {
                     Catch::Matchers::ContainsSubstring("expected images (N, C, H, W) of u8, got 2x48 of u8"));
   CHECK_THROWS_WITH(build.emit<ScalePixels>({x, one, two}, DType::f32),
                     Catch::Matchers::ContainsSubstring("a scale and an offset for each channel"));
+  CHECK_THROWS_WITH(build.emit<ScalePixels>({x, one, one}, DType::f32, 3),
+                    Catch::Matchers::ContainsSubstring("expected more channels than the 3 of the images"));
 }

@@ -18,7 +18,8 @@ std::map<std::string, std::vector<float>> inputs_of(const Program& program) {
     if (tensor.role != Role::input) continue;
     std::vector<float>& of_tensor = values[tensor.name];
     for (int64_t i = 0; i < numel(tensor.spec.shape); ++i)
-      of_tensor.push_back(is_floating(tensor.spec.dtype) ? 1 + random.next_uniform() : static_cast<float>(i));
+      of_tensor.push_back(is_floating(tensor.spec.dtype) ? 1 + random.next_uniform()
+                                                         : static_cast<float>(i % 256));
   }
   return values;
 }

@@ -76,11 +76,13 @@ void cast(const Call& call) {
 }
 
 void scale_pixels(const Call& call) {
-  const Shape& shape = call.shape_in(0);
+  const Shape &shape = call.shape_in(0), &made = call.shape_out(0);
   const int64_t area = shape[2] * shape[3];
-  for (int64_t i = 0, count = call.count_in(0); i < count; ++i) {
-    const int64_t channel = i / area % shape[1];
-    call.out(0)[i] = call.in(1)[channel] * call.in<uint8_t>(0)[i] + call.in(2)[channel];
+  for (int64_t i = 0, count = call.count_out(0); i < count; ++i) {
+    const int64_t channel = i / area % made[1], sample = i / area / made[1];
+    const int64_t pixel = (sample * shape[1] + channel) * area + i % area;
+    call.out(0)[i] =
+        channel < shape[1] ? call.in(1)[channel] * call.in<uint8_t>(0)[pixel] + call.in(2)[channel] : 0;
   }
 }
 

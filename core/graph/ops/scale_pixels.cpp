@@ -3,6 +3,11 @@
 
 namespace trainer {
 
+void ScalePixels::describe(AttributeVisitor& visit) const {
+  visit("to", std::string(to_string(to)));
+  if (channels > 0) visit("channels", channels);
+}
+
 std::vector<TensorSpec> ScalePixels::infer(std::span<const TensorSpec> inputs) const {
   const Shape& x = inputs[0].shape;
   expect(x.size() == 4 && inputs[0].dtype == DType::u8, "expected images (N, C, H, W) of u8, got " +
@@ -11,7 +16,9 @@ std::vector<TensorSpec> ScalePixels::infer(std::span<const TensorSpec> inputs) c
   const TensorSpec factor{{x[1]}, DType::f32};
   expect(inputs[1] == factor && inputs[2] == factor, "expected a scale and an offset for each channel");
   expect(is_floating(to), "numbers are of a floating point type");
-  return {{.shape = x, .dtype = to}};
+  expect(channels == 0 || channels > x[1],
+         "expected more channels than the " + std::to_string(x[1]) + " of the images");
+  return {{.shape = {x[0], channels > 0 ? channels : x[1], x[2], x[3]}, .dtype = to}};
 }
 
 }  // namespace trainer

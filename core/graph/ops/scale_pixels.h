@@ -7,15 +7,17 @@ namespace trainer {
 
 /// The bytes of pictures as numbers: y = scale * x + offset, x (N, C, H, W) u8, scale and offset (C) f32; in
 /// f32, then rounded to the type of y. Inputs have no gradient. As with a cast, planning lets it write
-/// whatever layout the first reader wants.
+/// whatever layout the first reader wants. With `channels`, more than C, y has so many, those behind x's of
+/// zeros (set by pad_channels).
 class ScalePixels final : public Operation {
  public:
-  explicit ScalePixels(DType dtype) : to(dtype) {}
+  explicit ScalePixels(DType dtype, int64_t of_y = 0) : to(dtype), channels(of_y) {}
   std::string_view name() const override { return "scale_pixels"; }
-  void describe(AttributeVisitor& visit) const override { visit("to", std::string(to_string(to))); }
+  void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
   const DType to;
+  const int64_t channels;  ///< of y; 0: as x has
 };
 
 }  // namespace trainer
