@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/graph/ops/conv2d.h"
-#include "cuda/bound_plan.h"
+#include "cuda/convolution_product.h"
 
 namespace trainer::cuda {
 namespace {
@@ -17,12 +17,11 @@ namespace {
 using cudnn::ConvolutionGraph;
 using Kind = ConvolutionGraph::Kind;
 
-constexpr const char* kCudnn = "cudnn";
-constexpr const char* kThenBias = "cudnn, add_bias";
-constexpr const char* kThenSums = "cudnn, channel_sums";
-constexpr const char* kThenCast = "cudnn, cast";
-constexpr const char* kAndColumnSums = "cudnn, column_sums";
-constexpr const char* kThenCastAndColumnSums = "cudnn, cast, column_sums";
+// An implementation is named after the library, and the own kernels behind it.
+constexpr const char* kThenBias = ", add_bias";
+constexpr const char* kThenSums = ", channel_sums";
+constexpr const char* kThenCast = ", cast";
+constexpr const char* kAndColumnSums = ", column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
 Matrix as_matrix(const TensorSpec& images) {
@@ -34,17 +33,18 @@ bool wants_bias_gradient(const OpContext& context) {
   return dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr && is_wanted(context, 1);
 }
 
-const char* implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
-  if (chosen.whole.kind == Kind::forward)
-    return !chosen.is_split() ? kCudnn : chosen.whole.moments ? kThenSums : kThenBias;
-  if (chosen.is_split()) return bias_gradient ? kThenCastAndColumnSums : kThenCast;
-  return bias_gradient ? kAndColumnSums : kCudnn;
+std::string implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
+  std::string name = chosen.is_product() ? "cublaslt" : "cudnn";
+  if (chosen.is_split())
+    name += chosen.whole.moments ? kThenSums : chosen.whole.converts() ? kThenCast : kThenBias;
+  return bias_gradient ? name + kAndColumnSums : name;
 }
 
-/// Whether an own kernel completes what cuDNN began.
+/// Whether an own kernel completes what the library began.
 bool is_split(const Choice& choice) {
-  const std::string& name = choice.implementation;
-  return name == kThenBias || name == kThenSums || name == kThenCast || name == kThenCastAndColumnSums;
+  return std::ranges::any_of(std::array{kThenBias, kThenSums, kThenCast}, [&](const char* rest) {
+    return choice.implementation.find(rest) != std::string::npos;
+  });
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
@@ -182,18 +182,18 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   Step sums = bias_gradient(context, slots, stream);
   if (choice.implementation == kColumnSums) return kernel(context, sums);
   const ConvolutionGraph whole = convolution_graph(gpu, context);
-  const ConvolutionChoice chosen{
-      whole, is_split(choice) ? convolution_alone(whole) : whole, {.text = choice.algorithm}};
-  gpu.cudnn->share(chosen.graph, chosen.engine.text);
-  BoundPlan plan(gpu.cudnn->plan(chosen.graph, chosen.engine.text), tensors_of(chosen, slots),
-                 slots.workspace, chosen.own_bytes());
+  const ConvolutionChoice chosen{whole,
+                                 is_split(choice) ? convolution_alone(whole) : whole,
+                                 {.text = choice.algorithm, .workspace_bytes = choice.workspace_bytes}};
+  if (!chosen.is_product()) gpu.cudnn->share(chosen.graph, chosen.engine.text);
+  const std::function<void()> part = library_part(gpu, chosen, tensors_of(chosen, slots), slots.workspace);
   const Step clear = [chosen, slots, stream] { return clear_sums(chosen, slots, stream); };
   const std::array<Step, 3> after{rest_of(chosen, slots, stream), sums_of(gpu, context, chosen, slots),
                                   std::move(sums)};
-  return kernel(context, [clear, plan = std::move(plan), after]() mutable {
+  return kernel(context, [=] {
     cudaError_t status = clear();
     if (status != cudaSuccess) return status;
-    plan.run();
+    part();
     for (const Step& step : after) {
       if (status == cudaSuccess) status = step();
     }

@@ -12,11 +12,12 @@
 namespace trainer::cuda {
 
 /// How a convolution runs: what of it cuDNN does, and on which engine. The rest of `whole` is an own
-/// kernel's.
+/// kernel's. cuBLASLt may take cuDNN's place (convolution_product.h): the engine is then an algorithm of its.
 struct ConvolutionChoice {
   cudnn::ConvolutionGraph whole, graph;
   cudnn::EngineChoice engine;
 
+  bool is_product() const;
   bool is_split() const;
   /// Bytes at the workspace's beginning that are not cuDNN's: a gradient that is converted when cuDNN is
   /// done, or sums of y that nobody wants.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -6,6 +8,7 @@
 #include "core/engine/arena.h"
 #include "core/graph/ops/conv2d.h"
 #include "cuda/convolution.h"
+#include "cuda/convolution_product.h"
 #include "cuda/known_fastest.h"
 #include "cuda/movement.h"
 #include "cuda/timing.h"
@@ -47,10 +50,10 @@ bool differ(const ConvolutionGraph& part, const ConvolutionGraph& whole) {
          part.dw_dtype != whole.dw_dtype;
 }
 
-/// What to choose from, best first: engines for the whole and engines for the convolution alone, which an own
-/// kernel follows. Bias, relu and moments are better in cuDNN's kernel, conversions of gradients are not: no
-/// engine that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better of the two,
-/// these come last: they are slow.
+/// What to choose from of cuDNN's, best first: engines for the whole and engines for the convolution alone,
+/// which an own kernel follows. Bias, relu and moments are better in cuDNN's kernel, conversions of gradients
+/// are not: no engine that NVIDIA compiled does them. Where the heuristics know only fallbacks for the better
+/// of the two, these come last: they are slow.
 std::vector<ConvolutionChoice> candidates(const Gpu& gpu, const ConvolutionGraph& whole, size_t most) {
   const ConvolutionGraph alone = convolution_alone(whole);
   const bool converts = whole.converts();
@@ -77,23 +80,21 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
                      converted = scratch_memory(bytes_of(whole.w, DType::f32)),
                      bias = scratch_memory(whole.y[1] * bytes_per_element(whole.bias_dtype)),
                      sums = scratch_memory(2 * squares_offset(whole)), workspace = scratch_memory(most);
+  void *const at_x = x.get(), *const at_w = w.get(), *const at_y = y.get(), *const at_bias = bias.get(),
+              *const at_converted = converted.get(), *const own = workspace.get();
   cudaStream_t stream = gpu.stream.get();
   const auto time = [&](size_t i) {
     const ConvolutionChoice& one = all[i];
-    std::vector<std::pair<int64_t, void*>> tensors{
-        {cudnn::kX, x.get()},
-        {cudnn::kW, one.graph.converts() ? converted.get() : w.get()},
-        {cudnn::kY, y.get()}};
-    if (one.graph.bias) tensors.emplace_back(cudnn::kBias, bias.get());
-    auto* own = static_cast<std::byte*>(workspace.get());
+    std::vector<BoundTensor> tensors{
+        {cudnn::kX, &at_x}, {cudnn::kW, one.graph.converts() ? &at_converted : &at_w}, {cudnn::kY, &at_y}};
+    if (one.graph.bias) tensors.push_back({cudnn::kBias, &at_bias});
     if (one.graph.moments) {
-      tensors.emplace_back(cudnn::kSums, own);
-      tensors.emplace_back(cudnn::kSquares, own + squares_offset(whole));
+      tensors.push_back({cudnn::kSums, &own});
+      tensors.push_back({cudnn::kSquares, &own, squares_offset(whole)});
     }
-    const cudnn::Descriptor addresses = cudnn::addresses(tensors, own + one.own_bytes());
-    const auto plan = gpu.cudnn->plan(one.graph, one.engine.text);
+    const std::function<void()> part = library_part(gpu, one, std::move(tensors), &own);
     return milliseconds(stream, [&] {
-      plan->run(addresses);
+      part();
       if (!one.is_split()) return;
       if (whole.moments) {
         auto* of_y = static_cast<float*>(sums.get());
@@ -108,9 +109,12 @@ const ConvolutionChoice& fastest(const Gpu& gpu, const std::vector<ConvolutionCh
   return all[fastest_of(all.size(), time)];
 }
 
-/// What a tuning names, where the library still has it.
+/// What a tuning names, where the libraries still have it. "cublaslt" alone: its first algorithm.
 std::optional<ConvolutionChoice> remembered(const Gpu& gpu, const ConvolutionGraph& whole,
                                             const std::string& known) {
+  for (const ConvolutionChoice& one : product_choices(gpu, whole)) {
+    if (one.text() == known || known == "cublaslt") return one;
+  }
   for (const ConvolutionGraph& graph : {whole, convolution_alone(whole)}) {
     for (const EngineChoice& engine : gpu.cudnn->ask(graph).choices) {
       ConvolutionChoice one{whole, graph, engine};
@@ -144,18 +148,20 @@ std::optional<ConvolutionChoice> choose_convolution(const Gpu& gpu, const OpCont
     const std::vector<ConvolutionChoice> first = candidates(gpu, whole, 1);
     return first.empty() ? std::nullopt : std::optional(first[0]);
   }
-  const std::string key = gpu.cudnn->title() + ": " + whole.text();
+  const std::string product = is_product(whole) ? fmt::format(", cuBLASLt {}", cublasLtGetVersion()) : "";
+  const std::string key = gpu.cudnn->title() + product + ": " + whole.text();
   if (const auto known = known_fastest(gpu, key)) {
     if (auto found = remembered(gpu, whole, *known)) {
       keep_fastest(gpu, key, *known);
       return found;
     }
   }
-  const std::vector<ConvolutionChoice> all = candidates(gpu, whole, kTimed);
+  std::vector<ConvolutionChoice> all = candidates(gpu, whole, kTimed);
   if (all.empty()) return std::nullopt;
+  std::ranges::copy(product_choices(gpu, whole), std::back_inserter(all));
   const ConvolutionChoice& best = fastest(gpu, all);
   for (const ConvolutionChoice& one : all) {
-    if (&one != &best) gpu.cudnn->forget(one.graph, one.engine.text);
+    if (&one != &best && !one.is_product()) gpu.cudnn->forget(one.graph, one.engine.text);
   }
   share_fastest(gpu, key, best.text());
   return best;

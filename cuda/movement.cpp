@@ -127,10 +127,7 @@ std::unique_ptr<Kernel> compile_slice(const Gpu& gpu, const OpContext& context, 
 }
 
 Choice select_pad(const Gpu&, const OpContext& context, const OpenLayouts&) {
-  Choice choice = select_parts(context, static_cast<const Pad&>(context.op).axis);
-  choice.kernels = 2;  // zeros everywhere, then the pieces
-  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
-  return choice;
+  return select_parts(context, static_cast<const Pad&>(context.op).axis);
 }
 
 std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, const Choice&,
@@ -140,11 +137,8 @@ std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, co
   const int64_t length = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner,
                 row = length + (op.before + op.after) * x.inner;
   return kernel(context, [pieces = Pieces{x.outer, length, length, row}, before = op.before * x.inner,
-                          all = static_cast<size_t>(x.outer * row), stream = gpu.stream.get(),
-                          from = slots.inputs[0], to = slots.outputs[0]] {
-    const cudaError_t status = cudaMemsetAsync(*to, 0, all, stream);
-    return status != cudaSuccess ? status : launch_copy(pieces, *from, at<char>(to) + before, stream);
-  });
+                          stream = gpu.stream.get(), from = slots.inputs[0],
+                          to = slots.outputs[0]] { return launch_pad(pieces, before, *from, *to, stream); });
 }
 
 Choice select_zeros(const Gpu&, const OpContext& context, const OpenLayouts&) {

@@ -112,11 +112,28 @@ __global__ void copy_words(Pieces p, const Word* src, Word* dst) {
 }
 
 template <class Word>
-cudaError_t copy(const Pieces& p, const void* src, void* dst, cudaStream_t stream) {
-  constexpr int64_t kBytes = sizeof(Word);
-  const Pieces words{p.rows, p.length / kBytes, p.src_step / kBytes, p.dst_step / kBytes};
-  return launch(copy_words<Word>, blocks_for(words.rows * words.length), dim3(kThreads), stream, words,
-                static_cast<const Word*>(src), static_cast<Word*>(dst));
+__global__ void pad_words(Pieces p, int64_t before, const Word* src, Word* dst) {
+  wait_for_previous_kernels();
+  const int64_t count = p.rows * p.dst_step, stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += stride) {
+    const int64_t j = i % p.dst_step - before;
+    dst[i] = j >= 0 && j < p.length ? src[i / p.dst_step * p.src_step + j] : Word{};
+  }
+}
+
+/// The widest word in which all of these are whole, by visit(word, its bytes).
+template <class Visit>
+cudaError_t with_word(int64_t extents, const void* src, const void* dst, const Visit& visit) {
+  const auto all =
+      static_cast<uint64_t>(extents) | reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst);
+  if (all % 16 == 0) return visit(uint4{}, 16);
+  if (all % 4 == 0) return visit(uint32_t{}, 4);
+  if (all % 2 == 0) return visit(uint16_t{}, 2);
+  return visit(uint8_t{}, 1);
+}
+
+Pieces in_words(const Pieces& p, int64_t bytes) {
+  return {p.rows, p.length / bytes, p.src_step / bytes, p.dst_step / bytes};
 }
 
 /// with_storage, for what may be u8 too.
@@ -175,12 +192,21 @@ cudaError_t launch_exchange(const Exchange& e, DType dtype, const void* x, void*
 }
 
 cudaError_t launch_copy(const Pieces& p, const void* src, void* dst, cudaStream_t stream) {
-  const auto all = static_cast<uint64_t>(p.length | p.src_step | p.dst_step) |
-                   reinterpret_cast<uintptr_t>(src) | reinterpret_cast<uintptr_t>(dst);
-  if (all % 16 == 0) return copy<uint4>(p, src, dst, stream);
-  if (all % 4 == 0) return copy<uint32_t>(p, src, dst, stream);
-  if (all % 2 == 0) return copy<uint16_t>(p, src, dst, stream);
-  return copy<uint8_t>(p, src, dst, stream);
+  return with_word(p.length | p.src_step | p.dst_step, src, dst, [=](auto word, int64_t bytes) {
+    using Word = decltype(word);
+    const Pieces words = in_words(p, bytes);
+    return launch(copy_words<Word>, blocks_for(words.rows * words.length), dim3(kThreads), stream, words,
+                  static_cast<const Word*>(src), static_cast<Word*>(dst));
+  });
+}
+
+cudaError_t launch_pad(const Pieces& p, int64_t before, const void* src, void* dst, cudaStream_t stream) {
+  return with_word(p.length | p.src_step | p.dst_step | before, src, dst, [=](auto word, int64_t bytes) {
+    using Word = decltype(word);
+    const Pieces words = in_words(p, bytes);
+    return launch(pad_words<Word>, blocks_for(words.rows * words.dst_step), dim3(kThreads), stream, words,
+                  before / bytes, static_cast<const Word*>(src), static_cast<Word*>(dst));
+  });
 }
 
 }  // namespace trainer::cuda

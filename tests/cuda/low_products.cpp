@@ -171,6 +171,33 @@ TEST_CASE("a product takes gelu_tanh only where cuBLASLt computes it") {
   CHECK(!is_taken(DType::f32, 24));
 }
 
+TEST_CASE("convolutions of single pixels by cuBLASLt, where a tuning names it, agree with the reference") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  Tuning tuning;
+  const auto check = [&tuning] {
+    const Backend timed = load_backend("cuda", BackendRequest{.tuning = &tuning});
+    for (const Shape& x : {Shape{3, 31, 7, 5}, Shape{8, 64, 14, 14}, Shape{1, 8, 1, 3}}) {
+      const Product product{x, {33, x[1], 1, 1}, Conv2dGeometry{}};
+      for (const bool bias : {false, true}) {
+        INFO(to_string(x) << (bias ? " with bias" : ""));
+        check_backend(timed, draft_of(product, DType::f32, bias), 1);
+        for (const DType low : {DType::f16, DType::bf16})
+          check_backend(timed, draft_of(product, low, bias), 1, narrow_tolerances(low));
+      }
+    }
+  };
+  check();
+  REQUIRE(tuning.fastest.size() >= 3 * 3 * 4);  // forward with bias and without, and two gradients
+  for (auto& [key, fastest] : tuning.fastest) {
+    CHECK(key.find("cuBLASLt") != std::string::npos);
+    fastest = "cublaslt";
+  }
+  const auto named = tuning.fastest;
+  check();
+  CHECK(tuning.fastest == named);
+}
+
 TEST_CASE("so do those that a measurement chose, which may convert gradients in cuDNN's own kernel") {
   if (!cuda_or_skip()) return;
   Tuning tuning;
