@@ -101,15 +101,17 @@ __global__ void __launch_bounds__(kThreads)
   Sums own{};
   if (at.row < at.end) {
     const Octet first = load(x + at.row * walk.channels + at.channel, at.left);
-    for (int64_t row = at.row + at.step; row < at.end; row += at.step) {
-      const Octet value = load(x + row * walk.channels + at.channel, at.left);
+    Column others = at;
+    others.row += at.step;
+    const auto value_at = [&](int64_t row) { return load(x + row * walk.channels + at.channel, at.left); };
+    for_rows<T>(others, value_at, [&](int64_t, const Octet& value) {
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i) {
         const float difference = value.v[i] - first.v[i];
         own.a.v[i] += difference;
         own.b.v[i] += difference * difference;
       }
-    }
+    });
     own.count = static_cast<float>((at.end - at.row + at.step - 1) / at.step);
     const float share = 1.0f / own.count;
 #pragma unroll
@@ -147,10 +149,9 @@ __device__ inline void settle_block(const RowWalk& walk, const GivenMoments& giv
   if (blockIdx.y == 0) settled.put_moments(c, moments.mean, moments.variance);
 }
 
-/// Four blocks for each multiprocessor: a little more than what 64 registers hold would cost one of them.
 /// Channels are settled here where moments are given, else they were before.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_affine(RowWalk walk, bool relu, float ceiling, GivenMoments given, Settled settled,
                  const float* shift_of, const T* x, const T* residual, T* y, uint8_t* mask) {
   wait_for_previous_kernels();
@@ -158,19 +159,23 @@ __global__ void __launch_bounds__(kThreads, 4)
   const bool is_here = given.exist();
   if (is_here) settle_block(walk, given, settled, here[0], here[1]);
   __syncthreads();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_from_end(walk, blockIdx.x);
   if (at.left <= 0) return;
   const int64_t first = is_here ? threadIdx.x * Octet::kSize : at.channel;
   const Octet mean = load((is_here ? here[0] : settled.affine.mean) + first, at.left),
               scale = load((is_here ? here[1] : settled.affine.scale) + first, at.left),
               shift = load(shift_of + at.channel, at.left);
-  for (int64_t row = at.row; row < at.end; row += at.step) {
+  struct Loaded {
+    Octet x, residual;
+  };
+  const auto load_row = [&](int64_t row) {
     const int64_t place = row * walk.channels + at.channel;
-    Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; },
-                       load(x + place, at.left), mean, scale, shift);
-    if (residual != nullptr) {
-      value = each([](float a, float b) { return a + b; }, value, load(residual + place, at.left));
-    }
+    return Loaded{load(x + place, at.left), residual != nullptr ? load(residual + place, at.left) : Octet{}};
+  };
+  for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
+    Octet value = each([](float v, float m, float s, float b) { return (v - m) * s + b; }, loaded.x, mean,
+                       scale, shift);
+    if (residual != nullptr) value = each([](float a, float b) { return a + b; }, value, loaded.residual);
     if (mask != nullptr) {
       unsigned bits = 0;
 #pragma unroll
@@ -179,8 +184,8 @@ __global__ void __launch_bounds__(kThreads, 4)
       mask[row * walk.octets() + at.octet] = static_cast<uint8_t>(bits);
     }
     if (relu) value = each([=](float v) { return v < 0 ? 0.0f : v > ceiling ? ceiling : v; }, value);
-    store(value, at.left, y + place);
-  }
+    store(value, at.left, y + row * walk.channels + at.channel);
+  });
 }
 
 /// Reads all of x.

@@ -27,6 +27,11 @@ struct Slopes {
   }
 };
 
+/// Of one row.
+struct Loaded {
+  Octet slope, x;
+};
+
 /// dx = scale * slope + pull * (x - mean) + shift
 struct Affine {
   const float* mean;
@@ -60,16 +65,17 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   const Column at = column_of(walk, blockIdx.x);
   const Octet mean = load(settle.affine.mean + (at.left > 0 ? at.channel : 0), at.left);
   Sums own{};
-  for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * walk.channels + at.channel;
-    const Octet slope = slopes.at(walk, at, row), value = load(x + place, at.left);
-    if (masked != nullptr) store(slope, at.left, masked + place);
+  const auto load_row = [&](int64_t row) {
+    return Loaded{slopes.at(walk, at, row), load(x + row * walk.channels + at.channel, at.left)};
+  };
+  for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
+    if (masked != nullptr) store(loaded.slope, at.left, masked + row * walk.channels + at.channel);
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      own.a.v[i] += slope.v[i];
-      own.b.v[i] += slope.v[i] * (value.v[i] - mean.v[i]);
+      own.a.v[i] += loaded.slope.v[i];
+      own.b.v[i] += loaded.slope.v[i] * (loaded.x.v[i] - mean.v[i]);
     }
-  }
+  });
   settle_sums(walk, at, own, parts, settle);
 }
 
@@ -77,22 +83,24 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     apply_slopes(RowWalk walk, Slopes<T> slopes, const T* x, Affine affine, T* dx) {
   wait_for_previous_kernels();
-  const Column at = column_of(walk, blockIdx.x);
+  const Column at = column_from_end(walk, blockIdx.x);
   if (at.left <= 0) return;
   const Octet mean = load(affine.mean + at.channel, at.left),
               scale = load(affine.scale + at.channel, at.left),
               pull = load(affine.pull + at.channel, at.left),
               shift = load(affine.shift + at.channel, at.left);
-  for (int64_t row = at.row; row < at.end; row += at.step) {
-    const int64_t place = row * walk.channels + at.channel;
-    const Octet slope = slopes.at(walk, at, row), value = load(x + place, at.left);
+  const auto load_row = [&](int64_t row) {
+    return Loaded{slopes.at(walk, at, row), load(x + row * walk.channels + at.channel, at.left)};
+  };
+  for_rows<T>(at, load_row, [&](int64_t row, const Loaded& loaded) {
     Octet result;
 #pragma unroll
     for (int i = 0; i < Octet::kSize; ++i) {
-      result.v[i] = scale.v[i] * slope.v[i] + pull.v[i] * (value.v[i] - mean.v[i]) + shift.v[i];
+      const float away = loaded.x.v[i] - mean.v[i];
+      result.v[i] = scale.v[i] * loaded.slope.v[i] + pull.v[i] * away + shift.v[i];
     }
-    store(result, at.left, dx + place);
-  }
+    store(result, at.left, dx + row * walk.channels + at.channel);
+  });
 }
 
 }  // namespace

@@ -47,12 +47,42 @@ struct Column {
   int64_t row, end, step;
 };
 
-__device__ inline Column column_of(const RowWalk& walk, int64_t column) {
+__device__ inline Column column_of(const RowWalk& walk, int64_t column, int64_t part) {
   const int64_t octet = column * blockDim.x + threadIdx.x;
   const int64_t channel = octet * Octet::kSize, left = walk.channels - channel;
-  const int64_t first = blockIdx.y * walk.rows_of_block;
+  const int64_t first = part * walk.rows_of_block;
   const int64_t end = first + walk.rows_of_block < walk.rows ? first + walk.rows_of_block : walk.rows;
   return {octet, channel, left, first + threadIdx.y, left > 0 ? end : 0, blockDim.y};
+}
+
+__device__ inline Column column_of(const RowWalk& walk, int64_t column) {
+  return column_of(walk, column, blockIdx.y);
+}
+
+/// For a walk that begins where the one before has ended: its last rows may still be in the cache.
+__device__ inline Column column_from_end(const RowWalk& walk, int64_t column) {
+  Column at = column_of(walk, column, gridDim.y - 1 - blockIdx.y);
+  if (at.row >= at.end) return at;
+  const int64_t last = at.row + (at.end - 1 - at.row) / at.step * at.step;
+  return {at.octet, at.channel, at.left, last, at.row - 1, -at.step};
+}
+
+/// Visits a thread's rows of T, by use(row, load(row)). Several rows are loaded before the first is used, so
+/// that enough of them are on their way from memory: 64 bytes of each tensor.
+template <class T, class Load, class Use>
+__device__ inline void for_rows(const Column& at, const Load& load_row, const Use& use) {
+  constexpr int kInFlight = 64 / static_cast<int>(Octet::kSize * sizeof(T));
+  const int64_t towards_end = at.step > 0 ? 1 : -1;
+  int64_t left = at.left > 0 ? (at.end - at.row + at.step - towards_end) / at.step : 0, row = at.row;
+  for (; left >= kInFlight; left -= kInFlight) {
+    decltype(load_row(row)) loaded[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) loaded[i] = load_row(row + i * at.step);
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) use(row + i * at.step, loaded[i]);
+    row += kInFlight * at.step;
+  }
+  for (; left > 0; --left, row += at.step) use(row, load_row(row));
 }
 
 /// Two results for each of eight channels. The odd number of words keeps neighbours in different banks.
