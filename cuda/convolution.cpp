@@ -119,6 +119,11 @@ std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& 
                      reason.empty() ? "" : ": " + reason);
 }
 
+std::optional<int64_t> untimed_workspace(const Gpu& gpu, const OpContext& context) {
+  const auto first = gpu.cudnn->usable(convolution_alone(convolution_graph(gpu, context)), 1);
+  return first.empty() ? std::nullopt : std::optional(first[0].workspace_bytes);
+}
+
 using Tensors = std::vector<BoundTensor>;
 
 /// A gradient that is converted afterwards lies in the workspace, and so do sums that nobody wants.
@@ -204,7 +209,10 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
 }  // namespace
 
 void add_convolution(Handlers& handlers) {
-  const Handler handler{.select = select, .compile = compile, .why_not = why_not_convolution};
+  const Handler handler{.select = select,
+                        .compile = compile,
+                        .why_not = why_not_convolution,
+                        .untimed_workspace = untimed_workspace};
   handlers[typeid(Conv2d)] = handlers[typeid(Conv2dBackwardData)] = handlers[typeid(Conv2dBackwardWeights)] =
       handler;
 }

@@ -57,6 +57,8 @@ struct Handler {
   std::function<std::unique_ptr<Kernel>(const Gpu&, const OpContext&, const Choice&, const Slots&)> compile;
   /// The reason against this use of the operation; absent: there is none.
   std::function<std::optional<std::string>(const Gpu&, const OpContext&)> why_not;
+  /// See Planner; absent: it is not known.
+  std::function<std::optional<int64_t>(const Gpu&, const OpContext&)> untimed_workspace = {};
 };
 using Handlers = std::unordered_map<std::type_index, Handler>;
 

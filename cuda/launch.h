@@ -40,7 +40,8 @@ inline bool waits_by_itself(const void* kernel) {
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
                    Arguments&&... arguments) {
-  // Asked once: all kernels are compiled for the same architectures.
+  // Asked once for each list of parameters: all kernels are compiled for the same architectures, and a
+  // process uses one GPU.
   static const bool waits = waits_by_itself(reinterpret_cast<const void*>(kernel));
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -25,6 +25,11 @@ class GpuPlanner : public Planner {
   Choice select(const OpContext& context, const OpenLayouts& inputs) const override {
     return handlers_->at(typeid(context.op)).select(*gpu_, context, inputs);
   }
+  std::optional<int64_t> untimed_workspace(const OpContext& context) const override {
+    const auto handler = handlers_->find(typeid(context.op));
+    if (handler == handlers_->end() || !handler->second.untimed_workspace) return std::nullopt;
+    return handler->second.untimed_workspace(*gpu_, context);
+  }
   Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const override {
     return cuda::select_reorder(context, from, to);
   }

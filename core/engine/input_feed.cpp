@@ -42,7 +42,7 @@ void InputFeed::make_room() {
   if (!done_.empty()) executable_.device().synchronize(done_[static_cast<size_t>(given_ % kSlots)]);
 }
 
-void InputFeed::give(std::span<const InputData> batch) {
+void InputFeed::give(std::span<const InputData> batch, bool in_one_piece) {
   if (done_.empty()) {
     for (const InputData& input : batch) executable_.bind(input.input, input.data);
     return;
@@ -52,15 +52,15 @@ void InputFeed::give(std::span<const InputData> batch) {
   for (const InputData& input : batch) {
     const auto i = static_cast<size_t>(input.input);
     std::byte* place = memory_.data() + slot * slot_bytes_ + offsets_[i];
-    add_copy({place, input.data, executable_.plan().placements[i].bytes});
+    add_copy({place, input.data, executable_.plan().placements[i].bytes}, in_one_piece);
     executable_.bind(input.input, place);
   }
   executable_.device().copy_to_device_async(copies_, done_[static_cast<size_t>(slot)]);
 }
 
-/// A batch in one piece of memory travels in one copy: its arrays lie as far apart as those of a slot.
-void InputFeed::add_copy(const HostCopy& copy) {
-  if (!copies_.empty()) {
+/// The arrays of a batch in one piece lie as far apart as those of a slot, where it has the same arrays.
+void InputFeed::add_copy(const HostCopy& copy, bool may_join) {
+  if (may_join && !copies_.empty()) {
     HostCopy& last = copies_.back();
     const auto away = [](const void* from, const void* to) {
       return static_cast<const std::byte*>(to) - static_cast<const std::byte*>(from);

@@ -24,8 +24,9 @@ class InputFeed {
   /// Call before requesting a batch: waits until the batch `kept()` before it is no longer read, because it
   /// may reuse that memory.
   void make_room();
-  /// Binds the inputs to this batch.
-  void give(std::span<const InputData> batch);
+  /// Binds the inputs to this batch. In one piece: its arrays lie in one allocation, and may travel in one
+  /// copy.
+  void give(std::span<const InputData> batch, bool in_one_piece = false);
   /// After the last run that reads the batch.
   void done();
 
@@ -38,7 +39,7 @@ class InputFeed {
   /// One being computed, one being copied, and one so that neither waits for the host.
   static constexpr int64_t kSlots = 3;
 
-  void add_copy(const HostCopy& copy);
+  void add_copy(const HostCopy& copy, bool may_join);
 
   Executable& executable_;
   Buffer memory_;

@@ -17,7 +17,8 @@ Plan make_plan(const Program& program, const Planner& planner, int64_t rank) {
   Plan plan;
   plan.is_async = planner.is_async();
   choose_layouts(program, planner, plan);
-  place_tensors(planner, plan, rank);
+  place_persistent(planner, plan, rank);
+  place_storages(planner, plan, rank);
   return plan;
 }
 

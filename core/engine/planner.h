@@ -63,6 +63,11 @@ class Planner {
   /// The reason why this operation cannot run here, or nothing. Asked before anything is planned.
   virtual std::optional<std::string> why_not(const OpContext& context) const = 0;
   virtual Choice select(const OpContext& context, const OpenLayouts& inputs) const = 0;
+  /// Bytes of workspace that select() would choose where nothing is timed; nothing where the operation cannot
+  /// run. What passes decide by it does not depend on a measurement. Known of convolutions on a GPU only.
+  virtual std::optional<int64_t> untimed_workspace(const OpContext& /*context*/) const {
+    return std::nullopt;
+  }
   /// How to turn layout `from` of the input into layout `to` of the output; for a cast, which need not have
   /// one type on both sides, only where the two differ.
   virtual Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) const = 0;

@@ -5,11 +5,14 @@
 
 namespace trainer {
 
-/// First half of planning: fills `plan` with the program's tensors, each with its layout, and entries whose
+/// First part of planning: fills `plan` with the program's tensors, each with its layout, and entries whose
 /// nodes have their choice, reorders included.
 void choose_layouts(const Program& program, const Planner& planner, Plan& plan);
 
-/// Second half: decides which tensors share memory, and where each lies on that rank.
-void place_tensors(const Planner& planner, Plan& plan, int64_t rank);
+/// Second part: where what outlives a run lies on that rank.
+void place_persistent(const Planner& planner, Plan& plan, int64_t rank);
+
+/// Third part: decides which of all other tensors share memory, and where each lies on that rank.
+void place_storages(const Planner& planner, Plan& plan, int64_t rank);
 
 }  // namespace trainer

@@ -8,6 +8,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/rearrange.h"
 #include "core/graph/ops/scale_pixels.h"
+#include "core/passes/dependence.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
 
@@ -26,19 +27,19 @@ int64_t moved_bytes(const Planner& planner, const Program& program, const Node& 
   const Conv2dBackwardWeights op(static_cast<const Conv2d&>(*conv.op).geometry, w, false);
   OpContext context{.op = op, .inputs = {x, program.spec(conv.outputs[0])}, .outputs = {}};
   context.outputs = op.infer(context.inputs);
-  if (planner.why_not(context)) return std::numeric_limits<int64_t>::max();
+  const std::optional<int64_t> workspace = planner.untimed_workspace(context);
+  if (!workspace) return std::numeric_limits<int64_t>::max();
   const int64_t images = numel(x.shape) * planner.element_bytes(x.dtype);
-  const Choice choice = planner.select(context, {std::nullopt, std::nullopt});
-  return 3 * images + (choice.workspace_bytes >= images ? 2 * choice.workspace_bytes : 0);
+  return 3 * images + (*workspace >= images ? 2 * *workspace : 0);
 }
 
-/// How many channels the images of a convolution should have. What is saved must pay for the nodes that pad
-/// the weights and cut their gradient: three short kernels.
+/// How many channels the images of a convolution should have. What is saved must pay for the kernels that pad
+/// the weights and cut their gradient.
 int64_t best_channels(const Planner& planner, const Program& program, const Node& conv) {
-  constexpr int64_t kThreeKernels = int64_t{16} << 20;  // bytes that memory moves in their time
+  constexpr int64_t kLeastSaved = int64_t{16} << 20;  // memory moves it while two short kernels are started
   const int64_t own = program.spec(conv.inputs[0]).shape[1];
   int64_t best = own, most = moved_bytes(planner, program, conv, own);
-  most -= std::max(most / 10, kThreeKernels);
+  most -= std::max(most / 10, kLeastSaved);
   for (const int64_t channels : kPadded) {
     if (channels <= own) continue;
     const int64_t bytes = moved_bytes(planner, program, conv, channels);
@@ -47,23 +48,23 @@ int64_t best_channels(const Planner& planner, const Program& program, const Node
   return best;
 }
 
-/// The convolution that alone reads what the node makes of pixels in a low type; null where there is none.
-const Node* only_convolution(const Program& program, const Entry& entry, const std::vector<int>& uses,
-                             const Node& node) {
+/// The convolution that alone reads what the node makes of pixels in a low type, and whose weights get a
+/// gradient; null where there is none.
+const Node* only_convolution(const Program& program, const Entry& entry, const Node& node) {
   if (dynamic_cast<const ScalePixels*>(node.op.get()) == nullptr) return nullptr;
-  const int reader = only_reader(entry, uses, node.outputs[0]);
+  const int reader = only_reader(entry, count_uses(program, entry), node.outputs[0]);
   if (reader < 0 || program.spec(node.outputs[0]).dtype == DType::f32) return nullptr;
   const Node& found = entry.nodes[static_cast<size_t>(reader)];
   const auto* conv = dynamic_cast<const Conv2d*>(found.op.get());
-  return conv != nullptr && conv->geometry.groups == 1 ? &found : nullptr;
+  if (conv == nullptr || conv->geometry.groups != 1) return nullptr;
+  return depends_on_trained(program, entry)[static_cast<size_t>(found.inputs[1])] ? &found : nullptr;
 }
 
 /// Gives the images of the entry more channels, of zeros; which weights need them too.
 std::map<TensorId, int64_t> pad_images(Program& program, Entry& entry, const Planner& planner) {
-  const std::vector<int> uses = count_uses(program, entry);
   std::map<TensorId, int64_t> wanted;
   for (Node& node : entry.nodes) {
-    const Node* conv = only_convolution(program, entry, uses, node);
+    const Node* conv = only_convolution(program, entry, node);
     if (conv == nullptr) continue;
     const int64_t channels = best_channels(planner, program, *conv);
     const TensorId images = node.outputs[0];

@@ -54,14 +54,14 @@ struct SampleSet {
 /// Takes the place of the inputs `images` and `labels`: entries read them from samples that lie on the
 /// device, by numbers and epochs; `sets` by entry. Comes after read_pixels.
 Pass read_samples(std::map<std::string, SampleSet> sets);
-/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
-/// not frozen; with
-/// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
 /// Gives images of a low type channels of zeros, and the first convolution's weights too, where the device
 /// then moves less: engines that want 4 or 8 channels otherwise copy the images for the gradient of the
 /// weights. Comes after read_pixels, whose kernel writes them, and before differentiation, which cuts that
 /// gradient.
 Pass pad_channels(const Planner& planner);
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
+/// not frozen; with
+/// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
 Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.

@@ -50,7 +50,7 @@ const Batch& BatchFeed::next(std::exception_ptr* failure) {
   const Batch& batch = pipeline_.next(failure);
   inputs_.clear();
   for (const Binding& binding : bindings_) inputs_.push_back({binding.tensor, batch.array(binding.array)});
-  feed_.give(inputs_);
+  feed_.give(inputs_, true);
   return batch;
 }
 

@@ -179,6 +179,12 @@ TEST_CASE("convolutions of single pixels by cuBLASLt, where a tuning names it, a
     const Backend timed = load_backend("cuda", BackendRequest{.tuning = &tuning});
     for (const Shape& x : {Shape{3, 31, 7, 5}, Shape{8, 64, 14, 14}, Shape{1, 8, 1, 3}}) {
       const Product product{x, {33, x[1], 1, 1}, Conv2dGeometry{}};
+      const auto with_relu = [&](Sketch& sketch) {
+        const TensorId w = sketch.input("w", product.w), b = sketch.input("b", {33});
+        sketch.output("y", sketch.build().emit<Conv2d>({sketch.input("x", x), w, b}, Conv2dGeometry{}, true));
+        sketch.loss(sketch.parameter("p", {3}));
+      };
+      check_backend(timed, with_relu, 1);
       for (const bool bias : {false, true}) {
         INFO(to_string(x) << (bias ? " with bias" : ""));
         check_backend(timed, draft_of(product, DType::f32, bias), 1);
@@ -188,7 +194,7 @@ TEST_CASE("convolutions of single pixels by cuBLASLt, where a tuning names it, a
     }
   };
   check();
-  REQUIRE(tuning.fastest.size() >= 3 * 3 * 4);  // forward with bias and without, and two gradients
+  REQUIRE(tuning.fastest.size() >= 3 * 3 * 4);  // forward with bias, relu or without, and two gradients
   for (auto& [key, fastest] : tuning.fastest) {
     CHECK(key.find("cuBLASLt") != std::string::npos);
     fastest = "cublaslt";

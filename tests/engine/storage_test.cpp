@@ -8,6 +8,7 @@
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
 #include "cpu/backend.h"
+#include "tests/engine/late_backend.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/session.h"
 
@@ -228,6 +229,43 @@ TEST_CASE("views of an input follow wherever it is bound") {
     CHECK(session.output("run", "sum") == Numbers{-2, -4, -6});
     CHECK(session.output("run", "view") == Numbers{-1, -2, -3});
   });
+}
+
+TEST_CASE("numbers of states and computed ones are read, each kind in one copy, and a list beside them") {
+  Program program{.tensors = {}, .entries = {Entry("run")}};
+  Builder build(program, program.entries[0]);
+  const auto state = [&](const char* name, double value) {
+    return program.persistent(name, {{1}, DType::f32}, Role::state, Bench::table({value}));
+  };
+  const auto output = [&](const char* name, TensorId id) {
+    program.entries[0].outputs.push_back({name, id});
+  };
+  const TensorId a = state("a", 2), b = state("b", 3);
+  output("sum", build.emit<Binary>({a, b}, Binary::Kind::add));
+  output("b", b);
+  output("product", build.emit<Binary>({a, b}, Binary::Kind::mul));
+  output("a", a);
+  const TensorId five = program.persistent("five", {{5}, DType::i32}, Role::state,
+                                           {.kind = Initial::Kind::table, .table = {1, 2, 3, 4, 5}});
+  output("list", five);
+  const auto cpu = make_cpu_backend(1);
+  const LateBackend late(cpu);
+  const Plan plan = make_plan(program, *late.planner);
+  Executable executable(plan, *late.device);
+  initialize(executable, 1);
+  Outputs outputs(executable, 0, 2, "list");
+  for (int run = 0; run < 3; ++run) {
+    executable.run(0);
+    outputs.ask();
+    const Numbers& values = outputs.take();
+    CHECK(values[outputs.index("sum")] == 5);
+    CHECK(values[outputs.index("product")] == 6);
+    CHECK(values[outputs.index("a")] == 2);
+    CHECK(values[outputs.index("b")] == 3);
+    const std::vector<int32_t> list(outputs.list().begin(), outputs.list().end());
+    CHECK(list == std::vector<int32_t>{1, 2, 3, 4, 5});
+  }
+  CHECK(late.late().copies_to_host() == 3 * 3);
 }
 
 TEST_CASE("unknown names are errors of the program, not crashes") {

@@ -17,15 +17,11 @@ struct CopyingPlanner : RefusingPlanner {
   explicit CopyingPlanner(int64_t channels, int64_t bytes = int64_t{1} << 20)
       : wanted(channels), element(bytes) {}
   int64_t element_bytes(DType) const override { return element; }
-  std::optional<std::string> why_not(const OpContext& context) const override {
-    const auto* op = dynamic_cast<const Conv2dBackwardWeights*>(&context.op);
-    return op != nullptr && op->dtype == DType::f32 ? std::nullopt : RefusingPlanner::why_not(context);
-  }
-  Choice select(const OpContext& context, const OpenLayouts&) const override {
+  std::optional<int64_t> untimed_workspace(const OpContext& context) const override {
     Shape x = context.inputs[0].shape;
-    if (x[1] == wanted) return {};
+    if (x[1] == wanted) return 0;
     x[1] = wanted;
-    return {.workspace_bytes = numel(x) * element};
+    return numel(x) * element;
   }
   const int64_t wanted, element;
 };
@@ -78,12 +74,16 @@ TEST_CASE("pad_channels leaves a program as it is where more channels save nothi
   draft_two(draft, 3);
   const std::string before = to_text(draft.program);
   const RefusingPlanner refusing;
-  const CopyingPlanner of_small(4, 2);
+  const CopyingPlanner of_small(4, 2), of_large(4);
   for (const Planner* planner :
        {static_cast<const Planner*>(&refusing), static_cast<const Planner*>(&of_small)}) {
     run_passes(draft.program, {pad_channels(*planner)});
     CHECK(to_text(draft.program) == before);
   }
+  draft.program.tensors[static_cast<size_t>(draft.program.find("w"))].frozen = true;
+  const std::string frozen = to_text(draft.program);
+  run_passes(draft.program, {pad_channels(of_large)});
+  CHECK(to_text(draft.program) == frozen);
 }
 
 TEST_CASE("steps with and without pad_channels are the same, with micro-batches too") {

@@ -5,7 +5,7 @@ namespace trainer {
 
 void ScalePixels::describe(AttributeVisitor& visit) const {
   visit("to", std::string(to_string(to)));
-  if (channels > 0) visit("channels", channels);
+  visit("channels", channels, {.hidden = channels == 0});
 }
 
 std::vector<TensorSpec> ScalePixels::infer(std::span<const TensorSpec> inputs) const {
