@@ -21,7 +21,7 @@ struct Product {
 
 /// Channels that tensor cores take as they are, and others; strides, groups, depthwise.
 std::vector<Product> products() {
-  return {{{8, 64, 14, 14}, {96, 64, 3, 3}, Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}}},
+  return {{{3, 64, 11, 9}, {96, 64, 3, 3}, Conv2dGeometry{.kernel = {3, 3}, .padding = {1, 1}}},
           {{4, 64, 9, 7}, {128, 64, 1, 1}, Conv2dGeometry{.kernel = {1, 1}, .stride = {2, 2}}},
           {{3, 31, 7, 5}, {33, 31, 1, 1}, Conv2dGeometry{.kernel = {1, 1}}},
           {{5, 1, 28, 28}, {6, 1, 5, 5}, Conv2dGeometry{.kernel = {5, 5}, .padding = {2, 2}}},
