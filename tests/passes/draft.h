@@ -6,6 +6,7 @@
 
 #include "core/engine/planner.h"
 #include "core/graph/ops/cross_entropy.h"
+#include "core/graph/ops/linear.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
 #include "core/passes/pass.h"
@@ -42,6 +43,18 @@ struct Draft {
     return text.substr(text.find("\nentry"));
   }
 };
+
+/// logits = x wT + b, and their cross entropy.
+inline Draft classifier() {
+  Draft draft;
+  const TensorId x = draft.input("x", {2, 3}), labels = draft.input("labels", {2}, DType::i32);
+  const TensorId weights = draft.input("weights", {2});
+  const TensorId w = draft.parameter("w", {4, 3}), b = draft.parameter("b", {4});
+  draft.parameter("unused", {7});
+  const TensorId logits = draft.relu(draft.build.emit<Linear>({x, w, b}));
+  draft.output(output_name::kLoss, draft.build.emit<CrossEntropy>({logits, labels, weights}, 0.0));
+  return draft;
+}
 
 /// Takes no fusion.
 struct RefusingPlanner : Planner {
