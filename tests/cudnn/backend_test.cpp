@@ -47,6 +47,23 @@ TEST_CASE("images and weights of a convolution lie channels last") {
   CHECK(choice.implementation == "cudnn");
 }
 
+TEST_CASE("the gradient of the first weights copies images of three channels, and not those of four in f16") {
+  const auto gpu = described("h200");
+  const auto workspace = [&](int64_t channels) {
+    const Conv2dBackwardWeights op(Conv2dGeometry{.kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}},
+                                   {64, channels, 7, 7}, false);
+    return gpu->untimed_workspace(
+        {.op = op,
+         .inputs = {tensor({256, channels, 224, 224}, DType::f16), tensor({256, 64, 112, 112}, DType::f16)},
+         .outputs = {tensor({64, channels, 7, 7})}});
+  };
+  constexpr int64_t kImages = int64_t{256} * 224 * 224 * 2;  // bytes of one channel
+  CHECK(workspace(3).value() >= 3 * kImages);
+  CHECK(workspace(4).value() < kImages);
+  const Linear linear(false);
+  CHECK(!gpu->untimed_workspace({.op = linear, .inputs = {}, .outputs = {}}));
+}
+
 TEST_CASE("fp32 keeps all its bits unless tf32 is asked for") {
   const Convolution convolution;
   const Choice exact = described("h200")->select(convolution.context(DType::f32), OpenLayouts(3));
