@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "core/graph/ops/linear.h"
 #include "cpu/onednn.h"
 #include "cpu/table.h"
@@ -152,11 +154,14 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                            workspace_argument(found, choice, slots)});
 }
 
-/// It would be a walk of its own all the same.
-template <class Op>
-std::optional<std::string> why_not_with_gelu(const OpContext& c) {
-  if (!static_cast<const Op&>(c.op).gelu_tanh) return std::nullopt;
-  return "no product of the CPU computes gelu_tanh";
+/// They would be walks of their own all the same.
+template <class Op, size_t kInputs>
+std::optional<std::string> why_not_with_more(const OpContext& c) {
+  if (static_cast<const Op&>(c.op).gelu_tanh) return "no product of the CPU computes gelu_tanh";
+  const auto is_given = [](const TensorSpec& spec) { return !spec.shape.empty(); };
+  if (std::any_of(c.inputs.begin() + kInputs, c.inputs.end(), is_given) || c.outputs.size() > 1)
+    return "no product of the CPU adds to a tensor, or knows of a relu's mask";
+  return std::nullopt;
 }
 
 std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
@@ -200,9 +205,9 @@ void add_inner_product(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   Handler &forward = handlers[typeid(Linear)], &data = handlers[typeid(LinearBackwardData)];
   forward = onednn_handler(onednn, select_forward, compile_forward);
-  forward.why_not = why_not_with_gelu<Linear>;
+  forward.why_not = why_not_with_more<Linear, 3>;
   data = onednn_handler(onednn, select_backward_data, compile_backward_data);
-  data.why_not = why_not_with_gelu<LinearBackwardData>;
+  data.why_not = why_not_with_more<LinearBackwardData, 2>;
   Handler& weights = handlers[typeid(LinearBackwardWeights)];
   weights = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
   weights.why_not = why_not_to_a_sum;

@@ -27,11 +27,6 @@ GivenMoments given_moments(const std::vector<void* const*>& in, int64_t ranks) {
   return given;
 }
 
-/// The layout of a mask: its bytes in a row.
-Layout bytes_in_a_row(int64_t bytes) {
-  return {.dims = {bytes}, .padded = {bytes}, .strides = {1}, .block_sizes = {}, .block_dims = {}};
-}
-
 Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   const ImageRows images = rows_of(context.inputs[0]);
   Choice choice = all_channels_last(context, "rows");

@@ -69,6 +69,10 @@ Choice all_channels_last(const OpContext& context, std::string implementation) {
   return choice;
 }
 
+Layout bytes_in_a_row(int64_t bytes) {
+  return {.dims = {bytes}, .padded = {bytes}, .strides = {1}, .block_sizes = {}, .block_dims = {}};
+}
+
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
   Choice choice = row_major(context, "transpose");
   choice.inputs[0] = from;

@@ -88,6 +88,8 @@ Choice row_major(const OpContext& context, std::string implementation);
 Choice same_layout(const OpContext& context, const OpenLayouts& inputs, std::string implementation);
 /// All tensors of four dimensions with their channels last, all else row-major.
 Choice all_channels_last(const OpContext& context, std::string implementation);
+/// The layout of a mask: its bytes in a row.
+Layout bytes_in_a_row(int64_t bytes);
 
 template <class T>
 T* at(void* const* slot) {

@@ -21,9 +21,11 @@
 //   one
 // Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
 //   dw (O, K) = dyT x
-// relu is a kernel of ours: cuBLASLt does not say whether its own keeps NaN, and guards must see one.
-// cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
-// function on every device: gelu_tanh joins the product, gelu stays an operation of its own.
+// relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's where
+// its mask is kept. That is wanted behind a normalisation whose moments come from all of x (gram_batch_norm),
+// so that a NaN reaches them and the gradients. cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from
+// that by erf, and a recipe must mean one function on every device: gelu_tanh joins the product, gelu stays
+// an operation of its own.
 
 namespace trainer::cuda {
 namespace {
@@ -34,7 +36,7 @@ constexpr const char* kThenBias = "cublaslt, add_bias";
 constexpr const char* kAndColumnSums = "cublaslt, column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
-/// EPILOGUE_AUX_LD must be divisible by it.
+/// EPILOGUE_AUX_LD of a gelu must be divisible by it, and an algorithm wants no less of a mask.
 constexpr int64_t kKeptMultiple = 8;
 
 /// Where a gelu in the product is known to be faster than a kernel behind it: llm.c measured it on H100, and
@@ -46,15 +48,26 @@ struct Problem {
   MatrixProduct product;
   size_t a = 0, b = 0;  ///< inputs
   size_t dy = 1;        ///< the input whose sum is a bias's gradient
+  size_t added = 0;     ///< the input that the product is added to, where there is one
   const Linear* forward = nullptr;
-  bool relu = false;  ///< follows the product and its bias
+  bool relu = false;        ///< follows the product and its bias
+  bool drops_mask = false;  ///< nobody wants it: it goes to the front of the workspace
 
-  /// The operation's slot for the matrix that a gelu keeps or reads; or nullptr.
+  /// The operation's slot for the matrix that an activation keeps or reads; or nullptr.
   void* const* kept(const Slots& slots) const {
-    if (product.gelu == Gelu::value_and_kept) return slots.outputs[1];
-    return product.gelu == Gelu::gradient ? slots.inputs[2] : nullptr;
+    if (!product.keeps_or_reads()) return nullptr;
+    if (drops_mask) return slots.workspace;
+    return forward != nullptr ? slots.outputs[1] : slots.inputs[LinearBackwardData::kKept];
+  }
+  int64_t dropped_bytes() const {
+    constexpr int64_t k = kWorkspaceAlignment;
+    return drops_mask ? (product.mask_bytes() + k - 1) / k * k : 0;
   }
 };
+
+bool is_given(const OpContext& context, size_t input) {
+  return context.inputs.size() > input && !context.inputs[input].shape.empty();
+}
 
 /// The matrix (N, K) or (O, K), which is its transpose column by column.
 MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
@@ -77,8 +90,13 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.a = operand(context.inputs[1], !forward->transposed);
     product.b = operand(context.inputs[0]);
     product.b.alignment = sample_alignment(context.inputs[0]);
-    problem.relu = forward->relu;
-    if (forward->gelu_tanh) product.gelu = is_wanted(context, 1) ? Gelu::value_and_kept : Gelu::value;
+    problem.relu = forward->relu && !forward->mask;
+    problem.added = Linear::kAdded;
+    product.adds = is_given(context, Linear::kAdded);
+    if (forward->gelu_tanh)
+      product.activation = is_wanted(context, 1) ? Activation::gelu_kept : Activation::gelu;
+    if (forward->mask)
+      product.activation = Activation::relu_kept, problem.drops_mask = !is_wanted(context, 1);
     if (bias) {
       product.epilogue = Epilogue::bias;
       product.bias_dtype = context.inputs[2].dtype;
@@ -87,10 +105,14 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     problem.a = 1;
     product.a = operand(context.inputs[1], data->transposed);
     product.b = operand(context.inputs[0]);
-    if (data->gelu_tanh) product.gelu = Gelu::gradient;
+    problem.added = LinearBackwardData::kAdded;
+    product.adds = is_given(context, LinearBackwardData::kAdded);
+    if (is_given(context, LinearBackwardData::kKept))
+      product.activation = data->gelu_tanh ? Activation::gelu_gradient : Activation::relu_gradient;
   } else {
     const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
-    product.adds = context.inputs.size() > LinearBackwardWeights::kSumInput;
+    problem.added = LinearBackwardWeights::kSumInput;
+    product.adds = is_given(context, problem.added);
     (transposed ? problem.a : problem.b) = 1;
     product.a = operand(context.inputs[problem.a]);
     product.b = operand(context.inputs[problem.b], true);
@@ -150,7 +172,8 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
   const DeviceMemory a = scratch_memory(operand_bytes(whole.a)), b = scratch_memory(operand_bytes(whole.b)),
                      d = scratch_memory(operand_bytes(whole.d)),
                      bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
-                     kept = scratch_memory(whole.gelu == Gelu::none ? 0 : operand_bytes(whole.d)),
+                     kept = scratch_memory(
+                         whole.keeps_or_reads() ? operand_bytes(whole.d) + whole.mask_bytes() : 0),
                      workspace = scratch_memory(
                          std::max(selected.algorithm.workspace_bytes, column_sums_workspace(dy)));
   Matmul matmul(selected.product);
@@ -174,7 +197,7 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
   for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), whole, most))
     candidates.push_back({whole, algorithm});
   const bool also_plain = candidates.empty() || gpu.tuning != nullptr;
-  if (also_plain && whole.epilogue != Epilogue::none && whole.gelu == Gelu::none) {
+  if (also_plain && whole.epilogue != Epilogue::none && whole.activation == Activation::none) {
     for (const auto& algorithm : matmul_algorithms(gpu.blas.get(), plain, most))
       candidates.push_back({plain, algorithm});
   }
@@ -188,6 +211,13 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
                                    [&](size_t i) { return time_of(gpu, candidates[i], context); })];
 }
 
+/// A mask lies as cuBLASLt wants it, which only another product reads.
+void place_mask(const Problem& problem, Choice& choice) {
+  const Layout mask = bytes_in_a_row(problem.product.mask_bytes());
+  if (problem.forward == nullptr) choice.inputs[LinearBackwardData::kKept] = mask;
+  if (problem.forward != nullptr && !problem.drops_mask) choice.outputs[1] = mask;
+}
+
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   if (!is_wanted(context, 0)) {
     Choice choice = row_major(context, kColumnSums);
@@ -197,7 +227,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   }
   const Problem problem = problem_of(gpu, context);
   Choice choice = row_major(context, problem.relu ? kThenRelu : kFused);
-  choice.workspace_bytes = kMostMatmulWorkspace;
+  if (problem.product.has_mask()) place_mask(problem, choice);
+  choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   choice.tensor_cores = problem.product.on_tensor_cores();
   const int64_t twice = 2 * bytes_of(context.outputs[0]);  // what a kernel behind reads and writes
@@ -205,7 +236,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);
   choice.algorithm = algorithm.text;
-  choice.workspace_bytes = algorithm.workspace_bytes;
+  choice.workspace_bytes = problem.dropped_bytes() + algorithm.workspace_bytes;
   const MatrixProduct& whole = problem.product;
   if (product.epilogue == whole.epilogue) return choice;
   choice.implementation = sums(whole.epilogue) ? kAndColumnSums : kThenBias;
@@ -218,18 +249,22 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   return choice;
 }
 
+std::optional<std::string> why_no_activation(const Gpu& gpu, const MatrixProduct& product) {
+  if (product.activation == Activation::none) return std::nullopt;
+  const bool is_slow = gpu.compute_capability < kLeastForGelu || gpu.compute_capability > kMostForGelu;
+  if (!product.has_mask() && is_slow) return "a kernel of its own is faster for gelu_tanh here";
+  if (product.d.dtype == DType::f32)
+    return "gelu_tanh and masks of relu join products of f16 and bf16 only, whose rounding hides cuBLASLt's";
+  if (product.keeps_or_reads() && product.d.rows % kKeptMultiple != 0)
+    return fmt::format("cuBLASLt keeps multiples of {} features for a gelu or relu", kKeptMultiple);
+  return std::nullopt;
+}
+
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   if (auto reason = why_no_factors(context)) return reason;
   if (!is_wanted(context, 0)) return std::nullopt;
   const MatrixProduct product = problem_of(gpu, context).product;
-  if (product.gelu != Gelu::none) {
-    if (gpu.compute_capability < kLeastForGelu || gpu.compute_capability > kMostForGelu)
-      return "a kernel of its own is faster for gelu_tanh here";
-    if (product.d.dtype == DType::f32)
-      return "gelu_tanh joins products of f16 and bf16 only, whose rounding hides cuBLASLt's";
-    if (product.gelu != Gelu::value && product.d.rows % kKeptMultiple != 0)
-      return fmt::format("cuBLASLt keeps multiples of {} features for a gelu", kKeptMultiple);
-  }
+  if (auto reason = why_no_activation(gpu, product)) return reason;
   if (gpu.described() || choose(gpu, context)) return std::nullopt;
   return no_algorithm(product, gpu.name);
 }
@@ -245,17 +280,19 @@ class LinearKernel {
         slots_(std::move(slots)),
         blas_(gpu.blas.get()),
         stream_(gpu.stream.get()) {
-    matmul_.use({choice.algorithm, choice.workspace_bytes});
+    matmul_.use({choice.algorithm, choice.workspace_bytes - problem_.dropped_bytes()});
   }
 
   cudaError_t operator()() const {
     void* const* bias_slot = problem_.forward != nullptr ? slots_.inputs[2]
                              : slots_.outputs.size() > 1 ? slots_.outputs[1]
                                                          : nullptr;
-    void *bias = optional_at<void>(bias_slot), *workspace = optional_at<void>(slots_.workspace);
+    void *bias = optional_at<void>(bias_slot), *kept = optional_at<void>(problem_.kept(slots_));
+    auto* workspace = static_cast<char*>(optional_at<void>(slots_.workspace));
+    if (workspace != nullptr) workspace += problem_.dropped_bytes();
     void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
-    const void* added = problem_.product.adds ? *slots_.inputs[LinearBackwardWeights::kSumInput] : nullptr;
-    matmul_.run(blas_, {a, b, d, added, bias, optional_at<void>(problem_.kept(slots_)), workspace}, stream_);
+    const void* added = problem_.product.adds ? *slots_.inputs[problem_.added] : nullptr;
+    matmul_.run(blas_, {a, b, d, added, bias, kept, workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
     return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);
   }

@@ -55,15 +55,19 @@ MatrixLayout layout(const MatrixProduct::Operand& operand, int64_t batch) {
 
 cublasLtEpilogue_t epilogue_of(const MatrixProduct& product) {
   const bool bias = product.epilogue == Epilogue::bias;
-  switch (product.gelu) {
-    case Gelu::none:
+  switch (product.activation) {
+    case Activation::none:
       break;
-    case Gelu::value:
+    case Activation::gelu:
       return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-    case Gelu::value_and_kept:
+    case Activation::gelu_kept:
       return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
-    case Gelu::gradient:
+    case Activation::gelu_gradient:
       return CUBLASLT_EPILOGUE_DGELU;
+    case Activation::relu_kept:
+      return bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
+    case Activation::relu_gradient:
+      return CUBLASLT_EPILOGUE_DRELU;
   }
   switch (product.epilogue) {
     case Epilogue::none:
@@ -108,14 +112,14 @@ cublasLtMatmulAlgo_t to_algorithm(const std::string& text) {
 
 std::string MatrixProduct::text() const {
   constexpr const char* kEpilogues[] = {"", " bias", " sum_a", " sum_b"};
-  constexpr const char* kGelus[] = {"", " gelu", " gelu kept", " dgelu"};
+  constexpr const char* kActivations[] = {"", " gelu", " gelu kept", " dgelu", " relu kept", " drelu"};
   const auto operand = [](const Operand& o) {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);
   };
   std::string text = fmt::format("{} {} {} {}{}{}{}", operand(d), adds ? "+=" : "=", operand(a), operand(b),
                                  tf32 ? " tf32" : "", kEpilogues[static_cast<size_t>(epilogue)],
-                                 kGelus[static_cast<size_t>(gelu)]);
+                                 kActivations[static_cast<size_t>(activation)]);
   if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
 }
@@ -141,7 +145,7 @@ std::string no_algorithm(const MatrixProduct& product, const std::string& gpu) {
 
 Matmul::Matmul(const MatrixProduct& product)
     : has_bias_(product.epilogue != Epilogue::none),
-      has_kept_(product.gelu == Gelu::value_and_kept || product.gelu == Gelu::gradient),
+      has_kept_(product.keeps_or_reads()),
       adds_(product.adds),
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
@@ -154,7 +158,7 @@ Matmul::Matmul(const MatrixProduct& product)
   set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
   // While algorithms are sought, an address stands for its alignment only.
   if (has_kept_) {
-    set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d.rows);
+    set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.kept_rows());
     set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t{product.d.alignment});
   }
   if (!has_bias_) return;

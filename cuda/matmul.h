@@ -17,8 +17,9 @@ namespace trainer::cuda {
 enum class Epilogue { none, bias, sum_a, sum_b };
 
 /// What follows the epilogue: gelu_tanh, also keeping what it reads; or the gradient of gelu_tanh of what was
-/// kept. The kept matrix has d's shape and type.
-enum class Gelu { none, value, value_and_kept, gradient };
+/// kept, a matrix of d's shape and type. Or relu, which keeps its mask, and its gradient by that: a bit for
+/// each element, in columns of kept_rows().
+enum class Activation { none, gelu, gelu_kept, gelu_gradient, relu_kept, relu_gradient };
 
 /// d = op(a) op(b) as cuBLASLt thinks of it: matrices column by column, dense. A row-major matrix is its own
 /// transpose that way. Sums are f32. Of a batch each matrix lies `stride` elements behind the one before.
@@ -33,14 +34,23 @@ struct MatrixProduct {
   Operand a, b, d;
   int64_t batch = 1;  ///< products of as many matrices; only without an epilogue
   Epilogue epilogue = Epilogue::none;
-  Gelu gelu = Gelu::none;  ///< not with sum_a and sum_b
+  Activation activation = Activation::none;  ///< not with sum_a and sum_b
   DType bias_dtype = DType::f32;
   bool adds = false;  ///< to a matrix of d's shape and type, which may be d itself
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
   /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the extents.
   bool on_tensor_cores() const { return tf32 || a.dtype != DType::f32; }
+  bool keeps_or_reads() const { return activation != Activation::none && activation != Activation::gelu; }
+  bool has_mask() const {
+    return activation == Activation::relu_kept || activation == Activation::relu_gradient;
+  }
+  /// Elements from a column of what is kept to the next.
+  int64_t kept_rows() const { return has_mask() ? (d.rows + kMaskRows - 1) / kMaskRows * kMaskRows : d.rows; }
+  int64_t mask_bytes() const { return kept_rows() / 8 * d.columns; }
   std::string text() const;
+
+  static constexpr int64_t kMaskRows = 128;  ///< that EPILOGUE_AUX_LD of a mask must be divisible by
 };
 
 /// One of cuBLASLt's ways: eight words without pointers, as text.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/graph/operation.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 double stored_bytes(const Plan& plan, const std::vector<TensorId>& tensors) {
   int64_t bytes = 0;
-  for (const TensorId id : tensors) {
+  for (const TensorId id : std::set(tensors.begin(), tensors.end())) {
     if (id != kNone) bytes += plan.placements[static_cast<size_t>(id)].bytes;
   }
   return static_cast<double>(bytes);

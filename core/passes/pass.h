@@ -74,6 +74,13 @@ Pass fuse_classifier(int64_t piece_bytes);
 /// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks. Comes
 /// after all fusions, whose nodes it splits, and before the entry is copied for micro-batches.
 Pass sync_batch_norm(int64_t ranks);
+/// A 1x1 convolution of stride 1 with a batch normalisation behind it becomes one product with folded
+/// weights, whose moments follow from its input's Gram matrix (ops/gram_batch_norm.h), where the device's
+/// planner takes that: what lies between both is then neither stored nor differentiated. Behind a relu its
+/// gradient must come from such a convolution too, whose product then masks it. Comes after differentiation
+/// and sync_batch_norm, whose tables it leaves alone, and before fuse_moments. So many bytes have to be saved
+/// each time to be worth four more kernels.
+Pass gram_batch_norm(const Planner& planner, int64_t least_saved);
 /// A convolution that a batch normalisation reads gives mean and variance of its output, where the device's
 /// planner takes that: the normalisation then need not read everything once more to measure them. Comes after
 /// differentiation, since gradients read what the normalisation puts out, and after sync_batch_norm, whose
@@ -83,10 +90,10 @@ Pass fuse_moments(const Planner& planner);
 /// device's planner accepts. Not with recompute: the gelu would be made again from the rounded sum, and
 /// differ. Comes after differentiation.
 Pass fuse_gelu(const Planner& planner);
-/// Lets the product that makes the gradient of weights add the sum of earlier ones: of other micro-batches,
-/// other pieces of a classifier, other readers of the weights. `planner` says whether the device can. Comes
-/// after whatever sums gradients up.
-Pass fuse_weight_sum(const Planner& planner);
+/// Lets the product that makes a gradient add the others that it is summed with. For weights these are of
+/// other micro-batches, other pieces of a classifier, other layers; for activations of other layers that read
+/// them. `planner` says whether the device can. Comes after whatever sums gradients up.
+Pass fuse_product_sum(const Planner& planner);
 /// What may be forgotten after the forward part and made again for the backward part.
 struct Recompute {
   enum class Kind { none, cheap, full, size };

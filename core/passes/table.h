@@ -22,6 +22,7 @@ struct PassOptions {
   bool sync_batch_norm = false;              ///< statistics are those of all ranks
   bool shard_optimizer = false;              ///< each rank holds a share of the moments
   int64_t bucket_bytes = int64_t{25} << 20;  ///< of gradients that travel together
+  int64_t least_saved = int64_t{32} << 20;   ///< bytes; a GPU moves them while it starts four kernels
   bool watches_loss = false;                 ///< a guard decides by the loss of a step
   bool may_skip = false;                     ///< some steps change nothing
   std::function<void(Program&)> update;      ///< appends the optimiser
@@ -44,6 +45,7 @@ struct PassOptions {
   row(fuse_gradient_sum_pass) \
   row(fuse_classifier_pass) \
   row(sync_batch_norm_pass) \
+  row(gram_batch_norm_pass) \
   row(fuse_moments_pass) \
   row(fuse_gelu_pass) \
   row(recompute_pass) \
@@ -51,7 +53,7 @@ struct PassOptions {
   row(keep_low_weights_pass) \
   row(sum_losses_pass) \
   row(data_parallel_pass) \
-  row(fuse_weight_sum_pass) \
+  row(fuse_product_sum_pass) \
   row(update_pass) \
   row(shard_optimizer_pass) \
   row(guard_statistics_pass) \

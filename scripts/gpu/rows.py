@@ -192,28 +192,56 @@ def padded_stem_speed(check):
                     "logging.interval=20ba")
 
 
-@row("fusion", 8)
+# products
+
+@row("products", 8)
 def gelus(check):
     return check.cases("gelus", "gelu_tanh in the kernel of a product*")
 
 
-@row("fusion", 60)
+@row("products", 60)
 def gelus_speed(check):
     return ratio_of(check, "gelus", (), ("--disable-pass", "fuse_gelu"), "gpt2_tokens", SYNTHETIC, "training.precision=amp_bf16",
                     "training.global_batch_size=16", "training.micro_batch_size=16", "training.max_duration=20ba",
                     "logging.interval=5ba", "validation.interval=0ep")
 
 
-@row("fusion", 8)
-def weight_sums(check):
-    return check.cases("weight_sums", "the gradient of weights is added to a sum in the product*")
+@row("products", 8)
+def product_sums(check):
+    return check.cases("product_sums", "gradients of weights and of features are added to sums*")
 
 
-@row("fusion", 60)
-def weight_sums_speed(check):
-    return ratio_of(check, "weight_sums", (), ("--disable-pass", "fuse_weight_sum"), "gpt2_tokens", SYNTHETIC,
+@row("products", 60)
+def product_sums_speed(check):
+    return ratio_of(check, "product_sums", (), ("--disable-pass", "fuse_product_sum"), "gpt2_tokens", SYNTHETIC,
                     "training.precision=amp_bf16", "training.global_batch_size=48", "training.micro_batch_size=12",
                     "training.max_duration=10ba", "logging.interval=2ba", "validation.interval=0ep")
+
+
+@row("products", 8)
+def relu_masks(check):
+    return check.cases("relu_masks", "a relu with its mask in the kernel of a product*")
+
+
+@row("products", 15)
+def gram(check):
+    return check.cases("gram", "normalisations within products*,a variance by a Gram matrix*,a value that is not a number reaches*")
+
+
+@row("products", 60)
+def gram_speed(check):
+    return ratio_of(check, "gram", (), ("--disable-pass", "gram_batch_norm"), *LARGE, "training.max_duration=60ba", "logging.interval=20ba")
+
+
+@row("products", 60)
+def gram_losses(check):
+    told = []
+    for precision in ("amp_fp16", "amp_bf16"):
+        words = steps(60, 128, f"training.precision={precision}")
+        runs = [check.train(f"gram_{side}", "resnet50_imagenet", *words, *more)
+                for side, more in enumerate(((), ("--disable-pass", "gram_batch_norm")))]
+        told.append(f"{precision}: {distance(runs[0].losses(), runs[1].losses()):.1e}")
+    return "largest relative difference of 60 losses: " + ", ".join(told)
 
 
 # tools

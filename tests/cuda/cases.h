@@ -30,6 +30,7 @@ KernelCase differentiable(const std::string& name, const std::function<TensorId(
   row(add_attention_cases) \
   row(add_loss_cases) \
   row(add_batch_norm_cases) \
+  row(add_gram_batch_norm_cases) \
   row(add_image_cases) \
   row(add_movement_cases) \
   row(add_norm_cases) \

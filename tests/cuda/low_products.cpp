@@ -87,7 +87,50 @@ void check_gelus(const Backend& gpu) {
   }
 }
 
-/// The gradient of weights added to a sum so far, which is given or made before.
+/// relu of a product and something else, with its mask or without; and the gradient behind it, to which
+/// another is added. What is added keeps the sums away from zero, where rounding might decide.
+Draft relu_draft(DType low, bool bias, bool transposed, bool adds, bool keeps) {
+  return [=](Sketch& sketch) {
+    Builder& build = sketch.build();
+    const auto in_low = [&](const char* name, const Shape& shape) {
+      return build.emit<Cast>({sketch.input(name, shape)}, low);
+    };
+    const auto output = [&](const char* name, TensorId id) {
+      sketch.output(name, build.emit<Cast>({id}, DType::f32));
+    };
+    const Shape of_w = transposed ? Shape{40, 136} : Shape{136, 40},
+                of_v = transposed ? Shape{136, 16} : Shape{16, 136};
+    const TensorId x = in_low("x", {4, 7, 40}), w = in_low("w", of_w), v = in_low("v", of_v);
+    for (float& value : sketch.values["w"]) value /= 16;
+    TensorId r = kNone, other = kNone, b = bias || !adds ? in_low("b", {136}) : kNone;
+    if (adds) r = in_low("r", {4, 7, 136}), other = in_low("other", {4, 7, 136});
+    for (float& value : sketch.values[adds ? "r" : "b"]) value += value < 0 ? -8.0f : 8.0f;
+    std::vector<TensorId> inputs{x, w, b};
+    if (adds) inputs.push_back(r);
+    const auto made = build.emit_all(std::make_shared<Linear>(true, transposed, false, true), inputs);
+    output("y", made[0]);
+    sketch.loss(sketch.parameter("p", {3, 2}));
+    if (!keeps) return;
+    inputs = {in_low("dy", {4, 7, 16}), v, made[1]};
+    if (adds) inputs.push_back(other);
+    output("dx", build.emit<LinearBackwardData>(inputs, Shape{4, 7, 136}, transposed));
+  };
+}
+
+void check_relus(const Backend& gpu) {
+  for (const DType low : {DType::f16, DType::bf16}) {
+    for (int choice = 0; choice < 16; ++choice) {
+      const bool bias = (choice & 1) != 0, transposed = (choice & 2) != 0, adds = (choice & 4) != 0,
+                 keeps = (choice & 8) != 0;
+      INFO(to_string(low) << (bias ? " bias" : "") << (transposed ? " transposed" : "")
+                          << (adds ? " sum" : "") << (keeps ? " kept" : ""));
+      check_backend(gpu, relu_draft(low, bias, transposed, adds, keeps), 1, narrow_tolerances(low));
+    }
+  }
+}
+
+/// The gradient of weights added to a sum so far, which is given or made before; and that of x to one that is
+/// given.
 Draft sum_draft(DType dtype, bool bias, bool transposed, bool given) {
   return [=](Sketch& sketch) {
     Builder& build = sketch.build();
@@ -103,6 +146,9 @@ Draft sum_draft(DType dtype, bool bias, bool transposed, bool given) {
     const std::vector<TensorId> made = build.emit_all(product, {x, dy, sum});
     sketch.output("dw", made[0]);
     if (bias) sketch.output("db", made[1]);
+    const TensorId dx = build.emit<LinearBackwardData>(
+        {dy, in_type("w", of_w), kNone, in_type("dx so far", {4, 7, 40})}, Shape{4, 7, 40}, transposed);
+    sketch.output("dx", dtype == DType::f32 ? dx : build.emit<Cast>({dx}, DType::f32));
     sketch.loss(sketch.parameter("p", {3, 2}));
   };
 }
@@ -146,7 +192,15 @@ TEST_CASE("gelu_tanh in the kernel of a product, and its gradient in that of ano
   check_gelus(load_backend("cuda", BackendRequest{.tuning = &tuning}));
 }
 
-TEST_CASE("the gradient of weights is added to a sum in the product that makes it") {
+TEST_CASE("a relu with its mask in the kernel of a product, and its gradient in that of another") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  check_relus(*gpu);
+  Tuning tuning;
+  check_relus(load_backend("cuda", BackendRequest{.tuning = &tuning}));
+}
+
+TEST_CASE("gradients of weights and of features are added to sums in the products that make them") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
   check_sums(*gpu);
@@ -154,10 +208,11 @@ TEST_CASE("the gradient of weights is added to a sum in the product that makes i
   check_sums(load_backend("cuda", BackendRequest{.tuning = &tuning}));
 }
 
-TEST_CASE("a product takes gelu_tanh only where cuBLASLt computes it") {
+TEST_CASE("a product takes gelu_tanh, or relu with its mask, only where cuBLASLt computes it") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
-  const Linear linear(false, false, true);
+  const bool is_gelu = GENERATE(true, false);
+  const Linear linear(!is_gelu, false, is_gelu, !is_gelu);
   const auto is_taken = [&](DType dtype, int64_t features) {
     OpContext context{.op = linear,
                       .inputs = {{{4, 8}, dtype}, {{features, 8}, dtype}, {{features}, dtype}},

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <type_traits>
 
+#include "tests/cuda_standin/epilogue.h"
 #include "tests/cuda_standin/products.h"
 #include "tests/cuda_standin/runtime.h"
 
@@ -29,16 +29,6 @@ struct Descriptor {
   int64_t kept_leading = 0;
   void* kept = nullptr;
 };
-
-bool has_bias(cublasLtEpilogue_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_BIAS ||
-         epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_BGRADA ||
-         epilogue == CUBLASLT_EPILOGUE_BGRADB;
-}
-bool has_kept(cublasLtEpilogue_t epilogue) {
-  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
-         epilogue == CUBLASLT_EPILOGUE_DGELU;
-}
 
 struct Layout {
   cudaDataType_t type;
@@ -93,26 +83,12 @@ uint64_t product_of(const Descriptor& how, const Layout& a, const Layout& b, con
   return std::hash<std::string>()(text);
 }
 
-/// The gradient of a bias comes with even extents only, so that callers meet a product without its epilogue.
+Epilogue epilogue_of(const Descriptor& how, const Layout& d) {
+  return {how.epilogue, d.type, d.rows, d.columns, how.kept_leading, how.kept};
+}
+
 bool is_supported(const Descriptor& how, const Layout& d) {
-  if (d.batch > 1 && how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return false;
-  switch (how.epilogue) {
-    case CUBLASLT_EPILOGUE_DEFAULT:
-    case CUBLASLT_EPILOGUE_BIAS:
-      return true;
-    case CUBLASLT_EPILOGUE_GELU:
-    case CUBLASLT_EPILOGUE_GELU_BIAS:
-    case CUBLASLT_EPILOGUE_GELU_AUX:
-    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-    case CUBLASLT_EPILOGUE_DGELU:
-      return d.type != CUDA_R_32F &&
-             (!has_kept(how.epilogue) || (how.kept_leading == d.rows && d.rows % 8 == 0));
-    case CUBLASLT_EPILOGUE_BGRADA:
-    case CUBLASLT_EPILOGUE_BGRADB:
-      return d.rows % 2 == 0 && d.columns % 2 == 0;
-    default:
-      return false;
-  }
+  return (d.batch == 1 || how.epilogue == CUBLASLT_EPILOGUE_DEFAULT) && epilogue_of(how, d).is_supported();
 }
 
 bool is_aligned(const void* address, uint64_t alignment) {
@@ -123,16 +99,6 @@ bool is_aligned(const void* address, uint64_t alignment) {
 std::vector<float> operand(const Layout& layout, const void* data, bool is_transposed) {
   std::vector<float> values = load(layout.type, data, layout.count());
   return is_transposed ? values : transposed(layout.columns, layout.rows, values);
-}
-
-struct Gelu {
-  float value, slope;
-};
-
-/// The approximation by tanh: x s with s = 1 / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
-Gelu gelu(float x) {
-  const float scale = 1.59576912f, s = 1 / (1 + std::exp(-scale * (x + 0.044715f * x * x * x)));
-  return {x * s, s + x * s * (1 - s) * scale * (1 + 0.134145f * x * x)};
 }
 
 struct Product {
@@ -163,8 +129,9 @@ struct Product {
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
     if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load(d.type, c_matrix, d.count())), sums);
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
-    if (has_bias(how.epilogue) && !is_gradient_of_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
-    apply_gelu(sums);
+    const Epilogue epilogue = epilogue_of(how, d);
+    if (epilogue.has_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
+    epilogue.activate(sums);
     const std::vector<float> ones(static_cast<size_t>(k), 1.0f);
     if (how.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
       std::vector<float> rows(static_cast<size_t>(d.rows));
@@ -177,22 +144,6 @@ struct Product {
       store(bias_type, columns, how.bias);
     }
     store(d.type, transposed(d.rows, d.columns, sums), d_matrix);
-  }
-
-  bool is_gradient_of_bias() const {
-    return how.epilogue == CUBLASLT_EPILOGUE_BGRADA || how.epilogue == CUBLASLT_EPILOGUE_BGRADB;
-  }
-
-  void apply_gelu(std::vector<float>& sums) const {
-    if (how.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-      const std::vector<float> kept = transposed(d.columns, d.rows, load(d.type, how.kept, d.count()));
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] *= gelu(kept[i]).slope;
-      return;
-    }
-    if (has_kept(how.epilogue)) store(d.type, transposed(d.rows, d.columns, sums), how.kept);
-    const bool is_gelu = has_kept(how.epilogue) || how.epilogue == CUBLASLT_EPILOGUE_GELU ||
-                         how.epilogue == CUBLASLT_EPILOGUE_GELU_BIAS;
-    for (size_t i = 0; is_gelu && i < sums.size(); ++i) sums[i] = gelu(sums[i]).value;
   }
 
   static void add(const std::vector<float>& more, std::vector<float>& sums) {
@@ -208,8 +159,9 @@ struct Product {
     std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
     if (c_data != nullptr) found.push_back({c_data, d.bytes()});
     const int64_t count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
-    if (has_kept(how.epilogue)) found.push_back({how.kept, d.bytes()});
-    if (has_bias(how.epilogue)) {
+    const Epilogue epilogue = epilogue_of(how, d);
+    if (epilogue.has_kept()) found.push_back({how.kept, epilogue.kept_bytes()});
+    if (epilogue.has_bias() || epilogue.is_of_bias()) {
       const size_t bytes = element_bytes(static_cast<cudaDataType_t>(how.bias_type));
       found.push_back({how.bias, static_cast<size_t>(count) * bytes});
     }
@@ -227,8 +179,9 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
   if (bytes < algorithm.workspace) return "too small a workspace";
   if (bytes > 0 && (workspace == nullptr || !is_aligned(workspace, 256)))
     return "a workspace that is not aligned to 256 bytes";
-  if (has_kept(product.how.epilogue) && (product.how.kept == nullptr || !is_aligned(product.how.kept, 16)))
-    return "what a gelu keeps is not aligned to 16 bytes";
+  const bool has_kept = epilogue_of(product.how, product.d).has_kept();
+  if (has_kept && (product.how.kept == nullptr || !is_aligned(product.how.kept, 16)))
+    return "what a gelu or relu keeps is not aligned to 16 bytes";
   const std::array<const void*, 4> addresses{product.a_data, product.b_data,
                                              product.c_data == nullptr ? product.d_data : product.c_data,
                                              product.d_data};

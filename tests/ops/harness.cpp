@@ -30,6 +30,7 @@ Program differentiated(Program program, const std::vector<Pass>& before, const P
   std::vector<Pass> passes = before;
   passes.push_back(autodiff());
   if (!before.empty()) passes.push_back(fuse_gradient_sum());
+  if (planner != nullptr) passes.push_back(gram_batch_norm(*planner, 0));
   if (planner != nullptr) passes.push_back(fuse_moments(*planner));
   run_passes(program, passes);
   Entry& entry = program.entry(kEntry);

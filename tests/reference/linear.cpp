@@ -39,7 +39,9 @@ void linear_forward(const Call& call) {
         sum += call.in(0)[n * e.features + k] * call.in(1)[e.weight(o, k)];
       const auto& op = call.as<Linear>();
       const int64_t at = n * e.outputs + o;
+      if (call.has_input(Linear::kAdded)) sum += call.in(Linear::kAdded)[at];
       if (op.gelu_tanh && call.has_output(1)) call.out(1)[at] = sum;
+      if (op.mask && call.has_output(1)) call.out<uint8_t>(1)[at] = sum > 0;
       call.out(0)[at] = op.relu ? std::max(sum, 0.0) : op.gelu_tanh ? gelu_tanh(sum).value : sum;
     }
   }
@@ -53,7 +55,13 @@ void linear_backward_data(const Call& call) {
       for (int64_t o = 0; o < e.outputs; ++o)
         sum += call.in(0)[n * e.outputs + o] * call.in(1)[e.weight(o, k)];
       const int64_t at = n * e.features + k;
-      call.out(0)[at] = call.as<LinearBackwardData>().gelu_tanh ? sum * gelu_tanh(call.in(2)[at]).slope : sum;
+      if (call.has_input(LinearBackwardData::kAdded)) sum += call.in(LinearBackwardData::kAdded)[at];
+      if (call.as<LinearBackwardData>().gelu_tanh) {
+        sum *= gelu_tanh(call.in(LinearBackwardData::kKept)[at]).slope;
+      } else if (call.has_input(LinearBackwardData::kKept)) {
+        sum *= call.in<uint8_t>(LinearBackwardData::kKept)[at];
+      }
+      call.out(0)[at] = sum;
     }
   }
 }

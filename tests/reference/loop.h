@@ -19,7 +19,7 @@ struct Call {
   const Op& as() const {
     return static_cast<const Op&>(op);
   }
-  bool has_input(size_t i) const { return slots.inputs[i] != nullptr; }
+  bool has_input(size_t i) const { return i < slots.inputs.size() && slots.inputs[i] != nullptr; }
   bool has_output(size_t i) const { return i < slots.outputs.size() && slots.outputs[i] != nullptr; }
 
   template <class T = double>

@@ -24,6 +24,12 @@ Shape weight_shape(int64_t outputs, int64_t features, bool transposed) {
   return transposed ? Shape{features, outputs} : Shape{outputs, features};
 }
 
+/// What a product adds to its sums, where it is given.
+void expect_added(std::span<const TensorSpec> inputs, size_t place, const TensorSpec& sums) {
+  const bool fits = inputs.size() <= place || inputs[place].shape.empty() || inputs[place] == sums;
+  expect(fits, "what is added has another shape or type than the product");
+}
+
 }  // namespace
 
 Shape as_rows(const Shape& features) {
@@ -34,10 +40,12 @@ void Linear::describe(AttributeVisitor& visit) const {
   visit("relu", relu);
   visit("transposed", transposed);
   visit("gelu_tanh", gelu_tanh);
+  visit("mask", mask);
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
   expect(!relu || !gelu_tanh, "takes one function");
+  expect(relu || !mask, "only relu has a mask");
   expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
@@ -46,7 +54,11 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
   expect(w.size() == 2 && w[transposed ? 0 : 1] == x.back(),
          fmt::format("weights of shape {} met {} features", to_string(w), x.back()));
   const TensorSpec y{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype};
-  return std::vector<TensorSpec>(gelu_tanh ? 2 : 1, y);
+  expect_added(inputs, kAdded, y);
+  std::vector<TensorSpec> outputs{y};
+  if (gelu_tanh) outputs.push_back(y);
+  if (mask) outputs.push_back({.shape = y.shape, .dtype = DType::u8});
+  return outputs;
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
@@ -85,11 +97,15 @@ std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> in
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
   expect(w == weight_shape(dy.back(), x_shape.back(), transposed) && dy == with_features(x_shape, dy.back()),
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
-  if (gelu_tanh) {
-    expect_one_type(inputs, {0, 2});
-    expect(inputs[2].shape == x_shape, "gelu_tanh's input must have the shape of the features");
+  const TensorSpec dx{.shape = x_shape, .dtype = inputs[0].dtype};
+  const bool is_kept = inputs.size() > kKept && !inputs[kKept].shape.empty();
+  if (is_kept || gelu_tanh) {
+    const DType kept = gelu_tanh ? dx.dtype : DType::u8;
+    expect(is_kept && inputs[kKept] == TensorSpec{x_shape, kept},
+           "what the function kept must have the shape of the features");
   }
-  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+  expect_added(inputs, kAdded, dx);
+  return {dx};
 }
 
 double LinearBackwardData::flops(std::span<const TensorSpec> inputs,

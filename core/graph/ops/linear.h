@@ -10,24 +10,30 @@ Shape as_rows(const Shape& features);
 
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
 /// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk. With `gelu_tanh` (by fusion,
-/// too) y is gelu_tanh of that sum; a second output, if wanted, is the sum itself, for the gradient. With
-/// `transposed`, here and in the gradients, w and its gradient are (K, O).
+/// too) y is gelu_tanh of that sum; a second output, if wanted, is the sum itself, for the gradient. A fourth
+/// input (by fusion) of y's shape and type is added before the function. With `mask` (by fusion, and relu) a
+/// second output says where y > 0. With `transposed`, here and in the gradients, w and its gradient are (K,
+/// O).
 class Linear final : public Operation {
  public:
-  explicit Linear(bool with_relu = false, bool turned = false, bool with_gelu = false)
-      : relu(with_relu), transposed(turned), gelu_tanh(with_gelu) {}
+  explicit Linear(bool with_relu = false, bool turned = false, bool with_gelu = false, bool with_mask = false)
+      : relu(with_relu), transposed(turned), gelu_tanh(with_gelu), mask(with_mask) {}
   std::string_view name() const override { return "linear"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
 
-  const bool relu, transposed, gelu_tanh;
+  static constexpr size_t kAdded = 3;
+  const bool relu, transposed, gelu_tanh, mask;
 };
 
 /// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K). With `gelu_tanh` (set by
-/// fusion) x is gelu_tanh of a third input u of x's shape, and du comes out instead.
+/// fusion) x is gelu_tanh of a third input u of x's shape, and du comes out instead. A third input otherwise
+/// (by fusion) is the mask of a relu whose output x is: only where it is set dx is not zero. A fourth one, of
+/// dx's shape and type, is added before the mask is applied.
 class LinearBackwardData final : public Operation {
  public:
   explicit LinearBackwardData(Shape x, bool turned = false, bool of_gelu = false)
@@ -37,6 +43,9 @@ class LinearBackwardData final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
+
+  static constexpr size_t kKept = 2, kAdded = 3;
   const Shape x_shape;
   const bool transposed, gelu_tanh;
 };

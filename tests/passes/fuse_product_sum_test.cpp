@@ -22,11 +22,11 @@ void draft_shared(Draft& draft) {
 
 }  // namespace
 
-TEST_CASE("fuse_weight_sum lets products add to sums, but for a bias's") {
+TEST_CASE("fuse_product_sum lets products add to sums, but for a bias's") {
   Draft draft;
   draft_shared(draft);
   const Backend reference = make_reference_backend();
-  const std::string text = draft.after({fuse_weight_sum(*reference.planner)});
+  const std::string text = draft.after({fuse_product_sum(*reference.planner)});
   CHECK(text == R"(
 entry accumulate_first
  forward:
@@ -77,7 +77,7 @@ TEST_CASE("a gradient that is used by itself too keeps its own product") {
   draft.output("sum", draft.build.emit<Binary>({draft.input("other", {8, 8}), gradient}, Binary::Kind::add));
   const std::string before = draft.after({});
   const Backend reference = make_reference_backend();
-  CHECK(draft.after({fuse_weight_sum(*reference.planner)}) == before);
+  CHECK(draft.after({fuse_product_sum(*reference.planner)}) == before);
 }
 
 TEST_CASE("a device whose products do not add gets the sums as they were") {
@@ -85,14 +85,48 @@ TEST_CASE("a device whose products do not add gets the sums as they were") {
   draft_shared(draft);
   const std::string before = draft.after({});
   const RefusingPlanner planner;
-  CHECK(draft.after({fuse_weight_sum(planner)}) == before);
+  CHECK(draft.after({fuse_product_sum(planner)}) == before);
 }
 
-TEST_CASE("steps with and without fuse_weight_sum are the same") {
+TEST_CASE("gradients of what several layers read are added in products, but not behind a gelu's slope") {
+  Draft draft;
+  const auto linear = [&](TensorId of, const char* name) {
+    return draft.build.emit<Linear>({of, draft.parameter(name, {8, 8}), kNone});
+  };
+  const auto add = [&](TensorId a, TensorId b) {
+    return draft.build.emit<Binary>({a, b}, Binary::Kind::add);
+  };
+  const TensorId x = draft.parameter("x", {4, 8});
+  const TensorId sum = add(add(linear(x, "q"), linear(x, "k")), linear(x, "v"));
+  const TensorId bent = draft.build.emit<Unary>({sum}, elementwise::Function(elementwise::GeluTanh{}));
+  draft.loss(add(linear(sum, "straight"), linear(bent, "bent")));
+  const Backend reference = make_reference_backend();
+  run_passes(draft.program, {autodiff(), fuse_gelu(*reference.planner)});
+  const std::string text = draft.after({fuse_product_sum(*reference.planner)});
+  CHECK(text.substr(text.find(" backward")) == R"( backward:
+  %19: f32[4,8] = cross_entropy_backward(@one, %14, @labels, @weights)
+  %20: f32[4,8] = linear_backward_data(%19, @straight)
+  %21: f32[8,8] = linear_backward_weights(%8, %19)
+  %24: f32[4,8] = linear_backward_data(%19, @bent, %8) {gelu_tanh}
+  %23: f32[8,8] = linear_backward_weights(%9, %19)
+  %25: f32[4,8] = add(%20, %24)
+  %26: f32[4,8] = linear_backward_data(%25, @q)
+  %27: f32[8,8] = linear_backward_weights(@x, %25)
+  %30: f32[4,8] = linear_backward_data(%25, @k, -, %26)
+  %29: f32[8,8] = linear_backward_weights(@x, %25)
+  %33: f32[4,8] = linear_backward_data(%25, @v, -, %30)
+  %32: f32[8,8] = linear_backward_weights(@x, %25)
+  output loss = %17
+)");
+}
+
+TEST_CASE("steps with and without fuse_product_sum are the same") {
   const Backend reference = make_reference_backend();
   check_same_as_without_planner(
       "{input: [2, 3, 3], layers: [flatten, {linear: 16}, gelu, {linear: {out_features: 16, name: again}}, "
       "relu, "
-      "{linear: {out_features: 16, bias: false, weight_of: again}}, {linear: 10}]}",
+      "{linear: {out_features: 16, bias: false, weight_of: again}}, {relu: {name: shared}}, {linear: "
+      "{out_features: 10, name: one}}, {linear: {inputs: [shared], out_features: 10, name: two}}, "
+      "{linear: {inputs: [shared], out_features: 10, name: three}}, {add: {inputs: [one, two, three]}}]}",
       {.micro_batches = GENERATE(int64_t{1}, int64_t{2}), .planner = reference.planner.get()});
 }

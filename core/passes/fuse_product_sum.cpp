@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <vector>
 
 #include "core/engine/planner.h"
@@ -11,7 +11,22 @@
 namespace trainer {
 namespace {
 
-constexpr size_t kSumInput = LinearBackwardWeights::kSumInput;
+/// The input that a product of a gradient adds, where it has room for one: behind a function that follows
+/// the product it has none.
+std::optional<size_t> place_of_sum(const Node& product) {
+  if (dynamic_cast<const LinearBackwardWeights*>(product.op.get()) != nullptr)
+    return LinearBackwardWeights::kSumInput;
+  constexpr size_t kKept = LinearBackwardData::kKept;
+  const bool has_function = product.inputs.size() > kKept && product.inputs[kKept] != kNone;
+  if (dynamic_cast<const LinearBackwardData*>(product.op.get()) == nullptr || has_function) return {};
+  return LinearBackwardData::kAdded;
+}
+
+std::vector<TensorId> with_sum(std::vector<TensorId> inputs, size_t place, TensorId sum) {
+  inputs.resize(place + 1, kNone);
+  inputs[place] = sum;
+  return inputs;
+}
 
 /// Finds the products that sums can join.
 class Products {
@@ -28,17 +43,17 @@ class Products {
     if (maker < 0) return -1;
     const Node& node = entry_.nodes[static_cast<size_t>(maker)];
     if (is_sum(node)) return std::max(that_takes(sum, node.inputs[0]), that_takes(sum, node.inputs[1]));
-    if (dynamic_cast<const LinearBackwardWeights*>(node.op.get()) == nullptr || node.outputs[0] != gradient)
-      return -1;
-    if (node.inputs.size() > kSumInput) return that_takes(sum, node.inputs[kSumInput]);
-    return exists_before(entry_, static_cast<size_t>(maker), sum) && device_adds(node, sum) ? maker : -1;
+    const std::optional<size_t> place = place_of_sum(node);
+    if (!place || node.outputs[0] != gradient) return -1;
+    if (node.inputs.size() > *place) return that_takes(sum, node.inputs[*place]);
+    return exists_before(entry_, static_cast<size_t>(maker), sum) && device_adds(node, *place, sum) ? maker
+                                                                                                    : -1;
   }
 
  private:
-  bool device_adds(const Node& node, TensorId sum) const {
-    const std::array inputs{node.inputs[0], node.inputs[1], sum};
+  bool device_adds(const Node& node, size_t place, TensorId sum) const {
     return !planner_.why_not({.op = *node.op,
-                              .inputs = specs_of(program_.tensors, inputs),
+                              .inputs = specs_of(program_.tensors, with_sum(node.inputs, place, sum)),
                               .outputs = specs_of(program_.tensors, node.outputs)});
   }
 
@@ -56,7 +71,8 @@ void fuse_in(Program& program, Entry& entry, const Planner& planner) {
       const TensorId gradient = entry.nodes[n].inputs[side], sum = entry.nodes[n].inputs[1 - side];
       const int product = products.that_takes(sum, gradient);
       if (product < 0) continue;
-      entry.nodes[static_cast<size_t>(product)].inputs.push_back(sum);
+      Node& node = entry.nodes[static_cast<size_t>(product)];
+      node.inputs = with_sum(node.inputs, *place_of_sum(node), sum);
       entry.nodes[static_cast<size_t>(maker_of(entry, gradient))].outputs[0] = entry.nodes[n].outputs[0];
       entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(n));
       --n;
@@ -67,21 +83,20 @@ void fuse_in(Program& program, Entry& entry, const Planner& planner) {
 
 }  // namespace
 
-Pass fuse_weight_sum(const Planner& planner) {
+Pass fuse_product_sum(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) fuse_in(program, entry, planner);
   };
-  return {.name = "fuse_weight_sum",
-          .help =
-              "add the gradient of weights to what it is summed with in the product that makes it, where "
-              "the device can",
-          .optional = true,
-          .run = run};
+  return {
+      .name = "fuse_product_sum",
+      .help = "add a gradient to what it is summed with in the product that makes it, where the device can",
+      .optional = true,
+      .run = run};
 }
 
-std::optional<Pass> fuse_weight_sum_pass(const PassOptions& options) {
+std::optional<Pass> fuse_product_sum_pass(const PassOptions& options) {
   if (!options.trains || options.planner == nullptr) return std::nullopt;
-  return fuse_weight_sum(*options.planner);
+  return fuse_product_sum(*options.planner);
 }
 
 }  // namespace trainer

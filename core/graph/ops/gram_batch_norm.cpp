@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/gram_batch_norm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trainer {
+namespace {
+
+constexpr AttributeStyle kEpsStyle{.digits = 6};
+
+/// Operations on each weight: three products for the moments and the bias, a scaling; one product, and what
+/// makes dw and d.
+constexpr double kForwardFlops = 7, kBackwardFlops = 8;
+
+/// The first `matrices` inputs are of w's shape (C, K), input `sums` is (K), those after it are (C).
+void expect_all(std::span<const TensorSpec> inputs, const std::vector<size_t>& matrices, size_t sums) {
+  const Shape& w = inputs[0].shape;
+  expect(w.size() == 2, "expected weights (C, K), got " + to_string(w));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_matrix = std::ranges::find(matrices, i) != matrices.end();
+    const Shape wanted = is_matrix ? w : i == sums ? Shape{w[1]} : Shape{w[0]};
+    expect(inputs[i] == TensorSpec{wanted, DType::f32},
+           fmt::format("input {} must be {} in f32, got {} in {}", i, to_string(wanted),
+                       to_string(inputs[i].shape), to_string(inputs[i].dtype)));
+  }
+}
+
+double per_weight(double flops, std::span<const TensorSpec> inputs) {
+  return flops * static_cast<double>(numel(inputs[0].shape));
+}
+
+}  // namespace
+
+void GramBatchNorm::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
+  visit("rows", rows);
+  visit("dtype", std::string(to_string(dtype)));
+}
+
+std::vector<TensorSpec> GramBatchNorm::infer(std::span<const TensorSpec> inputs) const {
+  expect_all(inputs, {0, 1}, 2);
+  const Shape &w = inputs[0].shape, channels{w[0]};
+  const TensorSpec statistic{.shape = channels, .dtype = DType::f32};
+  return {{.shape = w, .dtype = dtype}, {.shape = channels, .dtype = dtype}, statistic, statistic};
+}
+
+double GramBatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return per_weight(kForwardFlops, inputs);
+}
+
+void GramBatchNormBackward::describe(AttributeVisitor& visit) const {
+  visit("eps", eps, kEpsStyle);
+  visit("rows", rows);
+  visit("dtype", std::string(to_string(dtype)));
+}
+
+std::vector<TensorSpec> GramBatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect_all(inputs, {0, 1, 3}, 2);
+  const Shape& w = inputs[0].shape;
+  return {{.shape = w, .dtype = DType::f32},
+          {.shape = {w[0]}, .dtype = DType::f32},
+          {.shape = w, .dtype = dtype},
+          {.shape = {1, w[0]}, .dtype = dtype}};
+}
+
+double GramBatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return per_weight(kBackwardFlops, inputs);
+}
+
+}  // namespace trainer

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/gram_batch_norm.h"
+
+#include "core/base/math.h"
+#include "cuda/team.h"
+
+namespace trainer::cuda {
+namespace {
+
+// A block has a channel: a row of each matrix.
+
+/// f(k, place of the channel's element k), shared out among the threads.
+template <class F>
+__device__ inline void for_features(int64_t features, const F& f) {
+  const int64_t first = int64_t{blockIdx.x} * features;
+  for (int64_t k = threadIdx.x; k < features; k += kThreads) f(k, first + k);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    fold_moments(int64_t features, double rows, double eps, GramMoments to) {
+  wait_for_previous_kernels();
+  const int64_t c = blockIdx.x;
+  double sum = 0, squares = 0;
+  for_features(features, [&](int64_t k, int64_t i) {
+    sum += static_cast<double>(to.w[i]) * to.s[k];
+    squares += static_cast<double>(to.w[i]) * to.t[i];
+  });
+  const double mean = BlockTeam::sum(sum) / rows, difference = BlockTeam::sum(squares) / rows - mean * mean;
+  const double variance = difference < 0 ? 0 : difference;  // NaN stays
+  const double scale = to.gamma[c] / math::sqrt(variance + eps);
+  auto* folded = static_cast<T*>(to.folded);
+  double shift = 0;
+  for_features(features, [&](int64_t k, int64_t i) {
+    T rounded;
+    put(static_cast<float>(to.w[i] * scale), rounded);
+    if (folded != nullptr) folded[i] = rounded;
+    shift += static_cast<double>(to_float(rounded)) * to.s[k];
+  });
+  shift = BlockTeam::sum(shift) / rows;
+  if (threadIdx.x != 0) return;
+  if (to.bias != nullptr) put(static_cast<float>(to.beta[c] - shift), static_cast<T*>(to.bias)[c]);
+  if (to.mean != nullptr) to.mean[c] = static_cast<float>(mean);
+  if (to.variance != nullptr) to.variance[c] = static_cast<float>(variance);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    differentiate_moments(int64_t features, double rows, double eps, GramGradients to) {
+  wait_for_previous_kernels();
+  const int64_t c = blockIdx.x;
+  double product = 0;
+  for_features(features, [&](int64_t, int64_t i) { product += static_cast<double>(to.p[i]) * to.w[i]; });
+  product = BlockTeam::sum(product);
+  const double sum = to.sum[c], mean = to.mean[c], inverse = 1 / math::sqrt(to.variance[c] + eps);
+  const double dgamma = inverse * (product - mean * sum);
+  const double k = to.gamma[c] * inverse, a = sum / rows, b = inverse * dgamma / rows;
+  auto* d = static_cast<T*>(to.d);
+  for_features(features, [&](int64_t j, int64_t i) {
+    const double s = to.s[j];
+    if (to.dw != nullptr) to.dw[i] = static_cast<float>(k * (to.p[i] - a * s - b * (to.t[i] - mean * s)));
+    if (d != nullptr) put(static_cast<float>(-k * b * to.w[i]), d[i]);
+  });
+  if (threadIdx.x != 0) return;
+  if (to.dgamma != nullptr) to.dgamma[c] = static_cast<float>(dgamma);
+  if (to.e != nullptr) put(static_cast<float>(-k * (a - b * mean)), static_cast<T*>(to.e)[c]);
+}
+
+}  // namespace
+
+cudaError_t launch_gram_batch_norm(const GramExtents& extents, double eps, const GramMoments& tensors,
+                                   cudaStream_t stream) {
+  return with_storage(extents.dtype, [&](auto type) {
+    return launch(fold_moments<decltype(type)>, dim3(static_cast<unsigned>(extents.channels)), dim3(kThreads),
+                  stream, extents.features, static_cast<double>(extents.rows), eps, tensors);
+  });
+}
+
+cudaError_t launch_gram_batch_norm_backward(const GramExtents& extents, double eps,
+                                            const GramGradients& tensors, cudaStream_t stream) {
+  return with_storage(extents.dtype, [&](auto type) {
+    return launch(differentiate_moments<decltype(type)>, dim3(static_cast<unsigned>(extents.channels)),
+                  dim3(kThreads), stream, extents.features, static_cast<double>(extents.rows), eps, tensors);
+  });
+}
+
+}  // namespace trainer::cuda

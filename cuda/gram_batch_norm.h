@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace trainer::cuda {
+
+/// See core/graph/ops/gram_batch_norm.h. Weights are (channels, features), and `rows` is what sums run over;
+/// `dtype` is that of folded and bias, of d and e.
+struct GramExtents {
+  int64_t channels, features, rows;
+  DType dtype;
+};
+
+/// Results may be nullptr.
+struct GramMoments {
+  const float *w, *t, *s, *gamma, *beta;
+  void *folded, *bias;
+  float *mean, *variance;
+};
+cudaError_t launch_gram_batch_norm(const GramExtents& extents, double eps, const GramMoments& tensors,
+                                   cudaStream_t stream);
+
+/// Results may be nullptr.
+struct GramGradients {
+  const float *w, *t, *s, *p, *sum, *gamma, *mean, *variance;
+  float *dw, *dgamma;
+  void *d, *e;
+};
+cudaError_t launch_gram_batch_norm_backward(const GramExtents& extents, double eps,
+                                            const GramGradients& tensors, cudaStream_t stream);
+
+}  // namespace trainer::cuda

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include "tests/catch.h"
+
+#include "core/engine/backend_library.h"
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/cast.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/gram_batch_norm.h"
+#include "core/passes/table.h"
+#include "tests/cuda/cases.h"
+#include "tests/cuda/two_backends.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+namespace trainer {
+namespace {
+
+/// No extent divides a tile.
+const Shape kImages{3, 24, 9, 11};
+constexpr int64_t kChannels = 136;
+
+struct Wanted {
+  DType low;
+  bool relu, residual;
+};
+
+TensorId product(Sketch& sketch, const char* name, TensorId x, int64_t channels, DType low) {
+  Builder& build = sketch.build();
+  const TensorId w = sketch.parameter(name, {channels, build.shape(x)[1], 1, 1});
+  for (float& value : sketch.values[name]) value /= 8;
+  return build.emit<Conv2d>({x, build.emit<Cast>({w}, low), kNone}, Conv2dGeometry{});
+}
+
+/// relu(batch_norm(w x) + r), which two products read. The residual keeps the sum away from zero, where what
+/// is rounded might pass a relu, and what is not might not.
+Draft draft_of(const Wanted& wanted) {
+  return [=](Sketch& sketch) {
+    Builder& build = sketch.build();
+    const TensorId x = build.emit<Cast>({sketch.parameter("x", kImages)}, wanted.low);
+    for (float& value : sketch.values["x"]) value = std::max(value, 0.0f) + 0.25f;  // as behind a relu
+    const TensorId y = product(sketch, "w", x, kChannels, wanted.low);
+    TensorId r = kNone;
+    if (wanted.residual) {
+      r = build.emit<Cast>({sketch.parameter("r", build.shape(y))}, wanted.low);
+      for (float& value : sketch.values["r"]) value += value < 0 ? -8.0f : 8.0f;
+    }
+    const TensorId gamma = sketch.parameter("gamma", {kChannels}, Values::positive);
+    const TensorId beta = sketch.parameter("beta", {kChannels});
+    if (!wanted.residual) {
+      for (float& value : sketch.values["beta"]) value += 8;
+    }
+    const auto z = build.emit_all(std::make_shared<BatchNorm>(1e-3, wanted.relu), {y, gamma, beta, r});
+    sketch.output("mean", z[1]), sketch.output("variance", z[2]);
+    const TensorId first = product(sketch, "first", z[0], 8, wanted.low),
+                   second = product(sketch, "second", z[0], 16, wanted.low);
+    const TensorId third = product(sketch, "third", first, 16, wanted.low);
+    const TensorId sum = build.emit<Binary>({third, second}, Binary::Kind::add);
+    const TensorId wide = build.emit<Cast>({sum}, DType::f32);
+    sketch.output("z", build.emit<Cast>({z[0]}, DType::f32));
+    sketch.output("sum", wide);
+    sketch.loss(wide);
+  };
+}
+
+/// How many normalisations the device takes into products.
+int64_t folded(const Draft& draft, const Backend& gpu) {
+  Sketch sketch(1);
+  draft(sketch);
+  run_passes(sketch.program, {autodiff(), fuse_gradient_sum(), gram_batch_norm(*gpu.planner, 0)});
+  return std::ranges::count_if(sketch.program.entry(entry_name::kTrainStep).nodes, [](const Node& node) {
+    return dynamic_cast<const GramBatchNorm*>(node.op.get()) != nullptr;
+  });
+}
+
+void check_all(const Backend& gpu) {
+  for (const DType low : {DType::f16, DType::bf16}) {
+    for (const auto& [relu, residual] : {std::pair{true, true}, {true, false}, {false, false}}) {
+      INFO(to_string(low) << (relu ? " relu" : "") << (residual ? " residual" : ""));
+      const Draft draft = draft_of({low, relu, residual});
+      CHECK(folded(draft, gpu) == 1);
+      check_backend(gpu, draft, 1, narrow_tolerances(low));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("normalisations within products agree with the reference, and so do all gradients") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  check_all(*gpu);
+  Tuning tuning;
+  check_all(load_backend("cuda", BackendRequest{.tuning = &tuning}));
+}
+
+TEST_CASE("a product normalises in f16 and bf16 alone") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  CHECK(folded(draft_of({DType::f32, false, false}), *gpu) == 0);
+}
+
+TEST_CASE("a variance by a Gram matrix has ten bits where the mean is four standard deviations") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  Sketch sketch(1);
+  Builder& build = sketch.build();
+  const TensorId x = build.emit<Cast>({sketch.parameter("x", {16, 8, 28, 28})}, DType::f16);
+  for (float& value : sketch.values["x"]) value += 4;
+  const TensorId y = product(sketch, "w", x, 16, DType::f16);
+  for (size_t i = 0; i < 128; ++i) sketch.values["w"][i] = i % 8 == i / 8 % 8 ? 1.0f : 0.0f;  // y = x, twice
+  const TensorId gamma = sketch.parameter("gamma", {16}), beta = sketch.parameter("beta", {16});
+  const auto norm = build.emit_all(std::make_shared<BatchNorm>(1e-5), {y, gamma, beta, kNone});
+  sketch.output("variance", norm[2]);
+  sketch.loss(build.emit<Cast>({norm[0]}, DType::f32));
+  run_passes(sketch.program, {autodiff()});
+  const auto variance = [&](const Backend& backend) {
+    Session session(sketch.program, backend);
+    session.set(sketch.values);
+    session.run(entry_name::kTrainStep);
+    return session.output(entry_name::kTrainStep, "variance");
+  };
+  const std::vector<double> expected = variance(make_reference_backend());
+  run_passes(sketch.program, {gram_batch_norm(*gpu->planner, 0)});
+  CHECK(relative_error(variance(*gpu), expected) <= 1.0 / 1024);
+}
+
+TEST_CASE("a value that is not a number reaches statistics and gradients, though cuBLASLt's relu drops it") {
+  const auto gpu = cuda_or_skip();
+  if (!gpu) return;
+  Sketch sketch(1);
+  draft_of({DType::bf16, true, true})(sketch);
+  sketch.values["x"][77] = std::numeric_limits<float>::quiet_NaN();
+  run_passes(sketch.program, {autodiff(), fuse_gradient_sum(), gram_batch_norm(*gpu->planner, 0)});
+  Entry& entry = sketch.program.entry(entry_name::kTrainStep);
+  for (const auto& [parameter, gradient] : entry.gradients)
+    entry.outputs.push_back({sketch.program.tensor(parameter).name, gradient});
+  Session session(sketch.program, *gpu);
+  session.set(sketch.values);
+  session.run(entry_name::kTrainStep);
+  for (const char* name : {"variance", "w", "gamma"}) {
+    INFO(name);
+    const std::vector<double> values = session.output(entry_name::kTrainStep, name);
+    CHECK(std::ranges::any_of(values, [](double value) { return std::isnan(value); }));
+  }
+}
+
+}  // namespace trainer

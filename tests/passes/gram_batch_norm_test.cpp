@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/graph/builder.h"
+#include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/passes/table.h"
+#include "tests/catch.h"
+#include "tests/passes/draft.h"
+#include "tests/passes/trained.h"
+#include "tests/reference/backend.h"
+
+using namespace trainer;
+
+namespace {
+
+/// A block of a residual network: 1x1, 3x3 and 1x1 convolutions, whose last has four times the channels. It
+/// reads the layer `in` NUMBER, and its last relu is called `in` NUMBER + 1.
+std::string block(int number, int width, int stride, bool projects) {
+  const auto convolution = [](const std::string& input, int channels, int kernel, int steps) {
+    return fmt::format(
+        "{{conv2d: {{{}out_channels: {}, kernel_size: {}, stride: {}, padding: {}, bias: false}}}}, ",
+        input.empty() ? "" : fmt::format("inputs: [{}], ", input), channels, kernel, steps, kernel / 2);
+  };
+  std::string text = convolution("", width, 1, 1) + "batch_norm, relu, " + convolution("", width, 3, stride) +
+                     "batch_norm, relu, " + convolution("", 4 * width, 1, 1) +
+                     fmt::format("{{batch_norm: {{name: last{}}}}}, ", number);
+  std::string other = fmt::format("in{}", number);
+  if (projects) {
+    text += convolution(other, 4 * width, 1, stride);
+    other = fmt::format("other{}", number);
+    text += fmt::format("{{batch_norm: {{name: {}}}}}, ", other);
+  }
+  return text + fmt::format("{{add: {{inputs: [last{}, {}]}}}}, {{relu: {{name: in{}}}}}, ", number, other,
+                            number + 1);
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// What a draft may do otherwise.
+struct Otherwise {
+  Conv2dGeometry geometry = {};
+  int64_t features = 2;
+  bool bias = false, relu = true, residual = true, moments_given = false, read_twice = false, projects = true,
+       frozen = false;
+  double ceiling = std::numeric_limits<double>::infinity();
+};
+
+/// z = relu(batch_norm(w x) + r), of which two gradients come, one of them from a product.
+Draft normalised(const Otherwise& is = {}) {
+  Draft draft;
+  Builder& build = draft.build;
+  const TensorId x = build.emit<Conv2d>({draft.input("x", {3, is.features, 4, 4}),
+                                         draft.parameter("stem", {is.features, is.features, 1, 1}), kNone},
+                                        Conv2dGeometry{});
+  const TensorId w = draft.parameter("w", {4, is.features, is.geometry.kernel[0], is.geometry.kernel[1]});
+  draft.program.tensors[static_cast<size_t>(w)].frozen = is.frozen;
+  const TensorId y = build.emit<Conv2d>({x, w, is.bias ? draft.parameter("b", {4}) : kNone}, is.geometry);
+  std::vector<TensorId> inputs{y, draft.parameter("gamma", {4}), draft.parameter("beta", {4}), kNone};
+  if (is.residual) inputs[3] = draft.input("r", build.shape(y));
+  if (is.moments_given) inputs.push_back(draft.input("table", {2, 2, 4}));
+  const TensorId z = build.emit_all(std::make_shared<BatchNorm>(1e-3, is.relu, is.ceiling), inputs)[0];
+  TensorId next = z;
+  if (is.projects)
+    next = build.emit<Conv2d>({z, draft.parameter("v", {4, 4, 1, 1}), kNone}, Conv2dGeometry{});
+  next = build.emit<Binary>({next, z}, Binary::Kind::add);
+  if (is.read_twice) next = build.emit<Binary>({next, y}, Binary::Kind::add);
+  draft.loss(draft.flatten(next));
+  run_passes(draft.program, {autodiff(), fuse_gradient_sum()});
+  return draft;
+}
+
+/// Whether the pass finds something to do.
+bool is_changed(const Otherwise& otherwise, const Planner& planner, int64_t least_saved = 0) {
+  Draft draft = normalised(otherwise);
+  const std::string before = to_text(draft.program);
+  run_passes(draft.program, {gram_batch_norm(planner, least_saved)});
+  return to_text(draft.program) != before;
+}
+
+}  // namespace
+
+TEST_CASE("steps of a residual network with and without gram_batch_norm are the same") {
+  const Backend reference = make_reference_backend();
+  const std::string network =
+      "{input: [3, 6, 6], layers: [{conv2d: {out_channels: 4, kernel_size: 3, padding: 1, bias: false}}, "
+      "{relu: {name: in1}}, " +
+      block(1, 2, 1, true) + block(2, 2, 1, false) + block(3, 3, 2, true) + block(4, 3, 1, false) +
+      "global_avg_pool2d, flatten, {linear: 10}]}";
+  PassOptions options{.least_saved = 0, .planner = reference.planner.get()};
+  options.micro_batches = GENERATE(int64_t{1}, int64_t{2});
+  options.recompute.kind = GENERATE(Recompute::Kind::none, Recompute::Kind::cheap, Recompute::Kind::full);
+  check_same_as_without_planner(network, options);
+  std::string text;
+  trained(network, options, &text);
+  CHECK(count(text, " gram_batch_norm_backward(") == 4 * (options.micro_batches > 1 ? 2 : 1));
+}
+
+TEST_CASE(
+    "gram_batch_norm puts a normalisation into its product, and what masks its gradient into the next") {
+  const Backend reference = make_reference_backend();
+  CHECK(normalised().after({gram_batch_norm(*reference.planner, 0)}) == R"(
+entry train_step
+ forward:
+  %2: f32[3,2,4,4] = conv2d(@x, @stem, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %32: f32[3,16,2] = images_to_tokens(%2)
+  %33: f32[4,2] = reshape(@w)
+  %34: f32[4,2] = reshape(@w)
+  %35: f32[2,2], %36: f32[2] = linear_backward_weights(%32, %32)
+  %37: f32[4,2] = matmul(%34, %35)
+  %38: f32[4,2], %39: f32[4], %9: f32[4], %10: f32[4] = gram_batch_norm(%34, %37, %36, @gamma, @beta) {eps=0.001 rows=48 dtype=f32}
+  %42: f32[3,16,4] = images_to_tokens(@r)
+  %43: f32[3,16,4], %44: u8[3,16,4] = linear(%32, %38, %39, %42) {relu mask}
+  %8: f32[3,4,4,4] = tokens_to_images(%43)
+  %13: f32[3,4,4,4] = conv2d(%8, @v, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %14: f32[3,4,4,4] = add(%13, %8)
+  %15: f32[3,64] = reshape(%14)
+  %18: f32[1] = cross_entropy(%15, @labels, @weights)
+ backward:
+  %20: f32[3,64] = cross_entropy_backward(@one, %15, @labels, @weights)
+  %21: f32[3,4,4,4] = reshape(%20)
+  %23: f32[4,4,1,1] = conv2d_backward_weights(%8, %21) {kernel=1x1 stride=1x1 padding=0x0}
+  %46: f32[3,16,4] = images_to_tokens(%21)
+  %47: f32[4,4] = reshape(@v)
+  %48: f32[3,16,4] = images_to_tokens(%21)
+  %49: f32[3,16,4] = linear_backward_data(%46, %47, %44, %48)
+  %28: f32[3,4,4,4] = tokens_to_images(%49)
+  %51: f32[4,2], %27: f32[4] = linear_backward_weights(%32, %49)
+  %53: f32[4,2], %26: f32[4], %55: f32[4,2], %56: f32[1,4] = gram_batch_norm_backward(%34, %37, %36, %51, %27, @gamma, %9, %10) {eps=0.001 rows=48 dtype=f32}
+  %57: f32[2,2] = matmul(%55, %33) {transpose_a}
+  %58: f32[1,2] = matmul(%56, %33)
+  %59: f32[2] = reshape(%58)
+  %60: f32[3,16,2] = linear(%32, %57, %59)
+  %61: f32[3,16,2] = linear_backward_data(%49, %38, -, %60)
+  %29: f32[3,2,4,4] = tokens_to_images(%61)
+  %30: f32[4,2,1,1] = reshape(%53)
+  %31: f32[2,2,1,1] = conv2d_backward_weights(@x, %29) {kernel=1x1 stride=1x1 padding=0x0}
+  output loss = %18
+)");
+}
+
+TEST_CASE("gram_batch_norm leaves alone what it cannot compute, and what is not worth it") {
+  const Backend reference = make_reference_backend();
+  const auto is_taken = [&](const Otherwise& otherwise) { return is_changed(otherwise, *reference.planner); };
+  CHECK(is_taken({}));
+  CHECK(is_taken({.residual = false}));
+  CHECK(is_taken({.relu = false}));
+  CHECK(is_taken({.relu = false, .residual = false}));
+  CHECK(is_taken({.features = 1}));
+  CHECK(!is_taken({.features = 3}));  // its Gram matrix takes as long as the product
+  CHECK(!is_taken({.geometry = {.kernel = {1, 1}, .stride = {2, 2}}}));
+  CHECK(!is_taken({.geometry = {.kernel = {1, 1}, .padding = {1, 1}}}));
+  CHECK(!is_taken({.geometry = {.kernel = {3, 3}}}));
+  CHECK(!is_taken({.geometry = {.kernel = {3, 1}, .padding = {1, 0}}}));
+  CHECK(!is_taken({.bias = true}));
+  CHECK(!is_taken({.moments_given = true}));
+  CHECK(!is_taken({.read_twice = true}));
+  CHECK(!is_taken({.frozen = true}));
+  CHECK(!is_taken({.ceiling = 6}));
+  CHECK(!is_taken({.projects = false}));
+  // 48 rows; 7 walks of 4 channels less 4 of 2 features; 44 bytes for each of 8 weights; elements of 8 bytes.
+  CHECK(is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44));
+  CHECK(!is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44 + 1));
+}
+
+TEST_CASE("gram_batch_norm leaves a program as it is where the device's planner refuses any of it") {
+  const Backend reference = make_reference_backend();
+  CHECK(!is_changed({}, RefusingPlanner()));
+  struct Refusing : RefusingPlanner {
+    std::optional<std::string> why_not(const OpContext& context) const override {
+      if (context.op.name() == "linear_backward_data" && context.inputs.size() > 3) return "no sums here";
+      return std::nullopt;
+    }
+  };
+  CHECK(!is_changed({}, Refusing()));
+}
