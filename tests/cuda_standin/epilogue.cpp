@@ -46,7 +46,8 @@ bool Epilogue::is_supported() const {
   if (is_any(kind, CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS)) return true;
   if (type == CUDA_R_32F) return false;
   if (!has_kept()) return is_any(kind, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS);
-  return rows % 8 == 0 && (has_mask() ? kept_leading % 128 == 0 && kept_leading >= rows : kept_leading == rows);
+  return rows % 8 == 0 &&
+         (has_mask() ? kept_leading % 128 == 0 && kept_leading >= rows : kept_leading == rows);
 }
 
 size_t Epilogue::kept_bytes() const {

@@ -45,8 +45,7 @@ void gram_batch_norm_backward(const Call& call) {
     for (int64_t j = 0; j < features; ++j) {
       const int64_t i = c * features + j;
       const double s = call.in(2)[j];
-      if (call.has_output(0))
-        call.out(0)[i] = k * (call.in(3)[i] - a * s - b * (call.in(1)[i] - mean * s));
+      if (call.has_output(0)) call.out(0)[i] = k * (call.in(3)[i] - a * s - b * (call.in(1)[i] - mean * s));
       if (call.has_output(2)) call.out(2)[i] = -k * b * call.in(0)[i];
     }
     if (call.has_output(1)) call.out(1)[c] = dgamma;
