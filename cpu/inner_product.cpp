@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "core/graph/ops/linear.h"
 #include "cpu/onednn.h"
 #include "cpu/table.h"
@@ -99,7 +97,7 @@ Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Linear&>(c.op);
   Problem p(c.inputs[0], c.outputs[0].shape.back(), op.transposed);
   p.bias = !c.inputs[2].shape.empty();
-  p.relu = op.relu;
+  p.relu = op.function == LinearFunction::relu;
   return p;
 }
 
@@ -154,19 +152,28 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                            workspace_argument(found, choice, slots)});
 }
 
-/// They would be walks of their own all the same.
-template <class Op, size_t kInputs>
-std::optional<std::string> why_not_with_more(const OpContext& c) {
-  if (static_cast<const Op&>(c.op).gelu_tanh) return "no product of the CPU computes gelu_tanh";
-  const auto is_given = [](const TensorSpec& spec) { return !spec.shape.empty(); };
-  if (std::any_of(c.inputs.begin() + kInputs, c.inputs.end(), is_given) || c.outputs.size() > 1)
-    return "no product of the CPU adds to a tensor, or knows of a relu's mask";
-  return std::nullopt;
+bool is_given(const OpContext& c, size_t input) {
+  return c.inputs.size() > input && !c.inputs[input].shape.empty();
 }
 
+template <class Op>
 std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
-  if (c.inputs.size() <= LinearBackwardWeights::kSumInput) return std::nullopt;
+  if (!is_given(c, Op::kAdded)) return std::nullopt;
   return "no product of the CPU adds to a sum";
+}
+
+/// They would be walks of their own all the same.
+std::optional<std::string> why_not_forward(const OpContext& c) {
+  const LinearFunction function = static_cast<const Linear&>(c.op).function;
+  if (function == LinearFunction::gelu_tanh) return "no product of the CPU computes gelu_tanh";
+  if (function == LinearFunction::relu_with_mask) return "no product of the CPU keeps a relu's mask";
+  return why_not_to_a_sum<Linear>(c);
+}
+
+std::optional<std::string> why_not_backward_data(const OpContext& c) {
+  const auto& op = static_cast<const LinearBackwardData&>(c.op);
+  if (op.gelu_tanh || is_given(c, op.kKept)) return "no product of the CPU computes a function's gradient";
+  return why_not_to_a_sum<LinearBackwardData>(c);
 }
 
 Problem backward_weights_problem(const OpContext& c) {
@@ -205,12 +212,12 @@ void add_inner_product(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
   Handler &forward = handlers[typeid(Linear)], &data = handlers[typeid(LinearBackwardData)];
   forward = onednn_handler(onednn, select_forward, compile_forward);
-  forward.why_not = why_not_with_more<Linear, 3>;
+  forward.why_not = why_not_forward;
   data = onednn_handler(onednn, select_backward_data, compile_backward_data);
-  data.why_not = why_not_with_more<LinearBackwardData, 2>;
+  data.why_not = why_not_backward_data;
   Handler& weights = handlers[typeid(LinearBackwardWeights)];
   weights = onednn_handler(onednn, select_backward_weights, compile_backward_weights);
-  weights.why_not = why_not_to_a_sum;
+  weights.why_not = why_not_to_a_sum<LinearBackwardWeights>;
 }
 
 }  // namespace trainer::cpu

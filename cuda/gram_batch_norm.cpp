@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
                                             .s = at<const float>(in[2]),
                                             .gamma = at<const float>(in[3]),
                                             .beta = at<const float>(in[4]),
-                                            .folded = optional_at<void>(out[0]),
+                                            .folded = *out[0],
                                             .bias = optional_at<void>(out[1]),
                                             .mean = optional_at<float>(out[2]),
                                             .variance = optional_at<float>(out[3])};
@@ -44,24 +44,26 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
-  return kernel(context,
-                [=, extents = extents_of<GramBatchNormBackward>(context),
-                 eps = static_cast<const GramBatchNormBackward&>(context.op).eps, stream = gpu.stream.get()] {
-                  const auto &in = slots.inputs, &out = slots.outputs;
-                  const GramGradients tensors{.w = at<const float>(in[0]),
-                                              .t = at<const float>(in[1]),
-                                              .s = at<const float>(in[2]),
-                                              .p = at<const float>(in[3]),
-                                              .sum = at<const float>(in[4]),
-                                              .gamma = at<const float>(in[5]),
-                                              .mean = at<const float>(in[6]),
-                                              .variance = at<const float>(in[7]),
-                                              .dw = optional_at<float>(out[0]),
-                                              .dgamma = optional_at<float>(out[1]),
-                                              .d = optional_at<void>(out[2]),
-                                              .e = optional_at<void>(out[3])};
-                  return launch_gram_batch_norm_backward(extents, eps, tensors, stream);
-                });
+  return kernel(context, [=, extents = extents_of<GramBatchNormBackward>(context),
+                          eps = static_cast<const GramBatchNormBackward&>(context.op).eps,
+                          scale = static_cast<const GramBatchNormBackward&>(context.op).scale,
+                          stream = gpu.stream.get()] {
+    const auto &in = slots.inputs, &out = slots.outputs;
+    const GramGradients tensors{.scale = scale,
+                                .w = at<const float>(in[0]),
+                                .t = at<const float>(in[1]),
+                                .s = at<const float>(in[2]),
+                                .p = at<const float>(in[3]),
+                                .sum = at<const float>(in[4]),
+                                .gamma = at<const float>(in[5]),
+                                .mean = at<const float>(in[6]),
+                                .variance = at<const float>(in[7]),
+                                .dw = at<float>(out[0]),
+                                .dgamma = optional_at<float>(out[1]),
+                                .d = optional_at<void>(out[2]),
+                                .e = optional_at<void>(out[3])};
+    return launch_gram_batch_norm_backward(extents, eps, tensors, stream);
+  });
 }
 
 }  // namespace

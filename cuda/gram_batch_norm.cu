@@ -30,16 +30,9 @@ __global__ void __launch_bounds__(kThreads)
   const double variance = difference < 0 ? 0 : difference;  // NaN stays
   const double scale = to.gamma[c] / math::sqrt(variance + eps);
   auto* folded = static_cast<T*>(to.folded);
-  double shift = 0;
-  for_features(features, [&](int64_t k, int64_t i) {
-    T rounded;
-    put(static_cast<float>(to.w[i] * scale), rounded);
-    if (folded != nullptr) folded[i] = rounded;
-    shift += static_cast<double>(to_float(rounded)) * to.s[k];
-  });
-  shift = BlockTeam::sum(shift) / rows;
+  for_features(features, [&](int64_t, int64_t i) { put(static_cast<float>(to.w[i] * scale), folded[i]); });
   if (threadIdx.x != 0) return;
-  if (to.bias != nullptr) put(static_cast<float>(to.beta[c] - shift), static_cast<T*>(to.bias)[c]);
+  if (to.bias != nullptr) put(static_cast<float>(to.beta[c] - mean * scale), static_cast<T*>(to.bias)[c]);
   if (to.mean != nullptr) to.mean[c] = static_cast<float>(mean);
   if (to.variance != nullptr) to.variance[c] = static_cast<float>(variance);
 }
@@ -58,12 +51,12 @@ __global__ void __launch_bounds__(kThreads)
   auto* d = static_cast<T*>(to.d);
   for_features(features, [&](int64_t j, int64_t i) {
     const double s = to.s[j];
-    if (to.dw != nullptr) to.dw[i] = static_cast<float>(k * (to.p[i] - a * s - b * (to.t[i] - mean * s)));
-    if (d != nullptr) put(static_cast<float>(-k * b * to.w[i]), d[i]);
+    to.dw[i] = static_cast<float>(k * (to.p[i] - a * s - b * (to.t[i] - mean * s)));
+    if (d != nullptr) put(static_cast<float>(-to.scale * k * b * to.w[i]), d[i]);
   });
   if (threadIdx.x != 0) return;
   if (to.dgamma != nullptr) to.dgamma[c] = static_cast<float>(dgamma);
-  if (to.e != nullptr) put(static_cast<float>(-k * (a - b * mean)), static_cast<T*>(to.e)[c]);
+  if (to.e != nullptr) put(static_cast<float>(-to.scale * k * (a - b * mean)), static_cast<T*>(to.e)[c]);
 }
 
 }  // namespace

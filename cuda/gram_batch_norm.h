@@ -16,7 +16,7 @@ struct GramExtents {
   DType dtype;
 };
 
-/// Results may be nullptr.
+/// Results but `folded` may be nullptr.
 struct GramMoments {
   const float *w, *t, *s, *gamma, *beta;
   void *folded, *bias;
@@ -25,8 +25,9 @@ struct GramMoments {
 cudaError_t launch_gram_batch_norm(const GramExtents& extents, double eps, const GramMoments& tensors,
                                    cudaStream_t stream);
 
-/// Results may be nullptr.
+/// d and e are multiplied by `scale`. Results but `dw` may be nullptr.
 struct GramGradients {
+  double scale;
   const float *w, *t, *s, *p, *sum, *gamma, *mean, *variance;
   float *dw, *dgamma;
   void *d, *e;

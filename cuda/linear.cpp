@@ -17,15 +17,16 @@
 // their transposes column by column:
 //   yT (O, N) = w xT           with the bias in the epilogue
 //   dxT (K, N) = wT dyT
-//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N; to a sum so far where there is
-//   one
+//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
+// Each may be added to what is so far, with a beta.
 // Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
 //   dw (O, K) = dyT x
+//
 // relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's where
-// its mask is kept. That is wanted behind a normalisation whose moments come from all of x (gram_batch_norm),
-// so that a NaN reaches them and the gradients. cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from
-// that by erf, and a recipe must mean one function on every device: gelu_tanh joins the product, gelu stays
-// an operation of its own.
+// its mask is kept; guards then look at gradients (hides_nan in core/optim/guarded_step.h).
+//
+// cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
+// function on every device: gelu_tanh joins the product, gelu stays an operation of its own.
 
 namespace trainer::cuda {
 namespace {
@@ -50,8 +51,10 @@ struct Problem {
   size_t dy = 1;        ///< the input whose sum is a bias's gradient
   size_t added = 0;     ///< the input that the product is added to, where there is one
   const Linear* forward = nullptr;
-  bool relu = false;        ///< follows the product and its bias
-  bool drops_mask = false;  ///< nobody wants it: it goes to the front of the workspace
+  bool relu = false;  ///< follows the product and its bias
+  /// Nobody wants the mask. A product that is computed again has its algorithm and bits only with it, so it
+  /// goes to the front of the workspace.
+  bool drops_mask = false;
 
   /// The operation's slot for the matrix that an activation keeps or reads; or nullptr.
   void* const* kept(const Slots& slots) const {
@@ -90,13 +93,15 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.a = operand(context.inputs[1], !forward->transposed);
     product.b = operand(context.inputs[0]);
     product.b.alignment = sample_alignment(context.inputs[0]);
-    problem.relu = forward->relu && !forward->mask;
+    problem.relu = forward->function == LinearFunction::relu;
     problem.added = Linear::kAdded;
-    product.adds = is_given(context, Linear::kAdded);
-    if (forward->gelu_tanh)
+    product.beta = is_given(context, Linear::kAdded) ? 1 : 0;
+    if (forward->function == LinearFunction::gelu_tanh)
       product.activation = is_wanted(context, 1) ? Activation::gelu_kept : Activation::gelu;
-    if (forward->mask)
-      product.activation = Activation::relu_kept, problem.drops_mask = !is_wanted(context, 1);
+    if (forward->function == LinearFunction::relu_with_mask) {
+      product.activation = Activation::relu_kept;
+      problem.drops_mask = !is_wanted(context, 1);
+    }
     if (bias) {
       product.epilogue = Epilogue::bias;
       product.bias_dtype = context.inputs[2].dtype;
@@ -106,13 +111,13 @@ Problem problem_of(const Gpu& gpu, const OpContext& context) {
     product.a = operand(context.inputs[1], data->transposed);
     product.b = operand(context.inputs[0]);
     problem.added = LinearBackwardData::kAdded;
-    product.adds = is_given(context, LinearBackwardData::kAdded);
+    product.beta = is_given(context, LinearBackwardData::kAdded) ? static_cast<float>(data->factor) : 0;
     if (is_given(context, LinearBackwardData::kKept))
       product.activation = data->gelu_tanh ? Activation::gelu_gradient : Activation::relu_gradient;
   } else {
     const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
-    problem.added = LinearBackwardWeights::kSumInput;
-    product.adds = is_given(context, problem.added);
+    problem.added = LinearBackwardWeights::kAdded;
+    product.beta = is_given(context, problem.added) ? 1 : 0;
     (transposed ? problem.a : problem.b) = 1;
     product.a = operand(context.inputs[problem.a]);
     product.b = operand(context.inputs[problem.b], true);
@@ -254,7 +259,9 @@ std::optional<std::string> why_no_activation(const Gpu& gpu, const MatrixProduct
   const bool is_slow = gpu.compute_capability < kLeastForGelu || gpu.compute_capability > kMostForGelu;
   if (!product.has_mask() && is_slow) return "a kernel of its own is faster for gelu_tanh here";
   if (product.d.dtype == DType::f32)
-    return "gelu_tanh and masks of relu join products of f16 and bf16 only, whose rounding hides cuBLASLt's";
+    return product.has_mask()
+               ? "masks of relu join products of f16 and bf16 only"
+               : "gelu_tanh joins products of f16 and bf16 only, whose rounding hides cuBLASLt's";
   if (product.keeps_or_reads() && product.d.rows % kKeptMultiple != 0)
     return fmt::format("cuBLASLt keeps multiples of {} features for a gelu or relu", kKeptMultiple);
   return std::nullopt;
@@ -291,7 +298,7 @@ class LinearKernel {
     auto* workspace = static_cast<char*>(optional_at<void>(slots_.workspace));
     if (workspace != nullptr) workspace += problem_.dropped_bytes();
     void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
-    const void* added = problem_.product.adds ? *slots_.inputs[problem_.added] : nullptr;
+    const void* added = problem_.product.beta != 0 ? *slots_.inputs[problem_.added] : nullptr;
     matmul_.run(blas_, {a, b, d, added, bias, kept, workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
     return launch_rest(problem_, has_epilogue_, y_, d, dy_, dy, bias, workspace, stream_);

@@ -117,8 +117,8 @@ std::string MatrixProduct::text() const {
     return fmt::format("{}x{}{} {}/{}", o.rows, o.columns, o.transposed ? "T" : "", to_string(o.dtype),
                        o.alignment);
   };
-  std::string text = fmt::format("{} {} {} {}{}{}{}", operand(d), adds ? "+=" : "=", operand(a), operand(b),
-                                 tf32 ? " tf32" : "", kEpilogues[static_cast<size_t>(epilogue)],
+  std::string text = fmt::format("{} {} {} {}{}{}{}", operand(d), beta == 0 ? "=" : "+=", operand(a),
+                                 operand(b), tf32 ? " tf32" : "", kEpilogues[static_cast<size_t>(epilogue)],
                                  kActivations[static_cast<size_t>(activation)]);
   if (batch > 1) text += fmt::format(" x {} at {}, {}, {}", batch, d.stride, a.stride, b.stride);
   return epilogue == Epilogue::none ? text : fmt::format("{} {}", text, to_string(bias_dtype));
@@ -146,7 +146,7 @@ std::string no_algorithm(const MatrixProduct& product, const std::string& gpu) {
 Matmul::Matmul(const MatrixProduct& product)
     : has_bias_(product.epilogue != Epilogue::none),
       has_kept_(product.keeps_or_reads()),
-      adds_(product.adds),
+      beta_(product.beta),
       descriptor_(make<MatmulDescriptor>(kName, cublasLtMatmulDescCreate,
                                          product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                          CUDA_R_32F)),
@@ -174,9 +174,9 @@ void Matmul::use(const MatmulAlgorithm& algorithm) {
 void Matmul::run(cublasLtHandle_t blas, const Memory& memory, cudaStream_t stream) const {
   if (has_bias_) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
   if (has_kept_) set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory.kept);
-  const float alpha = 1, beta = adds_ ? 1 : 0;
-  check(cublasLtMatmul(blas, descriptor_.get(), &alpha, memory.a, a_.get(), memory.b, b_.get(), &beta,
-                       adds_ ? memory.added : memory.d, d_.get(), memory.d, d_.get(), &algorithm_,
+  const float alpha = 1;
+  check(cublasLtMatmul(blas, descriptor_.get(), &alpha, memory.a, a_.get(), memory.b, b_.get(), &beta_,
+                       beta_ != 0 ? memory.added : memory.d, d_.get(), memory.d, d_.get(), &algorithm_,
                        workspace_bytes_ == 0 ? nullptr : memory.workspace, workspace_bytes_, stream),
         kName);
 }

@@ -36,7 +36,7 @@ struct MatrixProduct {
   Epilogue epilogue = Epilogue::none;
   Activation activation = Activation::none;  ///< not with sum_a and sum_b
   DType bias_dtype = DType::f32;
-  bool adds = false;  ///< to a matrix of d's shape and type, which may be d itself
+  float beta = 0;     ///< times a matrix of d's shape and type, which may be d itself, is added
   bool tf32 = false;  ///< f32 factors may be rounded to 10 bits, for tensor cores
 
   /// By NVIDIA's guide, for cuBLASLt does not tell: since CUDA 11 it does so whatever the extents.
@@ -97,7 +97,8 @@ class Matmul {
  private:
   friend std::vector<MatmulAlgorithm> matmul_algorithms(cublasLtHandle_t, const MatrixProduct&, int);
 
-  bool has_bias_, has_kept_, adds_;
+  bool has_bias_, has_kept_;
+  float beta_;
   MatmulDescriptor descriptor_;
   MatrixLayout a_, b_, d_;
   cublasLtMatmulAlgo_t algorithm_{};

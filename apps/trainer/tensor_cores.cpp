@@ -43,7 +43,8 @@ std::vector<ProductOnTensorCores> products_on_tensor_cores(const Job& job) {
   std::vector<ProductOnTensorCores> products;
   for (const PlannedNode& planned : job.plan.entries.front().nodes) {
     const bool is_convolution = planned.node.op->name() == "conv2d";
-    if (!planned.runs || planned.node.again || (!is_convolution && planned.node.op->name() != "linear"))
+    if (!planned.runs || planned.node.phase != Phase::forward || planned.node.again ||
+        (!is_convolution && planned.node.op->name() != "linear"))
       continue;
     products.push_back(describe(job, planned, is_convolution));
   }

@@ -25,7 +25,7 @@ class LinearLayer final : public Layer {
     const int64_t in = context.build.shape(x[0]).back();
     const TensorId w = weight(context, in);
     const TensorId b = bias_ ? context.parameter("bias", {out_features_}, initializer_.bias(in)) : kNone;
-    return {context.build.emit<Linear>({x[0], w, b}, false, transposed_)};
+    return {context.build.emit<Linear>({x[0], w, b}, LinearFunction::none, transposed_)};
   }
 
  private:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/optim/guarded_step.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/graph/names.h"
+#include "core/graph/ops/linear.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/step_report.h"
 
@@ -21,6 +23,15 @@ TensorId loss_of(const Program& program, const Entry& entry) {
 const TensorSpec kCounter{{1}, DType::i32};
 
 }  // namespace
+
+bool hides_nan(const Program& program) {
+  const auto drops = [](const Node& node) {
+    const auto* linear = dynamic_cast<const Linear*>(node.op.get());
+    return linear != nullptr && linear->function == LinearFunction::relu_with_mask;
+  };
+  return std::ranges::any_of(program.entries,
+                             [&](const Entry& entry) { return std::ranges::any_of(entry.nodes, drops); });
+}
 
 TensorId guard_skipped(Program& program) {
   return program.persistent(state_name::kGuardSkipped, kCounter, Role::optimizer, {});

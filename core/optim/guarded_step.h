@@ -20,6 +20,9 @@ struct StepGuards {
   std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
 
+/// Whether a relu of the program may make 0 of NaN, which the loss then does not show.
+bool hides_nan(const Program& program);
+
 /// Persistent tensors of guards that count, created on first use: skipped steps, and unlisted ones in a row,
 /// i32 (1); the last losses and norms of gradients f32 (2, window) and how many there have been i32 (1); the
 /// pairs of steps to skip, i32. They are no weights, and are not averaged.

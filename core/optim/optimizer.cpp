@@ -106,7 +106,8 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
 }
 
 void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                              const StepGuards& guards, bool adapts_lr) const {
+                              StepGuards guards, bool adapts_lr) const {
+  if (guards.loss && hides_nan(program)) guards.counts = true;  // gradients show it
   Builder build(program, entry);
   build.set_phase(Phase::update);
   build.set_origin(origin);

@@ -40,9 +40,10 @@ class Optimizer : public Component {
   /// StepReport: grad_norm where the norm is limited or watched for spikes. In a program that scales its loss
   /// gradients are unscaled, and a step whose gradients are not finite changes nothing but "counter.step" and
   /// the scale. With guards a step that they refuse changes nothing but "counter.step" and their own
-  /// counters.
+  /// counters; they look at the loss, and at gradients where they count or the program hides a NaN from the
+  /// loss.
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                     const StepGuards& guards = {}, bool adapts_lr = false) const;
+                     StepGuards guards = {}, bool adapts_lr = false) const;
 
   /// Whether each of several ranks may hold the moments of some parameters only.
   virtual bool can_shard() const { return true; }

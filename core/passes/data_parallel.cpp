@@ -89,9 +89,11 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
   return sums;
 }
 
-/// Whether it makes statistics that are the same on every rank, which moves its running ones by them.
+/// Whether it makes statistics that are the same on every rank, which moves its running ones by them: from a
+/// table of all ranks' moments, and not from sums that a convolution has made here.
 bool is_of_all_ranks(const Node& node) {
-  return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs.size() > 4;
+  constexpr size_t kInputsWithTable = 5;
+  return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs.size() == kInputsWithTable;
 }
 
 /// What running statistics have come to by the micro-batches of all ranks, which count in their order.

@@ -199,7 +199,7 @@ class Splitting {
 void split_in(Program& program, Entry& entry, int64_t piece_bytes) {
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     const auto* linear = dynamic_cast<const Linear*>(entry.nodes[n].op.get());
-    if (linear == nullptr || linear->relu) continue;
+    if (linear == nullptr || linear->function != LinearFunction::none) continue;
     const Shape logits = program.spec(entry.nodes[n].outputs[0]).shape;
     const int64_t of_sample = numel(logits) / logits[0] * bytes_per_element(DType::f32);
     const int64_t of_piece = std::max<int64_t>(1, piece_bytes / of_sample);

@@ -42,11 +42,11 @@ class FuseGelu {
     Node* before = maker_as<Linear>(gelu.inputs[0]);
     if (before == nullptr) return false;
     const auto& linear = static_cast<const Linear&>(*before->op);
-    if (linear.relu || linear.gelu_tanh) return false;
+    if (linear.function != LinearFunction::none) return false;
     const TensorId sum = gelu.inputs[0];
     const bool keeps_sum = count_uses(program_, entry_)[static_cast<size_t>(sum)] > 1;
-    return take(*before, std::make_shared<Linear>(false, linear.transposed, true), before->inputs,
-                {gelu.outputs[0], keeps_sum ? sum : kNone});
+    return take(*before, std::make_shared<Linear>(LinearFunction::gelu_tanh, linear.transposed),
+                before->inputs, {gelu.outputs[0], keeps_sum ? sum : kNone});
   }
 
   /// Takes a gelu's gradient into the product that makes what it reads.

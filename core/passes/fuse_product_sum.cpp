@@ -15,7 +15,7 @@ namespace {
 /// the product it has none.
 std::optional<size_t> place_of_sum(const Node& product) {
   if (dynamic_cast<const LinearBackwardWeights*>(product.op.get()) != nullptr)
-    return LinearBackwardWeights::kSumInput;
+    return LinearBackwardWeights::kAdded;
   constexpr size_t kKept = LinearBackwardData::kKept;
   const bool has_function = product.inputs.size() > kKept && product.inputs[kKept] != kNone;
   if (dynamic_cast<const LinearBackwardData*>(product.op.get()) == nullptr || has_function) return {};
@@ -45,7 +45,8 @@ class Products {
     if (is_sum(node)) return std::max(that_takes(sum, node.inputs[0]), that_takes(sum, node.inputs[1]));
     const std::optional<size_t> place = place_of_sum(node);
     if (!place || node.outputs[0] != gradient) return -1;
-    if (node.inputs.size() > *place) return that_takes(sum, node.inputs[*place]);
+    if (node.inputs.size() > *place && node.inputs[*place] != kNone)
+      return that_takes(sum, node.inputs[*place]);
     return exists_before(entry_, static_cast<size_t>(maker), sum) && device_adds(node, *place, sum) ? maker
                                                                                                     : -1;
   }

@@ -22,8 +22,8 @@ std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) 
     return std::make_shared<Conv2d>(conv->geometry, true);
   }
   if (const auto* linear = dynamic_cast<const Linear*>(&op);
-      linear != nullptr && !linear->relu && !linear->gelu_tanh) {
-    return std::make_shared<Linear>(true, linear->transposed);
+      linear != nullptr && linear->function == LinearFunction::none) {
+    return std::make_shared<Linear>(LinearFunction::relu, linear->transposed);
   }
   return nullptr;
 }

@@ -166,7 +166,7 @@ class GramBatchNorms {
     made.folded = fold[0];
     const TensorId residual = old.norm.inputs[3];
     const std::vector<TensorId> y = build.emit_all(
-        std::make_shared<Linear>(op.relu, false, false, op.relu),
+        std::make_shared<Linear>(op.relu ? LinearFunction::relu_with_mask : LinearFunction::none),
         {made.x, fold[0], fold[1], residual == kNone ? kNone : build.emit<ImagesToTokens>({residual})});
     if (op.relu) made.mask = y[1];
     build.emit<TokensToImages>({y[0]}, Extent2{images[2], images[3]});
@@ -186,8 +186,9 @@ class GramBatchNorms {
         build.emit_all(std::make_shared<LinearBackwardWeights>(true), {shared.x, g});
     const TensorId dbeta = old.of_norm.outputs[2];
     give(entry, 1, dbeta);
-    const auto gradient = std::make_shared<GramBatchNormBackward>(op.eps, rows_of(images),
-                                                                  program_.spec(old.conv.inputs[0]).dtype);
+    const DType low = program_.spec(old.conv.inputs[0]).dtype;
+    const double scale = low == DType::f16 ? scale_of_means(rows_of(images)) : 1;
+    const auto gradient = std::make_shared<GramBatchNormBackward>(op.eps, rows_of(images), low, scale);
     const std::vector<TensorId> of_norm =
         build.emit_all(gradient, {shared.w, shared.t, shared.s, p[0], dbeta, old.norm.inputs[1],
                                   old.norm.outputs[1], old.norm.outputs[2]});
@@ -196,8 +197,8 @@ class GramBatchNorms {
     const TensorId e =
         build.emit<Reshape>({build.emit<MatMul>({of_norm[3], shared.low_w})}, Shape{images[1]});
     const TensorId share = build.emit<Linear>({shared.x, d, e});
-    const TensorId dx =
-        build.emit<LinearBackwardData>({g, shared.folded, kNone, share}, build.shape(shared.x));
+    const TensorId dx = build.emit<LinearBackwardData>({g, shared.folded, kNone, share},
+                                                       build.shape(shared.x), false, false, 1 / scale);
     build.emit<TokensToImages>({dx}, Extent2{images[2], images[3]});
     give(entry, 0, old.of_data.outputs[0]);
     build.emit<Reshape>({of_norm[0]}, build.shape(old.conv.inputs[1]));
@@ -219,6 +220,13 @@ class GramBatchNorms {
       give(build.entry(), 0, old.of_norm.outputs[3]);
     }
     return g;
+  }
+
+  /// A mean of gradients over so many rows is about their size over the root of that: a power of two that
+  /// makes up for it, less some room.
+  static double scale_of_means(int64_t rows) {
+    constexpr int kRoom = 2;
+    return std::exp2(std::max(0, static_cast<int>(std::log2(static_cast<double>(rows)) / 2) - kRoom));
   }
 
   /// Lets the node written last make a tensor that was there before.

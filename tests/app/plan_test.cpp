@@ -379,6 +379,10 @@ TEST_CASE("a plan for a described GPU predicts its times, by its rates alone") {
   CHECK(predicted["samples_per_second"].get<double>() == Approx(128 / seconds));
   CHECK(planned_for("a100")["predicted"]["seconds"] > predicted["seconds"]);
   CHECK(plan["tensor_cores"].back()["advice"] == "10 output features are computed as 16");
+  const auto large =
+      plan_of(workspace, {kConfigs + "resnet50_imagenet.yaml", "data.format=synthetic", "device.type=cuda",
+                          "device.model=h200", "training.precision=amp_bf16"});
+  CHECK(large["tensor_cores"].size() == 54);  // products of the gradient do not count, whoever makes them
 
   std::ifstream file(std::string(TRAINER_SOURCE_DIR) + "/configs/devices/h200.json");
   auto description = nlohmann::json::parse(file);

@@ -49,7 +49,8 @@ OneOperation linear(const Shape& x, int64_t outputs, bool bias, bool relu) {
   OneOperation operation{.inputs = {x, {outputs, x.back()}}, .emit = {}};
   if (bias) operation.inputs.push_back({outputs});
   operation.emit = [bias, relu](Builder& build, const std::vector<TensorId>& in) {
-    return build.emit<Linear>({in[0], in[1], bias ? in[2] : kNone}, relu);
+    return build.emit<Linear>({in[0], in[1], bias ? in[2] : kNone},
+                              relu ? LinearFunction::relu : LinearFunction::none);
   };
   return operation;
 }
@@ -59,8 +60,8 @@ OneOperation linear_with_gelu() {
   return {.inputs = {{32, 40}, {24, 40}, {24}}, .emit = [](Builder& build, const auto& in) {
             std::vector<TensorId> low;
             for (const TensorId id : in) low.push_back(build.emit<Cast>({id}, DType::bf16));
-            return build.emit<Cast>({build.emit_all(std::make_shared<Linear>(false, false, true), low)[0]},
-                                    DType::f32);
+            return build.emit<Cast>(
+                {build.emit_all(std::make_shared<Linear>(LinearFunction::gelu_tanh), low)[0]}, DType::f32);
           }};
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("what is timed once is chosen again without timing, and runs") {
   if (!cuda_or_skip()) return;
   Tuning tuning;
   const auto timing = load_backend("cuda", BackendRequest{.tuning = &tuning});
-  const Linear linear(true);
+  const Linear linear(LinearFunction::relu);
   const OpContext product{
       .op = linear,
       .inputs = {tensor({128, 784}, DType::f32), tensor({256, 784}, DType::f32), tensor({256}, DType::f32)},
@@ -106,7 +106,7 @@ TEST_CASE("what is timed once is chosen again without timing, and runs") {
 
   const OneOperation operation{.inputs = {{31, 33}, {10, 33}, {10}},
                                .emit = [](Builder& build, const auto& in) {
-                                 return build.emit<Linear>({in[0], in[1], in[2]}, true);
+                                 return build.emit<Linear>({in[0], in[1], in[2]}, LinearFunction::relu);
                                }};
   CHECK(run_on(later, operation, 1, 1).size() == 310);
 }

@@ -47,7 +47,7 @@ void draft_backward(Sketch& sketch, const GramCase& one, DType dtype, bool low_o
   for (const char* name : {"sum", "gamma", "mean"}) inputs.push_back(sketch.input(name, {one.channels}));
   inputs.push_back(sketch.input("variance", {one.channels}, Values::positive));
   const auto found =
-      sketch.build().emit_all(std::make_shared<GramBatchNormBackward>(1e-3, one.rows, dtype), inputs);
+      sketch.build().emit_all(std::make_shared<GramBatchNormBackward>(1e-3, one.rows, dtype, 64), inputs);
   const char* const names[] = {"dw", "dgamma", "d", "e"};
   for (size_t o = 0; o < found.size(); ++o) compare(sketch, found[o], names[o], low_ones);
   sketch.loss(sketch.parameter("q", {3, 2}));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <optional>
 #include "tests/catch.h"
 
@@ -43,8 +44,9 @@ Draft draft_of(const Product& product, DType low, bool bias) {
     };
     const TensorId x = in_low("x", product.x), w = in_low("w", product.w);
     const TensorId b = bias ? in_low("b", {product.w[product.transposed ? 1 : 0]}) : kNone;
-    const TensorId y = product.geometry ? sketch.build().emit<Conv2d>({x, w, b}, *product.geometry)
-                                        : sketch.build().emit<Linear>({x, w, b}, false, product.transposed);
+    const TensorId y = product.geometry
+                           ? sketch.build().emit<Conv2d>({x, w, b}, *product.geometry)
+                           : sketch.build().emit<Linear>({x, w, b}, LinearFunction::none, product.transposed);
     const TensorId wide = sketch.build().emit<Cast>({y}, DType::f32);
     sketch.output("y", wide);
     sketch.loss(wide);
@@ -63,7 +65,7 @@ Draft gelu_draft(DType low, bool bias, bool transposed, bool keeps) {
     const Shape of_w = transposed ? Shape{40, 24} : Shape{24, 40},
                 of_v = transposed ? Shape{24, 16} : Shape{16, 24};
     const TensorId x = in_low("x", {4, 7, 40}), w = in_low("w", of_w), v = in_low("v", of_v);
-    const auto linear = std::make_shared<Linear>(false, transposed, true);
+    const auto linear = std::make_shared<Linear>(LinearFunction::gelu_tanh, transposed);
     const std::vector<TensorId> made =
         sketch.build().emit_all(linear, {x, w, bias ? in_low("b", {24}) : kNone});
     output("y", made[0]);
@@ -87,8 +89,9 @@ void check_gelus(const Backend& gpu) {
   }
 }
 
-/// relu of a product and something else, with its mask or without; and the gradient behind it, to which
-/// another is added. What is added keeps the sums away from zero, where rounding might decide.
+/// relu of a product, perhaps with something added, with its mask or without; and the gradient behind it, to
+/// which another is added. Sums keep away from zero, where rounding might decide; their signs differ by row
+/// and by feature.
 Draft relu_draft(DType low, bool bias, bool transposed, bool adds, bool keeps) {
   return [=](Sketch& sketch) {
     Builder& build = sketch.build();
@@ -101,19 +104,27 @@ Draft relu_draft(DType low, bool bias, bool transposed, bool adds, bool keeps) {
     const Shape of_w = transposed ? Shape{40, 136} : Shape{136, 40},
                 of_v = transposed ? Shape{136, 16} : Shape{16, 136};
     const TensorId x = in_low("x", {4, 7, 40}), w = in_low("w", of_w), v = in_low("v", of_v);
-    for (float& value : sketch.values["w"]) value /= 16;
-    TensorId r = kNone, other = kNone, b = bias || !adds ? in_low("b", {136}) : kNone;
-    if (adds) r = in_low("r", {4, 7, 136}), other = in_low("other", {4, 7, 136});
-    for (float& value : sketch.values[adds ? "r" : "b"]) value += value < 0 ? -8.0f : 8.0f;
-    std::vector<TensorId> inputs{x, w, b};
-    if (adds) inputs.push_back(r);
-    const auto made = build.emit_all(std::make_shared<Linear>(true, transposed, false, true), inputs);
+    for (size_t i = 0; i < 4 * 7 * 40; ++i)
+      sketch.values["x"][i] = std::abs(sketch.values["x"][i]) * (i / 40 % 2 == 0 ? 1.0f : -1.0f);
+    for (size_t i = 0; i < 136 * 40; ++i)
+      sketch.values["w"][i] =
+          std::abs(sketch.values["w"][i]) * ((transposed ? i % 136 : i / 40) % 3 == 0 ? 0.1f : -0.1f);
+    std::vector<TensorId> inputs{x, w, bias ? in_low("b", {136}) : kNone};
+    if (bias) {
+      for (float& value : sketch.values["b"]) value /= 8;
+    }
+    if (adds) {
+      inputs.push_back(in_low("r", {4, 7, 136}));
+      for (float& value : sketch.values["r"]) value += value < 0 ? -8.0f : 8.0f;
+    }
+    const auto made =
+        build.emit_all(std::make_shared<Linear>(LinearFunction::relu_with_mask, transposed), inputs);
     output("y", made[0]);
     sketch.loss(sketch.parameter("p", {3, 2}));
     if (!keeps) return;
     inputs = {in_low("dy", {4, 7, 16}), v, made[1]};
-    if (adds) inputs.push_back(other);
-    output("dx", build.emit<LinearBackwardData>(inputs, Shape{4, 7, 136}, transposed));
+    if (adds) inputs.push_back(in_low("other", {4, 7, 136}));
+    output("dx", build.emit<LinearBackwardData>(inputs, Shape{4, 7, 136}, transposed, false, 0.25));
   };
 }
 
@@ -211,8 +222,7 @@ TEST_CASE("gradients of weights and of features are added to sums in the product
 TEST_CASE("a product takes gelu_tanh, or relu with its mask, only where cuBLASLt computes it") {
   const auto gpu = cuda_or_skip();
   if (!gpu) return;
-  const bool is_gelu = GENERATE(true, false);
-  const Linear linear(!is_gelu, false, is_gelu, !is_gelu);
+  const Linear linear(GENERATE(LinearFunction::gelu_tanh, LinearFunction::relu_with_mask));
   const auto is_taken = [&](DType dtype, int64_t features) {
     OpContext context{.op = linear,
                       .inputs = {{{4, 8}, dtype}, {{features, 8}, dtype}, {{features}, dtype}},

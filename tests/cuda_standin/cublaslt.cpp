@@ -106,6 +106,7 @@ struct Product {
   Layout a, b, d;
   const void *a_data, *b_data, *c_data;  ///< c, where there is one, is as d
   void* d_data;
+  float beta;
 
   void run() const {
     const auto at = [](auto* data, const Layout& layout, int64_t n) {
@@ -127,7 +128,8 @@ struct Product {
                              right = operand(b, b_matrix, transpose_b);
     std::vector<float> sums(static_cast<size_t>(d.count()));
     multiply_add(d.rows, d.columns, k, left.data(), right.data(), sums.data());
-    if (c_matrix != nullptr) add(transposed(d.columns, d.rows, load(d.type, c_matrix, d.count())), sums);
+    if (c_matrix != nullptr)
+      add(transposed(d.columns, d.rows, load(d.type, c_matrix, d.count())), beta, sums);
     const auto bias_type = static_cast<cudaDataType_t>(how.bias_type);
     const Epilogue epilogue = epilogue_of(how, d);
     if (epilogue.has_bias()) add_bias(load(bias_type, how.bias, d.rows), sums);
@@ -146,8 +148,8 @@ struct Product {
     store(d.type, transposed(d.rows, d.columns, sums), d_matrix);
   }
 
-  static void add(const std::vector<float>& more, std::vector<float>& sums) {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+  static void add(const std::vector<float>& more, float factor, std::vector<float>& sums) {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += factor * more[i];
   }
 
   /// An element for each row of d.
@@ -169,6 +171,17 @@ struct Product {
   }
 };
 
+/// Whether d lies over something else that the product reads or writes. It may lie where c does.
+bool overlaps(const Product& product) {
+  const auto *first = static_cast<const char*>(product.d_data), *end = first + product.d.bytes();
+  return std::ranges::any_of(product.ranges(), [&](const Range& other) {
+    const auto* begin = static_cast<const char*>(other.begin);
+    const bool is_d = other.begin == product.d_data && other.bytes == product.d.bytes() &&
+                      product.a_data != product.d_data && product.b_data != product.d_data;
+    return !is_d && begin < end && first < begin + other.bytes;
+  });
+}
+
 /// What an algorithm wants of the addresses that it is given; empty where all is well.
 std::string complaint(const Algorithm& algorithm, const Product& product, const void* workspace,
                       size_t bytes) {
@@ -182,6 +195,7 @@ std::string complaint(const Algorithm& algorithm, const Product& product, const 
   const bool has_kept = epilogue_of(product.how, product.d).has_kept();
   if (has_kept && (product.how.kept == nullptr || !is_aligned(product.how.kept, 16)))
     return "what a gelu or relu keeps is not aligned to 16 bytes";
+  if (overlaps(product)) return "a product that is written over what it reads";
   const std::array<const void*, 4> addresses{product.a_data, product.b_data,
                                              product.c_data == nullptr ? product.d_data : product.c_data,
                                              product.d_data};
@@ -330,7 +344,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
                               void* workspace, size_t bytes, cudaStream_t stream) {
   const std::lock_guard lock(library_mutex());
   const float share = constant<float>(beta);
-  if (constant<float>(alpha) != 1 || (share != 0 && share != 1)) return refused("factors other than 1 and 0");
+  if (constant<float>(alpha) != 1) return refused("a factor of the product other than 1");
   const Product product{constant<Descriptor>(how),
                         constant<Layout>(a_layout),
                         constant<Layout>(b_layout),
@@ -338,7 +352,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, const 
                         a,
                         b,
                         share == 0 ? nullptr : c,
-                        d};
+                        d,
+                        share};
   Algorithm algorithm{};
   std::memcpy(&algorithm, chosen->data, sizeof algorithm);
   const std::string problem = complaint(algorithm, product, workspace, bytes);

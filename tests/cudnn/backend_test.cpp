@@ -60,7 +60,7 @@ TEST_CASE("the gradient of the first weights copies images of three channels, an
   constexpr int64_t kImages = int64_t{256} * 224 * 224 * 2;  // bytes of one channel
   CHECK(workspace(3).value() >= 3 * kImages);
   CHECK(workspace(4).value() < kImages);
-  const Linear linear(false);
+  const Linear linear;
   CHECK(!gpu->untimed_workspace({.op = linear, .inputs = {}, .outputs = {}}));
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("types that cuDNN and cuBLASLt do not take together are refused with t
 
 TEST_CASE("a matrix product on a described GPU is planned with an upper bound, and the plan says so") {
   const auto gpu = described("a100");
-  const Linear linear, with_relu(true);
+  const Linear linear, with_relu(LinearFunction::relu);
   const auto context = [](const Linear& op) {
     return OpContext{
         .op = op, .inputs = {tensor({8, 16}), tensor({4, 16}), tensor({4})}, .outputs = {tensor({8, 4})}};

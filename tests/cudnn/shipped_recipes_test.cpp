@@ -119,7 +119,8 @@ int check_types(const Plan& plan, DType low) {
                              node.outputs[o] != kNone && becomes_f32(plan, entry, node.outputs[o]);
         const bool is_moment = o > 0 && node.op->name() == "conv2d";
         const auto* linear = dynamic_cast<const Linear*>(node.op.get());
-        const bool is_mask = linear != nullptr && linear->mask && o == 1;
+        const bool is_mask =
+            linear != nullptr && linear->function == LinearFunction::relu_with_mask && o == 1;
         const DType expected = is_mask ? DType::u8 : (gradient || is_moment) && !is_cast ? DType::f32 : low;
         CHECK((node.outputs[o] == kNone || dtype(node.outputs[o]) == expected));
       }
@@ -190,13 +191,13 @@ TEST_CASE("ResNet-50 in mixed precision on A100, H200 and B200: each weight cast
   for (const Precision precision : {Precision::amp_fp16, Precision::amp_bf16}) {
     INFO(to_string(precision));
     const Job job = job_in(path, precision, *gpu);
-    // Normalisations within products: of the last convolutions but those of few rows, and of the first
-    // projection.
+    // Normalisations within products: of the last convolution of each block and of the first projection, but
+    // where there are few rows, and but for the last, whose relu no product follows.
     constexpr int kFolded = 14;
     CHECK(count(job.plan, "gram_batch_norm") == 2 * kFolded);
     // In each of two training entries 53 convolutions and a linear layer with their gradients (the first
-    // layer's has none for the pictures), where the normalisation is folded a Gram matrix and its part in the
-    // gradient too; in evaluation the layers alone.
+    // layer's has none for the pictures), in evaluation the layers alone. A folded normalisation adds two
+    // products: the Gram matrix, and x times a matrix in the gradient.
     CHECK(check_types(job.plan, *low_type(precision)) == 2 * (3 * 54 - 1 + 2 * kFolded) + 54);
     CHECK(count(job.plan, "reorder") == 0);
     CHECK(count_tables(job.plan) == 2 * (53 - kFolded));

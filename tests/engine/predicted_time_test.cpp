@@ -61,6 +61,12 @@ TEST_CASE("products take the longer of memory and arithmetic, by the type of the
   CHECK(arithmetic(DType::f16, false) == Approx(flops / (1e13 * kEfficiency.flops)));
 }
 
+TEST_CASE("a tensor that a node reads twice moves once") {
+  OneNode square(DType::f32, 64, true);
+  square.node.inputs = {0, 0, kNone};
+  CHECK(square.cost({}).bytes == 2 * 64 * 64 * 4);
+}
+
 TEST_CASE("what does not run costs nothing") {
   const OneNode relu(DType::f32, 10, false);
   const Cost none = relu.cost({}, false);

@@ -57,9 +57,11 @@ TEST_CASE("the text of an operation's attributes stays what it is") {
   CHECK(attributes_text(MaxPool2d(kPlain)) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(AvgPool2dBackward(kPlain, {1, 1, 9, 9})) == "kernel=3x5 stride=2x1 padding=1x2");
   CHECK(attributes_text(Linear()).empty());
-  CHECK(attributes_text(Linear(true)) == "relu");
-  CHECK(attributes_text(Linear(false, true, true)) == "transposed gelu_tanh");
+  CHECK(attributes_text(Linear(LinearFunction::relu)) == "relu");
+  CHECK(attributes_text(Linear(LinearFunction::gelu_tanh, true)) == "transposed gelu_tanh");
+  CHECK(attributes_text(Linear(LinearFunction::relu_with_mask)) == "relu mask");
   CHECK(attributes_text(LinearBackwardData({2, 3}, false, true)) == "gelu_tanh");
+  CHECK(attributes_text(LinearBackwardData({2, 3}, false, false, 0.25)) == "factor=0.25");
   CHECK(attributes_text(BatchNorm(1e-5)) == "eps=1e-05");
   CHECK(attributes_text(BatchNormBackward(1.0 / 3, true, true)) == "eps=0.333333 relu residual");
   CHECK(attributes_text(BatchNormMoments(4)) == "ranks=4");

@@ -88,7 +88,7 @@ TEST_CASE("a linear layer with transposed weights has the same values, and weigh
       check_program("transposed", [&](Sketch& sketch) {
         const TensorId x = sketch.parameter("x", e.x), w = sketch.parameter("w", {e.x.back(), e.outputs});
         const TensorId b = bias ? sketch.parameter("b", {e.outputs}) : kNone;
-        const TensorId y = sketch.build().emit<Linear>({x, w, b}, false, true);
+        const TensorId y = sketch.build().emit<Linear>({x, w, b}, LinearFunction::none, true);
         sketch.output("y", y);
         sketch.loss(y);
       });
@@ -99,7 +99,7 @@ TEST_CASE("a linear layer with transposed weights has the same values, and weigh
     const TensorId x = sketch.parameter("x", {128, 96});
     const TensorId w = sketch.parameter("w", transposed ? Shape{96, 80} : Shape{80, 96});
     const TensorId b = sketch.parameter("b", {80});
-    TensorId y = sketch.build().emit<Linear>({x, w, b}, false, transposed);
+    TensorId y = sketch.build().emit<Linear>({x, w, b}, LinearFunction::none, transposed);
     sketch.loss(sketch.build().emit<Unary>({y}, elementwise::Function(elementwise::Relu{})));
     run_passes(sketch.program, {fuse_relu(), autodiff()});
     const auto cpu = make_cpu_backend(2);
@@ -191,7 +191,7 @@ TEST_CASE("a linear layer refuses images, and weights for other features") {
 
 TEST_CASE("a linear layer and its gradient take gelu_tanh where the device can, which a CPU does not") {
   const TensorSpec x{{3, 7}, DType::f32}, w{{11, 7}, DType::f32}, y{{3, 11}, DType::f32}, none{};
-  const Linear forward(false, false, true);
+  const Linear forward(LinearFunction::gelu_tanh);
   const LinearBackwardData data(x.shape, false, true);
   CHECK(forward.infer(std::vector{x, w, none}) == std::vector{y, y});
   CHECK(data.infer(std::vector{y, w, x}) == std::vector{x});

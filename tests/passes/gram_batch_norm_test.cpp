@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
 #include "core/graph/builder.h"
@@ -12,6 +13,8 @@
 #include "tests/passes/draft.h"
 #include "tests/passes/trained.h"
 #include "tests/reference/backend.h"
+#include "tests/reference/networks.h"
+#include "tests/reference/session.h"
 
 using namespace trainer;
 
@@ -38,6 +41,14 @@ std::string block(int number, int width, int stride, bool projects) {
                             number + 1);
 }
 
+std::string residual_network(const std::string& last_layers) {
+  return "{input: [3, 6, 6], layers: [{conv2d: {out_channels: 4, kernel_size: 3, padding: 1, bias: false}}, "
+         "{relu: "
+         "{name: in1}}, " +
+         block(1, 2, 1, true) + block(2, 2, 1, false) + block(3, 3, 2, true) + block(4, 3, 1, false) +
+         last_layers + "global_avg_pool2d, flatten, {linear: 10}]}";
+}
+
 int count(const std::string& text, const std::string& what) {
   int found = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
@@ -60,7 +71,8 @@ Draft normalised(const Otherwise& is = {}) {
   const TensorId x = build.emit<Conv2d>({draft.input("x", {3, is.features, 4, 4}),
                                          draft.parameter("stem", {is.features, is.features, 1, 1}), kNone},
                                         Conv2dGeometry{});
-  const TensorId w = draft.parameter("w", {4, is.features, is.geometry.kernel[0], is.geometry.kernel[1]});
+  const TensorId w = draft.parameter(
+      "w", {4, is.features / is.geometry.groups, is.geometry.kernel[0], is.geometry.kernel[1]});
   draft.program.tensors[static_cast<size_t>(w)].frozen = is.frozen;
   const TensorId y = build.emit<Conv2d>({x, w, is.bias ? draft.parameter("b", {4}) : kNone}, is.geometry);
   std::vector<TensorId> inputs{y, draft.parameter("gamma", {4}), draft.parameter("beta", {4}), kNone};
@@ -89,13 +101,10 @@ bool is_changed(const Otherwise& otherwise, const Planner& planner, int64_t leas
 
 TEST_CASE("steps of a residual network with and without gram_batch_norm are the same") {
   const Backend reference = make_reference_backend();
-  const std::string network =
-      "{input: [3, 6, 6], layers: [{conv2d: {out_channels: 4, kernel_size: 3, padding: 1, bias: false}}, "
-      "{relu: {name: in1}}, " +
-      block(1, 2, 1, true) + block(2, 2, 1, false) + block(3, 3, 2, true) + block(4, 3, 1, false) +
-      "global_avg_pool2d, flatten, {linear: 10}]}";
+  const std::string network = residual_network("");
   PassOptions options{.least_saved = 0, .planner = reference.planner.get()};
   options.micro_batches = GENERATE(int64_t{1}, int64_t{2});
+  options.precision = GENERATE(Precision::fp32, Precision::amp_fp16, Precision::amp_bf16);
   options.recompute.kind = GENERATE(Recompute::Kind::none, Recompute::Kind::cheap, Recompute::Kind::full);
   check_same_as_without_planner(network, options);
   std::string text;
@@ -158,6 +167,7 @@ TEST_CASE("gram_batch_norm leaves alone what it cannot compute, and what is not 
   CHECK(!is_taken({.geometry = {.kernel = {1, 1}, .stride = {2, 2}}}));
   CHECK(!is_taken({.geometry = {.kernel = {1, 1}, .padding = {1, 1}}}));
   CHECK(!is_taken({.geometry = {.kernel = {3, 3}}}));
+  CHECK(!is_taken({.geometry = {.groups = 2}}));
   CHECK(!is_taken({.geometry = {.kernel = {3, 1}, .padding = {1, 0}}}));
   CHECK(!is_taken({.bias = true}));
   CHECK(!is_taken({.moments_given = true}));
@@ -168,6 +178,30 @@ TEST_CASE("gram_batch_norm leaves alone what it cannot compute, and what is not 
   // 48 rows; 7 walks of 4 channels less 4 of 2 features; 44 bytes for each of 8 weights; elements of 8 bytes.
   CHECK(is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44));
   CHECK(!is_changed({}, *reference.planner, 48 * (28 - 8) * 8 - 8 * 44 + 1));
+}
+
+TEST_CASE("a NaN that a relu with a mask hides from the loss is found in the gradients") {
+  const Backend reference = make_reference_backend();
+  // The last relu is followed by a product, so that it has a mask too.
+  Program program = forward_program(
+      network_from(residual_network("{conv2d: {out_channels: 4, kernel_size: 1}}, ")), kRowsOfTrained);
+  const auto rule = optimizer_from("{name: sgd}");
+  PassOptions options{.least_saved = 0, .watches_loss = true, .planner = reference.planner.get()};
+  options.update = [&](Program& whole) {
+    rule->append_update(whole, whole.entry(updating_entry(whole)), {0.01f}, {.loss = true});
+  };
+  run_passes(program, passes_of(options));
+  Session session(program, reference);
+  std::map<std::string, std::vector<float>> inputs = made_up_inputs(program);
+  const auto run = [&] {
+    session.set(inputs);
+    session.run(entry_name::kTrainStep);
+    CHECK(std::isfinite(session.output(entry_name::kTrainStep, output_name::kLoss)[0]));
+    return static_cast<SkipReason>(session.output(entry_name::kTrainStep, output_name::kGuardReason)[0]);
+  };
+  CHECK(run() == SkipReason::none);
+  inputs.at("images")[5] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(run() == SkipReason::gradients);
 }
 
 TEST_CASE("gram_batch_norm leaves a program as it is where the device's planner refuses any of it") {

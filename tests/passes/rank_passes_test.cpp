@@ -4,8 +4,10 @@
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
+#include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/optimizer_steps.h"
 #include "tests/passes/draft.h"
+#include "tests/reference/backend.h"
 
 using namespace trainer;
 
@@ -39,6 +41,26 @@ entry train_step
   %19: f32[2,3,2,1], -, - = batch_norm_backward(%22, @x, @gamma, %5, %6, -, -, %31) {eps=1e-05}
   output loss = %14
 )");
+}
+
+TEST_CASE("running statistics come from all ranks, whoever measured the moments of each") {
+  const Backend reference = make_reference_backend();
+  for (const bool fused : {false, true}) {
+    Draft draft;
+    const TensorId w = draft.parameter("w", {3, 2, 1, 1});
+    const TensorId y = draft.build.emit<Conv2d>({draft.input("x", {2, 2, 2, 2}), w, kNone}, Conv2dGeometry{});
+    const auto norm =
+        draft.build.emit_all(std::make_shared<BatchNorm>(1e-5),
+                             {y, draft.parameter("gamma", {3}), draft.parameter("beta", {3}), kNone});
+    const TensorId running = draft.program.persistent("running_mean", {{3}, DType::f32}, Role::state, {});
+    draft.build.assign(running, draft.build.emit<Blend>({running, norm[1]}, 0.1));
+    draft.loss(draft.flatten(norm[0]));
+    run_passes(draft.program, {autodiff()});
+    if (fused) run_passes(draft.program, {fuse_moments(*reference.planner)});
+    const std::string text = draft.after({data_parallel(2, 1, int64_t{1} << 20)});
+    CHECK((text.find("moments}") != std::string::npos) == fused);
+    CHECK(text.find("decay_by_rank") != std::string::npos);
+  }
 }
 
 TEST_CASE("shard_optimizer: each rank updates some parameters, and sends them before anybody reads them") {

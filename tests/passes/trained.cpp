@@ -8,10 +8,8 @@
 #include "tests/reference/session.h"
 
 namespace trainer {
-namespace {
 
-/// All that a step reads, made up.
-std::map<std::string, std::vector<float>> inputs_of(const Program& program) {
+std::map<std::string, std::vector<float>> made_up_inputs(const Program& program) {
   std::map<std::string, std::vector<float>> values;
   RandomStream random(7);
   for (const Tensor& tensor : program.tensors) {
@@ -24,8 +22,6 @@ std::map<std::string, std::vector<float>> inputs_of(const Program& program) {
   return values;
 }
 
-}  // namespace
-
 std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,
                                                    std::string* text) {
   Program program = forward_program(network_from(network), kRowsOfTrained);
@@ -37,7 +33,7 @@ std::map<std::string, std::vector<double>> trained(const std::string& network, P
   if (text != nullptr) *text = to_text(program);
   const Backend reference = make_reference_backend();
   Session session(program, reference);
-  session.set(inputs_of(program));
+  session.set(made_up_inputs(program));
   std::vector<const char*> entries{entry_name::kTrainStep};
   if (options.micro_batches > 1)
     entries = {entry_name::kAccumulateFirst, entry_name::kAccumulateNext, entry_name::kUpdate};

@@ -12,6 +12,9 @@ namespace trainer {
 /// Samples of a step of trained().
 inline constexpr int64_t kRowsOfTrained = 4;
 
+/// All that a step of the program reads.
+std::map<std::string, std::vector<float>> made_up_inputs(const Program& program);
+
 /// Every parameter, moment, statistic and sum after three steps of SGD on made-up samples, with the losses,
 /// by the reference; and the program's text. The network is text, as recipes have it.
 std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,

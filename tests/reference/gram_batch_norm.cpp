@@ -25,8 +25,7 @@ void gram_batch_norm(const Call& call) {
     const double mean = row_product(call, c, 0, 2) / rows;
     const double variance = row_product(call, c, 0, 1) / rows - mean * mean;
     const double scale = call.in(3)[c] / std::sqrt(variance + op.eps);
-    for (int64_t i = c * features; call.has_output(0) && i < (c + 1) * features; ++i)
-      call.out(0)[i] = call.in(0)[i] * scale;
+    for (int64_t i = c * features; i < (c + 1) * features; ++i) call.out(0)[i] = call.in(0)[i] * scale;
     if (call.has_output(1)) call.out(1)[c] = call.in(4)[c] - mean * scale;
     if (call.has_output(2)) call.out(2)[c] = mean;
     if (call.has_output(3)) call.out(3)[c] = variance;
@@ -45,11 +44,11 @@ void gram_batch_norm_backward(const Call& call) {
     for (int64_t j = 0; j < features; ++j) {
       const int64_t i = c * features + j;
       const double s = call.in(2)[j];
-      if (call.has_output(0)) call.out(0)[i] = k * (call.in(3)[i] - a * s - b * (call.in(1)[i] - mean * s));
-      if (call.has_output(2)) call.out(2)[i] = -k * b * call.in(0)[i];
+      call.out(0)[i] = k * (call.in(3)[i] - a * s - b * (call.in(1)[i] - mean * s));
+      if (call.has_output(2)) call.out(2)[i] = -op.scale * k * b * call.in(0)[i];
     }
     if (call.has_output(1)) call.out(1)[c] = dgamma;
-    if (call.has_output(3)) call.out(3)[c] = -k * (a - b * mean);
+    if (call.has_output(3)) call.out(3)[c] = -op.scale * k * (a - b * mean);
   }
 }
 

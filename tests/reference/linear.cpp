@@ -30,6 +30,20 @@ ValueAndSlope gelu_tanh(double x) {
   return {x * share, share + x * share * (1 - share) * kScale * (1 + 3 * 0.044715 * x * x)};
 }
 
+double after(LinearFunction function, double sum) {
+  switch (function) {
+    case LinearFunction::none:
+      break;
+    case LinearFunction::relu:
+      return std::max(sum, 0.0);
+    case LinearFunction::relu_with_mask:
+      return sum > 0 ? sum : 0;  // as cuBLASLt, of NaN too
+    case LinearFunction::gelu_tanh:
+      return gelu_tanh(sum).value;
+  }
+  return sum;
+}
+
 void linear_forward(const Call& call) {
   const Extents e(call.shape_in(0), call.shape_out(0), call.as<Linear>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
@@ -40,9 +54,10 @@ void linear_forward(const Call& call) {
       const auto& op = call.as<Linear>();
       const int64_t at = n * e.outputs + o;
       if (call.has_input(Linear::kAdded)) sum += call.in(Linear::kAdded)[at];
-      if (op.gelu_tanh && call.has_output(1)) call.out(1)[at] = sum;
-      if (op.mask && call.has_output(1)) call.out<uint8_t>(1)[at] = sum > 0;
-      call.out(0)[at] = op.relu ? std::max(sum, 0.0) : op.gelu_tanh ? gelu_tanh(sum).value : sum;
+      if (op.function == LinearFunction::gelu_tanh && call.has_output(1)) call.out(1)[at] = sum;
+      if (op.function == LinearFunction::relu_with_mask && call.has_output(1))
+        call.out<uint8_t>(1)[at] = sum > 0;
+      call.out(0)[at] = after(op.function, sum);
     }
   }
 }
@@ -55,11 +70,12 @@ void linear_backward_data(const Call& call) {
       for (int64_t o = 0; o < e.outputs; ++o)
         sum += call.in(0)[n * e.outputs + o] * call.in(1)[e.weight(o, k)];
       const int64_t at = n * e.features + k;
-      if (call.has_input(LinearBackwardData::kAdded)) sum += call.in(LinearBackwardData::kAdded)[at];
-      if (call.as<LinearBackwardData>().gelu_tanh) {
-        sum *= gelu_tanh(call.in(LinearBackwardData::kKept)[at]).slope;
-      } else if (call.has_input(LinearBackwardData::kKept)) {
-        sum *= call.in<uint8_t>(LinearBackwardData::kKept)[at];
+      const auto& op = call.as<LinearBackwardData>();
+      if (call.has_input(op.kAdded)) sum += op.factor * call.in(op.kAdded)[at];
+      if (op.gelu_tanh) {
+        sum *= gelu_tanh(call.in(op.kKept)[at]).slope;
+      } else if (call.has_input(op.kKept)) {
+        sum = call.in<uint8_t>(op.kKept)[at] == 0 ? 0 : sum;
       }
       call.out(0)[at] = sum;
     }
@@ -73,9 +89,9 @@ void linear_backward_weights(const Call& call) {
       double sum = 0;
       for (int64_t n = 0; n < e.samples; ++n)
         sum += call.in(1)[n * e.outputs + o] * call.in(0)[n * e.features + k];
-      const bool adds = call.inputs.size() > LinearBackwardWeights::kSumInput;
+      const bool adds = call.inputs.size() > LinearBackwardWeights::kAdded;
       const int64_t at = e.weight(o, k);
-      call.out(0)[at] = sum + (adds ? call.in(LinearBackwardWeights::kSumInput)[at] : 0);
+      call.out(0)[at] = sum + (adds ? call.in(LinearBackwardWeights::kAdded)[at] : 0);
     }
     if (!call.has_output(1)) continue;
     double sum = 0;

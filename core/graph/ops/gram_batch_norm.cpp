@@ -54,6 +54,7 @@ void GramBatchNormBackward::describe(AttributeVisitor& visit) const {
   visit("eps", eps, kEpsStyle);
   visit("rows", rows);
   visit("dtype", std::string(to_string(dtype)));
+  visit("scale", scale, {.hidden = scale == 1});
 }
 
 std::vector<TensorSpec> GramBatchNormBackward::infer(std::span<const TensorSpec> inputs) const {

@@ -12,8 +12,7 @@ namespace trainer {
 // which follow from gram and from p = gT x, g being the gradient of what the normalisation puts out.
 
 /// w (C, K), t = w gram (C, K), s (K), gamma (C), beta (C), all f32 -> the weights (C, K) and the bias (C) of
-/// the product that normalises, both of type `dtype`; mean (C) and variance (C, biased), f32. The bias makes
-/// up for what the mean loses when the weights are rounded.
+/// the product that normalises, both of type `dtype`; mean (C) and variance (C, biased), f32.
 class GramBatchNorm final : public Operation {
  public:
   GramBatchNorm(double epsilon, int64_t rows_of_x, DType of_weights)
@@ -30,15 +29,16 @@ class GramBatchNorm final : public Operation {
 
 /// w, t, s as before, p = gT x (C, K), the sums of g over its rows (C), gamma, mean, variance, all f32 -> dw
 /// (C, K) and dgamma (C), f32; and for the gradient of x, in `dtype`, d (C, K) and e (1, C): dx = g folded +
-/// x (dT w)T + e w, folded being the weights that normalise. dbeta is the sum of g.
+/// (x (dT w)T + e w) / scale, folded being the weights that normalise. dbeta is the sum of g.
 ///
 /// With i = 1 / sqrt(variance + eps), k = gamma i, a = sum of g / R and b = i dgamma / R, the gradient of y
 /// is k (g - a - b (y - mean)). Hence dgamma = i (p . w - mean * sum of g), dw = k (p - a s - b (t - mean
-/// s)), d = -k b w and e = -k (a - b mean).
+/// s)), d = -scale k b w and e = -scale k (a - b mean). These are means over all rows, which need a scale in
+/// f16.
 class GramBatchNormBackward final : public Operation {
  public:
-  GramBatchNormBackward(double epsilon, int64_t rows_of_x, DType of_weights)
-      : eps(epsilon), rows(rows_of_x), dtype(of_weights) {}
+  GramBatchNormBackward(double epsilon, int64_t rows_of_x, DType of_weights, double of_means = 1)
+      : eps(epsilon), rows(rows_of_x), dtype(of_weights), scale(of_means) {}
   std::string_view name() const override { return "gram_batch_norm_backward"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -47,6 +47,7 @@ class GramBatchNormBackward final : public Operation {
   const double eps;
   const int64_t rows;
   const DType dtype;
+  const double scale;
 };
 
 }  // namespace trainer

@@ -37,15 +37,13 @@ Shape as_rows(const Shape& features) {
 }
 
 void Linear::describe(AttributeVisitor& visit) const {
-  visit("relu", relu);
+  visit("relu", function == LinearFunction::relu || function == LinearFunction::relu_with_mask);
   visit("transposed", transposed);
-  visit("gelu_tanh", gelu_tanh);
-  visit("mask", mask);
+  visit("gelu_tanh", function == LinearFunction::gelu_tanh);
+  visit("mask", function == LinearFunction::relu_with_mask);
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
-  expect(!relu || !gelu_tanh, "takes one function");
-  expect(relu || !mask, "only relu has a mask");
   expect_one_type(inputs, {0, 1, 2});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
@@ -56,16 +54,16 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
   const TensorSpec y{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype};
   expect_added(inputs, kAdded, y);
   std::vector<TensorSpec> outputs{y};
-  if (gelu_tanh) outputs.push_back(y);
-  if (mask) outputs.push_back({.shape = y.shape, .dtype = DType::u8});
+  if (function == LinearFunction::gelu_tanh) outputs.push_back(y);
+  if (function == LinearFunction::relu_with_mask) outputs.push_back({.shape = y.shape, .dtype = DType::u8});
   return outputs;
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
   TensorId dy = backward.dy[0];
-  if (relu)
+  if (function == LinearFunction::relu)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
-  if (gelu_tanh)
+  if (function == LinearFunction::gelu_tanh)
     dy = backward.build.emit<UnaryBackward>({dy, backward.y(1)},
                                             elementwise::Function(elementwise::GeluTanh{}));
   std::vector<TensorId> gradients(3, kNone);
@@ -90,6 +88,7 @@ void LinearBackwardData::describe(AttributeVisitor& visit) const {
   visit("x_shape", x_shape, {.hidden = true});
   visit("transposed", transposed);
   visit("gelu_tanh", gelu_tanh);
+  visit("factor", factor, {.hidden = factor == 1});
 }
 
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
@@ -125,8 +124,8 @@ std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec>
          fmt::format("features {} met gradients {}", to_string(x), to_string(dy)));
   std::vector<TensorSpec> outputs{
       {.shape = weight_shape(dy.back(), x.back(), transposed), .dtype = DType::f32}};
-  if (inputs.size() > kSumInput)
-    expect(inputs[kSumInput] == outputs[0], "what is added has another shape or type than the gradient");
+  if (inputs.size() > kAdded)
+    expect(inputs[kAdded] == outputs[0], "what is added has another shape or type than the gradient");
   if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }

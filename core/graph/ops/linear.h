@@ -8,16 +8,18 @@ namespace trainer {
 /// The matrix that products see of features: all extents but the last count rows. (N, T, K) is (N * T, K).
 Shape as_rows(const Shape& features);
 
+/// What follows a linear layer's sum in the same walk, set by fusion.
+enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
+
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
-/// (N, T, O). With `relu` (set by fusion) y is clamped at zero in the same walk. With `gelu_tanh` (by fusion,
-/// too) y is gelu_tanh of that sum; a second output, if wanted, is the sum itself, for the gradient. A fourth
-/// input (by fusion) of y's shape and type is added before the function. With `mask` (by fusion, and relu) a
-/// second output says where y > 0. With `transposed`, here and in the gradients, w and its gradient are (K,
+/// (N, T, O). A fourth input (by fusion) of y's shape and type is added before the function. Of gelu_tanh a
+/// second output, if wanted, is the sum itself, for the gradient. relu_with_mask has where y > 0 as a second
+/// output, and may make 0 of NaN. With `transposed`, here and in the gradients, w and its gradient are (K,
 /// O).
 class Linear final : public Operation {
  public:
-  explicit Linear(bool with_relu = false, bool turned = false, bool with_gelu = false, bool with_mask = false)
-      : relu(with_relu), transposed(turned), gelu_tanh(with_gelu), mask(with_mask) {}
+  explicit Linear(LinearFunction after = LinearFunction::none, bool turned = false)
+      : function(after), transposed(turned) {}
   std::string_view name() const override { return "linear"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -27,17 +29,18 @@ class Linear final : public Operation {
   bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
 
   static constexpr size_t kAdded = 3;
-  const bool relu, transposed, gelu_tanh, mask;
+  const LinearFunction function;
+  const bool transposed;
 };
 
 /// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K). With `gelu_tanh` (set by
 /// fusion) x is gelu_tanh of a third input u of x's shape, and du comes out instead. A third input otherwise
 /// (by fusion) is the mask of a relu whose output x is: only where it is set dx is not zero. A fourth one, of
-/// dx's shape and type, is added before the mask is applied.
+/// dx's shape and type, is added with a factor before the mask or the gelu's slope is applied.
 class LinearBackwardData final : public Operation {
  public:
-  explicit LinearBackwardData(Shape x, bool turned = false, bool of_gelu = false)
-      : x_shape(std::move(x)), transposed(turned), gelu_tanh(of_gelu) {}
+  explicit LinearBackwardData(Shape x, bool turned = false, bool of_gelu = false, double factor_of_added = 1)
+      : x_shape(std::move(x)), transposed(turned), gelu_tanh(of_gelu), factor(factor_of_added) {}
   std::string_view name() const override { return "linear_backward_data"; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
@@ -48,6 +51,7 @@ class LinearBackwardData final : public Operation {
   static constexpr size_t kKept = 2, kAdded = 3;
   const Shape x_shape;
   const bool transposed, gelu_tanh;
+  const double factor;  ///< of what is added
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
@@ -60,9 +64,9 @@ class LinearBackwardWeights final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  bool in_place(size_t input, size_t output) const override { return input == kSumInput && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
 
-  static constexpr size_t kSumInput = 2;
+  static constexpr size_t kAdded = 2;
   const bool has_bias, transposed;
 };
 
