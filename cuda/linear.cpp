@@ -5,23 +5,13 @@
 
 #include <algorithm>
 
-#include "core/engine/arena.h"
 #include "cuda/bias.h"
 #include "cuda/cudnn/library.h"
 #include "cuda/known_fastest.h"
-#include "cuda/matmul.h"
+#include "cuda/linear_problem.h"
 #include "cuda/table.h"
 #include "cuda/timing.h"
 
-// x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
-// their transposes column by column:
-//   yT (O, N) = w xT           with the bias in the epilogue
-//   dxT (K, N) = wT dyT
-//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
-// Each may be added to what is so far, with a beta.
-// Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
-//   dw (O, K) = dyT x
-//
 // relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's where
 // its mask is kept; guards then look at gradients (hides_nan in core/optim/guarded_step.h).
 //
@@ -43,93 +33,6 @@ constexpr int64_t kKeptMultiple = 8;
 /// Where a gelu in the product is known to be faster than a kernel behind it: llm.c measured it on H100, and
 /// the contrary on GPUs with slower memory and no such tensor cores.
 constexpr int kLeastForGelu = 90, kMostForGelu = 103;
-
-/// One of the three products, and which of its operation's tensors it reads and writes.
-struct Problem {
-  MatrixProduct product;
-  size_t a = 0, b = 0;  ///< inputs
-  size_t dy = 1;        ///< the input whose sum is a bias's gradient
-  size_t added = 0;     ///< the input that the product is added to, where there is one
-  const Linear* forward = nullptr;
-  bool relu = false;  ///< follows the product and its bias
-  /// Nobody wants the mask. A product that is computed again has its algorithm and bits only with it, so it
-  /// goes to the front of the workspace.
-  bool drops_mask = false;
-
-  /// The operation's slot for the matrix that an activation keeps or reads; or nullptr.
-  void* const* kept(const Slots& slots) const {
-    if (!product.keeps_or_reads()) return nullptr;
-    if (drops_mask) return slots.workspace;
-    return forward != nullptr ? slots.outputs[1] : slots.inputs[LinearBackwardData::kKept];
-  }
-  int64_t dropped_bytes() const {
-    constexpr int64_t k = kWorkspaceAlignment;
-    return drops_mask ? (product.mask_bytes() + k - 1) / k * k : 0;
-  }
-};
-
-bool is_given(const OpContext& context, size_t input) {
-  return context.inputs.size() > input && !context.inputs[input].shape.empty();
-}
-
-/// The matrix (N, K) or (O, K), which is its transpose column by column.
-MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
-  const Shape rows = as_rows(spec.shape);
-  return {.rows = rows[1],
-          .columns = rows[0],
-          .dtype = spec.dtype,
-          .transposed = transposed,
-          .alignment = kArenaAlignment};
-}
-
-Problem problem_of(const Gpu& gpu, const OpContext& context) {
-  Problem problem;
-  MatrixProduct& product = problem.product;
-  product.d = operand(context.outputs[0]);
-  if (const auto* forward = dynamic_cast<const Linear*>(&context.op)) {
-    const bool bias = !context.inputs[2].shape.empty();
-    problem.forward = forward;
-    problem.a = 1;
-    product.a = operand(context.inputs[1], !forward->transposed);
-    product.b = operand(context.inputs[0]);
-    product.b.alignment = sample_alignment(context.inputs[0]);
-    problem.relu = forward->function == LinearFunction::relu;
-    problem.added = Linear::kAdded;
-    product.beta = is_given(context, Linear::kAdded) ? 1 : 0;
-    if (forward->function == LinearFunction::gelu_tanh)
-      product.activation = is_wanted(context, 1) ? Activation::gelu_kept : Activation::gelu;
-    if (forward->function == LinearFunction::relu_with_mask) {
-      product.activation = Activation::relu_kept;
-      problem.drops_mask = !is_wanted(context, 1);
-    }
-    if (bias) {
-      product.epilogue = Epilogue::bias;
-      product.bias_dtype = context.inputs[2].dtype;
-    }
-  } else if (const auto* data = dynamic_cast<const LinearBackwardData*>(&context.op)) {
-    problem.a = 1;
-    product.a = operand(context.inputs[1], data->transposed);
-    product.b = operand(context.inputs[0]);
-    problem.added = LinearBackwardData::kAdded;
-    product.beta = is_given(context, LinearBackwardData::kAdded) ? static_cast<float>(data->factor) : 0;
-    if (is_given(context, LinearBackwardData::kKept))
-      product.activation = data->gelu_tanh ? Activation::gelu_gradient : Activation::relu_gradient;
-  } else {
-    const bool transposed = static_cast<const LinearBackwardWeights&>(context.op).transposed;
-    problem.added = LinearBackwardWeights::kAdded;
-    product.beta = is_given(context, problem.added) ? 1 : 0;
-    (transposed ? problem.a : problem.b) = 1;
-    product.a = operand(context.inputs[problem.a]);
-    product.b = operand(context.inputs[problem.b], true);
-    (transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
-    if (is_wanted(context, 1)) {
-      product.epilogue = transposed ? Epilogue::sum_a : Epilogue::sum_b;
-      product.bias_dtype = context.outputs[1].dtype;
-    }
-  }
-  product.tf32 = gpu.tf32 && product.a.dtype == DType::f32;
-  return problem;
-}
 
 MatrixProduct without_epilogue(MatrixProduct product) {
   product.epilogue = Epilogue::none;
@@ -159,7 +62,7 @@ struct Selected {
 };
 
 /// What an own kernel does after the product: the epilogue where the product went without, and relu.
-cudaError_t launch_rest(const Problem& problem, bool has_epilogue, const Matrix& y, void* data,
+cudaError_t launch_rest(const LinearProblem& problem, bool has_epilogue, const Matrix& y, void* data,
                         const Matrix& dy, const void* dy_data, void* bias, void* workspace,
                         cudaStream_t stream) {
   const DType bias_dtype = problem.product.bias_dtype;
@@ -171,7 +74,7 @@ cudaError_t launch_rest(const Problem& problem, bool has_epilogue, const Matrix&
 }
 
 float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context) {
-  const Problem problem = problem_of(gpu, context);
+  const LinearProblem problem = linear_problem(gpu, context);
   const MatrixProduct& whole = problem.product;
   const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.dy]);
   const DeviceMemory a = scratch_memory(operand_bytes(whole.a)), b = scratch_memory(operand_bytes(whole.b)),
@@ -195,7 +98,7 @@ float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context
 /// The heuristics' first with the epilogue, or without where there is none with it; with a tuning, whichever
 /// of both is the fastest.
 std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
-  const Problem problem = problem_of(gpu, context);
+  const LinearProblem problem = linear_problem(gpu, context);
   const MatrixProduct &whole = problem.product, plain = without_epilogue(whole);
   const int most = gpu.tuning == nullptr ? 1 : kMatmulsTimed;
   std::vector<Selected> candidates;
@@ -217,7 +120,7 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
 }
 
 /// A mask lies as cuBLASLt wants it, which only another product reads.
-void place_mask(const Problem& problem, Choice& choice) {
+void place_mask(const LinearProblem& problem, Choice& choice) {
   const Layout mask = bytes_in_a_row(problem.product.mask_bytes());
   if (problem.forward == nullptr) choice.inputs[LinearBackwardData::kKept] = mask;
   if (problem.forward != nullptr && !problem.drops_mask) choice.outputs[1] = mask;
@@ -230,7 +133,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     choice.kernels = kColumnSumsKernels;
     return choice;
   }
-  const Problem problem = problem_of(gpu, context);
+  const LinearProblem problem = linear_problem(gpu, context);
   Choice choice = row_major(context, problem.relu ? kThenRelu : kFused);
   if (problem.product.has_mask()) place_mask(problem, choice);
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
@@ -270,7 +173,7 @@ std::optional<std::string> why_no_activation(const Gpu& gpu, const MatrixProduct
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   if (auto reason = why_no_factors(context)) return reason;
   if (!is_wanted(context, 0)) return std::nullopt;
-  const MatrixProduct product = problem_of(gpu, context).product;
+  const MatrixProduct product = linear_problem(gpu, context).product;
   if (auto reason = why_no_activation(gpu, product)) return reason;
   if (gpu.described() || choose(gpu, context)) return std::nullopt;
   return no_algorithm(product, gpu.name);
@@ -279,7 +182,7 @@ std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& cont
 class LinearKernel {
  public:
   LinearKernel(const Gpu& gpu, const OpContext& context, const Choice& choice, Slots slots)
-      : problem_(problem_of(gpu, context)),
+      : problem_(linear_problem(gpu, context)),
         has_epilogue_(choice.implementation == kFused || choice.implementation == kThenRelu),
         y_(as_matrix(context.outputs[0])),
         dy_(as_matrix(context.inputs[problem_.dy])),
@@ -305,7 +208,7 @@ class LinearKernel {
   }
 
  private:
-  Problem problem_;
+  LinearProblem problem_;
   bool has_epilogue_;
   Matrix y_, dy_;
   Matmul matmul_;

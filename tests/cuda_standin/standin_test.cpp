@@ -52,10 +52,11 @@ struct Product {
     return cublasLtMatmulAlgoGetHeuristic(handle, how, matrix, matrix, matrix, matrix, preference, 1, &result,
                                           &count);
   }
-  cublasStatus_t run(std::byte* data, void* workspace, cudaStream_t stream) const {
-    const float one = 1, zero = 0;
-    return cublasLtMatmul(handle, how, &one, data, matrix, data + 256, matrix, &zero, data + 512, matrix,
-                          data + 512, matrix, &result.algo, workspace, result.workspaceSize, stream);
+  cublasStatus_t run(std::byte* data, void* workspace, cudaStream_t stream, int64_t to = 512,
+                     float beta = 0) const {
+    const float one = 1;
+    return cublasLtMatmul(handle, how, &one, data, matrix, data + 256, matrix, &beta, data + 512, matrix,
+                          data + to, matrix, &result.algo, workspace, result.workspaceSize, stream);
   }
 
   cublasLtHandle_t handle = nullptr;
@@ -171,7 +172,8 @@ TEST_CASE("a grid has at most 65,535 blocks in y and z, and a block 48 KiB of sh
   expect_refusal("48 KiB");
 }
 
-TEST_CASE("cuBLASLt wants its workspace at 256 bytes, matrices as promised and its own algorithm") {
+TEST_CASE(
+    "cuBLASLt wants its workspace at 256 bytes, matrices as promised and apart, and its own algorithm") {
   const Surroundings s;
   Product product;
   REQUIRE(product.ask() == CUBLAS_STATUS_SUCCESS);
@@ -184,6 +186,11 @@ TEST_CASE("cuBLASLt wants its workspace at 256 bytes, matrices as promised and i
   expect_refusal("not aligned to 256 bytes");
   CHECK(product.run(data + 64, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);
   expect_refusal("less than was promised");
+  CHECK(product.run(data, workspace, s.stream, 512, 0.5f) == CUBLAS_STATUS_SUCCESS);
+  for (const int64_t factor : {0, 256}) {
+    CHECK(product.run(data, workspace, s.stream, factor) == CUBLAS_STATUS_INVALID_VALUE);
+    expect_refusal("over what it reads");
+  }
   const int32_t transpose = CUBLAS_OP_T;
   cublasLtMatmulDescSetAttribute(product.how, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
   CHECK(product.run(data, workspace, s.stream) == CUBLAS_STATUS_INVALID_VALUE);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/linear_problem.h"
+
+#include "core/engine/arena.h"
+
+// x (N, K), w (O, K), y (N, O), N counting all rows, of (N, T, K) too; all row-major, so that cuBLASLt sees
+// their transposes column by column:
+//   yT (O, N) = w xT           with the bias in the epilogue
+//   dxT (K, N) = wT dyT
+//   dwT (K, O) = xT dy         the bias's gradient being the sum of dy over N
+// Each may be added to what is so far, with a beta.
+// Weights that are stored transposed, (K, O), are wT column by column, and so is their gradient:
+//   dw (O, K) = dyT x
+
+namespace trainer::cuda {
+namespace {
+
+bool is_given(const OpContext& context, size_t input) {
+  return context.inputs.size() > input && !context.inputs[input].shape.empty();
+}
+
+/// The matrix (N, K) or (O, K), which is its transpose column by column.
+MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
+  const Shape rows = as_rows(spec.shape);
+  return {.rows = rows[1],
+          .columns = rows[0],
+          .dtype = spec.dtype,
+          .transposed = transposed,
+          .alignment = kArenaAlignment};
+}
+
+void describe_forward(const Linear& op, const OpContext& context, LinearProblem& problem) {
+  MatrixProduct& product = problem.product;
+  problem.forward = &op;
+  problem.a = 1;
+  product.a = operand(context.inputs[1], !op.transposed);
+  product.b = operand(context.inputs[0]);
+  product.b.alignment = sample_alignment(context.inputs[0]);
+  if (is_given(context, 2)) {
+    product.epilogue = Epilogue::bias;
+    product.bias_dtype = context.inputs[2].dtype;
+  }
+  problem.added = op.kAdded;
+  product.beta = is_given(context, op.kAdded) ? 1 : 0;
+  switch (op.function) {
+    case LinearFunction::none:
+      break;
+    case LinearFunction::relu:
+      problem.relu = true;
+      break;
+    case LinearFunction::relu_with_mask:
+      product.activation = Activation::relu_kept;
+      problem.drops_mask = !is_wanted(context, 1);
+      break;
+    case LinearFunction::gelu_tanh:
+      product.activation = is_wanted(context, 1) ? Activation::gelu_kept : Activation::gelu;
+  }
+}
+
+void describe_backward_data(const LinearBackwardData& op, const OpContext& context, LinearProblem& problem) {
+  MatrixProduct& product = problem.product;
+  problem.a = 1;
+  product.a = operand(context.inputs[1], op.transposed);
+  product.b = operand(context.inputs[0]);
+  problem.added = op.kAdded;
+  product.beta = is_given(context, op.kAdded) ? static_cast<float>(op.factor) : 0;
+  if (is_given(context, op.kKept))
+    product.activation = op.gelu_tanh ? Activation::gelu_gradient : Activation::relu_gradient;
+}
+
+void describe_backward_weights(const LinearBackwardWeights& op, const OpContext& context,
+                               LinearProblem& problem) {
+  MatrixProduct& product = problem.product;
+  (op.transposed ? problem.a : problem.b) = 1;
+  product.a = operand(context.inputs[problem.a]);
+  product.b = operand(context.inputs[problem.b], true);
+  (op.transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
+  problem.added = op.kAdded;
+  product.beta = is_given(context, op.kAdded) ? 1 : 0;
+  if (!is_wanted(context, 1)) return;
+  product.epilogue = op.transposed ? Epilogue::sum_a : Epilogue::sum_b;
+  product.bias_dtype = context.outputs[1].dtype;
+}
+
+}  // namespace
+
+void* const* LinearProblem::kept(const Slots& slots) const {
+  if (!product.keeps_or_reads()) return nullptr;
+  if (drops_mask) return slots.workspace;
+  return forward != nullptr ? slots.outputs[1] : slots.inputs[LinearBackwardData::kKept];
+}
+
+int64_t LinearProblem::dropped_bytes() const {
+  constexpr int64_t k = kWorkspaceAlignment;
+  return drops_mask ? (product.mask_bytes() + k - 1) / k * k : 0;
+}
+
+LinearProblem linear_problem(const Gpu& gpu, const OpContext& context) {
+  LinearProblem problem;
+  MatrixProduct& product = problem.product;
+  product.d = operand(context.outputs[0]);
+  if (const auto* forward = dynamic_cast<const Linear*>(&context.op)) {
+    describe_forward(*forward, context, problem);
+  } else if (const auto* data = dynamic_cast<const LinearBackwardData*>(&context.op)) {
+    describe_backward_data(*data, context, problem);
+  } else {
+    describe_backward_weights(static_cast<const LinearBackwardWeights&>(context.op), context, problem);
+  }
+  product.tf32 = gpu.tf32 && product.a.dtype == DType::f32;
+  return problem;
+}
+
+}  // namespace trainer::cuda

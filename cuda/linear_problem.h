@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/graph/ops/linear.h"
+#include "cuda/handler.h"
+#include "cuda/matmul.h"
+
+namespace trainer::cuda {
+
+/// One of a linear layer's three products as cuBLASLt sees it, and which of the operation's tensors it reads
+/// and writes.
+struct LinearProblem {
+  MatrixProduct product;
+  size_t a = 0, b = 0;  ///< inputs
+  size_t dy = 1;        ///< the input whose sum is a bias's gradient
+  size_t added = 0;     ///< the input that the product is added to, where there is one
+  const Linear* forward = nullptr;
+  bool relu = false;  ///< follows the product and its bias
+  /// Nobody wants the mask. A product that is computed again has its algorithm and bits only with it, so it
+  /// goes to the front of the workspace.
+  bool drops_mask = false;
+
+  /// The operation's slot for the matrix that an activation keeps or reads; or nullptr.
+  void* const* kept(const Slots& slots) const;
+  /// What the front of the workspace is needed for.
+  int64_t dropped_bytes() const;
+};
+
+LinearProblem linear_problem(const Gpu& gpu, const OpContext& context);
+
+}  // namespace trainer::cuda
