@@ -58,8 +58,12 @@ GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched
   Program& program = build.program();
   std::vector<TensorId> in(StepGuard::kInputs, kNone);
   in[StepGuard::kLoss] = loss_of(program, build.entry());
-  if (!guards.counts) return {.skip = build.emit<StepGuard>(in, 0.0, 0.0, scaled)};
   in[StepGuard::kFound] = watched.found;
+  if (!guards.counts) {
+    const auto out = build.emit_all(std::make_shared<StepGuard>(0.0, 0.0, scaled), in);
+    if (watched.found != kNone) put_out(build, &StepReport::guard_reason, out[StepGuard::kReason]);
+    return {.skip = out[StepGuard::kSkip]};
+  }
   in[StepGuard::kSteps] = step_counter(program);
   if (!guards.skip_steps.empty()) in[StepGuard::kSkipSteps] = guard_skip_steps(program, guards);
   if (guards.spike) {

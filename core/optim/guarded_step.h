@@ -13,9 +13,8 @@ namespace trainer {
 
 /// What a training step is guarded against.
 struct StepGuards {
-  bool loss = false;  ///< a step whose loss is not finite changes nothing
-  bool counts =
-      false;  ///< nor one whose gradients are not finite; the run continues and counts skipped steps
+  bool loss = false;                ///< a step whose loss is not finite changes nothing
+  bool counts = false;              ///< nor one whose gradients are not finite; skipped steps are counted
   std::optional<SpikeLimit> spike;  ///< only where it counts
   std::vector<int32_t> skip_steps;  ///< pairs (first, last) of steps to skip, and pairs of 0 to be filled
 };
@@ -49,8 +48,9 @@ struct Watched {
   TensorId found = kNone, norm = kNone;
 };
 
-/// Appends the guard of a step to the entry that updates. Only guards that count look at gradients, and put
-/// out the guard's fields of StepReport.
+/// Appends the guard of a step to the entry that updates. One that counts puts out the guard's fields of
+/// StepReport; one that does not, only the reason, and only where it is told about gradients. It keeps
+/// nothing either, so that a checkpoint fits to programs with and without a relu that hides a NaN.
 GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled);
 
 }  // namespace trainer

@@ -106,8 +106,7 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
 }
 
 void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                              StepGuards guards, bool adapts_lr) const {
-  if (guards.loss && hides_nan(program)) guards.counts = true;  // gradients show it
+                              const StepGuards& guards, bool adapts_lr) const {
   Builder build(program, entry);
   build.set_phase(Phase::update);
   build.set_origin(origin);
@@ -119,7 +118,8 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   if (adapts_lr) inputs.lr = build.emit<MultiplyBy>({inputs.lr, learning_rate_factor(program)});
   put_out(build, &StepReport::lr, inputs.lr);
   const CountedLoss loss = append_mean_loss(build);
-  if (scales_loss(program) || guards.counts) {
+  const bool watches = guards.loss && hides_nan(program);
+  if (scales_loss(program) || guards.counts || watches) {
     append_watch(build, inputs, guards, loss);
   } else {
     if (guards.loss) inputs.skip = append_guard(build, guards, {}, false).skip;

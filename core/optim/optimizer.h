@@ -43,7 +43,7 @@ class Optimizer : public Component {
   /// counters; they look at the loss, and at gradients where they count or the program hides a NaN from the
   /// loss.
   void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                     StepGuards guards = {}, bool adapts_lr = false) const;
+                     const StepGuards& guards = {}, bool adapts_lr = false) const;
 
   /// Whether each of several ranks may hold the moments of some parameters only.
   virtual bool can_shard() const { return true; }

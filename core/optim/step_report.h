@@ -17,12 +17,13 @@ struct StepReport {
   int64_t step = 0;
   double loss = 0;  ///< mean over the global batch
   double lr = 0;
-  std::optional<double> grad_norm;         ///< joint 2-norm of all gradients, before clipping
-  std::optional<double> loss_scale;        ///< of the next step
-  std::optional<int64_t> overflows;        ///< steps so far that loss scaling skipped
-  std::optional<SkipReason> guard_reason;  ///< of a guard that counts: why it skipped the step, or none
-  std::optional<int64_t> guard_skipped;    ///< steps so far that the guard skipped
-  std::optional<int64_t> guard_in_a_row;   ///< of these the last ones without a good step in between
+  std::optional<double> grad_norm;   ///< joint 2-norm of all gradients, before clipping
+  std::optional<double> loss_scale;  ///< of the next step
+  std::optional<int64_t> overflows;  ///< steps so far that loss scaling skipped
+  std::optional<SkipReason>
+      guard_reason;  ///< of a guard that looks at gradients: why it skipped the step, or none
+  std::optional<int64_t> guard_skipped;   ///< steps so far that the guard skipped
+  std::optional<int64_t> guard_in_a_row;  ///< of these the last ones without a good step in between
 
   /// Why a guard skipped the step.
   SkipReason reason() const { return guard_reason.value_or(SkipReason::none); }

@@ -18,7 +18,8 @@ std::optional<size_t> place_of_sum(const Node& product) {
     return LinearBackwardWeights::kAdded;
   constexpr size_t kKept = LinearBackwardData::kKept;
   const bool has_function = product.inputs.size() > kKept && product.inputs[kKept] != kNone;
-  if (dynamic_cast<const LinearBackwardData*>(product.op.get()) == nullptr || has_function) return {};
+  const auto* data = dynamic_cast<const LinearBackwardData*>(product.op.get());
+  if (data == nullptr || has_function || data->factor != 1) return {};
   return LinearBackwardData::kAdded;
 }
 

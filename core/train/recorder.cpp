@@ -62,7 +62,8 @@ void Recorder::add(const StepResult& result) {
   const StepReport& step = result.report;
   state_.step = step.step;
   state_.updates = step.step - skipped(step).value_or(0);
-  if (!step.skipped() && !std::isfinite(step.loss)) --state_.updates;  // the guard refuses it, the run ends
+  const bool is_refused = !std::isfinite(step.loss) || step.reason() != SkipReason::none;
+  if (!step.skipped() && is_refused) --state_.updates;  // the run ends
   if (step.loss_scale) state_.loss_scale = step.loss_scale;
   if (step.reason() == SkipReason::none) {
     ++state_.interval_steps;

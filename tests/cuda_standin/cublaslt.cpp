@@ -157,6 +157,7 @@ struct Product {
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i / static_cast<size_t>(d.columns)];
   }
 
+  static constexpr int kRangeOfD = 2;
   std::vector<Range> ranges() const {
     std::vector<Range> found{{a_data, a.bytes()}, {b_data, b.bytes()}, {d_data, d.bytes()}};
     if (c_data != nullptr) found.push_back({c_data, d.bytes()});
@@ -173,12 +174,14 @@ struct Product {
 
 /// Whether d lies over something else that the product reads or writes. It may lie where c does.
 bool overlaps(const Product& product) {
+  Product without_c = product;
+  if (product.c_data == product.d_data) without_c.c_data = nullptr;
+  std::vector<Range> others = without_c.ranges();
+  others.erase(others.begin() + Product::kRangeOfD);
   const auto *first = static_cast<const char*>(product.d_data), *end = first + product.d.bytes();
-  return std::ranges::any_of(product.ranges(), [&](const Range& other) {
+  return std::ranges::any_of(others, [&](const Range& other) {
     const auto* begin = static_cast<const char*>(other.begin);
-    const bool is_d = other.begin == product.d_data && other.bytes == product.d.bytes() &&
-                      product.a_data != product.d_data && product.b_data != product.d_data;
-    return !is_d && begin < end && first < begin + other.bytes;
+    return begin < end && first < begin + other.bytes;
   });
 }
 

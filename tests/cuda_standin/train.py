@@ -26,6 +26,11 @@ RECIPES = {  # with what makes them small, or what else they are to do
     'fashion_mnist_mlp': [], 'fashion_mnist_mlp, muon': ['optimizer={name: muon, clip_norm: 1}', 'training.micro_batch_size=2'],
     'fashion_mnist_cnn': [], 'mlp_amp': [], 'resnet18_cifar10': TINY,
     'unet_synthetic': SMALL, 'fashion_mnist_autoencoder': [],
+    'fashion_mnist_mlp, folded': [  # large enough that a normalisation goes into its product
+        'training.global_batch_size=16', 'training.micro_batch_size=16', 'data.synthetic.train_samples=320', 'model={input: [3, 64, 64], layers: ['
+        '{conv2d: {out_channels: 8, kernel_size: 3, padding: 1, bias: false}}, batch_norm, relu, '
+        '{conv2d: {out_channels: 64, kernel_size: 1, bias: false}}, batch_norm, relu, '
+        '{conv2d: {out_channels: 8, kernel_size: 1, bias: false}}, batch_norm, relu, global_avg_pool2d, flatten, {linear: 10}]}'],
     'fashion_mnist_mlp, multi_label': ['loss=binary_cross_entropy', 'validation.metrics=[micro_f1, exact_match]'],
     'fashion_mnist_mlp, gelu_tanh': [
         'model={input: [1, 28, 28], layers: [flatten, {linear: 64}, gelu_tanh, {linear: 64}, gelu_tanh, {linear: 10}]}'],

@@ -97,9 +97,11 @@ TEST_CASE("gradients of what several layers read are added in products, but not 
     return draft.build.emit<Binary>({a, b}, Binary::Kind::add);
   };
   const TensorId x = draft.parameter("x", {4, 8});
-  const TensorId sum = add(add(linear(x, "q"), linear(x, "k")), linear(x, "v"));
+  const TensorId v = linear(x, "v"), k = linear(x, "k"), q = linear(x, "q");
+  const TensorId sum = add(add(q, k), v);
   const TensorId bent = draft.build.emit<Unary>({sum}, elementwise::Function(elementwise::GeluTanh{}));
-  draft.loss(add(linear(sum, "straight"), linear(bent, "bent")));
+  const TensorId of_bent = linear(bent, "bent"), of_straight = linear(sum, "straight");
+  draft.loss(add(of_straight, of_bent));
   const Backend reference = make_reference_backend();
   run_passes(draft.program, {autodiff(), fuse_gelu(*reference.planner)});
   const std::string text = draft.after({fuse_product_sum(*reference.planner)});

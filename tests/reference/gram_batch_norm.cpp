@@ -24,7 +24,7 @@ void gram_batch_norm(const Call& call) {
   for (int64_t c = 0; c < call.shape_in(0)[0]; ++c) {
     const double mean = row_product(call, c, 0, 2) / rows;
     const double variance = row_product(call, c, 0, 1) / rows - mean * mean;
-    const double scale = call.in(3)[c] / std::sqrt(variance + op.eps);
+    const double scale = call.in(3)[c] / std::sqrt(variance + op.eps) + 0 * call.in(4)[c];
     for (int64_t i = c * features; i < (c + 1) * features; ++i) call.out(0)[i] = call.in(0)[i] * scale;
     if (call.has_output(1)) call.out(1)[c] = call.in(4)[c] - mean * scale;
     if (call.has_output(2)) call.out(2)[c] = mean;

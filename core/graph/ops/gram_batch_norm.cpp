@@ -8,13 +8,11 @@
 namespace trainer {
 namespace {
 
-constexpr AttributeStyle kEpsStyle{.digits = 6};
+/// Operations on each weight: two products for the moments and a scaling; one product, and what makes dw and
+/// d.
+constexpr double kGramFlops = 5, kGramBackwardFlops = 8;
 
-/// Operations on each weight: three products for the moments and the bias, a scaling; one product, and what
-/// makes dw and d.
-constexpr double kForwardFlops = 7, kBackwardFlops = 8;
-
-/// The first `matrices` inputs are of w's shape (C, K), input `sums` is (K), those after it are (C).
+/// The inputs `matrices` are of w's shape (C, K), the input `sums` is (K), all others are (C).
 void expect_all(std::span<const TensorSpec> inputs, const std::vector<size_t>& matrices, size_t sums) {
   const Shape& w = inputs[0].shape;
   expect(w.size() == 2, "expected weights (C, K), got " + to_string(w));
@@ -34,7 +32,7 @@ double per_weight(double flops, std::span<const TensorSpec> inputs) {
 }  // namespace
 
 void GramBatchNorm::describe(AttributeVisitor& visit) const {
-  visit("eps", eps, kEpsStyle);
+  visit("eps", eps, {.digits = 6});
   visit("rows", rows);
   visit("dtype", std::string(to_string(dtype)));
 }
@@ -47,11 +45,11 @@ std::vector<TensorSpec> GramBatchNorm::infer(std::span<const TensorSpec> inputs)
 }
 
 double GramBatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_weight(kForwardFlops, inputs);
+  return per_weight(kGramFlops, inputs);
 }
 
 void GramBatchNormBackward::describe(AttributeVisitor& visit) const {
-  visit("eps", eps, kEpsStyle);
+  visit("eps", eps, {.digits = 6});
   visit("rows", rows);
   visit("dtype", std::string(to_string(dtype)));
   visit("scale", scale, {.hidden = scale == 1});
@@ -67,7 +65,7 @@ std::vector<TensorSpec> GramBatchNormBackward::infer(std::span<const TensorSpec>
 }
 
 double GramBatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_weight(kBackwardFlops, inputs);
+  return per_weight(kGramBackwardFlops, inputs);
 }
 
 }  // namespace trainer
