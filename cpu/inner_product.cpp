@@ -152,13 +152,9 @@ std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& one
                            workspace_argument(found, choice, slots)});
 }
 
-bool is_given(const OpContext& c, size_t input) {
-  return c.inputs.size() > input && !c.inputs[input].shape.empty();
-}
-
 template <class Op>
 std::optional<std::string> why_not_to_a_sum(const OpContext& c) {
-  if (!is_given(c, Op::kAdded)) return std::nullopt;
+  if (!c.has_input(Op::kAdded)) return std::nullopt;
   return "no product of the CPU adds to a sum";
 }
 
@@ -172,7 +168,7 @@ std::optional<std::string> why_not_forward(const OpContext& c) {
 
 std::optional<std::string> why_not_backward_data(const OpContext& c) {
   const auto& op = static_cast<const LinearBackwardData&>(c.op);
-  if (op.gelu_tanh || is_given(c, op.kKept)) return "no product of the CPU computes a function's gradient";
+  if (op.gelu_tanh || c.has_input(op.kKept)) return "no product of the CPU computes a function's gradient";
   return why_not_to_a_sum<LinearBackwardData>(c);
 }
 

@@ -15,10 +15,6 @@
 namespace trainer::cuda {
 namespace {
 
-bool is_given(const OpContext& context, size_t input) {
-  return context.inputs.size() > input && !context.inputs[input].shape.empty();
-}
-
 /// The matrix (N, K) or (O, K), which is its transpose column by column.
 MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) {
   const Shape rows = as_rows(spec.shape);
@@ -36,12 +32,12 @@ void describe_forward(const Linear& op, const OpContext& context, LinearProblem&
   product.a = operand(context.inputs[1], !op.transposed);
   product.b = operand(context.inputs[0]);
   product.b.alignment = sample_alignment(context.inputs[0]);
-  if (is_given(context, 2)) {
+  if (context.has_input(2)) {
     product.epilogue = Epilogue::bias;
     product.bias_dtype = context.inputs[2].dtype;
   }
   problem.added = op.kAdded;
-  product.beta = is_given(context, op.kAdded) ? 1 : 0;
+  product.beta = context.has_input(op.kAdded) ? 1 : 0;
   switch (op.function) {
     case LinearFunction::none:
       break;
@@ -63,8 +59,8 @@ void describe_backward_data(const LinearBackwardData& op, const OpContext& conte
   product.a = operand(context.inputs[1], op.transposed);
   product.b = operand(context.inputs[0]);
   problem.added = op.kAdded;
-  product.beta = is_given(context, op.kAdded) ? static_cast<float>(op.factor) : 0;
-  if (is_given(context, op.kKept))
+  product.beta = context.has_input(op.kAdded) ? static_cast<float>(op.factor) : 0;
+  if (context.has_input(op.kKept))
     product.activation = op.gelu_tanh ? Activation::gelu_gradient : Activation::relu_gradient;
 }
 
@@ -76,7 +72,7 @@ void describe_backward_weights(const LinearBackwardWeights& op, const OpContext&
   product.b = operand(context.inputs[problem.b], true);
   (op.transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
   problem.added = op.kAdded;
-  product.beta = is_given(context, op.kAdded) ? 1 : 0;
+  product.beta = context.has_input(op.kAdded) ? 1 : 0;
   if (!is_wanted(context, 1)) return;
   product.epilogue = op.transposed ? Epilogue::sum_a : Epilogue::sum_b;
   product.bias_dtype = context.outputs[1].dtype;

@@ -22,6 +22,8 @@ struct OpContext {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set where a node is compiled
+
+  bool has_input(size_t i) const { return i < inputs.size() && !inputs[i].shape.empty(); }
 };
 
 /// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much

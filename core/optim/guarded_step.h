@@ -50,7 +50,7 @@ struct Watched {
 
 /// Appends the guard of a step to the entry that updates. One that counts puts out the guard's fields of
 /// StepReport; one that does not, only the reason, and only where it is told about gradients. It keeps
-/// nothing either, so that a checkpoint fits to programs with and without a relu that hides a NaN.
+/// nothing either, so that a checkpoint fits programs with and without a relu that hides a NaN.
 GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled);
 
 }  // namespace trainer

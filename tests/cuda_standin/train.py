@@ -11,7 +11,9 @@ Run are ten steps in one order with a graph, for the MLP each order and samples 
 import argparse
 import hashlib
 import json
+import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -57,7 +59,7 @@ def steps_of(recipe):
 class Run:
     """One run of the program: its losses, and what must be equal from order to order."""
 
-    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None):
+    def __init__(self, scratch, recipe, *words, threads=2, order='late', instructions='ALL', log=None, code=0):
         out = scratch / 'run'
         steps = steps_of(recipe)
         subprocess.run(['rm', '-rf', out], check=True)
@@ -72,8 +74,11 @@ class Run:
         if log:
             environment['TRAINER_STANDIN_LOG'] = str(log)
         done = subprocess.run(command, capture_output=True, text=True, cwd=scratch, env=environment)
-        if done.returncode != 0:
+        if done.returncode != code:
             sys.exit(f'{" ".join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}')
+        self.text = done.stderr
+        if code != 0:
+            return
         states = list(out.glob('checkpoints/*/state.json'))
         if 'device.index=1' in words and not all('Second' in state.read_text() for state in states):
             sys.exit(f'{recipe}: device.index=1 is another GPU')
@@ -103,6 +108,23 @@ def follows_cpu(recipe, scratch, losses):
     return check(first <= 1e-5 and worst <= 1,
                  f'{recipe} fp32: first loss {losses[0]:.4f}, {first:.1e} from the CPU\'s; later ones at most '
                  f'{worst:.2f} of what is allowed') and one[0]
+
+
+def finds_hidden_nan(scratch):
+    """A relu with a mask hides a NaN from the loss; the gradients show it, and the step does not count."""
+    recipe, words = 'fashion_mnist_mlp, folded', ['device.type=cuda', 'training.precision=amp_bf16']
+    Run(scratch, recipe, *words)
+    weights = scratch / 'nan.safetensors'
+    stored = bytearray((scratch / 'run/model.safetensors').read_bytes())
+    header = int.from_bytes(stored[:8], 'little')
+    place = 8 + header + json.loads(stored[8:8 + header])['1.weight']['data_offsets'][0]
+    stored[place:place + 4] = struct.pack('<f', math.nan)
+    weights.write_bytes(stored)
+    text = Run(scratch, recipe, *words, f'model.initial_weights={weights}', code=70).text
+    lines = [json.loads(line) for line in (scratch / 'run/metrics.jsonl').read_text().splitlines()]
+    told = [(line['updates'], line['reason']) for line in lines if line['split'] == 'guard']
+    return check('gradients became infinite or NaN at step 1' in text and told == [(0, 'gradients')],
+                 f'{recipe}: a NaN that the loss does not show: {told}')
 
 
 def shares_a_cache(scratch):
@@ -166,4 +188,6 @@ with tempfile.TemporaryDirectory() as folder:
         results.append(fuses_gelu())
     if options.only in 'fashion_mnist_cnn':
         results.append(shares_a_cache(Path(folder)))
+    if options.only in 'fashion_mnist_mlp, folded':
+        results.append(finds_hidden_nan(Path(folder)))
 sys.exit(0 if results and all(results) else 1)
