@@ -46,8 +46,8 @@ bool is_spike(SkipReason reason) {
 }
 
 /// A NaN's sign says nothing.
-std::string text_of(double loss) {
-  return std::isnan(loss) ? "NaN" : fmt::format("{}", loss);
+std::string text_of(double number) {
+  return std::isnan(number) ? "NaN" : fmt::format("{}", number);
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ std::string text_of(double loss) {
 GuardDecision Guard::judge(const StepReport& step) {
   last_judged_ = step.step;
   GuardDecision decision{.reason = name_of(step.reason())};
-  if (collapsed(step)) {
+  const bool overflowed = step.overflows && *step.overflows > state_.overflows;
+  if (collapsed(step, overflowed)) {
     decision = {.what = What::stop, .event = "stop", .reason = "loss_scale", .nonfinite = true};
     decision.text = fmt::format(
         "gradients overflowed in {} steps in a row, the last of them step {}, with the loss scale at its "
@@ -85,13 +86,18 @@ GuardDecision Guard::judge(const StepReport& step) {
       break;
   }
   // Where guards do not count; the loss's scale may have skipped the step.
-  if (std::isfinite(step.loss) || step.overflows) return decision;
-  decision.reason = "loss";
-  return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));
+  if (overflowed) return decision;
+  if (!std::isfinite(step.loss))
+    return after_skip(step, Action::stop, fmt::format("the loss became {}", text_of(step.loss)));
+  const double norm = step.grad_norm.value_or(0);
+  if (!std::isfinite(norm))
+    return after_skip(step, Action::stop, fmt::format("the gradients' norm became {}", text_of(norm)));
+  return decision;
 }
 
 GuardDecision Guard::after_skip(const StepReport& step, Action action, const std::string& why) {
-  GuardDecision decision{.reason = step.reason() == SkipReason::none ? "loss" : name_of(step.reason()),
+  const std::string unguarded = std::isfinite(step.loss) ? "gradients" : "loss";
+  GuardDecision decision{.reason = step.reason() == SkipReason::none ? unguarded : name_of(step.reason()),
                          .nonfinite = !is_spike(step.reason())};
   const std::string found = fmt::format("{} at step {}", why, step.step);
   const int64_t in_a_row = step.guard_in_a_row.value_or(0);
@@ -125,9 +131,8 @@ GuardDecision Guard::after_skip(const StepReport& step, Action action, const std
 }
 
 /// Whether the loss's scale is of no more use.
-bool Guard::collapsed(const StepReport& step) {
+bool Guard::collapsed(const StepReport& step, bool overflowed) {
   if (!step.overflows) return false;
-  const bool overflowed = *step.overflows > state_.overflows;
   const bool held = step.reason() != SkipReason::none;
   state_.overflows = *step.overflows;
   if (overflowed && *step.loss_scale <= LossScaling{}.smallest) {

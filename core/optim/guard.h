@@ -43,8 +43,8 @@ struct StepRange {
 
 /// Turns the report of each step, one after the other, into a decision: continue, roll back or stop. Rolling
 /// back is bounded; the caller does it: returns to a checkpoint, calls rolled_back(), and has the steps
-/// skipped that led there. Where guards do not count, a loss that is not finite stops the run, unless loss
-/// scaling has skipped the step.
+/// skipped that led there. A loss or a norm of gradients that is not finite stops the run where neither a
+/// guard nor loss scaling has skipped the step.
 class Guard {
  public:
   explicit Guard(GuardSettings settings) : settings_(settings) {}
@@ -61,7 +61,7 @@ class Guard {
 
  private:
   GuardDecision after_skip(const StepReport& step, GuardSettings::Action action, const std::string& why);
-  bool collapsed(const StepReport& step);
+  bool collapsed(const StepReport& step, bool overflowed);
 
   GuardSettings settings_;
   GuardState state_;

@@ -118,7 +118,8 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
   if (adapts_lr) inputs.lr = build.emit<MultiplyBy>({inputs.lr, learning_rate_factor(program)});
   put_out(build, &StepReport::lr, inputs.lr);
   const CountedLoss loss = append_mean_loss(build);
-  const bool watches = guards.loss && hides_nan(program);
+  // A limit of the norm reads all gradients anyway. Elsewhere a NaN among them reaches the next loss.
+  const bool watches = guards.loss && (clip_norm || hides_nan(program));
   if (scales_loss(program) || guards.counts || watches) {
     append_watch(build, inputs, guards, loss);
   } else {

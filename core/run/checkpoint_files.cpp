@@ -7,6 +7,7 @@
 
 #include "core/graph/names.h"
 #include "core/optim/guarded_step.h"
+#include "core/run/non_finite_weights.h"
 #include "core/run/weights.h"
 #include "core/storage/safetensors.h"
 
@@ -114,10 +115,18 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
 void add_tensors(CheckpointWriter& writer, const Plan& plan, const StateImage& image,
                  const StoredMetadata& about) {
   for (const Contents& file : contents_of(plan)) {
+    const bool holds_weights = file.file != std::string_view(kOptimizerFile);
+    NonFiniteWeights non_finite;
+    const auto read = [&](size_t i, const ByteSink& sink) {
+      const DType dtype = plan.tensors[static_cast<size_t>(file.ids[i])].spec.dtype;
+      image.read(file.ids[i], [&](std::span<const std::byte> values) {
+        if (holds_weights) non_finite.count(file.stored[i].name, dtype, values);
+        sink(values);
+      });
+    };
     writer.add(file.file, [&](const ByteSink& sink) {
-      compose_safetensors(
-          file.stored, weights_metadata(about),
-          [&](size_t i, const ByteSink& tensor_sink) { image.read(file.ids[i], tensor_sink); }, sink);
+      compose_safetensors(file.stored, weights_metadata(about), read, sink);
+      non_finite.refuse_to_save("the checkpoint");
     });
   }
 }

@@ -119,6 +119,10 @@ void Checkpoints::write(const RunState& state) {
     written_.push_back(state.loop.step);
     remove_passed_over();
     remove_old(state.loop.step, state.best_step);
+  } catch (const Error& error) {
+    problem_ = error.what();
+    // No later save would mend that, as it would a full disk.
+    if (error.code() == ExitCode::internal) fatal_ = std::current_exception();
   } catch (const std::exception& error) {
     problem_ = error.what();
   }
@@ -162,6 +166,7 @@ void Checkpoints::report() {
   }
   ++failures_;
   ++in_a_row_;
+  if (fatal_) std::rethrow_exception(std::exchange(fatal_, nullptr));
   log_.warn(fmt::format("saving step {} failed ({} in a row): {}", saving_.step, in_a_row_, problem_));
   if (in_a_row_ >= kMostFailures) {
     throw Error(ExitCode::io, fmt::format("{} saves in a row failed: {}; fix the cause and start the same "

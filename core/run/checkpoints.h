@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -94,6 +95,7 @@ class Checkpoints final : public Checkpointer {
   std::thread writer_;
   std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
   std::string problem_;               ///< of the last save; empty where it went well
+  std::exception_ptr fatal_;          ///< the problem, where it ends the run at once
   double seconds_ = 0;
   std::vector<int64_t> written_;  ///< steps, by this process
 

@@ -9,6 +9,7 @@
 #include "core/config/fields.h"
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
+#include "core/run/non_finite_weights.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {
@@ -96,11 +97,17 @@ void save(const Executable& executable, const std::filesystem::path& path, const
     stored.push_back(
         {.name = tensor(executable, id).name, .dtype = "F32", .shape = tensor(executable, id).spec.shape});
   }
-  write_safetensors(path, stored, weights_metadata(about), [&](size_t i, const ByteSink& sink) {
+  NonFiniteWeights non_finite;
+  const auto read = [&](size_t i, const ByteSink& sink) {
     const TensorId average = executable.tensor(stored[i].name + state_suffix::kAverage);
     const bool averaged = averages && average != kNone;
     const std::vector<float> values = executable.read(averaged ? average : ids[i]);
+    non_finite.count(stored[i].name, DType::f32, std::as_bytes(std::span(values)));
     sink(std::as_bytes(std::span(values)));
+  };
+  write_atomically(path, [&](const ByteSink& sink) {
+    compose_safetensors(stored, weights_metadata(about), read, sink);
+    non_finite.refuse_to_save(path.string());
   });
 }
 
@@ -120,6 +127,7 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
   }
   const size_t prefix = missing_prefix(executable, file).size();
   LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
+  NonFiniteWeights non_finite;
   for (TensorId id : weights(executable)) {
     const std::string& name = tensor(executable, id).name;
     const std::string stored_name = name.substr(prefix);
@@ -128,8 +136,12 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
     (is_replaced ? found.replaced : found.loaded).push_back(name);
     const TensorId into = executable.tensor(name + suffix);
     const StoredTensor* stored = file.find(stored_name);
-    if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
+    if (is_replaced || into == kNone || stored == nullptr) continue;
+    const std::vector<float> values = file.read_floats(*stored);
+    non_finite.count(stored_name, DType::f32, std::as_bytes(std::span(values)));
+    executable.write(into, values);
   }
+  non_finite.refuse_to_load(path.string());
   return found;
 }
 

@@ -16,7 +16,7 @@ bool is_weight(const Tensor& tensor);
 /// The metadata of a file of weights, `about` included.
 StoredMetadata weights_metadata(const StoredMetadata& about);
 /// Writes every parameter and running statistic in its canonical layout, under its name. `about` joins the
-/// metadata.
+/// metadata. Throws Error (exit 70), and writes nothing, where one is not finite.
 void save_weights(const Executable& executable, const std::filesystem::path& path,
                   const StoredMetadata& about = {});
 /// The same with the averages of what has one, under the same names.
@@ -40,7 +40,8 @@ struct LoadedWeights {
 /// Gives every parameter and running statistic the value that the file has under its name, or under what is
 /// left of the name where the file leaves out the first part of all, as "transformer.". Throws Error (exit
 /// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
-/// nothing is changed then.
+/// nothing is changed then. Values that are
+/// not finite are refused too (exit 65), once all are loaded.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {});
 /// The same of their averages, once the weights are there: what the file lacks has not been trained, and its

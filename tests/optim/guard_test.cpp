@@ -32,6 +32,30 @@ TEST_CASE("without guards a loss that is no number ends the run, and a large one
         "optimizer.clip_norm");
 }
 
+TEST_CASE("a norm of gradients that is no number ends the run, unless the step was skipped") {
+  Guard guard(GuardSettings{});
+  CHECK(guard.judge({.step = 1, .loss = 1, .grad_norm = 1e30}).what == What::go_on);
+  const GuardDecision decision = guard.judge({.step = 2, .loss = 1, .grad_norm = NAN});
+  CHECK(decision.what == What::stop);
+  CHECK(decision.nonfinite);
+  CHECK(decision.reason == "gradients");
+  CHECK(decision.text.starts_with("the gradients' norm became NaN at step 2; lower optimizer.lr"));
+  CHECK(guard.judge({.step = 3, .loss = 1, .grad_norm = INFINITY}).what == What::stop);
+}
+
+TEST_CASE("with a scaled loss only a step that its scale has skipped may be without a number") {
+  for (const bool of_loss : {true, false}) {
+    const double loss = of_loss ? NAN : 1, norm = of_loss ? 1 : INFINITY;
+    Guard guard({});
+    CHECK(guard.judge({.step = 1, .loss = loss, .grad_norm = norm, .loss_scale = 8, .overflows = 1}).what ==
+          What::go_on);
+    const GuardDecision decision =
+        guard.judge({.step = 2, .loss = loss, .grad_norm = norm, .loss_scale = 8, .overflows = 1});
+    CHECK(decision.what == What::stop);
+    CHECK(decision.reason == (of_loss ? "loss" : "gradients"));
+  }
+}
+
 TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
   Guard guard({.nonfinite = Action::skip,
                .spike = Action::stop,

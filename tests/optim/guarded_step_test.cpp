@@ -51,7 +51,7 @@ Program program_of(const Form& form, const StepGuards& guards) {
 }
 
 /// What is done to the data of one step.
-enum class Planted { nothing, nan, spike, steep, overflow };
+enum class Planted { nothing, nan, spike, steep, overflow, infinite_gradient };
 
 class Run {
  public:
@@ -107,6 +107,10 @@ class Run {
     if (planted == Planted::spike) weights[1] = 1e4f;
     if (planted == Planted::steep) weights[1] = -1e4f;     // the loss falls, its gradients are large
     if (planted == Planted::overflow) weights[1] = 1e36f;  // finite, but not times the loss's scale
+    if (planted == Planted::infinite_gradient) {  // the samples' losses cancel, but not their gradients
+      weights[1] = 2.5e38f;
+      weights[2] = -2.5e38f;
+    }
     session_.set({{"images", images},
                   {"labels", labels},
                   {"sample_index", std::vector<float>(static_cast<size_t>(kRows), 0)},
@@ -292,5 +296,33 @@ TEST_CASE("a guard that only watches the loss keeps the weights from before a st
       CHECK(after.at(name) == before.at(name));
     }
     CHECK(after.at("counter.step")[0] == 4);
+  }
+}
+
+TEST_CASE(
+    "where the norm is limited, a guard refuses a step whose loss is a number and whose gradients are none") {
+  for (const uint64_t seed : {1, 2}) {
+    for (const int64_t micro_batches : {1, 3}) {
+      for (const char* more : {"", ", clip_value: 1"}) {
+        const auto cpu = make_cpu_backend(1);
+        Run run(cpu,
+                {.optimizer = fmt::format("{{name: sgd, momentum: 0.9, clip_norm: 1{}}}", more),
+                 .micro_batches = micro_batches,
+                 .seed = seed},
+                {.loss = true});
+        for (int step = 0; step < 3; ++step) run.step();
+        CHECK(run.output("guard_reason") == 0);
+        const auto before = run.states();
+        run.step(Planted::infinite_gradient);
+        CHECK(std::isfinite(micro_batches > 1 ? run.number(state_name::kGuardLoss) : run.output("loss")));
+        CHECK(run.output("guard_reason") == static_cast<double>(SkipReason::gradients));
+        const auto after = run.states();
+        for (const char* name :
+             {"conv.weight", "conv.weight.ema", "fc.bias", "fc.weight.momentum", "counter.updates"}) {
+          INFO(name);
+          CHECK(after.at(name) == before.at(name));
+        }
+      }
+    }
   }
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The saver in the background of training; also run under TSan.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include "tests/catch.h"
 
 #include "core/base/rng.h"
 #include "core/run/checkpoints.h"
 #include "core/run/resume.h"
+#include "core/run/weights.h"
 #include "core/storage/checkpoint.h"
 #include "cpu/backend.h"
 #include "tests/host/quiet_log.h"
@@ -136,6 +140,37 @@ TEST_CASE("failed saves are counted and tried again, and three in a row end the 
   const std::string text = error_text(ExitCode::io, [&] { run.checkpoints.save_now(run.at(5)); });
   CHECK(text.starts_with("3 saves in a row failed"));
   CHECK(run.checkpoints.failures() == 4);
+}
+
+TEST_CASE("a weight that is not finite ends the run before it is saved, and what was saved remains") {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    for (const int64_t every : {0, 1}) {  // in the foreground, in the background
+      const ScratchDirectory scratch;
+      Saving run(scratch / "c", {.every_steps = every});
+      run.checkpoints.save_now(run.at(1));
+      Executable& executable = run.training.executable;
+      const auto& tensors = executable.plan().tensors;
+      const auto first = std::ranges::find(tensors, Role::parameter, &Tensor::role);
+      const auto id = static_cast<TensorId>(first - tensors.begin());
+      const std::vector<float> good = executable.read(id);
+      std::vector<float> bad = good;
+      bad[3] = bad.back() = value;
+      executable.write(id, bad);
+      const std::string text = error_text(ExitCode::internal, [&] { run.checkpoints.save_now(run.at(2)); });
+      CHECK(text.starts_with(
+          fmt::format("weights are infinite or NaN: '{}' (2 of {} values); the checkpoint was "
+                      "not written and earlier checkpoints remain",
+                      first->name, good.size())));
+      CHECK(steps_in(scratch / "c") == std::vector<int64_t>{1});
+      error_text(ExitCode::internal, [&] { save_weights(executable, scratch / "model.safetensors"); });
+      CHECK_FALSE(fs::exists(scratch / "model.safetensors"));
+      executable.write(id, good);
+      save_weights(executable, scratch / "model.safetensors");
+      run.checkpoints.save_now(run.at(3));
+      CHECK(steps_in(scratch / "c") == std::vector<int64_t>{3, 1});
+    }
+  }
 }
 
 TEST_CASE("the best checkpoint stays, also in a run that goes on and where a better one could not be saved") {
