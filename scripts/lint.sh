@@ -145,12 +145,16 @@ check_included() {
   list "${sources[@]}" | xargs -d '\n' python3 scripts/includes.py
 }
 
-# The same for certain, in minutes: each file is compiled by itself.
+# The same for certain, in minutes: each file is compiled by itself, behind the precompiled headers of a plain build.
 check_alone() {
-  local database=build/alone commands status=0
+  local database=build/alone headers commands status=0
   cmake --preset alone >/dev/null
-  # Each command of the database without its output, and with one level of JSON's backslashes gone.
-  commands=$(sed -nE 's/^ *"command": "(.*) -o [^ ]+ -c (.*)",?$/\1 -fsyntax-only \2/; T; s/\\(.)/\1/g; p' "$database/compile_commands.json")
+  mapfile -t headers < <(ninja -C "$database" -t targets all | sed -n 's/^\(.*\.gch\): .*/\1/p')
+  ninja -C "$database" "${headers[@]}" >/dev/null
+  # Each command of the database without its output, and with one level of JSON's backslashes gone. nvcc has no -fsyntax-only;
+  # g++ reads most of its files for the emulation.
+  commands=$(sed -nE 's/^ *"command": "(.*) -o [^ ]+ -c (.*)",?$/\1 -fsyntax-only \2/; T; s/\\(.)/\1/g; p' "$database/compile_commands.json" |
+    grep -v '/nvcc ')
   [ -n "$commands" ] || { echo "lint: no commands were found in $database/compile_commands.json" && return 1; }
   (cd "$database" && xargs -d '\n' -P "$(nproc)" -n 1 bash -c <<<"$commands") || status=$?
   echo "$(wc -l <<<"$commands") files"

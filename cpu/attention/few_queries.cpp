@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/base/math.h"
+#include "core/base/multiversion.h"
 #include "cpu/attention/rows.h"
 #include "cpu/handler.h"
 

@@ -7,6 +7,7 @@
 #include "core/graph/ops/optimizer_steps.h"
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
+#include "tests/reference/session.h"
 
 using namespace trainer;
 
