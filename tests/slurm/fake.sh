@@ -19,6 +19,7 @@ PATH=$work/bin:$PATH
 cat >"$work/bin/srun" <<'TEXT'
 #!/bin/bash
 while [[ $1 = --* ]]; do shift; done
+printf '%s' "${FAKE_MESSAGES:-}" >&2
 case $FAKE_START in
   lost) trap '' USR1 ;;
   cancelled) trap 'echo "srun: Cancelled pending job step with signal 10"; exit 0' USR1 ;;
@@ -47,6 +48,14 @@ fail() {
   exit 1
 }
 
+# The program that a script has started, once it listens to TERM: before that it would just be ended.
+listening_trainer() { # SCRIPT
+  local process mask
+  process=$(pgrep -P "$1" -x trainer) || return 0
+  mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$process/status") || return 0
+  [ "$((16#$mask >> 14 & 1))" = 0 ] || echo "$process"
+}
+
 # One start of the job, with a signal to its script, or to the program as when Slurm ends a step, or none.
 start() { # RESTART SIGNAL
   local status=0 batch
@@ -57,7 +66,7 @@ start() { # RESTART SIGNAL
   sleep "$(printf '0.%03d' $((RANDOM % 1000)))"
   case $2 in
     batch) kill -USR1 "$batch" 2>/dev/null || true ;;
-    step) pkill -TERM -P "$batch" -x trainer || true ;;
+    step) listening_trainer "$batch" | xargs -r kill -TERM || true ;;
   esac
   wait "$batch" || status=$?
   return "$status"
@@ -85,16 +94,34 @@ for round in $(seq "$rounds"); do
   resumed=$((resumed + $(grep -c "^resuming after step" "$work/log" || true)))
   cmp "$work/uncut/model.safetensors" "$work/run/model.safetensors" || fail "other bits after $restart restarts"
 done
-# Of several ranks: what another try would mend is queued again, what the program itself refuses is not.
-for pair in 14:76 137:76 76:76 75:75 1:1 65:65 78:78; do
-  printf '#!/bin/sh\nexit %s\n' "${pair%:*}" >"$work/ends"
+# Of several ranks: what another try would mend is queued again, what the program itself refuses is not. Each case: srun's code,
+# what becomes of each rank by its messages, the job's code.
+ranks_end_with() { # CODE EXPECTED [MESSAGE...]
+  local code=0 queued=0 task=0 message
+  FAKE_MESSAGES=
+  for message in "${@:3}"; do FAKE_MESSAGES+="srun: error: node$task: task $task: $message"$'\n'; task=$((task + 1)); done
+  printf '#!/bin/sh\nexit %s\n' "$1" >"$work/ends"
   chmod +x "$work/ends"
   : >"$FAKE_REQUEUED"
-  code=0
-  FAKE_START='' TRAINER=$work/ends RANK_OPTIONS=--ntasks=2 SLURM_JOB_ID=1 \
+  FAKE_MESSAGES=$FAKE_MESSAGES FAKE_START='' TRAINER=$work/ends RANK_OPTIONS=${RANK_OPTIONS---ntasks=2} SLURM_JOB_ID=1 \
     bash "$here/../../scripts/slurm/train.sbatch" >"$work/log" 2>&1 || code=$?
-  [ "$code" = "${pair#*:}" ] || fail "ranks that end with ${pair%:*} make the job end with $code"
-  case $code in 75 | 76) queued=1 ;; *) queued=0 ;; esac
-  [ "$(wc -l <"$FAKE_REQUEUED")" = "$queued" ] || fail "ranks that end with ${pair%:*} are queued again $(wc -l <"$FAKE_REQUEUED") times"
-done
+  [ "$code" = "$2" ] || fail "ranks that end with $* make the job end with $code"
+  [ -z "$FAKE_MESSAGES" ] || [ "$(grep -c '^srun: error: node' "$work/log")" = $(($# - 2)) ] || fail "messages of srun are missing"
+  case $code in 75 | 76) queued=1 ;; esac
+  [ "$(wc -l <"$FAKE_REQUEUED")" = "$queued" ] || fail "ranks that end with $* are queued again $(wc -l <"$FAKE_REQUEUED") times"
+}
+exited="Exited with exit code"
+for code in 0 1 2 13 64 65 69 70 71 74 75 76 78 127 143; do ranks_end_with "$code" "$code"; done
+for code in 14 63 134 137 139; do ranks_end_with "$code" 76; done
+ranks_end_with 143 78 "$exited 78" Terminated
+ranks_end_with 75 64 "$exited 64" "$exited 75"
+ranks_end_with 143 2 Terminated "$exited 2"
+ranks_end_with 137 71 "$exited 71" Killed
+ranks_end_with 143 76 Killed Terminated
+ranks_end_with 143 143 Terminated Terminated
+ranks_end_with 137 76 "$exited 76" Killed
+ranks_end_with 76 76 "$exited 76" "$exited 14"
+ranks_end_with 75 75 "$exited 75" "$exited 75"
+# Of one: a program that is not there, and TERM that nobody has asked the script for.
+for code in 78 127 143; do RANK_OPTIONS='' ranks_end_with "$code" "$code"; done
 echo "fake: $rounds runs with the bits of an uncut one, $restarts restarts, $resumed of them past step 0"
