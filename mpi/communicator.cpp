@@ -157,10 +157,12 @@ std::unique_ptr<Communicator> open(const CommunicatorRequest& request) {
   const Progress::Position& position = communicator->position();
   if (!position.problem.empty()) throw Error(ExitCode::no_device, "MPI does not start: " + position.problem);
   if (position.ranks != request.ranks || position.rank != request.rank) {
-    throw Error(ExitCode::no_device,
-                fmt::format("the launcher started rank {} of {}, but MPI sees rank {} of {}; under Slurm "
-                            "write srun --mpi=pmix, elsewhere start with mpirun",
-                            request.rank, request.ranks, position.rank, position.ranks));
+    throw Error(
+        ExitCode::no_device,
+        fmt::format("the launcher started rank {} of {}, but MPI sees rank {} of {}; start ranks on CPUs "
+                    "with the mpirun of Open MPI, or under Slurm with srun --mpi=pmix (torchrun and "
+                    "MPICH's mpirun do not start Open MPI)",
+                    request.rank, request.ranks, position.rank, position.ranks));
   }
   return communicator;
 }

@@ -28,7 +28,11 @@ constexpr std::array kLaunchers = {
     Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
     Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
              "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    // MPICH's and Intel MPI's, before Slurm: within a job its own processes are a step of one task per node.
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
+    // Others that speak PMI, as PALS. srun --mpi=pmi2 sets the first two, too.
+    Launcher{"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", nullptr},
 };
 constexpr const char* kAddress = "MASTER_ADDR";
 constexpr const char* kPort = "MASTER_PORT";

@@ -22,6 +22,13 @@ constexpr const char* kAll[] = {"RANK",
                                 "OMPI_COMM_WORLD_RANK",
                                 "OMPI_COMM_WORLD_SIZE",
                                 "OMPI_COMM_WORLD_LOCAL_RANK",
+                                "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                "PMI_RANK",
+                                "PMI_SIZE",
+                                "PMI_LOCAL_RANK",
+                                "PMI_LOCAL_SIZE",
+                                "MPI_LOCALRANKID",
+                                "MPI_LOCALNRANKS",
                                 "SLURM_PROCID",
                                 "SLURM_STEP_NUM_TASKS",
                                 "SLURM_LOCALID",
@@ -38,6 +45,10 @@ const Variables kMpirun = {{"OMPI_COMM_WORLD_RANK", "2"},
                            {"OMPI_COMM_WORLD_SIZE", "4"},
                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+const Variables kMpich = {
+    {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+const Variables kPals = {
+    {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_LOCAL_RANK", "2"}, {"PMI_LOCAL_SIZE", "3"}};
 const Variables kSrun = {
     {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_LOCALID", "0"}};
 
@@ -74,6 +85,19 @@ TEST_CASE("a rank is what its launcher says, the most explicit one first") {
   CHECK(identity_with(kSrun) == srun);
   CHECK(identity_with(with(kSrun, with(kMpirun, kTorchrun))) == torchrun);
   CHECK(identity_with(with(kSrun, kMpirun)) == mpirun);
+}
+
+TEST_CASE(
+    "a rank of MPICH's mpirun is one, within a Slurm job too, and a task of srun that speaks PMI is srun's") {
+  const Identity mpich{3, 4, 1, 2, "PMI_RANK", "", 0};
+  CHECK(identity_with(kMpich) == mpich);
+  CHECK(identity_with(with(kSrun, kMpich)) == mpich);
+  CHECK(identity_with(kPals) == Identity{3, 4, 2, 3, "PMI_RANK", "", 0});
+  CHECK(identity_with(with(kSrun, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) ==
+        Identity{1, 2, 0, 1, "SLURM_PROCID", "", 0});
+  CHECK(identity_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).is_alone());
+  CHECK_THAT(refusal_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}),
+             ContainsSubstring("PMI_LOCAL_RANK is missing"));
 }
 
 TEST_CASE("a process is alone without a launcher, in a batch script, and where it is the only rank") {
