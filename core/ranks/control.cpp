@@ -109,6 +109,18 @@ void Control::farewell(ExitCode code, const std::string& reason) {
   }
 }
 
+void Control::await_end_of_first(std::chrono::milliseconds patience) {
+  std::vector<pollfd> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Line* line : end_->members()) asked.push_back({line->number(), POLLRDHUP, 0});
+  }
+  const auto end = Clock::now() + patience;
+  while (!asked.empty() && Clock::now() < end &&
+         ::poll(asked.data(), asked.size(), milliseconds_until(end)) < 0) {
+  }
+}
+
 void Control::run() {
   try {
     while (watch()) {

@@ -54,6 +54,8 @@ class Control {
   /// Tells all ranks that this one leaves, and why. Returns when that is on its way, at the latest after a
   /// second.
   void farewell(ExitCode code, const std::string& reason);
+  /// On another rank than 0: waits until the process of rank 0 has ended, at most that long.
+  void await_end_of_first(std::chrono::milliseconds patience);
 
  private:
   void begin();

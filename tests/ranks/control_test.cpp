@@ -118,6 +118,19 @@ struct Puppet {
 
 }  // namespace
 
+TEST_CASE("a rank that fails can let rank 0 end first") {
+  using namespace std::chrono_literals;
+  Star star(2);
+  star.ranks[1]->farewell(ExitCode::data, "rank 1 on host1: no file");
+  CHECK(star.told[0].text() == "65: rank 1 on host1: no file");
+  const auto began = std::chrono::steady_clock::now();
+  star.ranks[1]->await_end_of_first(300ms);
+  CHECK(std::chrono::steady_clock::now() - began >= 300ms);
+  const auto ending = std::async(std::launch::async, [&] { star.ranks[0].reset(); });
+  star.ranks[1]->await_end_of_first(60s);
+  CHECK(std::chrono::steady_clock::now() - began < 30s);
+}
+
 TEST_CASE("every rank gets every rank's text, in the order in which they were given") {
   const size_t count = GENERATE(2, 3, 7);
   Star star(count);
