@@ -35,10 +35,11 @@ sigset_t watched_signals() {
 /// In the child: does not return. The terminal's signals do not reach it, since it leads a session of its
 /// own.
 [[noreturn]] void become(const std::vector<std::string>& line, const Children::Variables& variables,
-                         pid_t parent) {
+                         int errors, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(0);  // it was killed before
   ::setsid();
+  if (errors >= 0) ::dup2(errors, STDERR_FILENO);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -86,9 +87,9 @@ Children::~Children() {
   ::sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
-void Children::start(const std::vector<std::string>& line, const Variables& variables) {
+void Children::start(const std::vector<std::string>& line, const Variables& variables, int errors) {
   const pid_t self = ::getpid(), child = ::fork();
-  if (child == 0) become(line, variables, self);
+  if (child == 0) become(line, variables, errors, self);
   if (child < 0)
     throw Error(ExitCode::out_of_memory, fmt::format("no process can be started: {}", std::strerror(errno)));
   children_.push_back({child, std::nullopt});
@@ -135,7 +136,11 @@ bool Children::reap() {
   bool all = true;
   for (Child& child : children_) {
     int status = 0;
-    if (!child.status && ::waitpid(child.process, &status, WNOHANG) == child.process) child.status = status;
+    if (!child.status && ::waitpid(child.process, &status, WNOHANG) == child.process) {
+      child.status = status;
+      if (WIFSIGNALED(status) && !has_killed_ && !killed_)
+        killed_ = static_cast<size_t>(&child - children_.data());
+    }
     all = all && child.status;
   }
   return all;
@@ -159,7 +164,8 @@ void Children::pass_on(int signal) {
   tell(interrupts_ > 1 ? at_once_ : SIGUSR1);
 }
 
-void Children::tell(int signal) const {
+void Children::tell(int signal) {
+  has_killed_ = has_killed_ || signal == SIGKILL;
   for (const Child& child : children_) {
     if (!child.status) ::kill(child.process, signal);
   }

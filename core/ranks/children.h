@@ -26,8 +26,9 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// Throws Error (exit 71) where the system has no room for it.
-  void start(const std::vector<std::string>& line, const Variables& variables);
+  /// `errors`: its standard error; -1: this process's. Throws Error (exit 71) where the system has no room
+  /// for it.
+  void start(const std::vector<std::string>& line, const Variables& variables, int errors = -1);
 
   /// What each of them ended with. After one has failed, the others have `patience` to end by themselves.
   std::vector<int> await(std::chrono::seconds patience);
@@ -44,6 +45,8 @@ class Children {
 
   bool were_asked() const { return were_asked_; }
   bool were_interrupted_twice() const { return interrupts_ > 1; }
+  /// The number of the first that was ended by a signal which is not from here.
+  std::optional<size_t> killed() const { return killed_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -56,13 +59,14 @@ class Children {
   bool has_failed() const;
   void heed_signals(std::chrono::milliseconds most);
   void pass_on(int signal);
-  void tell(int signal) const;
+  void tell(int signal);
 
   sigset_t watched_, before_;
   int at_once_;
   std::vector<Child> children_;
   int interrupts_ = 0;
-  bool were_asked_ = false;
+  bool were_asked_ = false, has_killed_ = false;
+  std::optional<size_t> killed_;
 };
 
 }  // namespace trainer

@@ -7,19 +7,18 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <variant>
 
 #include "core/base/error.h"
 #include "core/ranks/children.h"
+#include "core/ranks/engines.h"
+#include "core/ranks/launcher_folder.h"
+#include "core/ranks/launcher_report.h"
 #include "core/ranks/line.h"
 #include "core/ranks/secret.h"
 
 namespace trainer {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::vector<std::string> command_line(int64_t ranks, const std::vector<std::string>& command) {
   // More ranks than cores are allowed, and the program itself divides the cores.
@@ -36,25 +35,31 @@ bool is_own_code(int code) {
          (code >= static_cast<int>(ExitCode::usage) && code <= static_cast<int>(ExitCode::recipe));
 }
 
+/// The signal that has ended a process or, by what a shell or mpirun makes of it, one of its own; 0: none.
+int signal_of(int status) {
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  const int signal = WEXITSTATUS(status) - 128;
+  return signal > 0 && signal < NSIG ? signal : 0;
+}
+
+/// "signal 9 (Killed)"
+std::string signal_text(int signal) {
+  const char* text = ::sigdescr_np(signal);
+  return fmt::format("signal {}{}", signal, text == nullptr ? "" : fmt::format(" ({})", text));
+}
+
 /// `asked`: whether the ranks were asked to stop; the request may have come before they could heed it.
-int code_of(int status, int64_t ranks, bool asked) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kProgramNotFound) {
-    throw Error(ExitCode::no_device,
-                fmt::format("{} ranks on CPUs want {}, which was not found; install Open MPI (openmpi-bin)",
-                            ranks, kLauncher));
-  }
+int code_of(int status, bool asked) {
   if (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))) return WEXITSTATUS(status);
-  const bool heeds = !(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1) &&
-                     !(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1);
-  return static_cast<int>(asked && !heeds ? ExitCode::requeue : ExitCode::peer_lost);
+  return static_cast<int>(asked && signal_of(status) == SIGUSR1 ? ExitCode::requeue : ExitCode::peer_lost);
 }
 
 /// Of ranks without MPI: that of the one which has failed by itself, not of those that have left because of
 /// it.
-int code_of_all(const std::vector<int>& statuses, int64_t ranks, bool asked) {
+int code_of_all(const std::vector<int>& statuses, bool asked) {
   int code = 0;
   for (const int status : statuses) {
-    const int own = code_of(status, ranks, asked);
+    const int own = code_of(status, asked);
     if (code == 0 || (code == static_cast<int>(ExitCode::peer_lost) && own != 0)) code = own;
   }
   return code;
@@ -67,41 +72,56 @@ constexpr std::chrono::seconds kPatienceWithRanks(10);
 /// for a lock of its own for ever.
 constexpr std::chrono::seconds kPatienceWithLauncher(5);
 
-/// mpirun's own files in a folder of their own: of several mpirun that share one (Open MPI 4.1's default),
-/// one that ends may remove what another is about to use. A folder that the user has named stays in use.
-class LauncherFolder {
- public:
-  LauncherFolder() {
-    std::error_code ignored;
-    std::string name = (fs::temp_directory_path(ignored) / "trainer-mpirun-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) return;
-    path_ = name;
-    for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
-      ::setenv(variable, path_.c_str(), 0);
+/// mpirun has ended, and no rank's own code is the reason.
+[[noreturn]] void refuse_start(int status, int64_t ranks, const LauncherFolder& folder,
+                               const LauncherReport& report) {
+  if (WEXITSTATUS(status) == kProgramNotFound) {
+    throw Error(ExitCode::no_device,
+                fmt::format("{} ranks on CPUs want {}, which was not found; install Open MPI (openmpi-bin)",
+                            ranks, kLauncher));
   }
-  LauncherFolder(const LauncherFolder&) = delete;
-  LauncherFolder& operator=(const LauncherFolder&) = delete;
-  ~LauncherFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
+  throw Error(ExitCode::no_device,
+              fmt::format("{} ended with exit code {} before the {} ranks had met{}; {}, and the ranks need "
+                          "that of Open MPI for which this program was built",
+                          launcher_path(), WEXITSTATUS(status), ranks, folder.fullness(),
+                          report.is_empty() ? "it gave no reason" : "correct what is named above"));
+}
 
- private:
-  fs::path path_;
-};
+/// The exit code of ranks whose mpirun has ended so.
+int code_of_launcher(int status, int64_t ranks, bool asked, const LauncherFolder& folder,
+                     const LauncherReport& report) {
+  const int code = code_of(status, asked);
+  if (code != static_cast<int>(ExitCode::peer_lost) ||
+      (WIFEXITED(status) && is_own_code(WEXITSTATUS(status))))
+    return code;
+  const std::string& killed = report.killed_rank();
+  if (killed.empty()) report.show_exit_reports();
+  const int signal = signal_of(status);
+  if (WIFSIGNALED(status)) {
+    throw Error(ExitCode::peer_lost, fmt::format("{} was ended by {}, and its ranks with it; start the same "
+                                                 "command again",
+                                                 kLauncher, signal_text(signal)));
+  }
+  if (folder.have_met()) return code;  // the others have said which one was lost
+  if (signal == 0) refuse_start(status, ranks, folder, report);
+  throw Error(ExitCode::peer_lost,
+              fmt::format("{} was ended by {} before the {} ranks had met; start the same command again",
+                          killed.empty() ? "a rank" : killed, signal_text(signal), ranks));
+}
 
 }  // namespace
 
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline) {
   Children children(SIGTERM);  // of which mpirun makes KILL
-  // No report of mpirun's about ranks that have told their own story: Open MPI 4's and 5's names for it.
-  for (const char* variable : {"OMPI_MCA_orte_execute_quiet", "PRTE_MCA_prte_execute_quiet"})
-    ::setenv(variable, "1", 0);
   const LauncherFolder folder;
-  children.start(command_line(ranks, command), {});
+  LauncherReport report;
+  children.start(command_line(ranks, command), folder.variables(), report.writing_end());
+  report.begin();
   const auto end = children.await_launcher(ranks, {kPatienceWithLauncher, 3 * deadline + kPatienceWithRanks});
+  report.end();
   if (children.were_interrupted_twice()) return 128 + SIGINT;
-  if (const int* status = std::get_if<int>(&end)) return code_of(*status, ranks, children.were_asked());
+  if (const int* status = std::get_if<int>(&end))
+    return code_of_launcher(*status, ranks, children.were_asked(), folder, report);
   const std::string what =
       std::get<Children::Late>(end) == Children::Late::launcher
           ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)
@@ -127,8 +147,13 @@ int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command) {
                              {"TRAINER_SECRET", secret}});
   }
   const std::vector<int> statuses = children.await(kPatienceWithRanks);
-  return children.were_interrupted_twice() ? 128 + SIGINT
-                                           : code_of_all(statuses, ranks, children.were_asked());
+  if (children.were_interrupted_twice()) return 128 + SIGINT;
+  const int code = code_of_all(statuses, children.were_asked());
+  if (const auto killed = children.killed(); killed && code == static_cast<int>(ExitCode::peer_lost)) {
+    throw Error(ExitCode::peer_lost, fmt::format("rank {} was ended by {}; start the same command again",
+                                                 *killed, signal_text(signal_of(statuses[*killed]))));
+  }
+  return code;
 }
 
 }  // namespace trainer

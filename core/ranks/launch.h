@@ -17,13 +17,19 @@ constexpr int kProgramNotFound = 127;
 /// (TERM, INT, HUP, USR1, USR2, XCPU, PWR, ALRM) reach the ranks as USR1: mpirun passes that on, where on
 /// TERM it would kill them within two seconds. A second INT ends them at once, with 130. Should this process
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
-/// killed. Throws Error: exit 69 where there is no mpirun, 76 (or 75 after such a signal) where it outlives
-/// its ranks, or some of them the others although they wait for nobody longer than `deadline` within a step
-/// and three times as long elsewhere.
+/// killed. Throws Error: exit 69 where mpirun is not there or fails before the ranks have met; 76 where a
+/// rank is killed before that, and (75 after such a signal) where mpirun outlives its ranks, or some of them
+/// the others although they wait for nobody longer than `deadline` within a step and three times as long
+/// elsewhere.
 int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline);
 
-/// The same for ranks that train on this host's GPUs: without MPI, which they do not need. After one has
-/// failed, the others are killed unless they end within seconds.
+/// For rank 0, once all ranks have met: where launch_ranks has started them, a failure is theirs from then on
+/// and not mpirun's.
+void tell_launcher_of_meeting();
+
+/// The same as launch_ranks for ranks that train on this host's GPUs: without MPI, which they do not need.
+/// After one has failed, the others are killed unless they end within seconds. Throws Error (exit 76) where
+/// one was killed, and names it.
 int launch_on_gpus(int64_t ranks, const std::vector<std::string>& command);
 
 }  // namespace trainer

@@ -19,6 +19,7 @@
 #include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
+#include "core/ranks/launch.h"
 #include "core/run/run_directory.h"
 #include "core/run/run_state.h"
 #include "core/session/control_communicator.h"
@@ -28,6 +29,8 @@ namespace trainer {
 namespace {
 
 constexpr std::chrono::seconds kPatienceWithPeer(5);
+/// More than rank 0 has for its peers.
+constexpr std::chrono::seconds kPatienceWithFirst(7);
 
 /// Nearest numbers of samples that so many ranks can share.
 std::string nearest_multiples(int64_t samples, int64_t ranks) {
@@ -141,6 +144,7 @@ void Ranks::join_by_mpi(std::chrono::seconds deadline) {
   control_ = listener ? std::make_unique<Control>(request, std::move(*listener))
                       : std::make_unique<Control>(request, meeting.endpoint);
   watched_ = control_.get();
+  if (is_first()) tell_launcher_of_meeting();
 }
 
 /// The launcher has told where rank 0 listens; the secret is in the environment, or in the run's directory.
@@ -211,6 +215,9 @@ void Ranks::leave(ExitCode code, const std::string& text) const {
   const std::string line = fmt::format("trainer: error: {}\n", reason);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
+  // A launcher kills the others once one has failed; rank 0 still writes what has become of the run.
+  if (Control* control = watched_; control != nullptr && !is_first() && code != ExitCode::peer_lost)
+    control->await_end_of_first(kPatienceWithFirst);
   ::_exit(static_cast<int>(code));
 }
 

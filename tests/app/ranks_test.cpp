@@ -19,6 +19,17 @@ Outcome run_ranks(const std::string& command, const fs::path& directory) {
   return run_shell("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0\n" + command, directory);
 }
 
+/// Two ranks, by an mpirun that is this script.
+Outcome run_with_mpirun(const std::string& script, const Workspace& workspace) {
+  workspace.write("r.yaml", kSmallRecipe);
+  workspace.write("bin/mpirun", "#!/bin/sh\n" + script);
+  fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
+  return run_shell(
+      "PATH=\"$PWD/bin:$PATH\" timeout 60 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 "
+      "parallelism.deadline=2s",
+      workspace.path());
+}
+
 }  // namespace
 
 TEST_CASE("two ranks: unreadable samples of both count against one budget, and are in one list") {
@@ -98,6 +109,11 @@ TEST_CASE("a rank that cannot join the others ends with the reason") {
   CHECK(without_mpi.code == 69);
   CHECK_THAT(without_mpi.errors,
              ContainsSubstring("rank 0 on ") && ContainsSubstring("but MPI sees rank 0 of 1"));
+  CHECK_THAT(without_mpi.errors, ContainsSubstring("start ranks on CPUs with the mpirun of Open MPI"));
+  const Outcome of_mpich = start("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 \"$TRAINER\"");
+  CHECK(of_mpich.code == 69);
+  CHECK_THAT(of_mpich.errors, ContainsSubstring("started rank 1 of 2, but MPI sees rank 0 of 1") &&
+                                  ContainsSubstring("torchrun and MPICH's mpirun do not start Open MPI"));
   fs::copy_file(TRAINER_BINARY, workspace.path() / "alone");
   const Outcome without_library =
       start("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 ./alone");
@@ -149,18 +165,98 @@ TEST_CASE("an mpirun that outlives its ranks, or lets one outlive another, is ki
       std::pair{"sleep 2 &\nsleep 100 &\necho $! >left.txt\nwait\n",
                 "some of the 2 ranks have ended, but mpirun has not ended the others, and all are killed"});
   const Workspace workspace;
-  workspace.write("r.yaml", kSmallRecipe);
-  workspace.write("bin/mpirun", std::string("#!/bin/sh\n") + script);
-  fs::permissions(workspace.path() / "bin/mpirun", fs::perms::owner_all);
-  const Outcome ends = run_shell(
-      "PATH=\"$PWD/bin:$PATH\" timeout 60 \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2 "
-      "parallelism.deadline=2s",
-      workspace.path());
+  const Outcome ends = run_with_mpirun(script, workspace);
   CHECK(ends.code == 76);
   CHECK_THAT(ends.errors, ContainsSubstring(told));
   // A process that nobody has waited for yet has ended all the same.
   CHECK(run_shell("test ! -e left.txt || ! ps -o stat= -p $(cat left.txt) | grep -v Z", workspace.path())
             .code == 0);
+}
+
+TEST_CASE("an mpirun that fails before the ranks have met is 69, and its own words are there") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  // Each as Open MPI 4 and 5 name it: a component of mpirun's, one of its ranks', a file of hosts.
+  const auto [variables, told] = GENERATE(
+      std::pair{"OMPI_MCA_ess=nonsense PRTE_MCA_ess=nonsense", "nonsense"},
+      std::pair{"OMPI_MCA_btl=nonsense", "MPI_Init"},
+      std::pair{"OMPI_MCA_orte_default_hostfile=/nowhere/hosts PRTE_MCA_prte_default_hostfile=/nowhere/hosts",
+                "/nowhere/hosts"});
+  const Outcome ends =
+      run_ranks(std::string(variables) + " \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
+                workspace.path());
+  INFO(ends.errors);
+  CHECK(ends.code == 69);
+  CHECK_THAT(ends.errors, ContainsSubstring(told) && ContainsSubstring("mpirun ended with exit code ") &&
+                              ContainsSubstring("before the 2 ranks had met; correct what is named above"));
+}
+
+TEST_CASE("what an mpirun has ended with is said unless the ranks have said it") {
+  const std::string row = std::string(74, '-') + "\n";
+  const auto frame = [&](const std::string& text) { return row + text + "\n" + row; };
+  const std::string one_failed =
+      frame("Primary job  terminated normally, but 1 process returned\na non-zero exit code.");
+  const std::string one_killed =
+      frame("mpirun noticed that process rank 1 with PID 0 on node a exited on\nsignal 9 (Killed).");
+  const auto print = [](const std::string& text) { return "cat >&2 <<'TEXT'\n" + text + "TEXT\n"; };
+  const Workspace workspace;
+  const auto run = [&](const std::string& script) {
+    const Outcome ends = run_with_mpirun(script, workspace);
+    INFO(ends.errors);
+    return ends;
+  };
+  const Outcome of_mpich = run("echo 'unrecognized argument oversubscribe' >&2; exit 255\n");
+  CHECK(of_mpich.code == 69);
+  CHECK_THAT(of_mpich.errors, ContainsSubstring("unrecognized argument oversubscribe\n") &&
+                                  ContainsSubstring("bin/mpirun ended with exit code 255 before the 2 ranks "
+                                                    "had met; correct what is named above, and the ranks "
+                                                    "need that of Open MPI"));
+  const Outcome silent = run("exit 1\n");
+  CHECK(silent.code == 69);
+  CHECK_THAT(silent.errors, ContainsSubstring("it gave no reason"));
+
+  const Outcome failed = run(print("mpirun: Forwarding signal 10 to job\ntrainer: error: a reason\n" +
+                                   frame("a warning") + one_failed) +
+                             "exit 65\n");
+  CHECK(failed.code == 65);
+  CHECK(failed.errors == "trainer: error: a reason\n" + frame("a warning"));
+  const Outcome unknown = run(print(one_failed) + "exit 3\n");
+  CHECK(unknown.code == 69);
+  CHECK_THAT(unknown.errors, ContainsSubstring("a non-zero exit code"));
+
+  const Outcome killed = run(print(one_failed + one_killed) + "exit 137\n");
+  CHECK(killed.code == 76);
+  CHECK(killed.errors == one_killed +
+                             "trainer: error: rank 1 was ended by signal 9 (Killed) before the 2 ranks had "
+                             "met; start the same command again\n");
+  const Outcome killed_late = run(print(one_killed) + "touch \"$TRAINER_RANKS_MET\"; exit 137\n");
+  CHECK(killed_late.code == 76);
+  CHECK(killed_late.errors == one_killed);
+  const Outcome launcher = run("kill -9 $$\n");
+  CHECK(launcher.code == 76);
+  CHECK_THAT(launcher.errors,
+             ContainsSubstring("mpirun was ended by signal 9 (Killed), and its ranks with it"));
+
+  // A beginning of a line is not kept back, nor what follows a row that nothing ends.
+  const Outcome slow =
+      run("printf 'how far' >&2; sleep 0.5; echo; " + print(row + "on\n") +
+          "for i in $(seq 100); do grep -q 'how far' .stderr && grep -q on .stderr && exit 65; "
+          "sleep 0.1; done\n");
+  CHECK(slow.code == 65);
+  CHECK(slow.errors == "how far" + row + "on\n");
+}
+
+TEST_CASE("a folder for temporary files that is not there is named") {
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  const Outcome ends =
+      run_shell("TMPDIR=/nowhere/tmp \"$TRAINER\" --config r.yaml device.type=cpu parallelism.data=2",
+                workspace.path());
+  CHECK(ends.code == 69);
+  CHECK_THAT(ends.errors,
+             ContainsSubstring("none can be made in /nowhere/tmp: ") && ContainsSubstring("set TMPDIR"));
+  CHECK(run_shell("ls -d trainer-mpirun-*", workspace.path()).output.empty());
 }
 
 TEST_CASE("mpirun keeps its files in a folder of its own, which is gone afterwards") {

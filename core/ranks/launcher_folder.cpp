@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ranks/launcher_folder.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "core/ranks/launch.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The file by which rank 0 says that all ranks have met.
+constexpr const char* kMetVariable = "TRAINER_RANKS_MET";
+constexpr const char* kMetFile = "ranks-met";
+
+}  // namespace
+
+LauncherFolder::LauncherFolder() {
+  std::error_code problem;
+  const fs::path base = fs::temp_directory_path(problem);
+  std::string name = (base / "trainer-mpirun-XXXXXX").string();
+  if (problem || ::mkdtemp(name.data()) == nullptr) {
+    const std::string reason = problem ? problem.message() : std::strerror(errno);
+    const char* given = std::getenv("TMPDIR");
+    throw Error(
+        ExitCode::no_device,
+        fmt::format("{} needs a folder for its files, and none can be made in {}: {}; set TMPDIR to a "
+                    "folder that can be written to",
+                    kLauncher, problem && given != nullptr ? given : base.string(), reason));
+  }
+  path_ = name;
+}
+
+LauncherFolder::~LauncherFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Children::Variables LauncherFolder::variables() const {
+  Children::Variables variables = {{kMetVariable, (path_ / kMetFile).string()}};
+  for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
+    if (std::getenv(name) == nullptr) variables.emplace_back(name, path_.string());
+  }
+  return variables;
+}
+
+bool LauncherFolder::have_met() const {
+  std::error_code unknown;
+  return fs::exists(path_ / kMetFile, unknown);
+}
+
+std::string LauncherFolder::fullness() const {
+  constexpr uintmax_t kLeast = 1024 * 1024;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(path_, unknown);
+  if (unknown || space.available >= kLeast) return "";
+  return fmt::format("; {} is full", path_.parent_path().string());
+}
+
+void tell_launcher_of_meeting() {
+  const char* file = std::getenv(kMetVariable);
+  if (file != nullptr) std::ofstream{file};
+}
+
+}  // namespace trainer

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/ranks/children.h"
+
+namespace trainer {
+
+/// A folder for mpirun's own files: of several mpirun that share one (Open MPI 4.1's default), one that ends
+/// may remove what another is about to use. It is removed with this object. A folder that the user has named
+/// stays in use.
+class LauncherFolder {
+ public:
+  /// Throws Error (exit 69) where there is no place for it.
+  LauncherFolder();
+  ~LauncherFolder();
+  LauncherFolder(const LauncherFolder&) = delete;
+  LauncherFolder& operator=(const LauncherFolder&) = delete;
+
+  /// For mpirun and its ranks.
+  Children::Variables variables() const;
+  /// Whether rank 0 has called tell_launcher_of_meeting.
+  bool have_met() const;
+  /// "; FOLDER is full", or "".
+  std::string fullness() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace trainer
