@@ -16,6 +16,13 @@ namespace {
 constexpr double kShare = 0.1, kLeastSeconds = 10;
 constexpr double kSaves = 3;  ///< a save may take this many times as long as the longest so far
 
+/// Bytes per second of a save that nothing is known of: a disk, or a link of one gigabit, shared with others.
+/// A checkpoint is written, synchronised and read back.
+constexpr double kCautiousRate = 50e6;
+/// The most that such a guess may take of the limit: the run is to come as far as its first checkpoint, after
+/// a tenth, and have that timed.
+constexpr double kMostGuessed = 0.5, kFirstSave = 0.1;
+
 }  // namespace
 
 TimeLimit::TimeLimit(std::optional<TimeSpan> wall_time, Log& log) {
@@ -44,8 +51,16 @@ std::string TimeLimit::reason(double save_seconds) {
   return name_ + " is nearly over";
 }
 
+std::optional<double> TimeLimit::first_save() const {
+  if (name_.empty()) return std::nullopt;
+  return began_ + kFirstSave * seconds_;
+}
+
 double TimeLimit::kept(double save_seconds) const {
-  return std::min(kShare * seconds_, kLeastSeconds) + kSaves * save_seconds + longest_step_;
+  const double guessed =
+      std::min(static_cast<double>(save_bytes_) / kCautiousRate * kSaves, kMostGuessed * seconds_);
+  const double saves = save_seconds > 0 ? kSaves * save_seconds : guessed;
+  return std::min(kShare * seconds_, kLeastSeconds) + saves + longest_step_;
 }
 
 std::string TimeLimit::too_short(double save_seconds) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,9 +17,14 @@ class TimeLimit {
   /// job, if any, and is logged.
   TimeLimit(std::optional<TimeSpan> wall_time, Log& log);
 
-  /// Why the run is to stop now, so that a save which takes `save_seconds` still ends in time; "" while there
-  /// is more time than that. To be asked between steps: the longest time between two questions is what the
-  /// next step may take.
+  /// How large a checkpoint is: what is kept for a save until one has been timed.
+  void expect_saves_of(int64_t bytes) { save_bytes_ = bytes; }
+  /// When a first checkpoint is to be begun, by the clock of steady_seconds: after a tenth of the limit. Then
+  /// a run makes progress whatever ends it, and its saves are timed. Nothing without a limit.
+  std::optional<double> first_save() const;
+  /// Why the run is to stop now, so that a save which takes `save_seconds` (0: none has been timed) still
+  /// ends in time; "" while there is more time than that. To be asked between steps: the longest time between
+  /// two questions is what the next step may take.
   std::string reason(double save_seconds);
   /// Seconds until it has passed, above 0 also where it has; 0: no limit.
   double seconds_left() const;
@@ -37,6 +43,7 @@ class TimeLimit {
   std::optional<double> asked_;  ///< when, the last time
   double start_seconds_ = 0;     ///< until it was first asked
   double longest_step_ = 0;
+  int64_t save_bytes_ = 0;
 };
 
 }  // namespace trainer

@@ -68,8 +68,8 @@ void Checkpoints::go_on_from(const RunState& state) {
 }
 
 bool Checkpoints::is_overdue() const {
-  const double since = steady_seconds() - last_begin_;
-  return (in_a_row_ > 0 && since >= kRetrySeconds) ||
+  const double now = steady_seconds(), since = now - last_begin_;
+  return (first_by_ && now >= *first_by_) || (in_a_row_ > 0 && since >= kRetrySeconds) ||
          (policy_.every_seconds > 0 && since >= policy_.every_seconds);
 }
 
@@ -92,12 +92,14 @@ void Checkpoints::save(const LoopState& loop) {
   saving_ = {loop.step, loop.validated};
   saving_best_ = state.best_step;
   last_begin_ = steady_seconds();
+  first_by_.reset();
   is_told_ = false;
   is_done_ = false;
   const auto work = [this, state = std::move(state)] {
     write(state);
     is_done_ = true;
   };
+  if (image_memory(executable_.plan(), policy_) == StateImage::Memory::shared) return work();
   try {
     writer_ = std::thread(work);
   } catch (const std::system_error&) {  // no further thread is allowed: training waits instead
@@ -204,8 +206,7 @@ void Checkpoints::warn_if_disk_is_full() {
   constexpr int64_t kSaves = 3;
   std::error_code error;
   const fs::space_info space = fs::space(root_.parent_path(), error);
-  const Plan& plan = executable_.plan();
-  const int64_t needed = kSaves * (plan.persistent_bytes + plan.elsewhere_bytes);
+  const int64_t needed = kSaves * checkpoint_bytes(executable_.plan());
   if (warned_ || error || static_cast<int64_t>(space.available) >= needed) return;
   warned_ = true;
   log_.warn(fmt::format("{}: the disk has {} free, {} saves need {}; free some space", root_.string(),

@@ -34,8 +34,8 @@ struct CheckpointPolicy {
 };
 
 /// Saves a run at intervals. Copies its state between two steps and writes it in the background while
-/// training continues. A failed save is reported at the next step and retried with the state of that time.
-/// Existing checkpoints stay.
+/// training continues; training waits for a save that the policy does not foresee. A failed save is reported
+/// at the next step and retried with the state of that time. Existing checkpoints stay.
 class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
@@ -48,6 +48,11 @@ class Checkpoints final : public Checkpointer {
   /// ranks.
   static int64_t memory_bytes(const Plan& plan, const CheckpointPolicy& policy);
 
+  /// Of a checkpoint, nearly.
+  static int64_t checkpoint_bytes(const Plan& plan) { return plan.persistent_bytes + plan.elsewhere_bytes; }
+  /// Unless the policy saves earlier: the first save is overdue then, by the clock of steady_seconds.
+  void save_first_by(std::optional<double> time) { first_by_ = time; }
+
   /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
   /// there.
   void begin_at(int64_t step, Guards guards);
@@ -56,7 +61,7 @@ class Checkpoints final : public Checkpointer {
   void go_on_from(const RunState& state);
 
   bool is_due(int64_t step) const override { return policy_.is_due(step); }
-  /// By time, or since a save that failed is to be tried again.
+  /// By time, for the first save, or since a save that failed is to be tried again.
   bool is_overdue() const override;
   bool is_best(const LoopState& state) const override { return policy_.is_best(state); }
   void save(const LoopState& loop) override;
@@ -107,6 +112,7 @@ class Checkpoints final : public Checkpointer {
   int64_t saving_best_ = 0;       ///< the best step once what is being saved is
   int64_t failures_ = 0, in_a_row_ = 0;
   double last_begin_ = 0, longest_seconds_ = 0;
+  std::optional<double> first_by_;  ///< until the first save
   bool warned_ = false;
 };
 

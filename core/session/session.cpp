@@ -229,6 +229,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
                           });
   checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
   if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
+  checkpoints.save_first_by(run.limit.first_save());
+  run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
   warn_of_no_progress(run);
   StatusKeeper status(directory.file(kStatusFile), job.settings.steps, run.start.step());
   SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);

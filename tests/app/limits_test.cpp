@@ -150,4 +150,26 @@ training: {max_duration: 5ba, global_batch_size: 1024, micro_batch_size: 4}
           "run.max_wall_time of 2s ended it, set run.max_wall_time (or the job's limit) to at least 4s"));
 }
 
+TEST_CASE(
+    "an epoch that is longer than the time limit is come through in several starts, whatever ends them") {
+  const Workspace workspace;
+  workspace.write("r.yaml", std::string(kSmallRecipe) + "checkpoint: {interval: 1ep}\n");
+  // Each start is killed as soon as it has saved. Without a first checkpoint it would end with 75.
+  const auto killed_once = [&](const std::string& saved) {
+    return run_shell(
+        "\"$TRAINER\" --config r.yaml run.max_wall_time=20s run.output_dir=run "
+        "training.max_duration=10000000ba data.synthetic.train_samples=16000000 validation.interval=0ep "
+        "& process=$!; for i in $(seq 1000); do test $(ls -d run/checkpoints/step-* 2>/dev/null "
+        "| wc -l) -ge " +
+            saved + " && break; sleep 0.02; done; kill -9 $process; wait $process",
+        workspace.path());
+  };
+  CHECK(killed_once("1").code == 137);
+  const Outcome second = killed_once("2");
+  INFO(second.errors);
+  CHECK(second.code == 137);
+  CHECK_THAT(second.errors,
+             ContainsSubstring("resuming after step ") && !ContainsSubstring("stopping after"));
+}
+
 }  // namespace trainer

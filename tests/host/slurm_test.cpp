@@ -17,6 +17,7 @@
 #include "tests/catch.h"
 
 #include "core/host/child_process.h"
+#include "core/host/process.h"
 #include "core/host/time_limit.h"
 #include "tests/host/environment.h"
 #include "tests/storage/scratch_directory.h"
@@ -228,6 +229,38 @@ TEST_CASE("a time limit that leaves no time for a step says what it would take")
              ContainsSubstring("if run.max_wall_time of 20s ended it, set run.max_wall_time") &&
                  ContainsSubstring("to at least 40s"));
   CHECK(TimeLimit(std::nullopt, slurm.log).was_too_short().empty());
+}
+
+TEST_CASE("a time limit keeps what a checkpoint's bytes may take until a save has been timed") {
+  FakeSlurm slurm("exit 1");
+  TimeLimit limit(TimeSpan{36000}, slurm.log);
+  const auto kept = [&](double save_seconds) {
+    limit.reason(save_seconds);
+    return limit.too_short(save_seconds);
+  };
+  CHECK_THAT(kept(0), ContainsSubstring(" 10.0 s are kept"));
+  limit.expect_saves_of(5'000'000'000);  // 100 s at 50 MB/s, three times
+  CHECK_THAT(kept(0), ContainsSubstring(" 310.0 s are kept"));
+  CHECK_THAT(kept(2), ContainsSubstring(" 16.0 s are kept"));
+  CHECK_THAT(kept(1000), ContainsSubstring(" 3010.0 s are kept"));
+  // A guess alone does not end a run before its first checkpoint.
+  limit.expect_saves_of(int64_t{1} << 60);
+  CHECK_THAT(kept(0), ContainsSubstring(" 18010.0 s are kept"));
+  CHECK(limit.reason(0).empty());
+}
+
+TEST_CASE("a first checkpoint comes by a tenth of the time limit") {
+  FakeSlurm slurm("echo 10:00:00");
+  const double now = steady_seconds();
+  for (const std::optional<TimeSpan> wall_time :
+       {std::optional(TimeSpan{36000}), std::optional<TimeSpan>()}) {
+    const auto first = TimeLimit(wall_time, slurm.log).first_save();
+    REQUIRE(first);
+    CHECK(*first - now < 3700);
+    CHECK(*first - now > 1800);  // the process may be older
+  }
+  slurm.environment.set("SLURM_JOB_ID", nullptr);
+  CHECK_FALSE(TimeLimit(std::nullopt, slurm.log).first_save());
 }
 
 TEST_CASE("a time limit keeps room for a step as long as the longest so far") {

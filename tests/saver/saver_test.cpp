@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 
 #include "core/base/rng.h"
+#include "core/host/process.h"
 #include "core/run/checkpoints.h"
 #include "core/run/resume.h"
 #include "core/run/weights.h"
@@ -120,6 +121,26 @@ TEST_CASE("what is written while training goes on is the state of its step, bit 
   }
   CHECK(contents(checkpoint(scratch / "a", 1) / kModelFile) !=
         contents(checkpoint(scratch / "a", 2) / kModelFile));
+}
+
+TEST_CASE("a first save that no policy foresees is overdue in time, and is the state of its step") {
+  const ScratchDirectory scratch;
+  Saving run(scratch / "a", {}), whole(scratch / "b", {});
+  CHECK_FALSE(run.checkpoints.is_overdue());
+  run.checkpoints.save_first_by(steady_seconds() + 3600);
+  CHECK_FALSE(run.checkpoints.is_overdue());
+  run.checkpoints.save_first_by(steady_seconds());
+  CHECK(run.checkpoints.is_overdue());
+  run.training.step();
+  run.checkpoints.save(run.at(1));
+  run.training.step();  // while it would still be written
+  run.checkpoints.report();
+  CHECK_FALSE(run.checkpoints.is_overdue());
+  CHECK(run.checkpoints.longest_seconds() > 0);
+  whole.training.step();
+  whole.checkpoints.save_now(whole.at(1));
+  for (const char* file : {kModelFile, kOptimizerFile})
+    CHECK(contents(checkpoint(scratch / "a", 1) / file) == contents(checkpoint(scratch / "b", 1) / file));
 }
 
 TEST_CASE("failed saves are counted and tried again, and three in a row end the run") {
