@@ -146,11 +146,22 @@ def failed_rank(site, uncut):
     job.expect_end("FAILED", "71:0", (0,))
 
 
+def refused_rank(site, uncut):
+    """One that ends at its start: srun ends the other, whose code, 75 or 143, is the higher one."""
+    job = train_on_two_nodes(site, "refused", (), RANK_1="--no-such-option")
+    job.expect_end("FAILED", "64:0", (0,))
+
+
+def missing_program(site, uncut):
+    job = train_on_two_nodes(site, "missing", (), TRAINER="no-such-trainer")
+    job.expect_end("FAILED", "2:0", (0,))
+
+
 # By what a site does with exit code 75.
 SITES = {
     "": (signal_before_the_end, limit_that_the_program_asks_for, time_limit_without_warning, preemption,
          term_of_the_step, requeue_by_hand, cancelled, signals_while_it_starts, restart_limit, wrong_recipe, sweep, killed_rank,
-         failed_rank),
+         failed_rank, refused_rank, missing_program),
     "RequeueExit=75": (signal_before_the_end, preemption, term_of_the_step, requeue_by_hand, cancelled,
                        restart_limit, sweep),
 }
