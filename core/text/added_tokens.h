@@ -13,16 +13,16 @@ namespace trainer {
 
 /// A text that is one token wherever it stands, "<|endoftext|>".
 struct AddedToken {
-  std::string text;
+  std::string text;  ///< not empty
   int32_t token = 0;
   bool takes_blanks_before = false, takes_blanks_behind = false;  ///< white space belongs to it
   bool is_normalized = false;  ///< looked for after normalization, not before
 };
 
-/// Finds such texts: at each place the longest, from left to right.
+/// Finds such texts: at each place the longest, from left to right, in time linear in the text.
 class AddedTokens {
  public:
-  void add(AddedToken token);
+  explicit AddedTokens(std::vector<AddedToken> tokens = {});
 
   /// Calls `between` with each part of the text that holds none, and `found` with each token, in their order.
   void cut(std::string_view text, const std::function<void(std::string_view)>& between,
@@ -30,12 +30,28 @@ class AddedTokens {
 
  private:
   static constexpr size_t kNoToken = SIZE_MAX;
-  /// The number of the longest one that begins there, or kNoToken.
-  size_t longest_at(std::string_view text, size_t at) const;
+  /// The longest token that begins at a place of a text.
+  struct Match {
+    size_t begin, number;
+  };
+  /// A node of the trie of all texts, read backwards.
+  struct TrieNode {
+    size_t parent = 0, depth = 0;
+    char byte = 0;
+    size_t longest = kNoToken;  ///< of the tokens that what was read ends with, read backwards
+    size_t fallback = 0;  ///< the node of the longest proper suffix of what was read that is in the trie
+  };
+
+  void insert(size_t number);
+  void link();
+  /// The node after one more byte.
+  size_t step(size_t node, char byte) const;
+  /// From right to left; no match begins elsewhere.
+  std::vector<Match> matches(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  std::unordered_map<uint64_t, size_t> next_;  ///< of a trie's node and a byte, the next node; 0 is the root
-  std::vector<size_t> ends_{kNoToken};         ///< by node, the token that ends there
+  std::unordered_map<uint64_t, size_t> next_;  ///< of a node and a byte, the next node; 0 is the root
+  std::vector<TrieNode> nodes_{TrieNode()};
 };
 
 }  // namespace trainer

@@ -125,13 +125,16 @@ class ByteLevelBpe final : public Tokenizer {
 
   void take_added() {
     end_of_text_ = find_end_of_text();
+    std::vector<AddedToken> before, after;
     for (AddedToken& added : parts_.added) {
       if (added.text.empty()) continue;
       set_text(added.token, added.text);
       std::string storage;
       if (added.is_normalized && parts_.composes) added.text = std::string(composed(added.text, storage));
-      (added.is_normalized ? after_normalization_ : before_normalization_).add(added);
+      if (!added.text.empty()) (added.is_normalized ? after : before).push_back(std::move(added));
     }
+    before_normalization_ = AddedTokens(std::move(before));
+    after_normalization_ = AddedTokens(std::move(after));
     parts_.added = {};
     parts_.vocabulary = {};
   }

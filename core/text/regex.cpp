@@ -5,10 +5,12 @@
 #include <fmt/core.h>
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <new>
 #include <optional>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/text/regex_syntax.h"
@@ -17,8 +19,12 @@
 namespace trainer {
 namespace {
 
-/// Of one match, so that no file makes a run hang.
-constexpr uint32_t kMatchLimit = 10'000'000;
+/// Steps of backtracking from one place of a text, so that no file makes a run hang. Nearly all places need
+/// few; one that does not is tried again with the next limit.
+constexpr std::array<uint32_t, 3> kStepLimits = {1'000, 100'000, 10'000'000};
+
+/// Steps that a text may spend on such places altogether, besides some for each of its bytes.
+constexpr int64_t kSpareSteps = 10'000'000, kStepsOfByte = 100;
 
 struct FreeMatch {
   void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
@@ -39,13 +45,18 @@ PCRE2_SPTR bytes_of(std::string_view text) {
 /// What PCRE2 allocates for a pattern.
 struct Regex::Code {
   pcre2_compile_context* settings = pcre2_compile_context_create(nullptr);
-  pcre2_match_context* limits = pcre2_match_context_create(nullptr);
+  std::array<pcre2_match_context*, kStepLimits.size()> limits{};
   pcre2_code* compiled = nullptr;
 
-  Code() = default;
+  Code() {
+    for (size_t i = 0; i < limits.size(); ++i) {
+      limits[i] = pcre2_match_context_create(nullptr);
+      if (limits[i] != nullptr) pcre2_set_match_limit(limits[i], kStepLimits[i]);
+    }
+  }
   ~Code() {
     pcre2_code_free(compiled);
-    pcre2_match_context_free(limits);
+    for (pcre2_match_context* each : limits) pcre2_match_context_free(each);
     pcre2_compile_context_free(settings);
   }
   Code(const Code&) = delete;
@@ -55,9 +66,8 @@ struct Regex::Code {
 Regex::Regex(const std::string& pattern, const std::string& place)
     : place_(place), code_(std::make_unique<Code>()) {
   const std::string text = pcre2_pattern(pattern, place);
-  if (code_->settings == nullptr || code_->limits == nullptr) throw std::bad_alloc();
+  if (code_->settings == nullptr || std::ranges::count(code_->limits, nullptr) > 0) throw std::bad_alloc();
   pcre2_set_newline(code_->settings, PCRE2_NEWLINE_LF);
-  pcre2_set_match_limit(code_->limits, kMatchLimit);
   int error = 0;
   PCRE2_SIZE at = 0;
   // Without PCRE2_MULTILINE `^` would match at the text's beginning alone.
@@ -74,21 +84,67 @@ Regex::Regex(const std::string& pattern, const std::string& place)
 
 Regex::~Regex() = default;
 
+namespace {
+
+/// Matches one pattern on one text, within the steps that the text may take.
+class Matcher {
+ public:
+  Matcher(const pcre2_code* code, std::span<pcre2_match_context* const> limits, std::string_view text)
+      : code_(code),
+        limits_(limits),
+        text_(text),
+        match_(pcre2_match_data_create_from_pattern(code, nullptr)),
+        spare_(kSpareSteps + kStepsOfByte * static_cast<int64_t>(text.size())) {
+    if (!match_) throw std::bad_alloc();
+  }
+
+  /// What PCRE2 returns for the first match from `at` on.
+  int find(size_t at) {
+    int result = match(at, 0, 0);
+    if (result != PCRE2_ERROR_MATCHLIMIT) return result;
+    for (;; next_code_point(text_, at)) {
+      result = match_patiently(at);
+      if (result != PCRE2_ERROR_NOMATCH || at == text_.size()) return result;
+    }
+  }
+  size_t begin() const { return pcre2_get_ovector_pointer(match_.get())[0]; }
+  size_t end() const { return pcre2_get_ovector_pointer(match_.get())[1]; }
+
+ private:
+  int match(size_t at, uint32_t options, size_t limit) {
+    const auto with = [&](uint32_t more) {
+      return pcre2_match(code_, bytes_of(text_), text_.size(), at, PCRE2_NO_UTF_CHECK | options | more,
+                         match_.get(), limits_[limit]);
+    };
+    const int result = with(0);
+    return result == PCRE2_ERROR_JIT_STACKLIMIT ? with(PCRE2_NO_JIT) : result;
+  }
+
+  /// At this place alone: PCRE2 counts steps from each place anew.
+  int match_patiently(size_t at) {
+    int result = PCRE2_ERROR_MATCHLIMIT;
+    for (size_t i = 0; i < limits_.size() && result == PCRE2_ERROR_MATCHLIMIT && spare_ >= 0; ++i) {
+      result = match(at, PCRE2_ANCHORED, i);
+      if (result == PCRE2_ERROR_MATCHLIMIT) spare_ -= kStepLimits[i];
+    }
+    return result;
+  }
+
+  const pcre2_code* code_;
+  std::span<pcre2_match_context* const> limits_;
+  std::string_view text_;
+  std::unique_ptr<pcre2_match_data, FreeMatch> match_;
+  int64_t spare_;
+};
+
+}  // namespace
+
 void Regex::find_all(std::string_view text,
                      const std::function<void(size_t begin, size_t end)>& found) const {
-  const pcre2_code* code = code_->compiled;
-  const std::unique_ptr<pcre2_match_data, FreeMatch> match(
-      pcre2_match_data_create_from_pattern(code, nullptr));
-  if (!match) throw std::bad_alloc();
-  const PCRE2_SIZE* borders = pcre2_get_ovector_pointer(match.get());
+  Matcher matcher(code_->compiled, code_->limits, text);
   std::optional<size_t> last_end;
   for (size_t at = 0; at <= text.size();) {
-    const auto match_with = [&](uint32_t options) {
-      return pcre2_match(code, bytes_of(text), text.size(), at, PCRE2_NO_UTF_CHECK | options, match.get(),
-                         code_->limits);
-    };
-    int result = match_with(0);
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match_with(PCRE2_NO_JIT);
+    const int result = matcher.find(at);
     if (result == PCRE2_ERROR_NOMATCH) return;
     if (result < 0) {
       throw Error(
@@ -96,13 +152,14 @@ void Regex::find_all(std::string_view text,
           fmt::format("{}: the pattern cannot be matched on this text: {}; shorten the text's longest line",
                       place_, message_of(result)));
     }
-    if (borders[0] == borders[1] && last_end == borders[1]) {
+    const size_t begin = matcher.begin(), end = matcher.end();
+    if (begin == end && last_end == end) {
       if (at == text.size()) return;
       next_code_point(text, at);
       continue;
     }
-    found(borders[0], borders[1]);
-    at = borders[1];
+    found(begin, end);
+    at = end;
     last_end = at;
   }
 }

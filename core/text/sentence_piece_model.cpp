@@ -80,6 +80,19 @@ uint32_t unit_at(std::string_view bytes, size_t index) {
   return unit;
 }
 
+constexpr uint32_t kIsValue = 1U << 31U, kHasLeaf = 1U << 8U;  // of a unit
+
+/// Whether the library stays within the trie when it goes on from a unit: to `at ^ offset ^ a byte`, and to
+/// the value at `at ^ offset` where the unit has a leaf. It goes on from unit 0 even if that is a value.
+bool is_closed(std::string_view trie, size_t units, size_t at) {
+  const uint32_t unit = unit_at(trie, at);
+  if ((unit & kIsValue) != 0 && at != 0) return true;
+  const uint32_t offset = (unit >> 10U) << ((unit & (1U << 9U)) >> 6U);
+  const size_t next = at ^ offset;
+  if ((next | 0xFFU) >= units) return false;
+  return (unit & kHasLeaf) == 0 || (unit_at(trie, next) & kIsValue) != 0;
+}
+
 /// A table of normalizations: the bytes of a trie, the trie (a double array of darts-clone, whose units hold
 /// offsets to other units or a value), and the texts that its values are offsets into, each ended by a zero.
 void check_normalizations(const std::string& path, std::string_view table) {
@@ -95,14 +108,8 @@ void check_normalizations(const std::string& path, std::string_view table) {
   if (units == 0) fail();
   for (size_t i = 0; i < units; ++i) {
     const uint32_t unit = unit_at(table, i);
-    constexpr uint32_t kIsValue = 1U << 31U;
-    if ((unit & kIsValue) != 0) {
-      if ((unit & ~kIsValue) >= texts) fail();
-      continue;
-    }
-    // The library goes to `at ^ offset ^ a byte`.
-    const uint32_t offset = (unit >> 10U) << ((unit & (1U << 9U)) >> 6U);
-    if (((i ^ offset) | 0xFFU) >= units) fail();
+    if ((unit & kIsValue) != 0 && (unit & ~kIsValue) >= texts) fail();
+    if (!is_closed(table, units, i)) fail();
   }
 }
 

@@ -91,6 +91,8 @@ class PreTokenizerReader {
     const std::string& type = step["type"].text();
     if (type == "Sequence") return step["pretokenizers"].each_item([&](const Placed& item) { read(item); });
     if (is_done_) step.refuse(type + " behind ByteLevel", "ByteLevel as the last pre-tokenizer");
+    if (++steps_ > kMostSteps)
+      step.refuse(fmt::format("step {} of the pre-tokenizer", steps_), fmt::format("at most {}", kMostSteps));
     if (type == "Split") return split(step);
     if (type == "Digits") return digits(step);
     if (type == "ByteLevel") return byte_level(step);
@@ -119,8 +121,12 @@ class PreTokenizerReader {
     is_done_ = true;
   }
 
+  /// Each step cuts within the one before, a call within a call. Published tokenizers have two to four.
+  static constexpr int kMostSteps = 64;
+
   PreTokenizer& into_;
   bool is_done_ = false;
+  int steps_ = 0;
 };
 
 /// Whether it brings texts into normalization form C.

@@ -110,6 +110,64 @@ TEST_CASE("a long word takes no more than n log n, and blanks that no letter end
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 
+/// A byte-level tokenizer with this member in place of its own.
+std::unique_ptr<Tokenizer> small_with(const std::string& key, const Json& value) {
+  const TokenizerFolder folder;
+  Json root = small_tokenizer();
+  root[key] = value;
+  return open_tokenizer(folder.write("tokenizer.json", root.dump()));
+}
+
+/// ByteLevel behind these steps.
+Json pre_tokenizers(Json steps) {
+  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+Json split_at(const std::string& pattern) {
+  return {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
+}
+
+TEST_CASE("of added tokens that begin or end alike the first place counts, and there the longest") {
+  const auto tokenizer = small_with(
+      "added_tokens", Json::array({{{"content", "xy"}, {"id", 258}},
+                                   {{"content", "xyxz"}, {"id", 259}},
+                                   {{"content", "yx"}, {"id", 260}},
+                                   {{"content", "z"}, {"id", 261}, {"lstrip", true}, {"rstrip", true}}}));
+  CHECK(tokenizer->encode("xyxz") == Tokens{259});
+  CHECK(tokenizer->encode("xyxyxz") == Tokens{258, 259});
+  CHECK(tokenizer->encode("xyx") == Tokens{258, 'x'});
+  CHECK(tokenizer->encode("yxy") == Tokens{260, 'y'});
+  CHECK(tokenizer->encode("a z  z b") == Tokens{'a', 261, 261, 'b'});
+}
+
+TEST_CASE("added tokens are found in time linear in the text, whatever their texts") {
+  constexpr size_t kLong = 500'000;
+  const std::string run(kLong, 'x');
+  const auto tokenizer = small_with(
+      "added_tokens", Json::array({{{"content", run + "y"}, {"id", 258}}, {{"content", "x"}, {"id", 259}}}));
+  // Byte by byte with a look at what may begin there, it would be 250 thousand million looks.
+  CHECK(tokenizer->encode(run + run) == Tokens(2 * kLong, 259));
+  CHECK(tokenizer->encode("x" + run + "y") == Tokens{259, 258});
+}
+
+TEST_CASE("a pattern that tries all ways is given up, not tried from each place of a text") {
+  // Some 2^20 ways from each of 20,000 places: fewer than the limit of one, but 20 thousand million.
+  const auto tokenizer = small_with("pre_tokenizer", pre_tokenizers(Json::array({split_at("(?:x|x){20}y")})));
+  CHECK_THROWS_WITH(tokenizer->encode(std::string(20'000, 'x') + "zy"),
+                    ContainsSubstring("match limit exceeded"));
+  // What needs many steps at few places is matched, with what is before and behind it.
+  const std::string text = "xy" + std::string(20, 'x') + "y" + "xy";
+  CHECK(tokenizer->encode(text).size() == text.size());
+  const auto removing = [&] {
+    Json split = split_at("(?:x|x){16}y|(?:x|x){16}$");
+    split["behavior"] = "Removed";
+    return small_with("pre_tokenizer", pre_tokenizers(Json::array({split})));
+  }();
+  CHECK(removing->encode("ab" + std::string(16, 'x') + "zb" + std::string(20, 'x') + "yc") ==
+        removing->encode("ab" + std::string(16, 'x') + "zbxxxxc"));
+}
+
 TEST_CASE("a SentencePiece model reads a long text in parts, as it would read the whole") {
   for (const char* name : {"sp_bpe.model", "sp_plain.model"}) {
     const auto tokenizer = open_tokenizer(tokenizer_fixture(name));
@@ -219,6 +277,58 @@ TEST_CASE("unknown kinds are refused by their name, exit 78") {
     CHECK(found.starts_with("78"));
   }
   CHECK_THAT(problem_of(folder.write("x", "IQ== 0\nIg== 1\n")), ContainsSubstring("begins as none of them"));
+  Json steps = Json::array();
+  for (int i = 0; i < 63; ++i) steps.push_back(split_at("a"));
+  CHECK(with("", "pre_tokenizer", pre_tokenizers(steps)).empty());
+  for (int i = 0; i < 100'000; ++i) steps.push_back({{"type", "Digits"}});
+  CHECK(with("", "pre_tokenizer", pre_tokenizers(steps)) ==
+        path + "pre_tokenizer.pretokenizers[64] is step 65 of the pre-tokenizer; supported: at most 64");
+}
+
+/// A SentencePiece model whose normalizer has this table, with a byte for each unit's label set as given.
+std::string model_with_trie(const std::vector<uint32_t>& units, const std::string& texts) {
+  const auto bytes = [](uint32_t number) {
+    return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  const auto varint = [](size_t number) {
+    std::string text;
+    for (; number > 0x7F; number >>= 7U) text.push_back(static_cast<char>(number | 0x80U));
+    return text + static_cast<char>(number);
+  };
+  std::string table = bytes(static_cast<uint32_t>(units.size() * sizeof(uint32_t)));
+  for (const uint32_t unit : units) table += bytes(unit);
+  table += texts;
+  const std::string field = "\x12" + varint(table.size()) + table;
+  return contents(tokenizer_fixture("sp_bpe.model")) + "\x1a" + varint(field.size()) + field;
+}
+
+TEST_CASE("a trie of normalizations leads nowhere but into itself") {
+  const TokenizerFolder folder;
+  constexpr uint32_t kIsValue = 1U << 31U, kHasLeaf = 1U << 8U, kOffset = 1U << 10U, kCoarse = 1U << 9U;
+  const auto problem = [&](const std::vector<uint32_t>& units) {
+    return problem_of(folder.write("m.model", model_with_trie(units, std::string("b\0c\0", 4))));
+  };
+  // Two blocks: the root leads to the second one, where 'a' has a leaf that is the text "c".
+  std::vector<uint32_t> units(512, 'z');
+  units[0] = 256 * kOffset;
+  units[256 ^ 'a'] = 'a' | kHasLeaf | 1 * kOffset;
+  units[256 ^ 'a' ^ 1] = kIsValue | 2;
+  CHECK(problem(units).empty());
+  const auto changed = [&](size_t at, uint32_t unit) {
+    std::vector<uint32_t> all = units;
+    all[at] = unit;
+    return problem(all);
+  };
+  const std::string refused =
+      "65 " + folder.path("m.model") + ": expected a table of normalizations that refers to itself alone";
+  // Unit 0 is never compared with a byte, so that its offset is used whatever else it is.
+  CHECK_THAT(changed(0, kIsValue | (1U << 20U)), ContainsSubstring(refused));
+  CHECK_THAT(changed(0, kIsValue | kCoarse | 3), ContainsSubstring(refused));
+  CHECK_THAT(changed(0, 512 * kOffset), ContainsSubstring(refused));
+  // A leaf's target is read as a value, whatever it is.
+  CHECK_THAT(changed(256 ^ 'a' ^ 1, 0x7FFFFFFFU), ContainsSubstring(refused));
+  CHECK_THAT(changed(256 ^ 'a' ^ 1, 'a' | 5 * kOffset), ContainsSubstring(refused));
+  CHECK_THAT(changed(256 ^ 'a' ^ 1, kIsValue | 4), ContainsSubstring(refused));
 }
 
 TEST_CASE("damaged files are refused with the place, exit 65") {
