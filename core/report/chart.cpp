@@ -32,15 +32,28 @@ struct Range {
   bool is_empty() const { return low > high; }
 };
 
+/// The range that an axis shows. Numbers of 53 bits have no ticks between them where they differ by less.
+Range shown(double low, double high) {
+  constexpr double kLeastShare = 1e-9, kLeast = 1e-300;
+  const double size = std::max(std::fabs(low), std::fabs(high));
+  if (high / 2 - low / 2 >= std::max(kLeastShare * size, kLeast)) return {low, high};
+  const double room = std::max(1e-12, size * 0.1);
+  return std::isfinite(low + room) ? Range{low, low + room} : Range{high - room, high};
+}
+
 /// Where numbers stand in the picture.
 struct Frame {
   double x_low, x_high, y_low, y_high;
 
-  double x(double value) const {
-    return kLeft + (value - x_low) / (x_high - x_low) * (kWidth - kLeft - kRight);
-  }
+  double x(double value) const { return kLeft + share(value, x_low, x_high) * (kWidth - kLeft - kRight); }
   double y(double value) const {
-    return kHeight - kBottom - (value - y_low) / (y_high - y_low) * (kHeight - kTop - kBottom);
+    return kHeight - kBottom - share(value, y_low, y_high) * (kHeight - kTop - kBottom);
+  }
+
+ private:
+  /// By halves, since the difference of two numbers may be infinite.
+  static double share(double value, double low, double high) {
+    return (value / 2 - low / 2) / (high / 2 - low / 2);
   }
 };
 
@@ -110,14 +123,16 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
 }
 
 std::vector<double> axis_ticks(double low, double high, int count) {
-  if (!(high > low)) high = low + std::max(1e-12, std::fabs(low) * 0.1);
-  const double rough = (high - low) / std::max(1, count);
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const Range range = shown(low, high);
+  low = range.low, high = range.high;
+  const double parts = std::max(1, count), rough = high / parts - low / parts;
   const double power = std::pow(10, std::floor(std::log10(rough)));
   const double factor = rough / power;
   const double step = power * (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10);
   std::vector<double> ticks;
   for (double i = std::floor(low / step + 1e-9); i <= std::ceil(high / step - 1e-9); ++i)
-    ticks.push_back(i * step);
+    ticks.push_back(std::clamp(i * step, -kLargest, kLargest));
   if (ticks.size() < 2) ticks.push_back(ticks.back() + step);
   return ticks;
 }
@@ -132,7 +147,8 @@ std::string line_chart(const std::string& title, const std::string& unit, const 
   if (y.is_empty()) return "";
   const std::vector<double> x_ticks = axis_ticks(x.low, x.high, 2 * kTicks),
                             y_ticks = axis_ticks(y.low, y.high, kTicks);
-  const Frame frame{x.low, x.high > x.low ? x.high : x.low + 1, y_ticks.front(), y_ticks.back()};
+  const Range steps = shown(x.low, x.high);
+  const Frame frame{steps.low, steps.high, y_ticks.front(), y_ticks.back()};
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n<text class=\"title\" "
       "x=\"{:.0f}\" y=\"14\">{}"

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "core/base/file.h"
@@ -51,12 +52,6 @@ std::string number(double value) {
 /// What a record's value is; absent where it has none.
 using Getter = std::function<std::optional<double>(const MetricsRecord&)>;
 
-std::optional<double> metric(const MetricsRecord& record, const std::string& name) {
-  for (const auto& [key, value] : record.metrics)
-    if (key == name) return to_double(value);
-  return std::nullopt;
-}
-
 /// Share of a step's time that passes waiting for data, in percent.
 std::optional<double> data_wait(const MetricsRecord& record) {
   if (!record.data_wait_ms) return std::nullopt;
@@ -65,13 +60,18 @@ std::optional<double> data_wait(const MetricsRecord& record) {
   return all > 0 ? std::optional(100 * *record.data_wait_ms / all) : std::nullopt;
 }
 
-std::vector<std::string> metric_names(const std::vector<MetricsRecord>& records) {
-  std::vector<std::string> names;
+/// A curve for each metric, in the order in which they first appear.
+std::vector<Series> metric_curves(const std::vector<MetricsRecord>& records) {
+  std::vector<Series> curves;
+  std::map<std::string, size_t> known;
   for (const MetricsRecord& record : records) {
-    for (const auto& [name, value] : record.metrics)
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    for (const auto& [name, value] : record.metrics) {
+      const auto [found, is_new] = known.try_emplace(name, curves.size());
+      if (is_new) curves.push_back({.name = name, .points = {}});
+      curves[found->second].points.emplace_back(static_cast<double>(record.step), to_double(value));
+    }
   }
-  return names;
+  return curves;
 }
 
 /// Evenly chosen, with the first and the last.
@@ -163,10 +163,8 @@ class Page {
     html_ += "<h2>Curves</h2>\n";
     const auto loss = [](const MetricsRecord& record) { return std::optional(record.loss); };
     chart("loss", "", {series("training", training, loss), series("validation", validation, loss)});
-    for (const std::string& name : metric_names(validation)) {
-      const auto value = [&](const MetricsRecord& record) { return metric(record, name); };
-      chart(name, "", {series("validation", validation, value)});
-    }
+    for (Series& curve : metric_curves(validation))
+      chart(curve.name, "", {{.name = "validation", .points = std::move(curve.points)}});
     chart("learning rate", "", {series("", training, [](const MetricsRecord& record) { return record.lr; })});
     chart("gradients' norm", "",
           {series("", training, [](const MetricsRecord& record) { return record.grad_norm; })});
@@ -191,10 +189,11 @@ class Page {
       if (key != "step" && key != "updates" && key != "epoch" && key != "time") head.push_back(key);
     std::vector<std::vector<std::string>> rows;
     for (const MetricsRecord& record : shown) {
-      const NamedNumbers values = numbers_of(record);
+      std::map<std::string, Number> values;
+      for (const auto& [key, value] : numbers_of(record)) values.emplace(key, value);
       std::vector<std::string> row;
       for (const std::string& key : head) {
-        const auto found = std::ranges::find(values, key, &NamedNumbers::value_type::first);
+        const auto found = values.find(key);
         row.push_back(found == values.end() ? "" : number(to_double(found->second)));
       }
       rows.push_back(row);

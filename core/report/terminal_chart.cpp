@@ -57,9 +57,11 @@ class Dots {
   std::vector<uint8_t> cells_;
 };
 
-/// Where a value from `low` to `high` lies in 0 to count - 1.
+/// Where a value from `low` to `high` lies in 0 to count - 1. By halves, since the difference of two numbers
+/// may be infinite.
 size_t place(double value, double low, double high, size_t count) {
-  const double share = high > low ? (value - low) / (high - low) : 0.5;
+  const double range = high / 2 - low / 2;
+  const double share = range > 0 ? (value / 2 - low / 2) / range : 0.5;
   return std::min(count - 1, static_cast<size_t>(std::lround(share * static_cast<double>(count - 1))));
 }
 

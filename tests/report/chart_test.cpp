@@ -56,11 +56,25 @@ TEST_CASE("ticks are round, enclose the range and are about as many as asked for
   CHECK(axis_ticks(0, 1, 5) == std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1});
   CHECK(axis_ticks(0.31, 0.47, 4).front() == Approx(0.3));
   CHECK(axis_ticks(0.31, 0.47, 4).back() == Approx(0.5));
-  for (const auto& [low, high] : Points{{1, 1}, {0, 0}, {-3, 1e9}, {1e-300, 2e-300}, {-5, -5}}) {
+  constexpr double kLargest = std::numeric_limits<double>::max(), kSmallest = 5e-324;
+  for (const auto& [low, high] : Points{{1, 1},
+                                        {0, 0},
+                                        {-3, 1e9},
+                                        {1e-300, 2e-300},
+                                        {-5, -5},
+                                        {1, std::nextafter(1, 2)},
+                                        {-1e300, std::nextafter(-1e300, 0)},
+                                        {0, kSmallest},
+                                        {kSmallest, kSmallest},
+                                        {-kLargest, kLargest},
+                                        {kLargest, kLargest},
+                                        {-kLargest, -kLargest},
+                                        {std::nextafter(kLargest, 0), kLargest}}) {
     const std::vector<double> ticks = axis_ticks(low, high, 5);
     INFO(low << " to " << high);
     CHECK(ticks.size() >= 2);
     CHECK(ticks.size() <= 9);
+    CHECK(std::ranges::all_of(ticks, [](double tick) { return std::isfinite(tick); }));
     CHECK(ticks.front() <= low);
     CHECK(ticks.back() >= high);
   }
@@ -76,6 +90,27 @@ TEST_CASE("a chart draws each series, and names it without a tag of its own") {
   CHECK(svg.starts_with("<svg "));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(line_chart("empty", "", {{"x", {{1, kNan}}}, {"y", {}}}) == "");
+}
+
+TEST_CASE("numbers at the ends of what a double holds have their place in a chart") {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  for (const Points& points : {Points{{1, 1}, {2, std::nextafter(1, 2)}}, Points{{1, 0}, {2, 5e-324}},
+                               Points{{1, -kLargest}, {2, 0}, {3, kLargest}}, Points{{9e18, 1}, {9e18, 2}}}) {
+    const std::string svg = line_chart("loss", "", {{"", points}});
+    CHECK(svg.size() < 10'000);
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(svg.find("inf") == std::string::npos);
+  }
+  const std::string svg = line_chart("loss", "", {{"", {{0, -kLargest}, {5, 0}, {10, kLargest}}}});
+  const size_t middle = svg.find("389.0,");
+  REQUIRE(middle != std::string::npos);
+  CHECK(svg.substr(middle, 11) == "389.0,143.0");
+  const auto dots_of = [](double size) {
+    const std::vector<std::string> lines = terminal_chart("", {{0, -size}, {1, 0}, {2, size}}, 14, 1);
+    REQUIRE(lines.size() == 3);
+    return lines[1].substr(11);
+  };
+  CHECK(dots_of(kLargest) == dots_of(1));
 }
 
 TEST_CASE("a higher value stands higher in a chart") {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -80,6 +82,16 @@ TEST_CASE("a report has the curves, the numbers, the decisions and the recipe of
   CHECK(html.find("optimizer: {lr: 0.1}") != std::string::npos);
   CHECK(html.find("loss: 1 of 4 values are not finite and are not drawn.") != std::string::npos);
   check_nesting(html);
+}
+
+TEST_CASE("a report of very many metrics takes time linear in their number") {
+  // Each looked for among all others, it would be half an hour.
+  constexpr int kMetricsOfRecord = 100'000;
+  std::string line = R"({"step":10,"updates":10,"epoch":1,"split":"validation","loss":2.25)";
+  for (int i = 0; i < kMetricsOfRecord; ++i) line += fmt::format(",\"m{}\":{}", i, i % 7);
+  const std::string html = Run("a").write("metrics.jsonl", line + "}\n").report();
+  CHECK(occurrences(html, "<circle ") == kMetricsOfRecord + 1);
+  CHECK(html.find("aria-label=\"m99999\"") != std::string::npos);
 }
 
 TEST_CASE("names and files of others bring nothing into a report that a browser obeys") {
