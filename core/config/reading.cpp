@@ -27,11 +27,9 @@ std::string without_indices(const std::string& path) {
 
 /// Whether a finding stands in a template and has been made already, for another use of it.
 template <class Finding>
-bool is_repeated(const Finding& finding, const std::vector<Finding>& known) {
-  if (finding.where.used_at == nullptr) return false;
-  return std::any_of(known.begin(), known.end(), [&](const Finding& other) {
-    return other.key == finding.key && to_string(other.where) == to_string(finding.where);
-  });
+bool is_repeated(const Finding& finding, std::set<std::string>& known) {
+  return finding.where.used_at != nullptr &&
+         !known.insert(finding.key + "\n" + to_string(finding.where)).second;
 }
 
 bool is_at_or_under(const std::string& path, const std::string& above) {
@@ -59,11 +57,11 @@ void Reading::error(const Location& where, const std::string& path, const std::s
 }
 
 void Reading::missing(Missing key) {
-  if (!is_repeated(key, missing_)) missing_.push_back(std::move(key));
+  if (!is_repeated(key, missing_in_templates_)) missing_.push_back(std::move(key));
 }
 
 void Reading::unknown(Unknown key) {
-  if (!is_repeated(key, unknown_)) unknown_.push_back(std::move(key));
+  if (!is_repeated(key, unknown_in_templates_)) unknown_.push_back(std::move(key));
 }
 
 bool Reading::is_missing(const Declared& key) const {

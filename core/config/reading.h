@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,7 @@ class Reading {
   std::vector<Problem> problems_;
   std::vector<Missing> missing_;
   std::vector<Unknown> unknown_;
+  std::set<std::string> missing_in_templates_, unknown_in_templates_;  ///< keys with their places
   std::vector<Declared> declared_;
 };
 

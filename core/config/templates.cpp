@@ -52,11 +52,16 @@ struct Block {
 
   /// A layer's name in the network, also of NAME:OUTPUT.
   std::string resolve(const std::string& name) const {
-    if (name == "input") return input;
-    if (const auto found = names.find(name); found != names.end()) return found->second;
-    const size_t colon = name.rfind(':');
-    if (colon == std::string::npos) return prefix + name;
-    return resolve(name.substr(0, colon)) + name.substr(colon);
+    if (const std::string* found = find(name)) return *found;
+    const size_t colon = std::min(name.rfind(':'), name.size());
+    const std::string* layer = find(name.substr(0, colon));
+    return layer == nullptr ? prefix + name : *layer + name.substr(colon);
+  }
+
+  /// Nullptr where the block has no layer of that name.
+  const std::string* find(const std::string& name) const {
+    const auto found = names.find(name);
+    return name == "input" ? &input : found == names.end() ? nullptr : &found->second;
   }
 };
 

@@ -29,9 +29,12 @@ TensorId LayerContext::parameter(const std::string& suffix, const Shape& shape, 
 TensorId LayerContext::parameter_of(const std::string& layer, const std::string& suffix,
                                     const Origin& place) const {
   const TensorId id = build.program().find(tensor_name(layer, suffix));
-  if (std::ranges::find(*earlier, layer) == earlier->end())
-    fail_at(place,
-            fmt::format("no earlier layer is named '{}'{}", shown(layer), suggestion(layer, *earlier)));
+  if (!earlier->contains(layer)) {
+    std::vector<std::string> names;
+    for (const auto& [known, at] : *earlier) names.push_back(known);
+    std::ranges::sort(names, {}, [&](const std::string& known) { return earlier->at(known); });
+    fail_at(place, fmt::format("no earlier layer is named '{}'{}", shown(layer), suggestion(layer, names)));
+  }
   if (id == kNone) fail_at(place, fmt::format("layer '{}' has no {}", layer, suffix));
   return id;
 }

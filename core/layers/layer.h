@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct LayerContext {
   TensorId first_position = kNone;  ///< i32 (1): place of the first token, in generation; none: 0
   TensorId document_start = kNone;  ///< i32 (N, T): where each token's document begins; none: 0
   int64_t cached_positions = 0;     ///< that attention keeps keys and values of, in generation
-  const std::vector<std::string>* freeze = nullptr;   ///< patterns of names; kept by whoever made this
-  const std::vector<std::string>* earlier = nullptr;  ///< names of the layers before this one; kept likewise
+  const std::vector<std::string>* freeze = nullptr;        ///< patterns of names; kept by whoever made this
+  const std::map<std::string, size_t>* earlier = nullptr;  ///< places of the layers before this one; likewise
 
   /// Called `name.suffix`, or as the layer itself where the suffix is empty.
   TensorId parameter(const std::string& suffix, const Shape& shape, const Initial& initial);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "core/config/networks.h"
 #include "core/config/templates.h"
@@ -104,13 +103,18 @@ std::string Network::layer_name(size_t index) const {
 }
 
 void Network::check(Diagnostics& diagnostics) const {
+  constexpr size_t kMostSuggested = 20;  // a search among all names each
+  const Positions places = positions();
   std::map<std::string, size_t> known = {{"input", kInput}};
+  size_t suggested = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = *layers[i];
     for (const std::string& input_name : layer.inputs) {
-      if (find_source(input_name, i)) continue;
+      if (find_source(places, input_name, i)) continue;
       std::vector<std::string> names;
-      for (const auto& [name, index] : known) names.push_back(name);
+      if (suggested++ < kMostSuggested) {
+        for (const auto& [name, index] : known) names.push_back(name);
+      }
       const auto near = nearest(input_name, names);
       diagnostics.error(layer.origin_of("inputs"),
                         fmt::format("no earlier layer is named '{}'{}", input_name,
@@ -138,10 +142,19 @@ void Network::check(Diagnostics& diagnostics) const {
   }
 }
 
-std::optional<Network::Source> Network::find_source(const std::string& wanted, size_t before) const {
-  auto named = [&](const std::string& name) -> std::optional<size_t> {
-    for (size_t i = before; i-- > 0;) {
-      if (layer_name(i) == name) return i;
+Network::Positions Network::positions() const {
+  Positions known;
+  for (size_t i = 0; i < layers.size(); ++i) known[layer_name(i)].push_back(i);
+  return known;
+}
+
+std::optional<Network::Source> Network::find_source(const Positions& known, const std::string& wanted,
+                                                    size_t before) {
+  const auto named = [&](const std::string& name) -> std::optional<size_t> {
+    const auto found = known.find(name);
+    if (found != known.end()) {
+      const auto next = std::ranges::lower_bound(found->second, before);
+      if (next != found->second.begin()) return *std::prev(next);
     }
     return name == "input" ? std::optional(kInput) : std::nullopt;
   };
@@ -154,23 +167,24 @@ std::optional<Network::Source> Network::find_source(const std::string& wanted, s
   return Source{.layer = *layer, .output = std::stoul(number)};
 }
 
-std::vector<Network::Source> Network::sources(size_t index) const {
+std::vector<Network::Source> Network::sources(const Positions& known, size_t index) const {
   if (layers[index]->inputs.empty()) return {{.layer = index == 0 ? kInput : index - 1}};
   std::vector<Source> found;
   for (const std::string& wanted : layers[index]->inputs) {
-    found.push_back(find_source(wanted, index).value_or(Source{.layer = kInput}));
+    found.push_back(find_source(known, wanted, index).value_or(Source{.layer = kInput}));
   }
   return found;
 }
 
 std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
+  const Positions known = positions();
   std::vector<std::vector<TensorId>> outputs;
-  std::vector<std::string> earlier;
+  std::map<std::string, size_t> earlier;
   context.freeze = &freeze;
   context.earlier = &earlier;
   for (size_t i = 0; i < layers.size(); ++i) {
     std::vector<TensorId> inputs;
-    for (const Source& source : sources(i)) {
+    for (const Source& source : sources(known, i)) {
       const std::vector<TensorId> made = source.layer == kInput ? std::vector{x} : outputs[source.layer];
       if (source.output >= made.size()) {
         fail_at(layers[i]->origin_of("inputs"),
@@ -186,7 +200,7 @@ std::vector<TensorId> Network::build(LayerContext context, TensorId x) const {
     } catch (const TooLarge& problem) {
       fail_at(layers[i]->origin, problem.what());
     }
-    earlier.push_back(context.name);
+    earlier.emplace(context.name, i);
   }
   std::vector<TensorId> first;
   for (const std::vector<TensorId>& made : outputs) first.push_back(made.at(0));

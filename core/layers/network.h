@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,9 +45,12 @@ struct Network {
   struct Source {
     size_t layer = 0, output = 0;
   };
+  /// Positions of layers by their names, each name's in order.
+  using Positions = std::map<std::string, std::vector<size_t>>;
+  Positions positions() const;
   /// What a layer after `before` others means by "NAME", "NAME:OUTPUT" or "input".
-  std::optional<Source> find_source(const std::string& wanted, size_t before) const;
-  std::vector<Source> sources(size_t index) const;
+  static std::optional<Source> find_source(const Positions& known, const std::string& wanted, size_t before);
+  std::vector<Source> sources(const Positions& known, size_t index) const;
 };
 
 }  // namespace trainer

@@ -196,6 +196,23 @@ layers:
 )");
 }
 
+TEST_CASE("a name of very many colons is one name") {
+  const std::string name(200'000, ':');
+  const Written written("layers:\n  - conv: {name: a}\n  - relu: {inputs: [\"" + name + "\"]}\n");
+  CHECK(written.problems == "");
+  CHECK(written.layers.find(name) != std::string::npos);
+}
+
+TEST_CASE("mistakes in a template of many layers with many uses are each told once") {
+  // Each compared with all others, it would be a thousand million places.
+  std::string text = "templates:\n  block:\n    layers:\n";
+  for (int i = 0; i < 250; ++i) text += "      - conv: {}\n        whenn: true\n";
+  text += "layers:\n";
+  for (int i = 0; i < 250; ++i) text += "  - block\n";
+  const std::string problems = Written(text).problems;
+  CHECK(std::ranges::count(problems, '\n') == 250);
+}
+
 TEST_CASE("what `when` leaves out hands on its first input; `repeat` counts from 0") {
   check_layers(R"(templates:
   step:
