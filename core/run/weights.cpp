@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/version.h"
 #include "core/config/fields.h"
@@ -14,6 +15,9 @@
 
 namespace trainer {
 namespace {
+
+/// Names that are not there and get a suggestion, which compares each with all that are.
+constexpr size_t kMostSuggested = 20;
 
 std::vector<TensorId> weights(const Executable& executable) {
   std::vector<TensorId> ids;
@@ -63,16 +67,18 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
   std::vector<std::string> lines;
   const std::vector<std::string> stored_names = names_of(file);
   const size_t prefix = missing_prefix(executable, file).size();
-  std::vector<std::string> unused = stored_names;
+  std::set<std::string> used;
+  size_t suggested = 0;
   for (TensorId id : weights(executable)) {
     const Tensor& wanted = tensor(executable, id);
     const std::string stored_name = wanted.name.substr(prefix);
-    std::erase(unused, stored_name);
+    used.insert(stored_name);
     if (matches_any(replaced, wanted.name)) continue;
     const StoredTensor* stored = file.find(stored_name);
     if (stored == nullptr && may_lack) continue;
     if (stored == nullptr) {
-      const auto near = nearest(wanted.name, stored_names);
+      const bool suggests = suggested++ < kMostSuggested;
+      const auto near = suggests ? nearest(wanted.name, stored_names) : std::nullopt;
       lines.push_back(fmt::format("the file has no '{}' of shape {}{}", wanted.name,
                                   to_string(wanted.spec.shape),
                                   near ? fmt::format("; the nearest name is '{}'", *near) : ""));
@@ -82,10 +88,10 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
     }
   }
   // PyTorch's batch normalisation counts batches, which nothing here reads.
-  std::erase_if(unused, [&](const std::string& name) {
-    return name.ends_with(".num_batches_tracked") || matches_any(replaced, name);
-  });
-  for (const std::string& name : unused) lines.push_back(fmt::format("the network has no '{}'", name));
+  for (const std::string& name : stored_names) {
+    if (!used.contains(name) && !name.ends_with(".num_batches_tracked") && !matches_any(replaced, name))
+      lines.push_back(fmt::format("the network has no '{}'", name));
+  }
   return lines;
 }
 
@@ -128,10 +134,11 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
   const size_t prefix = missing_prefix(executable, file).size();
   LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
   NonFiniteWeights non_finite;
+  std::set<std::string> used;
   for (TensorId id : weights(executable)) {
     const std::string& name = tensor(executable, id).name;
     const std::string stored_name = name.substr(prefix);
-    std::erase(found.left, stored_name);
+    used.insert(stored_name);
     const bool is_replaced = matches_any(replaced.patterns, name);
     (is_replaced ? found.replaced : found.loaded).push_back(name);
     const TensorId into = executable.tensor(name + suffix);
@@ -142,6 +149,7 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
     executable.write(into, values);
   }
   non_finite.refuse_to_load(path.string());
+  std::erase_if(found.left, [&](const std::string& name) { return used.contains(name); });
   return found;
 }
 

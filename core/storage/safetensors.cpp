@@ -132,11 +132,12 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   std::string header(length, '\0');
   read_exactly(file_.get(), path_, kLengthBytes, std::as_writable_bytes(std::span(header)));
   tensors_ = parse_header(header, status.st_size - data_start_, path.string(), metadata_);
+  for (size_t i = 0; i < tensors_.size(); ++i) places_.emplace(tensors_[i].name, i);
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
-  return found == tensors_.end() ? nullptr : &*found;
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : &tensors_[found->second];
 }
 
 void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::span<std::byte> bytes) const {

@@ -60,6 +60,7 @@ class SafetensorsFile {
   FileDescriptor file_;
   int64_t data_start_ = 0;
   std::vector<StoredTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> places_;  ///< of tensors_, by name
   StoredMetadata metadata_;
 };
 
