@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "apps/trainer/communication_report.h"
 #include "apps/trainer/time_report.h"
@@ -26,13 +28,23 @@ double entry_flops(const Program& program, const char* name) {
   return sum;
 }
 
-int64_t parameters_below(const Program& program, const std::string& layer) {
-  int64_t count = 0;
+/// By layer, the parameters whose names are its own or begin with it and a point.
+std::map<std::string_view, int64_t> parameters_below(const Program& program) {
+  std::map<std::string_view, int64_t> counts;
   for (const Tensor& tensor : program.tensors) {
-    if (tensor.role == Role::parameter && (tensor.name == layer || tensor.name.starts_with(layer + ".")))
-      count += numel(tensor.spec.shape);
+    if (tensor.role != Role::parameter) continue;
+    const std::string_view name = tensor.name;
+    for (size_t end = name.find('.'); end != std::string_view::npos; end = name.find('.', end + 1))
+      counts[name.substr(0, end)] += numel(tensor.spec.shape);
+    counts[name] += numel(tensor.spec.shape);
   }
-  return count;
+  return counts;
+}
+
+std::map<std::string_view, double> flops_by_place(const Program& program, const Entry& entry) {
+  std::map<std::string_view, double> flops;
+  for (const Node& node : entry.nodes) flops[node.origin.path] += node_flops(program, node);
+  return flops;
 }
 
 std::string layers_text(const std::vector<LayerRow>& rows) {
@@ -119,17 +131,21 @@ std::vector<LayerRow> layer_rows(const Recipe& recipe) {
   const TensorId index = program.input(input_name::kSampleIndex, {{micro}, DType::i32});
   const std::vector<TensorId> outputs = recipe.model.build(
       {.build = build, .training = true, .sample_index = index, .step = step_counter(program)}, x);
+  const std::map<std::string_view, int64_t> parameters = parameters_below(program);
+  const std::map<std::string_view, double> flops = flops_by_place(program, entry);
+  const auto in = [](const auto& map, std::string_view key) {
+    const auto found = map.find(key);
+    return found == map.end() ? 0 : found->second;
+  };
   std::vector<LayerRow> rows;
   for (size_t i = 0; i < recipe.model.layers.size(); ++i) {
     const Layer& layer = *recipe.model.layers[i];
     LayerRow row{.name = recipe.model.layer_name(i),
                  .type = layer.chosen_as,
                  .output = program.spec(outputs[i]).shape};
-    row.parameters = parameters_below(program, row.name);
+    row.parameters = in(parameters, row.name);
     row.output_bytes = numel(row.output) * bytes_per_element(DType::f32);
-    for (const Node& node : entry.nodes) {
-      if (node.origin.path == layer.origin.path) row.forward_flops += node_flops(program, node);
-    }
+    row.forward_flops = in(flops, layer.origin.path);
     rows.push_back(std::move(row));
   }
   return rows;

@@ -6,6 +6,8 @@
 #include <functional>
 #include <numeric>
 
+#include "core/engine/occupied_space.h"
+
 namespace trainer {
 
 int64_t align_up(int64_t bytes, int64_t alignment) {
@@ -14,39 +16,18 @@ int64_t align_up(int64_t bytes, int64_t alignment) {
 
 namespace {
 
-/// A lifetime with its place.
-struct Placed {
-  int64_t begin, end, first, last;
-};
-
-/// The start of the smallest gap that holds `bytes` between what of `placed` (sorted by begin) lives at the
-/// same time; else past its end.
-int64_t best_gap(const std::vector<Placed>& placed, const Lifetime& life, int64_t bytes) {
-  int64_t best = -1, best_size = 0, start = 0;
-  for (const Placed& other : placed) {
-    if (other.first > life.last || life.first > other.last) continue;
-    const int64_t gap = other.begin - start;
-    if (gap >= bytes && (best < 0 || gap < best_size)) best = start, best_size = gap;
-    if (other.end > start) start = align_up(other.end, life.alignment);
-  }
-  return best < 0 ? start : best;
-}
-
 /// Places lifetimes in this order.
 Arrangement arrange_in(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order) {
   Arrangement result{.offsets = std::vector<int64_t>(lifetimes.size(), 0), .bytes = 0};
-  std::vector<Placed> placed;
-  placed.reserve(order.size());
+  OccupiedSpace occupied;
   for (size_t i : order) {
     const Lifetime& life = lifetimes[i];
     const int64_t bytes = align_up(life.bytes);
     if (bytes == 0) continue;
-    const int64_t begin = best_gap(placed, life, bytes);
+    const int64_t begin = occupied.best_gap(life.first, life.last, bytes, life.alignment);
     result.offsets[i] = begin;
     result.bytes = std::max(result.bytes, begin + bytes);
-    const auto after = std::upper_bound(placed.begin(), placed.end(), begin,
-                                        [](int64_t at, const Placed& other) { return at < other.begin; });
-    placed.insert(after, {begin, begin + bytes, life.first, life.last});
+    occupied.take({life.first, life.last, begin, begin + bytes});
   }
   return result;
 }
@@ -61,9 +42,12 @@ size_t topmost(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>
 
 /// Tries one order, then again and again with whatever ended up on top placed earlier.
 Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> order, int64_t bound) {
-  constexpr int kAttempts = 24;  // networks with skip connections settle within ten
+  constexpr double kAttempts = 24;  // networks with skip connections settle within ten
+  constexpr double kMany = 3000;    // beyond the lifetimes of any network that comes with the program
+  const double share = std::min(1.0, kMany / static_cast<double>(std::max<size_t>(1, lifetimes.size())));
+  const auto attempts = static_cast<size_t>(kAttempts * share * share);  // each takes longer, too
   Arrangement best = arrange_in(lifetimes, order), now = best;
-  for (int attempt = 0; attempt < kAttempts && best.bytes > bound; ++attempt) {
+  for (size_t attempt = 0; attempt < attempts && best.bytes > bound; ++attempt) {
     const auto top = order.begin() + static_cast<std::ptrdiff_t>(topmost(lifetimes, order, now));
     const auto earlier = order.begin() + (top - order.begin()) / 2;
     std::rotate(earlier, top, top + 1);
@@ -98,16 +82,31 @@ Arrangement arrange(const std::vector<Lifetime>& lifetimes) {
   return best;
 }
 
-int64_t lower_bound_bytes(const std::vector<Lifetime>& lifetimes) {
-  int64_t largest = 0;
-  for (const Lifetime& at : lifetimes) {  // the sum can only rise where something begins
-    int64_t sum = 0;
-    for (const Lifetime& other : lifetimes) {
-      if (other.first <= at.first && at.first <= other.last) sum += align_up(other.bytes);
-    }
-    largest = std::max(largest, sum);
+std::vector<int64_t> live_bytes(const std::vector<Lifetime>& lifetimes) {
+  std::vector<size_t> begins(lifetimes.size());
+  std::iota(begins.begin(), begins.end(), size_t{0});
+  std::vector<size_t> ends = begins;
+  std::ranges::sort(begins, {}, [&](size_t i) { return lifetimes[i].first; });
+  std::ranges::sort(ends, {}, [&](size_t i) { return lifetimes[i].last; });
+  std::vector<int64_t> live(lifetimes.size());
+  int64_t sum = 0;
+  size_t ended = 0;
+  for (size_t i = 0; i < begins.size();) {
+    const int64_t step = lifetimes[begins[i]].first;
+    size_t next = i;
+    for (; next < begins.size() && lifetimes[begins[next]].first == step; ++next)
+      sum += align_up(lifetimes[begins[next]].bytes);
+    for (; ended < ends.size() && lifetimes[ends[ended]].last < step; ++ended)
+      sum -= align_up(lifetimes[ends[ended]].bytes);
+    for (; i < next; ++i) live[begins[i]] = sum;
   }
-  return largest;
+  return live;
+}
+
+/// The sum can only rise where something begins.
+int64_t lower_bound_bytes(const std::vector<Lifetime>& lifetimes) {
+  const std::vector<int64_t> live = live_bytes(lifetimes);
+  return live.empty() ? 0 : std::ranges::max(live);
 }
 
 }  // namespace trainer

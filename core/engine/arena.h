@@ -26,8 +26,11 @@ struct Arrangement {
 /// Offsets such that what lives at the same time never overlaps. In turn largest, longest and earliest first,
 /// each into the smallest gap that holds it (Pisarchyk, Lee, "Efficient memory management for deep neural net
 /// inference", 2020), and each order improved by placing earlier what ended up on top (squeaky wheel
-/// optimisation: Joslin, Clements, 1999). The best is taken.
+/// optimisation: Joslin, Clements, 1999), less often where they are very many. The best is taken.
 Arrangement arrange(const std::vector<Lifetime>& lifetimes);
+
+/// The bytes alive at the first step of each lifetime, each lifetime's rounded up to the alignment.
+std::vector<int64_t> live_bytes(const std::vector<Lifetime>& lifetimes);
 
 /// The largest sum of bytes alive at one step, each rounded up to the alignment: no arrangement needs less.
 int64_t lower_bound_bytes(const std::vector<Lifetime>& lifetimes);

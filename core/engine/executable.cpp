@@ -33,6 +33,7 @@ Executable::Executable(Plan plan, Device& device, bool replay)
   slots_.assign(plan_.tensors.size() + nodes, nullptr);
   for (size_t i = 0; i < plan_.tensors.size(); ++i) {
     const Placement& at = plan_.placements[i];
+    if (!plan_.tensors[i].name.empty()) by_name_.emplace(plan_.tensors[i].name, static_cast<TensorId>(i));
     if (at.region == Region::persistent) slots_[i] = persistent_.data() + at.offset;
     if (at.region == Region::scratch) slots_[i] = scratch_.data() + at.offset;
     if (at.viewed_input != kNone) input_views_.emplace_back(static_cast<TensorId>(i), at.viewed_input);
@@ -43,6 +44,11 @@ Executable::Executable(Plan plan, Device& device, bool replay)
     entries_.push_back(prepare(entry, workspace_slot));
     workspace_slot += entry.nodes.size();
   }
+}
+
+TensorId Executable::tensor(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? kNone : found->second;
 }
 
 void Executable::hold_elsewhere() {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/engine/device.h"
@@ -38,7 +39,8 @@ class Executable {
 
   /// Position of an entry point, for run().
   size_t entry(std::string_view name) const;
-  TensorId tensor(std::string_view name) const { return plan_.find(name); }
+  /// The input or persistent tensor of that name, or kNone.
+  TensorId tensor(std::string_view name) const;
 
   /// Points an input at memory that the device can read; it must stay until the next run is done.
   void bind(TensorId input, void* data);
@@ -111,6 +113,7 @@ class Executable {
   std::vector<void*>
       slots_;  ///< by tensor, then one per node's workspace; never resized once kernels hold them
   std::vector<std::pair<TensorId, TensorId>> input_views_;  ///< (view, input)
+  std::unordered_map<std::string_view, TensorId> by_name_;  ///< names are those in plan_
   std::vector<TensorId> inputs_;
   std::vector<Prepared> entries_;
   bool replay_;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/reorder.h"
@@ -27,10 +29,12 @@ class LayoutChooser {
     planned_ = {.name = entry.name, .nodes = {}, .outputs = entry.outputs, .peak_by_kind = {}};
     reordered_.clear();
     casts_.clear();
+    casts_of_.clear();
     for (const Node& node : entry.nodes) {
       if (is_cast(node)) {
         refuse_unless_possible(node, context_of(node));
         casts_[node.outputs[0]] = {.node = node};
+        casts_of_[node.inputs[0]].insert(node.outputs[0]);
       } else {
         choose(node);
       }
@@ -140,8 +144,9 @@ class LayoutChooser {
 
   /// A state is about to change: what is to be cast from it is cast now.
   void place_casts_of(TensorId state) {
-    for (auto& [id, cast] : casts_) {
-      if (cast.node.inputs[0] == state && !cast.is_placed) in_layout(id, layout_of(state), cast.node.origin);
+    for (const TensorId id : casts_of_[state]) {
+      const PendingCast& cast = casts_.at(id);
+      if (!cast.is_placed) in_layout(id, layout_of(state), cast.node.origin);
     }
   }
 
@@ -186,8 +191,9 @@ class LayoutChooser {
   const Planner& planner_;
   std::vector<bool> open_;  ///< persistent tensors whose layout nobody has chosen yet
   PlannedEntry planned_;
-  Phase phase_ = Phase::forward;           ///< of the node that is being looked at
-  std::map<TensorId, PendingCast> casts_;  ///< of this entry, by what they make
+  Phase phase_ = Phase::forward;                     ///< of the node that is being looked at
+  std::map<TensorId, PendingCast> casts_;            ///< of this entry, by what they make
+  std::map<TensorId, std::set<TensorId>> casts_of_;  ///< the same, by what they read
   std::map<std::pair<TensorId, std::string>, TensorId> reordered_;
 };
 

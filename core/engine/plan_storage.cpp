@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
+#include <ranges>
 #include <utility>
 
 #include "core/engine/arena.h"
@@ -31,21 +33,32 @@ class StoragePlanner {
   void index_uses() {
     const size_t count = plan_.tensors.size();
     defined_.assign(count, kNever);
+    slot_.assign(count, 0);
     last_use_.assign(count, kNever);
+    readers_.assign(count, {});
+    viewed_ = storage_;
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       const Node& node = entry_.nodes[n].node;
-      for (TensorId id : node.inputs) {
-        if (id != kNone) last_use_[index(id)] = static_cast<int>(n);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const TensorId id = node.inputs[i];
+        if (id == kNone) continue;
+        last_use_[index(id)] = static_cast<int>(n);
+        if (is_persistent(plan_.tensors[index(viewed(id))].role))
+          readers_[index(viewed(id))].push_back({n, i});
       }
-      for (TensorId id : node.outputs) {
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        const TensorId id = node.outputs[o];
         if (id == kNone) continue;
         defined_[index(id)] = static_cast<int>(n);
+        slot_[index(id)] = o;
         last_use_[index(id)] = static_cast<int>(n);
       }
+      if (node.op->is_view()) viewed_[index(node.outputs[0])] = viewed(node.inputs[0]);
     }
     for (const NamedTensor& output : entry_.outputs) {
       if (output.tensor != kNone) last_use_[index(output.tensor)] = static_cast<int>(entry_.nodes.size());
     }
+    last_read_ = last_use_;
   }
 
   /// An assigned value is computed in the state's own memory where nothing reads the old value later.
@@ -54,60 +67,58 @@ class StoragePlanner {
       PlannedNode& planned = entry_.nodes[n];
       if (dynamic_cast<const Assign*>(planned.node.op.get()) == nullptr) continue;
       const TensorId state = planned.node.inputs[0], value = planned.node.inputs[1];
-      if (!may_overwrite(state, value, static_cast<int>(n))) continue;
-      storage_[index(value)] = state;
+      if (!may_overwrite(state, value, n)) continue;
+      share(value, state);
       planned.runs = false;
-      for (TensorId id = made_of(value); id != kNone && may_overwrite(state, id, static_cast<int>(n));
-           id = made_of(id)) {
-        storage_[index(id)] = state;
-      }
+      for (TensorId id = made_of(value); id != kNone && may_overwrite(state, id, n); id = made_of(id))
+        share(id, state);
     }
   }
 
   /// What a value is computed from in place, if nothing else reads that later.
-  TensorId made_of(TensorId value) const {
+  TensorId made_of(TensorId value) {
     const int producer = defined_[index(value)];
     const Node& node = entry_.nodes[static_cast<size_t>(producer)].node;
-    const size_t output = output_index(node, value);
+    const size_t output = slot_[index(value)];
+    const auto [begin, end] = node.op->in_place_inputs(output, node.inputs.size());
     TensorId found = kNone;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
+    for (size_t i = begin; i < end; ++i) {
       const TensorId id = node.inputs[i];
       if (id == kNone || !node.op->in_place(i, output) || defined_[index(id)] == kNever) continue;
       if (last_use_[index(id)] == producer && layout(id) == layout(value) && bytes_of(id) == bytes_of(value))
         found = id;
     }
-    return std::ranges::count(node.inputs, found) == 1 ? found : kNone;
+    return found != kNone && reads_once(static_cast<size_t>(producer), found) ? found : kNone;
   }
 
-  bool may_overwrite(TensorId state, TensorId value, int assign) const {
+  /// Asked for one node after another, of which some have very many inputs.
+  bool reads_once(size_t n, TensorId id) {
+    if (sorted_inputs_of_ != n) {
+      sorted_inputs_ = entry_.nodes[n].node.inputs;
+      std::ranges::sort(sorted_inputs_);
+      sorted_inputs_of_ = n;
+    }
+    return std::ranges::equal_range(sorted_inputs_, id).size() == 1;
+  }
+
+  bool may_overwrite(TensorId state, TensorId value, size_t assign) const {
     const int producer = defined_[index(value)];
     if (producer == kNever || storage_[index(value)] != value || is_output(value)) return false;
     const PlannedNode& planned = entry_.nodes[static_cast<size_t>(producer)];
     if (planned.node.op->is_view()) return false;
-    for (int n = producer; n < static_cast<int>(entry_.nodes.size()); ++n) {
-      if (n == assign) continue;
-      const Node& node = entry_.nodes[static_cast<size_t>(n)].node;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (viewed(node.inputs[i]) != state) continue;
-        if (n != producer || !node.op->in_place(i, output_index(node, value))) return false;
-      }
-    }
-    return true;
+    return std::ranges::all_of(readers_[index(state)], [&](const Reader& reader) {
+      if (reader.node < static_cast<size_t>(producer) || reader.node == assign) return true;
+      return reader.node == static_cast<size_t>(producer) &&
+             planned.node.op->in_place(reader.input, slot_[index(value)]);
+    });
   }
 
   /// The tensor whose memory this one is, by whatever number of views.
-  TensorId viewed(TensorId id) const {
-    while (id != kNone && defined_[index(id)] != kNever) {
-      const Node& node = entry_.nodes[static_cast<size_t>(defined_[index(id)])].node;
-      if (!node.op->is_view()) break;
-      id = node.inputs[0];
-    }
-    return id;
-  }
+  TensorId viewed(TensorId id) const { return viewed_[index(id)]; }
 
-  static size_t output_index(const Node& node, TensorId id) {
-    return static_cast<size_t>(std::find(node.outputs.begin(), node.outputs.end(), id) -
-                               node.outputs.begin());
+  void share(TensorId id, TensorId owner) {
+    storage_[index(id)] = owner;
+    last_read_[index(owner)] = std::max(last_read_[index(owner)], last_use_[index(id)]);
   }
 
   /// Views share always; other outputs take over the memory of an input that dies where that is allowed.
@@ -116,44 +127,52 @@ class StoragePlanner {
       PlannedNode& planned = entry_.nodes[n];
       const Node& node = planned.node;
       if (node.op->is_view()) {
-        storage_[index(node.outputs[0])] = root(node.inputs[0]);
+        share(node.outputs[0], root(node.inputs[0]));
         planned.runs = false;
         continue;
       }
+      operands_.clear();
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         if (node.outputs[o] == kNone || storage_[index(node.outputs[o])] != node.outputs[o]) continue;
-        for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const auto [begin, end] = node.op->in_place_inputs(o, node.inputs.size());
+        for (size_t i = begin; i < end; ++i) {
           if (!can_take_over(node, i, o, static_cast<int>(n))) continue;
-          storage_[index(node.outputs[o])] = root(node.inputs[i]);
+          share(node.outputs[o], root(node.inputs[i]));
           break;
         }
       }
     }
   }
 
-  bool can_take_over(const Node& node, size_t i, size_t o, int n) const {
+  bool can_take_over(const Node& node, size_t i, size_t o, int n) {
     const TensorId input = node.inputs[i], output = node.outputs[o];
     if (input == kNone || !node.op->in_place(i, o)) return false;
     const TensorId owner = root(input);
     if (defined_[index(owner)] == kNever || is_persistent(plan_.tensors[index(owner)].role)) return false;
     if (bytes_of(owner) != bytes_of(output) || layout(input) != layout(output)) return false;
-    for (size_t other : sharers(owner)) {
-      if (last_use_[other] > n) return false;
-    }
+    if (last_read_[index(owner)] > n) return false;
     // A second operand in the same memory would be overwritten before it is read, unless it is this operand.
-    for (size_t other = 0; other < node.inputs.size(); ++other) {
-      if (other == i || node.inputs[other] == kNone || root(node.inputs[other]) != owner) continue;
-      if (node.inputs[other] != input || !node.op->in_place(other, o)) return false;
+    for (const Operand& other : operands_in(node, owner)) {
+      if (other.input == i) continue;
+      if (node.inputs[other.input] != input || !node.op->in_place(other.input, o)) return false;
     }
     return true;
   }
 
-  std::vector<size_t> sharers(TensorId owner) const {
-    std::vector<size_t> tensors;
-    for (size_t i = 0; i < storage_.size(); ++i) {
-      if (storage_[i] == owner) tensors.push_back(i);
+  /// An input of a node, by the storage that it lies in.
+  struct Operand {
+    TensorId owner;
+    size_t input;
+  };
+
+  /// Those of this node that lie there. Outputs of the node change nothing about its inputs.
+  std::ranges::subrange<std::vector<Operand>::const_iterator> operands_in(const Node& node, TensorId owner) {
+    if (operands_.empty()) {
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] != kNone) operands_.push_back({root(node.inputs[i]), i});
+      std::ranges::stable_sort(operands_, {}, &Operand::owner);
     }
-    return tensors;
+    return std::ranges::equal_range(std::as_const(operands_), owner, {}, &Operand::owner);
   }
 
   /// Numbers that the entry puts out lie side by side, so that they can travel together (outputs.h).
@@ -210,7 +229,6 @@ class StoragePlanner {
   void record(const std::vector<Lifetime>& lifetimes, const std::vector<TensorId>& owners,
               const Arrangement& arrangement) {
     entry_.scratch_bytes = arrangement.bytes;
-    entry_.live_bytes = lower_bound_bytes(lifetimes);
     std::map<TensorId, int64_t> offsets;
     for (size_t i = 0; i < lifetimes.size(); ++i) {
       if (owners[i] == kNone) {
@@ -232,21 +250,18 @@ class StoragePlanner {
     record_peak(lifetimes, owners);
   }
 
-  /// What the live bytes consist of at the step where they are most.
+  /// What the live bytes consist of at the first step where they are most.
   void record_peak(const std::vector<Lifetime>& lifetimes, const std::vector<TensorId>& owners) {
-    for (const Lifetime& at : lifetimes) {
-      std::map<std::string, int64_t> kinds;
-      int64_t sum = 0;
-      for (size_t i = 0; i < lifetimes.size(); ++i) {
-        if (lifetimes[i].first > at.first || lifetimes[i].last < at.first) continue;
-        const bool gradient = owners[i] != kNone && plan_.tensors[index(owners[i])].role == Role::gradient;
-        const std::string kind = owners[i] == kNone ? "workspace" : gradient ? "gradients" : "activations";
-        kinds[kind] += align_up(lifetimes[i].bytes);
-        sum += align_up(lifetimes[i].bytes);
-      }
-      if (sum != entry_.live_bytes) continue;
-      entry_.peak_by_kind = kinds;
-      return;
+    if (lifetimes.empty()) return;
+    const std::vector<int64_t> live = live_bytes(lifetimes);
+    const auto most = static_cast<size_t>(std::ranges::max_element(live) - live.begin());
+    const int64_t step = lifetimes[most].first;
+    entry_.live_bytes = live[most];
+    for (size_t i = 0; i < lifetimes.size(); ++i) {
+      if (lifetimes[i].first > step || lifetimes[i].last < step) continue;
+      const bool gradient = owners[i] != kNone && plan_.tensors[index(owners[i])].role == Role::gradient;
+      const std::string kind = owners[i] == kNone ? "workspace" : gradient ? "gradients" : "activations";
+      entry_.peak_by_kind[kind] += align_up(lifetimes[i].bytes);
     }
   }
 
@@ -256,6 +271,7 @@ class StoragePlanner {
     return is_placed ? plan_.placements[index(owner)].region : Region::scratch;
   }
 
+  /// An entry has few outputs.
   bool is_output(TensorId id) const {
     return std::any_of(entry_.outputs.begin(), entry_.outputs.end(),
                        [id](const NamedTensor& output) { return output.tensor == id; });
@@ -273,8 +289,19 @@ class StoragePlanner {
   Plan& plan_;
   PlannedEntry& entry_;
   int64_t workspace_alignment_;
-  std::vector<TensorId> storage_;
+  /// The input of a node that reads a tensor that persists, perhaps by views.
+  struct Reader {
+    size_t node, input;
+  };
+
+  std::vector<TensorId> storage_, viewed_;
   std::vector<int> defined_, last_use_;
+  std::vector<size_t> slot_;                  ///< of a tensor among the outputs of the node that makes it
+  std::vector<int> last_read_;                ///< of a storage
+  std::vector<std::vector<Reader>> readers_;  ///< of what persists
+  std::vector<Operand> operands_;             ///< of the node that shares now
+  std::vector<TensorId> sorted_inputs_;
+  size_t sorted_inputs_of_ = SIZE_MAX;
   std::map<TensorId, int64_t> numbers_;  ///< storages of the entry's numbers, and where each lies among them
 };
 

@@ -21,6 +21,10 @@ double Operation::flops(std::span<const TensorSpec> /*inputs*/, std::span<const 
   return elements;
 }
 
+InputRange Operation::in_place_inputs(size_t /*output*/, size_t inputs) const {
+  return {0, inputs};
+}
+
 bool Operation::in_place(size_t /*input*/, size_t /*output*/) const {
   return false;
 }

@@ -32,6 +32,11 @@ struct Backward {
 /// reads that.
 enum class InputType { low, f32, widest, as_made };
 
+/// Inputs from `begin` to before `end`.
+struct InputRange {
+  size_t begin = 0, end = 0;
+};
+
 /// A primitive operation: pure, without state. Its rules for shapes, gradient and cost are all here;
 /// how it runs is the backends' business. Shapes that do not fit throw std::invalid_argument with a text
 /// that says what was expected; the caller adds the origin.
@@ -52,6 +57,8 @@ class Operation {
   virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
   /// Whether this output may be written over this input, element by element.
   virtual bool in_place(size_t input, size_t output) const;
+  /// The inputs, of so many, among which this output finds those: fewer than all where there are very many.
+  virtual InputRange in_place_inputs(size_t output, size_t inputs) const;
   /// Inputs from which another run gives the node's first output again, bit for bit: its own, or fewer where
   /// another output, which exists then, stands for some of them.
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }

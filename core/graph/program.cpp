@@ -91,16 +91,17 @@ const Entry* Program::find_entry(std::string_view name) const {
 }
 
 TensorId Program::find(std::string_view name) const {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].name.empty() && tensors[i].name == name) return static_cast<TensorId>(i);
-  }
-  return kNone;
+  const auto found = by_name.find(name);
+  if (found == by_name.end() || static_cast<size_t>(found->second) >= tensors.size()) return kNone;
+  return tensor(found->second).name == name ? found->second : kNone;
 }
 
 TensorId Program::add(Tensor tensor) {
   require_addressable(tensor.spec.shape);
+  const auto id = static_cast<TensorId>(tensors.size());
+  if (!tensor.name.empty() && find(tensor.name) == kNone) by_name[tensor.name] = id;
   tensors.push_back(std::move(tensor));
-  return static_cast<TensorId>(tensors.size() - 1);
+  return id;
 }
 
 TensorId Program::persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial) {

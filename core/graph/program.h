@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -124,6 +126,8 @@ struct Program {
   std::vector<Tensor> tensors;
   std::vector<Entry> entries;
   Shape output_shape = {};  ///< of the network's output, micro-batch first; empty where it is not known
+  /// By the names given to `add`, which alone writes here; a place holds as long as the tensor has that name.
+  std::map<std::string, TensorId, std::less<>> by_name = {};
 
   const TensorSpec& spec(TensorId id) const { return tensors[static_cast<size_t>(id)].spec; }
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
@@ -132,6 +136,7 @@ struct Program {
 
   /// The input or persistent tensor of that name, or kNone.
   TensorId find(std::string_view name) const;
+  /// Appends a tensor. Names are given here alone, so that `find` knows them.
   TensorId add(Tensor tensor);
   /// The tensor of that name, made on first use; later uses must agree with the first in shape and type.
   TensorId persistent(const std::string& name, const TensorSpec& spec, Role role, Initial initial);
@@ -153,7 +158,8 @@ NodeSpecs node_specs(const Program& program, const Node& node);
 std::string to_text(const Program& program);
 
 /// Checks our own invariants: tensors are defined once and before use, shapes are what the operations infer,
-/// nothing reads a state after it was assigned. Throws std::logic_error; a failure is a bug in a pass.
+/// nothing reads a state after it was assigned, names find their tensors. Throws std::logic_error; a failure
+/// is a bug in a pass.
 void verify(const Program& program);
 
 }  // namespace trainer

@@ -28,49 +28,52 @@ class EntryCheck {
 
   void run() {
     for (const Node& node : entry_.nodes) check(node);
-    for (const NamedTensor& output : entry_.outputs) require_defined(output.tensor, "output " + output.name);
+    for (const NamedTensor& output : entry_.outputs) {
+      if (!is_defined(output.tensor)) fail_in("output " + output.name, "uses a tensor before it has a value");
+    }
   }
 
  private:
   void check(const Node& node) {
-    const std::string what = fmt::format("{} ({})", node.op->name(), node.origin.path);
+    node_ = &node;
     const bool assigns = dynamic_cast<const Assign*>(node.op.get()) != nullptr;
     for (const TensorId id : node.inputs) {
       if (id == kNone) continue;
-      require_defined(id, what);
-      if (assigned_[static_cast<size_t>(viewed(id))]) fail(what + " uses a state after it was assigned");
+      if (!is_defined(id)) fail("uses a tensor before it has a value");
+      if (assigned_[static_cast<size_t>(viewed(id))]) fail("uses a state after it was assigned");
       const auto& rank = program_.tensor(id).rank;
-      if (rank && rank != only_rank(program_.tensors, node)) fail(what + " uses what two ranks hold");
+      if (rank && rank != only_rank(program_.tensors, node)) fail("uses what two ranks hold");
     }
     const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program_.tensors, node.inputs));
-    if (outputs.size() != node.outputs.size()) fail(what + " has the wrong number of outputs");
-    for (size_t i = 0; i < outputs.size(); ++i) define(node.outputs[i], outputs[i], what);
+    if (outputs.size() != node.outputs.size()) fail("has the wrong number of outputs");
+    for (size_t i = 0; i < outputs.size(); ++i) define(node.outputs[i], outputs[i]);
     if (node.op->is_view()) viewed_[static_cast<size_t>(node.outputs[0])] = viewed(node.inputs[0]);
     if (!assigns) return;
-    if (!is_persistent(program_.tensor(node.inputs[0]).role))
-      fail(what + " assigns to what does not persist");
+    if (!is_persistent(program_.tensor(node.inputs[0]).role)) fail("assigns to what does not persist");
     assigned_[static_cast<size_t>(node.inputs[0])] = true;
   }
 
-  void define(TensorId id, const TensorSpec& inferred, const std::string& what) {
+  void define(TensorId id, const TensorSpec& inferred) {
     if (id == kNone) return;
-    if (defined_[static_cast<size_t>(id)]) fail(what + " defines a tensor that already has a value");
-    if (program_.spec(id) != inferred) fail(what + " has an output of another shape than it infers");
+    if (defined_[static_cast<size_t>(id)]) fail("defines a tensor that already has a value");
+    if (program_.spec(id) != inferred) fail("has an output of another shape than it infers");
     defined_[static_cast<size_t>(id)] = true;
   }
 
-  void require_defined(TensorId id, const std::string& what) const {
-    if (!defined_[static_cast<size_t>(id)]) fail(what + " uses a tensor before it has a value");
-  }
+  bool is_defined(TensorId id) const { return defined_[static_cast<size_t>(id)]; }
 
   TensorId viewed(TensorId id) const { return viewed_[static_cast<size_t>(id)]; }
 
-  [[noreturn]] void fail(const std::string& text) const {
-    throw std::logic_error(fmt::format("program is broken, entry {}: {}", entry_.name, text));
+  [[noreturn]] void fail(const std::string& problem) const {
+    fail_in(fmt::format("{} ({})", node_->op->name(), node_->origin.path), problem);
+  }
+  [[noreturn]] void fail_in(const std::string& what, const std::string& problem) const {
+    throw std::logic_error(fmt::format("program is broken, entry {}: {} {}", entry_.name, what, problem));
   }
 
   const Program& program_;
   const Entry& entry_;
+  const Node* node_ = nullptr;  ///< that is checked
   std::vector<bool> defined_, assigned_;
   std::vector<TensorId> viewed_;  ///< in whose memory each tensor lies
 };
@@ -78,6 +81,11 @@ class EntryCheck {
 }  // namespace
 
 void verify(const Program& program) {
+  for (const Tensor& tensor : program.tensors) {
+    if (!tensor.name.empty() && &program.tensor(program.find(tensor.name)) != &tensor)
+      throw std::logic_error(
+          fmt::format("program is broken: the name {} is not its tensor's alone", tensor.name));
+  }
   for (const Entry& entry : program.entries) EntryCheck(program, entry).run();
 }
 

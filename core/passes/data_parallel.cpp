@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "core/graph/builder.h"
@@ -77,12 +79,13 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
     const auto done = build.emit_all(std::make_shared<AllReduceDone>(number), started);
     for (size_t m = 0; m < done.size(); ++m) sums[buckets[i].members[m]] = done[m];
   }
+  std::multimap<size_t, size_t> started;  // buckets by the node behind which they start
+  for (size_t i = 0; i < buckets.size(); ++i) started.emplace(buckets[i].last, i);
   std::vector<Node> nodes;
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     nodes.push_back(entry.nodes[n]);
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      if (buckets[i].last == n) nodes.push_back(scratch.nodes[2 * i]);
-    }
+    for (auto [bucket, end] = started.equal_range(n); bucket != end; ++bucket)
+      nodes.push_back(scratch.nodes[2 * bucket->second]);
   }
   for (size_t i = 0; i < buckets.size(); ++i) nodes.push_back(scratch.nodes[2 * i + 1]);
   entry.nodes = std::move(nodes);
@@ -111,8 +114,8 @@ class SharedStatistics {
     Builder build(program, entry);
     build.set_phase(Phase::backward);
     build.set_role(Role::gradient);
+    remove_assigns();
     for (const Statistic& each : found_) {
-      remove_assign(each);
       build.set_origin(each.blend.origin);
       decayed_.push_back(build.emit<DecayByRank>({travels(each)}, decay(each)));
     }
@@ -145,13 +148,12 @@ class SharedStatistics {
   TensorId travels(const Statistic& each) const {
     return is_whole() ? each.blend.inputs[1] : each.blend.outputs[0];
   }
-  void remove_assign(const Statistic& each) {
-    if (is_whole()) {
-      remove_move(entry_, each);
-      return;
-    }
+  void remove_assigns() {
+    if (is_whole()) return remove_moves(entry_, found_);
+    std::set<TensorId> states;
+    for (const Statistic& each : found_) states.insert(each.state);
     std::erase_if(entry_.nodes, [&](const Node& node) {
-      return dynamic_cast<const Assign*>(node.op.get()) != nullptr && node.inputs[0] == each.state;
+      return dynamic_cast<const Assign*>(node.op.get()) != nullptr && states.contains(node.inputs[0]);
     });
   }
 

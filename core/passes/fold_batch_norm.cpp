@@ -2,50 +2,52 @@
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/passes/dependence.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
 
 /// Puts the node that changes the weights before the convolution, and gives the convolution what it makes.
-void fold(Program& program, Entry& entry, size_t conv, size_t norm) {
-  Node& normalise = entry.nodes[norm];
-  Node& convolve = entry.nodes[conv];
+void fold(Program& program, EntryEditor& nodes, size_t conv, size_t norm) {
+  const Node normalise = nodes.node(norm);
+  std::vector<TensorId> read = nodes.node(conv).inputs;
   const std::vector<TensorId>& given = normalise.inputs;  // x, gamma, beta, mean, variance
   Node folding{
       .op = std::make_shared<FoldBatchNorm>(static_cast<const BatchNormInference&>(*normalise.op).eps),
-      .inputs = {convolve.inputs[1], convolve.inputs[2], given[1], given[2], given[3], given[4]},
+      .inputs = {read[1], read[2], given[1], given[2], given[3], given[4]},
       .outputs = {},
       .origin = normalise.origin,
       .phase = normalise.phase};
-  for (const TensorId like : {convolve.inputs[1], given[1]}) {
+  for (const TensorId like : {read[1], given[1]}) {
     folding.outputs.push_back(
         program.add({.name = "", .spec = program.spec(like), .role = Role::activation, .initial = {}}));
   }
-  convolve.inputs[1] = folding.outputs[0];
-  convolve.inputs[2] = folding.outputs[1];
-  convolve.outputs[0] = normalise.outputs[0];
-  entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(norm));
-  entry.nodes.insert(entry.nodes.begin() + static_cast<std::ptrdiff_t>(conv), std::move(folding));
+  read[1] = folding.outputs[0];
+  read[2] = folding.outputs[1];
+  nodes.remove(norm);
+  nodes.insert_before(conv, std::move(folding));
+  nodes.set_inputs(conv, read);
+  nodes.set_output(conv, 0, normalise.outputs[0]);
 }
 
 /// In training a normalisation is folded only where no gradient passes: the folding has none.
 void fold_all(Program& program, Entry& entry) {
   std::vector<bool> is_differentiated(program.tensors.size(), false);
   if (entry.name == entry_name::kTrainStep) is_differentiated = depends_on_trained(program, entry);
-  for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    const auto* conv = dynamic_cast<const Conv2d*>(entry.nodes[n].op.get());
+  EntryEditor nodes(entry);
+  const size_t count = nodes.size();
+  for (size_t n = 0; n < count; ++n) {
+    const auto* conv = dynamic_cast<const Conv2d*>(nodes.node(n).op.get());
     if (conv == nullptr || conv->relu) continue;
-    const int reader = only_reader(entry, count_uses(program, entry), entry.nodes[n].outputs[0]);
-    if (reader < 0) continue;
-    const Operation& next = *entry.nodes[static_cast<size_t>(reader)].op;
-    if (dynamic_cast<const BatchNormInference*>(&next) == nullptr) continue;
-    const TensorId y = entry.nodes[static_cast<size_t>(reader)].outputs[0];
-    if (is_differentiated[static_cast<size_t>(y)]) continue;
-    fold(program, entry, n, static_cast<size_t>(reader));
-    ++n;  // the convolution has moved by one
+    const int reader = nodes.only_reader(nodes.node(n).outputs[0]);
+    if (reader == EntryEditor::kNobody) continue;
+    const Node& next = nodes.node(reader);
+    if (dynamic_cast<const BatchNormInference*>(next.op.get()) == nullptr) continue;
+    if (is_differentiated[static_cast<size_t>(next.outputs[0])]) continue;
+    fold(program, nodes, n, static_cast<size_t>(reader));
   }
+  nodes.finish();
 }
 
 }  // namespace

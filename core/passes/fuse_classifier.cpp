@@ -58,7 +58,7 @@ class Classifier {
  public:
   Classifier(const Entry& entry, size_t linear) : entry_(entry), nodes_{linear} {
     inside_.push_back(entry.nodes[linear].outputs[0]);
-    for (size_t n = linear + 1; n < entry.nodes.size(); ++n) take(n);
+    for (size_t n = linear + 1; n < entry.nodes.size() && fits_; ++n) take(n);
   }
 
   const std::vector<size_t>& nodes() const { return nodes_; }

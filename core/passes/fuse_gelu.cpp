@@ -6,8 +6,8 @@
 #include "core/engine/planner.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
@@ -22,72 +22,69 @@ bool is_gelu(const Operation& op) {
 class FuseGelu {
  public:
   FuseGelu(Program& program, Entry& entry, const Planner& planner)
-      : program_(program), entry_(entry), planner_(planner) {}
+      : program_(program), nodes_(entry), planner_(planner) {}
 
   void run() {
-    for (size_t n = 0; n < entry_.nodes.size();) {
-      const bool is_fused = fuse_forward(entry_.nodes[n]) || fuse_backward(entry_.nodes[n]);
-      if (is_fused) {
-        entry_.nodes.erase(entry_.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-      } else {
-        ++n;
-      }
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (!fuse_forward(n)) fuse_backward(n);
     }
+    nodes_.finish();
   }
 
  private:
   /// Takes a gelu into the linear layer before it.
-  bool fuse_forward(const Node& gelu) {
-    if (!is_gelu<Unary>(*gelu.op)) return false;
-    Node* before = maker_as<Linear>(gelu.inputs[0]);
-    if (before == nullptr) return false;
-    const auto& linear = static_cast<const Linear&>(*before->op);
+  bool fuse_forward(size_t n) {
+    if (!is_gelu<Unary>(*nodes_.node(n).op)) return false;
+    const TensorId sum = nodes_.node(n).inputs[0], y = nodes_.node(n).outputs[0];
+    const int before = maker_as<Linear>(sum);
+    if (before == EntryEditor::kNobody) return false;
+    const auto& linear = static_cast<const Linear&>(*nodes_.node(before).op);
     if (linear.function != LinearFunction::none) return false;
-    const TensorId sum = gelu.inputs[0];
-    const bool keeps_sum = count_uses(program_, entry_)[static_cast<size_t>(sum)] > 1;
-    return take(*before, std::make_shared<Linear>(LinearFunction::gelu_tanh, linear.transposed),
-                before->inputs, {gelu.outputs[0], keeps_sum ? sum : kNone});
+    const bool keeps_sum = nodes_.uses(sum) > 1;
+    return take(n, before, std::make_shared<Linear>(LinearFunction::gelu_tanh, linear.transposed),
+                nodes_.node(before).inputs, {y, keeps_sum ? sum : kNone});
   }
 
   /// Takes a gelu's gradient into the product that makes what it reads.
-  bool fuse_backward(const Node& gelu) {
-    if (!is_gelu<UnaryBackward>(*gelu.op)) return false;
-    Node* before = maker_as<LinearBackwardData>(gelu.inputs[0]);
-    if (before == nullptr || count_uses(program_, entry_)[static_cast<size_t>(gelu.inputs[0])] > 1)
-      return false;
-    const auto& product = static_cast<const LinearBackwardData&>(*before->op);
-    const auto place = static_cast<size_t>(before - entry_.nodes.data());
-    if (product.gelu_tanh || !exists_before(entry_, place, gelu.inputs[1])) return false;
-    std::vector<TensorId> inputs = before->inputs;
-    inputs.push_back(gelu.inputs[1]);
-    const auto fused = std::make_shared<LinearBackwardData>(product.x_shape, product.transposed, true);
-    return take(*before, fused, inputs, gelu.outputs);
+  bool fuse_backward(size_t n) {
+    if (!is_gelu<UnaryBackward>(*nodes_.node(n).op)) return false;
+    const std::vector<TensorId> read = nodes_.node(n).inputs;
+    const int before = maker_as<LinearBackwardData>(read[0]);
+    if (before == EntryEditor::kNobody || nodes_.uses(read[0]) > 1) return false;
+    const auto& product = static_cast<const LinearBackwardData&>(*nodes_.node(before).op);
+    if (product.gelu_tanh || !nodes_.exists_before(static_cast<size_t>(before), read[1])) return false;
+    std::vector<TensorId> inputs = nodes_.node(before).inputs;
+    inputs.push_back(read[1]);
+    return take(n, before, std::make_shared<LinearBackwardData>(product.x_shape, product.transposed, true),
+                inputs, nodes_.node(n).outputs);
   }
 
   /// The node that makes the tensor, if it is such an operation.
   template <class Op>
-  Node* maker_as(TensorId id) {
-    const int maker = maker_of(entry_, id);
-    if (maker < 0) return nullptr;
-    Node& node = entry_.nodes[static_cast<size_t>(maker)];
-    return dynamic_cast<const Op*>(node.op.get()) != nullptr ? &node : nullptr;
+  int maker_as(TensorId id) const {
+    const int maker = nodes_.maker_of(id);
+    const bool is_such =
+        maker != EntryEditor::kNobody && dynamic_cast<const Op*>(nodes_.node(maker).op.get()) != nullptr;
+    return is_such ? maker : EntryEditor::kNobody;
   }
 
-  /// Gives the node another operation, unless the device's planner refuses that.
-  bool take(Node& node, const std::shared_ptr<const Operation>& op, const std::vector<TensorId>& inputs,
-            const std::vector<TensorId>& outputs) {
+  /// Gives the node another operation in place of the gelu, unless the device's planner refuses that.
+  bool take(size_t gelu, int into, const std::shared_ptr<const Operation>& op,
+            const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {
     const OpContext context{.op = *op,
                             .inputs = specs_of(program_.tensors, inputs),
                             .outputs = specs_of(program_.tensors, outputs)};
     if (planner_.why_not(context)) return false;
-    node.op = op;
-    node.inputs = inputs;
-    node.outputs = outputs;
+    nodes_.remove(gelu);
+    const auto node = static_cast<size_t>(into);
+    nodes_.set_op(node, op);
+    nodes_.set_inputs(node, inputs);
+    nodes_.set_outputs(node, outputs);
     return true;
   }
 
   Program& program_;
-  Entry& entry_;
+  EntryEditor nodes_;
   const Planner& planner_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/layer_norm.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
 
@@ -13,39 +14,37 @@ bool takes_as_gradient(const Node& node, TensorId sum) {
          node.inputs[6] == kNone;
 }
 
-void fuse_sums(Program& program, Entry& entry) {
-  const std::vector<int> uses = count_uses(program, entry);
-  for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    if (!is_sum(entry.nodes[n])) continue;
-    const int reader = only_reader(entry, uses, entry.nodes[n].outputs[0]);
-    if (reader < 0 || !takes_as_gradient(entry.nodes[static_cast<size_t>(reader)], entry.nodes[n].outputs[0]))
-      continue;
-    Node& norm = entry.nodes[static_cast<size_t>(reader)];
-    norm.inputs[6] = entry.nodes[n].inputs[1];
-    norm.inputs[0] = entry.nodes[n].inputs[0];
-    entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-    --n;
+void fuse_sums(EntryEditor& nodes) {
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes.is_removed(n) || !is_sum(nodes.node(n))) continue;
+    const Node sum = nodes.node(n);
+    const int reader = nodes.only_reader(sum.outputs[0]);
+    if (reader == EntryEditor::kNobody || !takes_as_gradient(nodes.node(reader), sum.outputs[0])) continue;
+    nodes.remove(n);
+    std::vector<TensorId> inputs = nodes.node(reader).inputs;
+    inputs[0] = sum.inputs[0];
+    inputs[6] = sum.inputs[1];
+    nodes.set_inputs(static_cast<size_t>(reader), inputs);
   }
 }
 
 /// Where a layer normalisation's gradient is but one of its input's, it takes in the others' sum.
-void fuse_sums_behind_layer_norms(Program& program, Entry& entry) {
-  const std::vector<int> uses = count_uses(program, entry);
-  for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    if (!is_sum(entry.nodes[n])) continue;
+void fuse_sums_behind_layer_norms(EntryEditor& nodes) {
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes.is_removed(n) || !is_sum(nodes.node(n))) continue;
+    const Node sum = nodes.node(n);
     for (const size_t side : {size_t{0}, size_t{1}}) {
-      const TensorId dx = entry.nodes[n].inputs[side], other = entry.nodes[n].inputs[1 - side];
-      const int maker = uses[static_cast<size_t>(dx)] == 1 ? maker_of(entry, dx) : -1;
-      if (maker < 0) continue;
-      Node& norm = entry.nodes[static_cast<size_t>(maker)];
+      const TensorId dx = sum.inputs[side], other = sum.inputs[1 - side];
+      const int maker = nodes.uses(dx) == 1 ? nodes.maker_of(dx) : EntryEditor::kNobody;
+      if (maker == EntryEditor::kNobody) continue;
+      const Node& norm = nodes.node(maker);
       if (dynamic_cast<const LayerNormBackward*>(norm.op.get()) == nullptr || norm.outputs[0] != dx ||
           norm.inputs[LayerNormBackward::kOtherInput] != kNone ||
-          !exists_before(entry, static_cast<size_t>(maker), other))
+          !nodes.exists_before(static_cast<size_t>(maker), other))
         continue;
-      norm.inputs[LayerNormBackward::kOtherInput] = other;
-      norm.outputs[0] = entry.nodes[n].outputs[0];
-      entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-      --n;
+      nodes.remove(n);
+      nodes.set_input(static_cast<size_t>(maker), LayerNormBackward::kOtherInput, other);
+      nodes.set_output(static_cast<size_t>(maker), 0, sum.outputs[0]);
       break;
     }
   }
@@ -56,8 +55,10 @@ void fuse_sums_behind_layer_norms(Program& program, Entry& entry) {
 Pass fuse_gradient_sum() {
   auto run = [](Program& program) {
     for (Entry& entry : program.entries) {
-      fuse_sums(program, entry);
-      fuse_sums_behind_layer_norms(program, entry);
+      EntryEditor nodes(entry);
+      fuse_sums(nodes);
+      fuse_sums_behind_layer_norms(nodes);
+      nodes.finish();
     }
   };
   return {.name = "fuse_gradient_sum",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <set>
 #include <typeinfo>
+#include <utility>
 
 #include "core/engine/planner.h"
 #include "core/graph/attribute.h"
@@ -32,15 +35,6 @@ bool is_assign(const Node& node) {
 /// Nodes that wait to become one, and what assigns their results.
 struct Group {
   std::vector<Node> nodes, assigns;
-
-  bool makes(TensorId id) const {
-    return id != kNone &&
-           std::ranges::any_of(nodes, [id](const Node& node) { return node.outputs[0] == id; });
-  }
-  bool reads(TensorId id) const {
-    return std::ranges::any_of(nodes,
-                               [id](const Node& node) { return std::ranges::count(node.inputs, id) > 0; });
-  }
 };
 
 /// Walks one entry. A node waits until something reads its result, changes what it reads, or the phase ends.
@@ -53,19 +47,13 @@ class Joiner {
     for (Node& node : nodes) {
       if (put_off_assign(node)) continue;
       flush_before(node);
-      if (!may_wait(node)) {
-        done_.push_back(std::move(node));
-        continue;
-      }
-      const auto group = std::ranges::find_if(
-          groups_, [&](const Group& waiting) { return are_alike(waiting.nodes[0], node); });
-      if (group != groups_.end()) {
-        group->nodes.push_back(std::move(node));
+      if (may_wait(node)) {
+        wait(std::move(node));
       } else {
-        groups_.push_back({.nodes = {std::move(node)}, .assigns = {}});
+        done_.push_back(std::move(node));
       }
     }
-    flush([](const Group&) { return true; });
+    flush_all();
     return std::move(done_);
   }
 
@@ -80,18 +68,36 @@ class Joiner {
 
   bool put_off_assign(Node& node) {
     if (!is_assign(node)) return false;
-    const auto maker =
-        std::ranges::find_if(groups_, [&](const Group& group) { return group.makes(node.inputs[1]); });
-    if (maker == groups_.end() || maker->nodes[0].phase != node.phase) return false;
-    maker->assigns.push_back(std::move(node));
+    const auto maker = makers_.find(node.inputs[1]);
+    if (maker == makers_.end() || phase_ != node.phase) return false;
+    groups_.at(maker->second).assigns.push_back(std::move(node));
     return true;
   }
 
+  /// All that wait are of one phase.
   void flush_before(const Node& node) {
-    flush([&](const Group& group) {
-      return group.nodes[0].phase != node.phase || (is_assign(node) && group.reads(node.inputs[0])) ||
-             std::ranges::any_of(node.inputs, [&](TensorId id) { return group.makes(id); });
-    });
+    if (node.phase != phase_) flush_all();
+    phase_ = node.phase;
+    std::set<size_t> wanted;
+    for (const TensorId id : node.inputs) {
+      if (const auto maker = makers_.find(id); maker != makers_.end()) wanted.insert(maker->second);
+    }
+    if (is_assign(node)) {
+      const TensorId state = node.inputs[0];
+      for (auto reader = readers_.lower_bound({state, 0}); reader != readers_.end() && reader->first == state;
+           ++reader)
+        wanted.insert(reader->second);
+    }
+    for (const size_t number : wanted) flush(number);
+  }
+
+  void wait(Node node) {
+    auto group = std::ranges::find_if(
+        groups_, [&](const auto& waiting) { return are_alike(waiting.second.nodes[0], node); });
+    if (group == groups_.end()) group = groups_.emplace(next_++, Group()).first;
+    makers_.emplace(node.outputs[0], group->first);
+    for (const TensorId id : node.inputs) readers_.emplace(id, group->first);
+    group->second.nodes.push_back(std::move(node));
   }
 
   /// Which rank computes a node follows from what it reads, so that such nodes stay alone.
@@ -134,19 +140,27 @@ class Joiner {
     return all;
   }
 
-  template <class Condition>
-  void flush(const Condition& wanted) {
-    std::erase_if(groups_, [&](Group& group) {
-      if (!wanted(group)) return false;
-      done_.push_back(group.nodes.size() == 1 ? std::move(group.nodes[0]) : joined(group.nodes));
-      std::ranges::move(group.assigns, std::back_inserter(done_));
-      return true;
-    });
+  void flush(size_t number) {
+    Group group = std::move(groups_.extract(number).mapped());
+    for (const Node& node : group.nodes) {
+      makers_.erase(node.outputs[0]);
+      for (const TensorId id : node.inputs) readers_.erase({id, number});
+    }
+    done_.push_back(group.nodes.size() == 1 ? std::move(group.nodes[0]) : joined(group.nodes));
+    std::ranges::move(group.assigns, std::back_inserter(done_));
+  }
+
+  void flush_all() {
+    while (!groups_.empty()) flush(groups_.begin()->first);
   }
 
   const Program& program_;
   const Planner& planner_;
-  std::vector<Group> groups_;  ///< in the order in which they began
+  Phase phase_ = Phase::forward;    ///< of all that wait
+  std::map<size_t, Group> groups_;  ///< by number, in the order in which they began
+  size_t next_ = 0;
+  std::map<TensorId, size_t> makers_;              ///< what is made by groups that wait, and by which
+  std::set<std::pair<TensorId, size_t>> readers_;  ///< what is read by them
   std::vector<Node> done_;
 };
 

@@ -29,10 +29,11 @@ std::vector<TensorId> sums_of(Program& program, Node& node, const Planner& plann
 /// A normalisation over several ranks has a table already.
 void fuse_moments_in(Program& program, Entry& entry, const Planner& planner) {
   constexpr size_t kInputsWithoutTable = 4;
+  const std::vector<int> makers = makers_of(program, entry);
   for (Node& norm : entry.nodes) {
     if (dynamic_cast<const BatchNorm*>(norm.op.get()) == nullptr || norm.inputs.size() > kInputsWithoutTable)
       continue;
-    const int maker = maker_of(entry, norm.inputs[0]);
+    const int maker = makers[static_cast<size_t>(norm.inputs[0])];
     if (maker < 0) continue;
     for (const TensorId sums : sums_of(program, entry.nodes[static_cast<size_t>(maker)], planner))
       norm.inputs.push_back(sums);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/engine/planner.h"
 #include "core/graph/ops/linear.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
 #include "core/passes/uses.h"
 
@@ -29,30 +31,58 @@ std::vector<TensorId> with_sum(std::vector<TensorId> inputs, size_t place, Tenso
   return inputs;
 }
 
-/// Finds the products that sums can join.
-class Products {
+class FuseProductSum {
  public:
-  Products(const Program& program, const Entry& entry, const Planner& planner)
-      : program_(program), entry_(entry), planner_(planner), uses_(count_uses(program, entry)) {
-    for (const ParameterGradient& pair : entry.gradients) ++uses_[static_cast<size_t>(pair.gradient)];
+  FuseProductSum(const Program& program, Entry& entry, const Planner& planner)
+      : program_(program), planner_(planner), nodes_(entry) {
+    for (const ParameterGradient& pair : entry.gradients) kept_.insert(pair.gradient);
   }
 
-  /// Position of the product that `sum` can join in place of being added to `gradient`: that which makes the
-  /// gradient, or makes what it is the sum of; nothing in between may be read by others. -1: there is none.
-  int that_takes(TensorId sum, TensorId gradient) const {
-    const int maker = uses_[static_cast<size_t>(gradient)] == 1 ? maker_of(entry_, gradient) : -1;
-    if (maker < 0) return -1;
-    const Node& node = entry_.nodes[static_cast<size_t>(maker)];
-    if (is_sum(node)) return std::max(that_takes(sum, node.inputs[0]), that_takes(sum, node.inputs[1]));
-    const std::optional<size_t> place = place_of_sum(node);
-    if (!place || node.outputs[0] != gradient) return -1;
-    if (node.inputs.size() > *place && node.inputs[*place] != kNone)
-      return that_takes(sum, node.inputs[*place]);
-    return exists_before(entry_, static_cast<size_t>(maker), sum) && device_adds(node, *place, sum) ? maker
-                                                                                                    : -1;
+  void run() {
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (!nodes_.is_removed(n) && is_sum(nodes_.node(n))) fuse(n);
+    }
+    nodes_.finish();
   }
 
  private:
+  void fuse(size_t n) {
+    const Node added = nodes_.node(n);
+    for (const size_t side : {size_t{1}, size_t{0}}) {
+      const TensorId gradient = added.inputs[side], sum = added.inputs[1 - side];
+      int visits = 0;
+      const int product = that_takes(sum, gradient, visits);
+      if (product == EntryEditor::kNobody) continue;
+      nodes_.remove(n);
+      const Node& node = nodes_.node(product);
+      nodes_.set_inputs(static_cast<size_t>(product), with_sum(node.inputs, *place_of_sum(node), sum));
+      nodes_.set_output(static_cast<size_t>(nodes_.maker_of(gradient)), 0, added.outputs[0]);
+      return;
+    }
+  }
+
+  /// Sums of sums are searched no further, so that a weight that all layers share costs no square of them.
+  static constexpr int kMostVisits = 256;
+
+  /// The product that `sum` can join in place of being added to `gradient`: that which makes the gradient, or
+  /// makes what it is the sum of; nothing in between may be read by others.
+  int that_takes(TensorId sum, TensorId gradient, int& visits) const {
+    if (++visits > kMostVisits) return EntryEditor::kNobody;
+    const bool is_read_once = nodes_.uses(gradient) + (kept_.contains(gradient) ? 1 : 0) == 1;
+    const int maker = is_read_once ? nodes_.maker_of(gradient) : EntryEditor::kNobody;
+    if (maker == EntryEditor::kNobody) return maker;
+    const Node& node = nodes_.node(maker);
+    if (is_sum(node))
+      return std::max(that_takes(sum, node.inputs[0], visits), that_takes(sum, node.inputs[1], visits));
+    const std::optional<size_t> place = place_of_sum(node);
+    if (!place || node.outputs[0] != gradient) return EntryEditor::kNobody;
+    if (node.inputs.size() > *place && node.inputs[*place] != kNone)
+      return that_takes(sum, node.inputs[*place], visits);
+    const bool can_join =
+        nodes_.exists_before(static_cast<size_t>(maker), sum) && device_adds(node, *place, sum);
+    return can_join ? maker : EntryEditor::kNobody;
+  }
+
   bool device_adds(const Node& node, size_t place, TensorId sum) const {
     return !planner_.why_not({.op = *node.op,
                               .inputs = specs_of(program_.tensors, with_sum(node.inputs, place, sum)),
@@ -60,34 +90,16 @@ class Products {
   }
 
   const Program& program_;
-  const Entry& entry_;
   const Planner& planner_;
-  std::vector<int> uses_;
+  EntryEditor nodes_;
+  std::set<TensorId> kept_;  ///< gradients of parameters, which the update reads
 };
-
-void fuse_in(Program& program, Entry& entry, const Planner& planner) {
-  const Products products(program, entry, planner);
-  for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    if (!is_sum(entry.nodes[n])) continue;
-    for (const size_t side : {size_t{1}, size_t{0}}) {
-      const TensorId gradient = entry.nodes[n].inputs[side], sum = entry.nodes[n].inputs[1 - side];
-      const int product = products.that_takes(sum, gradient);
-      if (product < 0) continue;
-      Node& node = entry.nodes[static_cast<size_t>(product)];
-      node.inputs = with_sum(node.inputs, *place_of_sum(node), sum);
-      entry.nodes[static_cast<size_t>(maker_of(entry, gradient))].outputs[0] = entry.nodes[n].outputs[0];
-      entry.nodes.erase(entry.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-      --n;
-      break;
-    }
-  }
-}
 
 }  // namespace
 
 Pass fuse_product_sum(const Planner& planner) {
   auto run = [&planner](Program& program) {
-    for (Entry& entry : program.entries) fuse_in(program, entry, planner);
+    for (Entry& entry : program.entries) FuseProductSum(program, entry, planner).run();
   };
   return {
       .name = "fuse_product_sum",

@@ -6,8 +6,8 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/unary.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
@@ -29,11 +29,14 @@ std::shared_ptr<const Operation> with_relu(const Operation& op, double ceiling) 
 }
 
 /// A batch normalisation with a relu also says where that let something through.
-void add_mask(Program& program, Node& node) {
-  if (dynamic_cast<const BatchNorm*>(node.op.get()) == nullptr) return;
-  const Shape shape = program.spec(node.outputs[0]).shape;
-  node.outputs.push_back(
+std::vector<TensorId> outputs_with_relu(Program& program, const Node& node, TensorId y) {
+  std::vector<TensorId> outputs = node.outputs;
+  outputs[0] = y;
+  if (dynamic_cast<const BatchNorm*>(node.op.get()) == nullptr) return outputs;
+  const Shape shape = program.spec(y).shape;
+  outputs.push_back(
       program.add({.name = "", .spec = {shape, DType::u8}, .role = Role::activation, .initial = {}}));
+  return outputs;
 }
 
 /// Where a relu ends: infinity, or 6. Nothing if the operation is none.
@@ -47,19 +50,21 @@ std::optional<double> ceiling_of_relu(const Operation& op) {
 }
 
 void fuse_relu_into(Program& program, Entry& entry) {
-  const std::vector<int> uses = count_uses(program, entry);
-  for (size_t n = 0; n < entry.nodes.size(); ++n) {
-    if (entry.nodes[n].outputs.empty() || entry.nodes[n].outputs[0] == kNone) continue;
-    const int reader = only_reader(entry, uses, entry.nodes[n].outputs[0]);
-    if (reader < 0) continue;
-    const std::optional<double> ceiling = ceiling_of_relu(*entry.nodes[static_cast<size_t>(reader)].op);
-    const auto fused = ceiling ? with_relu(*entry.nodes[n].op, *ceiling) : nullptr;
+  EntryEditor nodes(entry);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const Node& node = nodes.node(n);
+    if (nodes.is_removed(n) || node.outputs.empty() || node.outputs[0] == kNone) continue;
+    const int reader = nodes.only_reader(node.outputs[0]);
+    if (reader == EntryEditor::kNobody) continue;
+    const Node relu = nodes.node(reader);
+    const std::optional<double> ceiling = ceiling_of_relu(*relu.op);
+    const auto fused = ceiling ? with_relu(*node.op, *ceiling) : nullptr;
     if (fused == nullptr) continue;
-    entry.nodes[n].op = fused;
-    entry.nodes[n].outputs[0] = entry.nodes[static_cast<size_t>(reader)].outputs[0];
-    add_mask(program, entry.nodes[n]);
-    entry.nodes.erase(entry.nodes.begin() + reader);
+    nodes.remove(static_cast<size_t>(reader));
+    nodes.set_op(n, fused);
+    nodes.set_outputs(n, outputs_with_relu(program, node, relu.outputs[0]));
   }
+  nodes.finish();
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include "core/graph/ops/matmul.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/tokens.h"
+#include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
-#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
@@ -47,34 +47,33 @@ struct Normalised {
 class GramBatchNorms {
  public:
   GramBatchNorms(Program& program, Entry& entry, const Planner& planner, int64_t least_saved)
-      : program_(program), entry_(entry), planner_(planner), least_saved_(least_saved) {}
+      : program_(program), nodes_(entry), planner_(planner), least_saved_(least_saved) {}
 
   void run() {
-    std::vector<Node> norms;
-    std::ranges::copy_if(entry_.nodes, std::back_inserter(norms), [](const Node& node) {
-      return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr;
-    });
-    for (const Node& norm : norms) {
-      if (const std::optional<Normalised> found = find(norm)) rewrite(*found);
+    const size_t count = nodes_.size();
+    for (size_t n = 0; n < count; ++n) {
+      if (nodes_.is_removed(n) || dynamic_cast<const BatchNorm*>(nodes_.node(n).op.get()) == nullptr)
+        continue;
+      if (const std::optional<Normalised> found = find(nodes_.node(n))) rewrite(*found);
     }
+    nodes_.finish();
   }
 
  private:
   /// The only node of that kind among the readers of a tensor, which are so many.
   template <class Op>
   const Node* reader_as(TensorId id, int readers) const {
-    if (count_uses(program_, entry_)[static_cast<size_t>(id)] != readers) return nullptr;
-    const auto found = std::ranges::find_if(entry_.nodes, [&](const Node& node) {
-      return dynamic_cast<const Op*>(node.op.get()) != nullptr &&
-             std::ranges::find(node.inputs, id) != node.inputs.end();
-    });
-    return found == entry_.nodes.end() ? nullptr : &*found;
+    if (nodes_.uses(id) != readers) return nullptr;
+    for (const size_t n : nodes_.readers(id)) {
+      if (dynamic_cast<const Op*>(nodes_.node(n).op.get()) != nullptr) return &nodes_.node(n);
+    }
+    return nullptr;
   }
   template <class Op>
   const Node* maker_as(TensorId id) const {
-    const int maker = id == kNone ? -1 : maker_of(entry_, id);
-    if (maker < 0) return nullptr;
-    const Node& node = entry_.nodes[static_cast<size_t>(maker)];
+    const int maker = nodes_.maker_of(id);
+    if (maker == EntryEditor::kNobody) return nullptr;
+    const Node& node = nodes_.node(maker);
     return dynamic_cast<const Op*>(node.op.get()) != nullptr ? &node : nullptr;
   }
 
@@ -117,7 +116,7 @@ class GramBatchNorms {
       const TensorId id = found.of_norm.inputs[gradient];
       const Node* product = maker_as<Conv2dBackwardData>(id);
       if (product == nullptr || !is_product(static_cast<const Conv2dBackwardData&>(*product->op).geometry) ||
-          count_uses(program_, entry_)[static_cast<size_t>(id)] != 1)
+          nodes_.uses(id) != 1)
         continue;
       found.before = *product;
       found.other = found.of_norm.inputs[other];
@@ -251,20 +250,14 @@ class GramBatchNorms {
   }
 
   void replace(const Normalised& old, Entry& forward, Entry& backward) {
-    const std::vector<TensorId> replaced = old.made();
-    std::vector<Node> nodes;
-    for (Node& node : entry_.nodes) {
-      const TensorId made = node.outputs.empty() ? kNone : node.outputs[0];
-      if (made == old.norm.outputs[0]) std::ranges::move(forward.nodes, std::back_inserter(nodes));
-      if (made == old.of_norm.outputs[0]) std::ranges::move(backward.nodes, std::back_inserter(nodes));
-      if (made == kNone || std::ranges::find(replaced, made) == replaced.end())
-        nodes.push_back(std::move(node));
-    }
-    entry_.nodes = std::move(nodes);
+    const int norm = nodes_.maker_of(old.norm.outputs[0]), of_norm = nodes_.maker_of(old.of_norm.outputs[0]);
+    for (const TensorId made : old.made()) nodes_.remove(static_cast<size_t>(nodes_.maker_of(made)));
+    for (Node& node : forward.nodes) nodes_.insert_before(static_cast<size_t>(norm), std::move(node));
+    for (Node& node : backward.nodes) nodes_.insert_before(static_cast<size_t>(of_norm), std::move(node));
   }
 
   Program& program_;
-  Entry& entry_;
+  EntryEditor nodes_;
   const Planner& planner_;
   const int64_t least_saved_;
 };

@@ -33,7 +33,7 @@ void sum_loss(Program& program, Entry& entry, bool first) {
 /// Where one entry does everything, statistics move at its end, by what the forward part has found.
 void put_off(Program& program, Entry& entry, TensorId skip) {
   const std::vector<Statistic> statistics = statistics_of(program, entry);
-  for (const Statistic& each : statistics) remove_move(entry, each);
+  remove_moves(entry, statistics);
   Builder build(program, entry);
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics) {

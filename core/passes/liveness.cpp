@@ -68,7 +68,8 @@ class Liveness {
   /// dies here and that no other output has taken.
   size_t shared_owner(const Node& node, size_t o, int n) {
     const size_t own = index(node.outputs[o]);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto [begin, end] = node.op->in_place_inputs(o, node.inputs.size());
+    for (size_t i = begin; i < end; ++i) {
       if (node.inputs[i] == kNone) continue;
       const size_t input = index(node.inputs[i]);
       if (node.op->is_view() && i == 0) return owner_[input];

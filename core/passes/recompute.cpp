@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "core/graph/operation.h"
 #include "core/passes/liveness.h"
@@ -56,17 +57,34 @@ class Recomputation {
   }
 
  private:
-  /// The tensor to read in the backward part in place of `id`; what makes it again is appended first.
+  /// The tensor to read in the backward part in place of `id`; what makes it again is appended first. A chain
+  /// of chosen tensors may be as long as the network is deep.
   TensorId available(TensorId id, const Node& reader, Entry& result) {
-    if (id == kNone || !chosen_.contains(id)) return id;
-    if (const auto known = again_.find(id); known != again_.end()) return known->second;
-    Node node = made_again(program_, *producer_.at(id));
-    for (TensorId& input : node.inputs) input = available(input, reader, result);
-    const TensorId copy = program_.add(Tensor(program_.tensor(id)));
-    node.outputs[0] = copy;
-    node.phase = reader.phase;
-    result.nodes.push_back(std::move(node));
-    return again_[id] = copy;
+    std::vector<Node> waiting;  // each makes what the one before it reads
+    const auto is_missing = [&](TensorId input) {
+      return input != kNone && chosen_.contains(input) && !again_.contains(input);
+    };
+    if (is_missing(id)) waiting.push_back(made_again(program_, *producer_.at(id)));
+    while (!waiting.empty()) {
+      const auto missing = std::ranges::find_if(waiting.back().inputs, is_missing);
+      if (missing != waiting.back().inputs.end()) {
+        waiting.push_back(made_again(program_, *producer_.at(*missing)));
+        continue;
+      }
+      Node node = std::move(waiting.back());
+      waiting.pop_back();
+      for (TensorId& input : node.inputs) input = present(input);
+      const TensorId made = node.outputs[0], copy = program_.add(Tensor(program_.tensor(made)));
+      node.outputs[0] = again_[made] = copy;
+      node.phase = reader.phase;
+      result.nodes.push_back(std::move(node));
+    }
+    return present(id);
+  }
+
+  TensorId present(TensorId id) const {
+    const auto known = again_.find(id);
+    return known == again_.end() ? id : known->second;
   }
 
   Program& program_;
@@ -109,22 +127,32 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   return found;
 }
 
-/// Takes candidates as long as each lowers the peak, until `enough` bytes are reached.
+/// How many candidates are tried at once. Each attempt looks at all nodes, so that in very deep networks one
+/// by one would take time that grows with the square of their depth.
+size_t size_of_groups(size_t candidates, size_t nodes) {
+  constexpr size_t kMostVisits = 4'000'000;  // of nodes; no network that comes with the program needs more
+  return candidates * nodes / kMostVisits + 1;
+}
+
+/// Takes candidates as long as each group of them lowers the peak, until `enough` bytes are reached.
 void recompute_in(Program& program, Entry& entry, bool only_cheap, int64_t enough) {
   const size_t tensors = program.tensors.size();
+  std::vector<Candidate> wanted = candidates(program, entry);
+  if (only_cheap) std::erase_if(wanted, [](const Candidate& candidate) { return !candidate.cheap; });
+  const size_t at_once = size_of_groups(wanted.size(), entry.nodes.size());
   Chosen chosen;
   int64_t peak = peak_live_bytes(program, entry);
-  for (const Candidate& candidate : candidates(program, entry)) {
-    if (peak <= enough) break;
-    if (only_cheap && !candidate.cheap) continue;
-    chosen.insert(candidate.tensor);
+  for (size_t begin = 0; begin < wanted.size() && peak > enough; begin += at_once) {
+    const std::span<const Candidate> group =
+        std::span(wanted).subspan(begin, std::min(at_once, wanted.size() - begin));
+    for (const Candidate& candidate : group) chosen.insert(candidate.tensor);
     const Entry attempt = Recomputation(program, entry, chosen).run();
     const int64_t lower = peak_live_bytes(program, attempt);
     program.tensors.resize(tensors);
     if (lower < peak) {
       peak = lower;
     } else {
-      chosen.erase(candidate.tensor);
+      for (const Candidate& candidate : group) chosen.erase(candidate.tensor);
     }
   }
   entry = Recomputation(program, entry, chosen).run();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/passes/statistics.h"
 
-#include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/blend.h"
+#include "core/passes/uses.h"
 
 namespace trainer {
 namespace {
@@ -14,19 +15,16 @@ bool assigns(const Node& node) {
   return dynamic_cast<const Assign*>(node.op.get()) != nullptr && node.phase != Phase::update;
 }
 
-bool makes(const Node& node, TensorId id) {
-  return !node.outputs.empty() && node.outputs[0] == id;
-}
-
 }  // namespace
 
 std::vector<Statistic> statistics_of(const Program& program, const Entry& entry) {
+  const std::vector<int> makers = makers_of(program, entry);
   std::vector<Statistic> found;
   for (const Node& node : entry.nodes) {
     if (!assigns(node) || program.tensor(node.inputs[0]).role != Role::state) continue;
-    const auto made = std::ranges::find_if(
-        entry.nodes, [&](const Node& candidate) { return makes(candidate, node.inputs[1]); });
-    if (made == entry.nodes.end() || dynamic_cast<const Blend*>(made->op.get()) == nullptr)
+    const int maker = makers[static_cast<size_t>(node.inputs[1])];
+    const Node* made = maker < 0 ? nullptr : &entry.nodes[static_cast<size_t>(maker)];
+    if (made == nullptr || dynamic_cast<const Blend*>(made->op.get()) == nullptr)
       throw std::logic_error("the forward part changes " + program.tensor(node.inputs[0]).name +
                              " in a way that cannot be put off");
     found.push_back({node.inputs[0], *made});
@@ -34,9 +32,15 @@ std::vector<Statistic> statistics_of(const Program& program, const Entry& entry)
   return found;
 }
 
-void remove_move(Entry& entry, const Statistic& statistic) {
+void remove_moves(Entry& entry, const std::vector<Statistic>& statistics) {
+  std::set<TensorId> states, values;
+  for (const Statistic& each : statistics) {
+    states.insert(each.state);
+    values.insert(each.blend.outputs[0]);
+  }
   std::erase_if(entry.nodes, [&](const Node& node) {
-    return makes(node, statistic.blend.outputs[0]) || (assigns(node) && node.inputs[0] == statistic.state);
+    const bool makes_value = !node.outputs.empty() && values.contains(node.outputs[0]);
+    return makes_value || (assigns(node) && states.contains(node.inputs[0]));
   });
 }
 

@@ -17,7 +17,7 @@ struct Statistic {
 /// anything but a Blend.
 std::vector<Statistic> statistics_of(const Program& program, const Entry& entry);
 
-/// Removes the nodes that move it, and leaves what it is moved by.
-void remove_move(Entry& entry, const Statistic& statistic);
+/// Removes the nodes that move them, and leaves what they are moved by.
+void remove_moves(Entry& entry, const std::vector<Statistic>& statistics);
 
 }  // namespace trainer

@@ -40,6 +40,15 @@ int maker_of(const Entry& entry, TensorId id) {
   return -1;
 }
 
+std::vector<int> makers_of(const Program& program, const Entry& entry) {
+  std::vector<int> makers(program.tensors.size(), -1);
+  for (size_t n = 0; n < entry.nodes.size(); ++n) {
+    for (const TensorId id : entry.nodes[n].outputs)
+      if (id != kNone) makers[static_cast<size_t>(id)] = static_cast<int>(n);
+  }
+  return makers;
+}
+
 bool is_sum(const Node& node) {
   const auto* binary = dynamic_cast<const Binary*>(node.op.get());
   return binary != nullptr && binary->kind == Binary::Kind::add;

@@ -7,8 +7,14 @@
 
 namespace trainer {
 
+// A pass that asks again and again has an EntryEditor, or asks for all at once: each of these looks at the
+// whole entry.
+
 /// How often each tensor is read within an entry, outputs counting as reads.
 std::vector<int> count_uses(const Program& program, const Entry& entry);
+
+/// By tensor, the position of the node that makes it, or -1.
+std::vector<int> makers_of(const Program& program, const Entry& entry);
 
 /// Position in the entry of the only node that reads `id`, or -1 where there is none or more than one.
 int only_reader(const Entry& entry, const std::vector<int>& uses, TensorId id);

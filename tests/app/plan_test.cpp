@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
@@ -8,6 +11,8 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/app/command.h"
 #include "tests/processor.h"
@@ -17,6 +22,15 @@ namespace {
 
 const std::string kConfigs = std::string(TRAINER_SOURCE_DIR) + "/configs/";
 
+double seconds_of_children() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"plan", "--json", "--config"};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -24,6 +38,52 @@ nlohmann::json plan_of(const Workspace& workspace, const std::vector<std::string
   INFO(outcome.errors);
   REQUIRE(outcome.code == 0);
   return nlohmann::json::parse(outcome.output);
+}
+
+/// A recipe of about so many layers, whose samples are made up.
+std::string deep_recipe(const std::string& kind, int count) {
+  std::string text =
+      "version: 1\nrun: {name: deep, seed: 1}\nloss: {name: cross_entropy}\n"
+      "optimizer: {name: adamw, lr: 0.01}\n"
+      "training: {max_duration: 4ba, global_batch_size: 8}\n"
+      "data: {format: synthetic}\nmodel:\n  input: [4, 4, 4]\n  layers:\n";
+  const auto add = [&](const std::string& layer) { text += "    - " + layer + "\n"; };
+  if (kind != "residual") add("flatten");
+  if (kind == "shared") add("linear: {name: w, out_features: 16}");
+  if (kind == "shared") add("linear: {out_features: 16, name: first}");
+  if (kind == "residual") add("conv2d: {name: r0, out_channels: 4, kernel_size: 1}");
+  for (int i = 0; i < count; ++i) {
+    if (kind == "linear") {
+      add("linear: {out_features: 8}");
+      add("relu");
+    } else if (kind == "shared") {
+      add("linear: {out_features: 16, weight_of: first, bias: false}");
+    } else {
+      add(fmt::format("conv2d: {{inputs: [r{}], out_channels: 4, kernel_size: 1, bias: false}}", i));
+      add(fmt::format("batch_norm: {{name: b{}}}", i));
+      add(fmt::format("add: {{name: r{}, inputs: [b{}, r{}]}}", i + 1, i, i));
+    }
+  }
+  if (kind == "residual") add("flatten");
+  add("linear: {out_features: 10}");
+  return text;
+}
+
+/// Processor seconds of planning it: the least of three calls, as other processes only add to them.
+double seconds_of_plan(const Workspace& workspace, const std::string& text,
+                       const std::vector<std::string>& settings) {
+  workspace.write("deep.yaml", text);
+  double least = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const double before = seconds_of_children();
+    plan_of(workspace, [&] {
+      std::vector<std::string> words{"deep.yaml"};
+      words.insert(words.end(), settings.begin(), settings.end());
+      return words;
+    }());
+    least = std::min(least, seconds_of_children() - before);
+  }
+  return least;
 }
 
 }  // namespace
@@ -42,6 +102,23 @@ TEST_CASE("a plan needs no data, training does") {
   CHECK(train.code == 78);
   CHECK(train.errors.find("command line:1:6: error: data.train: there is no file nowhere/train") !=
         std::string::npos);
+}
+
+TEST_CASE("planning takes time that grows with the layers, not with their square") {
+  const Workspace workspace;
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"linear", {}},
+      {"linear", {"training.micro_batch_size=4", "training.precision=amp_bf16"}},
+      {"residual", {"memory.recompute=cheap"}},
+      {"residual", {"parallelism.data=2", "training.micro_batch_size=2", "training.ema.decay=0.9"}},
+      {"shared", {}}};
+  for (const auto& [kind, settings] : cases) {
+    CAPTURE(kind, settings);
+    constexpr int kFew = 400, kTimes = 8;
+    const double few = seconds_of_plan(workspace, deep_recipe(kind, kFew), settings);
+    const double many = seconds_of_plan(workspace, deep_recipe(kind, kTimes * kFew), settings);
+    CHECK(many < 2 * kTimes * few);  // their square would be 64 times
+  }
 }
 
 TEST_CASE("a plan of several ranks says what synchronised batch normalisation exchanges") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
@@ -96,4 +97,18 @@ TEST_CASE("of two outputs only one is written over an input that dies") {
   draft.output("y", all[0]);
   draft.output("s", all[2]);
   CHECK(peak_live_bytes(draft.program, draft.program.entries[0]) == 4 * (2 * 8 * 16 + 8));
+}
+
+TEST_CASE("a chain of recomputed activations may be as long as a network is deep") {
+  constexpr int kLayers = 30'000;
+  Draft draft;
+  TensorId y = draft.input("x", {4, 8});
+  const elementwise::Function silu = elementwise::Silu{};
+  y = draft.build.emit<Linear>({y, draft.parameter("w", {8, 8}), kNone});
+  for (int i = 0; i < kLayers; ++i) y = draft.build.emit<Unary>({y}, silu);
+  draft.loss(y);
+  // Every activation waits for the one before it when the last is wanted again, and all are tried at once.
+  run_passes(draft.program, {autodiff(), recompute({Recompute::Kind::full})});
+  const std::vector<Node>& nodes = draft.program.entries[0].nodes;
+  CHECK(std::ranges::count_if(nodes, &Node::again) > kLayers / 2);
 }

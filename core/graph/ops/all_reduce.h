@@ -16,6 +16,7 @@ class AllReduceStart final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t bucket;
 };
@@ -29,6 +30,7 @@ class AllReduceDone final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t bucket;
 };
@@ -43,6 +45,7 @@ class BroadcastStart final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t from;
 };
@@ -56,6 +59,7 @@ class BroadcastDone final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const int64_t from;
 };

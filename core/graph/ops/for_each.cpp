@@ -45,6 +45,11 @@ double ForEach::flops(std::span<const TensorSpec> inputs, std::span<const Tensor
   return sum;
 }
 
+InputRange ForEach::in_place_inputs(size_t output, size_t) const {
+  const size_t set = output / outputs_of_set;
+  return {set * inputs_of_set, (set + 1) * inputs_of_set};
+}
+
 bool ForEach::in_place(size_t input, size_t output) const {
   return input / inputs_of_set == output / outputs_of_set &&
          ops[output / outputs_of_set]->in_place(input % inputs_of_set, output % outputs_of_set);

@@ -23,6 +23,7 @@ class ForEach final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   /// Of tensors of one set only.
   bool in_place(size_t input, size_t output) const override;
+  InputRange in_place_inputs(size_t output, size_t inputs) const override;
 
   const std::vector<std::shared_ptr<const Operation>> ops;  ///< at least one
   const size_t inputs_of_set, outputs_of_set;

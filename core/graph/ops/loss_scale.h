@@ -55,6 +55,7 @@ class UpdateLossScale final : public Operation {
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == output; }
+  InputRange in_place_inputs(size_t output, size_t) const override { return {output, output + 1}; }
 
   const LossScaling scaling;
 };

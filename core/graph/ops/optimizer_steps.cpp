@@ -79,6 +79,11 @@ double OptimizerStep::flops(std::span<const TensorSpec> inputs, std::span<const 
   return sum;
 }
 
+InputRange OptimizerStep::in_place_inputs(size_t output, size_t) const {
+  const size_t parameter = output / (1 + moments);
+  return {input_of(parameter), input_of(parameter + 1)};
+}
+
 bool OptimizerStep::in_place(size_t input, size_t output) const {
   if (input < kFirstParameter) return false;
   const size_t parameter = output / (1 + moments), what = output % (1 + moments);

@@ -28,6 +28,7 @@ class OptimizerStep final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override;
+  InputRange in_place_inputs(size_t output, size_t inputs) const override;
 
   size_t parameters() const { return settings.size(); }
   /// Position of a parameter's weights; its gradient and moments follow.
