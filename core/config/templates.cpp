@@ -17,6 +17,9 @@
 namespace trainer {
 namespace {
 
+/// Keys and values of all layers. A transformer of 16,000 layers has 160,000.
+constexpr size_t kMaxWrittenOut = 250'000;
+
 Value scalar(const std::string& text, const Location& where) {
   Value value;
   value.kind = Value::Kind::scalar;
@@ -303,11 +306,11 @@ class Expander {
   /// Keeps a few templates from becoming more layers than memory holds.
   bool charge(const Value& item, const Block& block) {
     size_ += size_of(item);
-    if (size_ <= kMaxNodes) return true;
+    if (size_ <= kMaxWrittenOut) return true;
     is_exhausted_ = true;
     reading_.error(placed(item.where, block), next_path(),
                    fmt::format("too many layers: more than {} keys and values once templates are written out",
-                               kMaxNodes));
+                               kMaxWrittenOut));
     return false;
   }
 

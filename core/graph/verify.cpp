@@ -81,10 +81,10 @@ class EntryCheck {
 }  // namespace
 
 void verify(const Program& program) {
-  for (const Tensor& tensor : program.tensors) {
-    if (!tensor.name.empty() && &program.tensor(program.find(tensor.name)) != &tensor)
-      throw std::logic_error(
-          fmt::format("program is broken: the name {} is not its tensor's alone", tensor.name));
+  for (size_t id = 0; id < program.tensors.size(); ++id) {
+    const std::string& name = program.tensors[id].name;
+    if (!name.empty() && program.find(name) != static_cast<TensorId>(id))
+      throw std::logic_error(fmt::format("program is broken: the name {} is not its tensor's alone", name));
   }
   for (const Entry& entry : program.entries) EntryCheck(program, entry).run();
 }
