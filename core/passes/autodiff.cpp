@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -46,9 +48,18 @@ class ReverseWalk {
     if (!reached || !needed) return;
     build_.set_origin(node.origin);
     const std::vector<TensorId> dx = node.op->gradient(backward);
-    for (size_t i = 0; i < dx.size(); ++i) {
-      if (dx[i] != kNone && backward.wanted[i]) add(node.inputs[i], dx[i]);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!backward.wanted[i]) continue;
+      if (i >= dx.size() || dx[i] == kNone) refuse(node, i);
+      add(node.inputs[i], dx[i]);
     }
+  }
+
+  /// A gradient that is missing would be one of zero.
+  [[noreturn]] static void refuse(const Node& node, size_t input) {
+    throw std::logic_error(
+        fmt::format("{} gives no gradient for its input {}, which depends on weights that are trained",
+                    node.op->name(), input));
   }
 
   /// What is read in several places gets the sum of its gradients.

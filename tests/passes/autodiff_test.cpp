@@ -31,6 +31,21 @@ entry train_step
   CHECK(draft.program.tensor(11).role == Role::gradient);
 }
 
+TEST_CASE("autodiff refuses an operation between weights and loss that gives no gradient") {
+  struct Unheard final : Operation {
+    std::string_view name() const override { return "unheard"; }
+    std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override { return {inputs[0]}; }
+  };
+  Draft draft, frozen;
+  const TensorId x = draft.input("x", {2, 3});
+  draft.loss(draft.build.emit<Unheard>({x, draft.parameter("w", {2, 3})}));
+  CHECK_THROWS_WITH(run_passes(draft.program, {autodiff()}),
+                    Catch::Matchers::ContainsSubstring("unheard gives no gradient for its input 1"));
+  frozen.loss(frozen.build.emit<Unheard>({frozen.input("x", {2, 3})}));
+  run_passes(frozen.program, {autodiff()});
+  CHECK(frozen.program.entries[0].gradients.empty());
+}
+
 TEST_CASE("autodiff sums the gradients of what is read twice") {
   Draft draft;
   const TensorId w = draft.parameter("w", {2, 3});
