@@ -20,7 +20,8 @@ size_t end_of_part(const std::string& name, size_t parts) {
   return end;
 }
 
-/// What the pattern could have been: its parts before the first wildcard are replaced by each name's.
+/// What the pattern could have been: its parts before the first wildcard are replaced by each name's. Each
+/// matches some name.
 std::vector<std::string> candidates(const std::string& pattern, const std::vector<std::string>& names) {
   const size_t wild = std::min(pattern.find_first_of("*?["), pattern.size());
   const std::string plain = pattern.substr(0, wild);
@@ -29,6 +30,9 @@ std::vector<std::string> candidates(const std::string& pattern, const std::vecto
   const std::string rest = pattern.substr(end_of_part(pattern, parts));
   std::set<std::string> found;
   for (const std::string& name : names) found.insert(name.substr(0, end_of_part(name, parts)) + rest);
+  std::erase_if(found, [&](const std::string& candidate) {
+    return std::ranges::none_of(names, [&](const std::string& name) { return matches(candidate, name); });
+  });
   return {found.begin(), found.end()};
 }
 
