@@ -39,52 +39,15 @@ import numpy  # noqa: E402
 import torch  # noqa: E402
 
 import fixture_file  # noqa: E402
+from order import windows_of  # noqa: E402
 from peer_networks import NETWORKS  # noqa: E402
 
-TOKENS, MASK = 256, 0xFFFFFFFF
-
-
-def random_key(seed, name):
-    value = 0xCBF29CE484222325
-    for byte in seed.to_bytes(8, "little") + name.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
-
-
-def philox(key, counter):
-    """The first word of Philox4x32-10."""
-    c, key0, key1 = list(counter), key & MASK, key >> 32
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [b >> 32 ^ c[1] ^ key0, b & MASK, a >> 32 ^ c[3] ^ key1, a & MASK]
-        key0, key1 = key0 + 0x9E3779B9 & MASK, key1 + 0xBB67AE85 & MASK
-    return c[0]
-
-
-def shuffled(seed, epoch, index, size):
-    """core/data/order.cpp."""
-    key, bits = random_key(seed, "shuffle"), (size - 1).bit_length()
-    low_bits, value = bits // 2, index
-    while True:
-        low, high = value & (1 << low_bits) - 1, value >> low_bits
-        for turn in range(16 if bits < 10 else 6):
-            mixed = philox(key, (low if turn % 2 == 0 else high, turn, epoch, 0))
-            if turn % 2 == 0:
-                high ^= mixed & (1 << bits - low_bits) - 1
-            else:
-                low ^= mixed & (1 << low_bits) - 1
-        value = high << low_bits | low
-        if value < size:
-            return value
+TOKENS = 256
 
 
 def windows(tokens, seed, step):
     """A batch as our program makes it of the training part: core/data/tokens/windows.cpp."""
-    size = max(1, (len(tokens) - TOKENS) // TOKENS)
-    epoch, first = divmod(step, size // options.batch)
-    most = min(len(tokens) - 1 - size * TOKENS, TOKENS - 1)
-    shift = philox(random_key(seed, "window shift"), (0, 0, epoch, 0)) * (most + 1) >> 32 if most > 0 else 0
-    begins = [shift + shuffled(seed, epoch, first * options.batch + i, size) * TOKENS for i in range(options.batch)]
+    begins = windows_of(seed, len(tokens), TOKENS, options.batch, step)
     return torch.tensor(numpy.stack([tokens[begin:begin + TOKENS + 1] for begin in begins]).astype("int64"))
 
 
