@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,7 +52,7 @@ class Operation {
   virtual std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const = 0;
   /// Asked for floating point inputs only.
   virtual InputType input_type(size_t /*input*/) const { return InputType::f32; }
-  /// One gradient per input, kNone where it has none or none is wanted.
+  /// One gradient per input, kNone only where none is wanted: differentiation refuses what lacks one.
   virtual std::vector<TensorId> gradient(const Backward& backward) const;
   /// Floating point operations of one run, a multiply-add counting as two.
   virtual double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const;
@@ -64,6 +65,22 @@ class Operation {
   virtual std::vector<TensorId> inputs_again(const Node& node) const { return node.inputs; }
   /// Whether the output is the input's memory under another shape, and perhaps in another layout.
   virtual bool is_view() const { return false; }
+
+  // What passes, optimisers and generation ask of an operation. Whoever asks has no list of operations.
+
+  /// Of a loss the input that it compares with targets: what the network puts out. Other operations have
+  /// none.
+  virtual std::optional<size_t> judged_input() const { return std::nullopt; }
+  /// The input that is a table, of which it reads whole rows: those of tokens or positions.
+  virtual std::optional<size_t> table_input() const { return std::nullopt; }
+  /// Whether a sample's outputs depend on the other samples that are computed at the same time.
+  virtual bool has_batch_statistics() const { return false; }
+  /// Whether each position of a sequence, (N, T, ...), is computed from that position of the inputs alone,
+  /// and from what caches hold of earlier ones.
+  virtual bool is_by_position(std::span<const TensorSpec> /*inputs*/,
+                              std::span<const TensorSpec> /*outputs*/) const {
+    return false;
+  }
 };
 
 /// Throws std::invalid_argument(text) unless `holds`.

@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/blend.h"
-#include "core/graph/ops/cast.h"
-#include "core/graph/ops/cross_entropy.h"
-#include "core/graph/ops/embedding.h"
-#include "core/graph/ops/linear.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/graph/ops/matmul.h"
-#include "core/graph/ops/positions.h"
-#include "core/graph/ops/reshape.h"
 
 // Muon (Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024), with the keys and defaults
 // of PyTorch's Muon. All of it is made of operations that exist for other purposes, so every backend has it.
@@ -22,43 +18,87 @@
 namespace trainer {
 namespace {
 
-using Makers = std::map<TensorId, const Node*>;
+using Tensors = std::set<TensorId>;
 
-Makers makers_of(const Program& program) {
-  Makers makers;
-  for (const Entry& entry : program.entries) {
-    for (const Node& node : entry.nodes) {
-      for (const TensorId id : node.outputs) {
-        if (id != kNone) makers[id] = &node;
-      }
+/// Goes from an entry's losses back to the layers before them: through what has no weights but vectors, as
+/// far as the first matrices or kernels.
+class LastLayers {
+ public:
+  LastLayers(const Program& program, const Entry& entry) : program_(program) {
+    for (const Node& node : entry.nodes) note_weights(node);
+    for (size_t n = entry.nodes.size(); n-- > 0;) {
+      if (entry.nodes[n].phase == Phase::forward) visit(entry.nodes[n]);
     }
   }
-  return makers;
-}
 
-template <class Op>
-bool is(const Node& node) {
-  return dynamic_cast<const Op*>(node.op.get()) != nullptr;
-}
+  const Tensors& tables() const { return tables_; }
+  const Tensors& matrices() const { return matrices_; }
 
-/// What was stored before its type and shape changed.
-TensorId source_of(const Makers& makers, TensorId id) {
-  auto made = makers.find(id);
-  while (made != makers.end() && (is<Cast>(*made->second) || is<Reshape>(*made->second))) {
-    id = made->second->inputs[0];
-    made = makers.find(id);
+ private:
+  /// What is made of stored tensors alone is a weight too: in another type or shape, or with a normalisation
+  /// folded in. Rows of a table are none.
+  void note_weights(const Node& node) {
+    if (const auto table = node.op->table_input()) {
+      tables_.merge(weights_behind(node.inputs[*table]).value_or(Tensors{}));
+      return;
+    }
+    Tensors all;
+    for (const TensorId input : node.inputs) {
+      if (input == kNone) continue;
+      auto weights = weights_behind(input);
+      if (!weights) return;
+      all.merge(*weights);
+    }
+    for (const TensorId output : node.outputs) weights_[output] = all;
   }
-  return id;
-}
 
-/// The linear layer that makes the logits, perhaps followed by operations on its output alone; or nullptr.
-const Node* head_of(const Makers& makers, TensorId logits) {
-  for (auto made = makers.find(logits); made != makers.end(); made = makers.find(made->second->inputs[0])) {
-    if (is<Linear>(*made->second)) return made->second;
-    if (made->second->inputs.size() != 1) break;
+  /// The matrices and kernels that a tensor is made of; nothing if it also depends on the batch.
+  std::optional<Tensors> weights_behind(TensorId id) const {
+    const Tensor& tensor = program_.tensor(id);
+    if (is_persistent(tensor.role)) {
+      const bool is_weight = tensor.role == Role::parameter || tensor.role == Role::low_copy;
+      return is_weight && tensor.spec.shape.size() > 1 ? Tensors{id} : Tensors{};
+    }
+    const auto made = weights_.find(id);
+    return made == weights_.end() ? std::nullopt : std::optional(made->second);
   }
-  return nullptr;
-}
+
+  void visit(const Node& node) {
+    if (const auto judged = node.op->judged_input()) {
+      to_loss_.insert(node.inputs[*judged]);
+      return;
+    }
+    const auto makes_one_of = [&](const Tensors& wanted) {
+      return std::ranges::any_of(node.outputs, [&](TensorId id) { return wanted.contains(id); });
+    };
+    const bool leads_to_loss = makes_one_of(to_loss_), leads_to_layer = makes_one_of(to_layer_);
+    if (!leads_to_loss && !leads_to_layer) return;
+    Tensors weights = weights_of(node);
+    const bool is_layer = !weights.empty();
+    if (!leads_to_layer) matrices_.merge(weights);
+    for (const TensorId id : node.inputs) {
+      if (id == kNone) continue;
+      if (leads_to_layer || is_layer) to_layer_.insert(id);
+      if (leads_to_loss && !is_layer) to_loss_.insert(id);
+    }
+  }
+
+  /// The matrices and kernels that a node reads.
+  Tensors weights_of(const Node& node) const {
+    Tensors found;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId input = node.inputs[i];
+      if (input == kNone || i == node.op->table_input() || program_.spec(input).shape.size() < 2) continue;
+      found.merge(weights_behind(input).value_or(Tensors{}));
+    }
+    return found;
+  }
+
+  const Program& program_;
+  std::map<TensorId, Tensors> weights_;  ///< of which each tensor is made that does not depend on the batch
+  Tensors to_loss_, to_layer_;           ///< of which a loss, or a layer with weights, is made
+  Tensors tables_, matrices_;
+};
 
 /// The polynomial 3.4445 x - 4.7750 x^3 + 2.0315 x^5 brings singular values within (0, 1] near 1, small ones
 /// as fast as possible: they end between 0.7 and 1.2.
@@ -111,7 +151,7 @@ class Muon final : public Optimizer {
 
   void append_step(Builder& build, const StepInputs& inputs,
                    const std::vector<ParameterGradient>& parameters) const override {
-    const std::set<TensorId> spared = tables_and_head(build.program());
+    const std::set<TensorId> spared = tables_and_last_layers(build.program());
     std::vector<ParameterGradient> others;
     for (const ParameterGradient& pair : parameters) {
       if (build.shape(pair.parameter).size() == 2 && !spared.contains(pair.parameter)) {
@@ -153,20 +193,12 @@ class Muon final : public Optimizer {
 
 }  // namespace
 
-std::set<TensorId> tables_and_head(const Program& program) {
-  const Makers makers = makers_of(program);
-  std::set<TensorId> found;
+std::set<TensorId> tables_and_last_layers(const Program& program) {
+  Tensors found;
   for (const Entry& entry : program.entries) {
-    for (const Node& node : entry.nodes) {
-      if (is<Embedding>(node)) found.insert(source_of(makers, node.inputs[1]));
-      if (is<AddPositions>(node)) found.insert(source_of(makers, node.inputs[position_input::kTable]));
-    }
-    // Of the loss, since logits need not be put out.
-    for (const Node& node : entry.nodes) {
-      const Node* head =
-          is<CrossEntropy>(node) || is<CountedCrossEntropy>(node) ? head_of(makers, node.inputs[0]) : nullptr;
-      if (head != nullptr) found.insert(source_of(makers, head->inputs[1]));
-    }
+    const LastLayers last(program, entry);
+    found.insert(last.tables().begin(), last.tables().end());
+    found.insert(last.matrices().begin(), last.matrices().end());
   }
   return found;
 }

@@ -7,10 +7,11 @@
 
 namespace trainer {
 
-/// Parameters whose rows belong to tokens, positions or classes: tables of embeddings and positions, and the
-/// weight of the linear layer whose output becomes the logits. Weights that are read under another type or
-/// shape count too.
-std::set<TensorId> tables_and_head(const Program& program);
+/// Parameters whose rows belong to tokens, positions or outputs: tables, and the weights of the last layers.
+/// A layer is last if its output leads to the loss and to no other layer with a matrix or kernel: where
+/// branches meet behind their layers, there are several. Weights that are read under another type or shape
+/// count too.
+std::set<TensorId> tables_and_last_layers(const Program& program);
 
 /// Matrices move by momentum that is made orthogonal, everything else by AdamW.
 Registered<Optimizer> muon_optimizer();

@@ -47,12 +47,6 @@ bool is_by_sample(const Rule& rule, size_t input) {
   return std::ranges::find(rule.by_sample, input) != rule.by_sample.end();
 }
 
-bool is_loss(const Operation& op) {
-  return dynamic_cast<const CrossEntropy*>(&op) != nullptr ||
-         dynamic_cast<const CountedCrossEntropy*>(&op) != nullptr ||
-         dynamic_cast<const ElementLoss*>(&op) != nullptr;
-}
-
 /// A linear layer and all that its logits lead to, by position in the entry.
 class Classifier {
  public:
@@ -65,8 +59,8 @@ class Classifier {
 
   /// Whether its nodes can all stand where the linear layer does, and compute some samples at a time.
   bool can_be_split() const {
-    bool has_loss = false;
-    for (const size_t n : nodes_) has_loss = has_loss || is_loss(*entry_.nodes[n].op);
+    const bool has_loss = std::ranges::any_of(
+        nodes_, [this](size_t n) { return entry_.nodes[n].op->judged_input().has_value(); });
     return fits_ && has_loss && std::ranges::all_of(nodes_, [this](size_t n) { return can_come_first(n); }) &&
            std::ranges::none_of(entry_.outputs, [this](const NamedTensor& output) {
              return output.name != output_name::kLogits && is_inside(output.tensor);

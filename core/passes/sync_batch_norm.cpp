@@ -2,6 +2,7 @@
 #include "core/graph/ops/sync_batch_norm.h"
 
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include "core/graph/builder.h"
@@ -24,7 +25,11 @@ class Synchronised {
     Builder build(program_, before);
     build.set_phase(node.phase);
     build.set_origin(node.origin);
-    if (dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr) share_moments(build, node);
+    if (dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr) {
+      share_moments(build, node);
+    } else if (node.op->has_batch_statistics()) {
+      throw std::logic_error(std::string(node.op->name()) + " cannot take its statistics over all ranks");
+    }
     if (const auto* op = dynamic_cast<const BatchNormBackward*>(node.op.get())) share_sums(build, *op, node);
     if (const auto* op = dynamic_cast<const Blend*>(node.op.get())) make_unbiased(*op, node);
     before.nodes.push_back(std::move(node));

@@ -4,16 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "core/graph/builder.h"
 #include "core/graph/ops/attention.h"
-#include "core/graph/ops/concat.h"
-#include "core/graph/ops/rearrange.h"
-#include "core/graph/ops/reshape.h"
-#include "core/graph/ops/softmax.h"
-#include "core/graph/ops/unary.h"
 
 namespace trainer {
 namespace {
@@ -21,34 +15,14 @@ namespace {
 /// Enough rows for products to be limited by arithmetic, few enough that a short prompt wastes little.
 constexpr int64_t kPiece = 64;
 
-/// Operations that make each position's output of that position's input alone, whatever their attributes.
-constexpr std::array<std::string_view, 12> kByPosition = {
-    "add",        "add_positions", "append_rows", "assign",   "cast",   "embedding",
-    "layer_norm", "linear",        "mul",         "rms_norm", "rotary", "scale_features"};
-
-/// Extents in front of the features: (N, T).
-bool keeps_positions(const Shape& from, const Shape& to) {
-  return from.size() >= 2 && to.size() >= 2 && from[0] == to[0] && from[1] == to[1];
-}
-
 /// Why a sequence cannot be continued token by token through this node; empty where it can.
 std::string why_not(const Program& program, const Node& node) {
-  const Operation& op = *node.op;
-  const auto by_itself = [](bool holds) { return std::string(holds ? "" : "joins positions of a sequence"); };
-  if (const auto* attention = dynamic_cast<const Attention*>(&op)) {
-    if (!attention->rule.causal) return "sees tokens that are not there yet; set causal: true";
-    return by_itself(node.inputs[attention_input::kFirstPosition] != kNone);
-  }
-  if (const auto* concat = dynamic_cast<const Concat*>(&op)) return by_itself(concat->axis >= 2);
-  if (const auto* slice = dynamic_cast<const Slice*>(&op)) return by_itself(slice->axis >= 2);
-  if (const auto* pad = dynamic_cast<const Pad*>(&op)) return by_itself(pad->axis >= 2);
-  if (dynamic_cast<const Reshape*>(&op) != nullptr)
-    return by_itself(
-        keeps_positions(program.spec(node.inputs[0]).shape, program.spec(node.outputs[0]).shape));
-  if (dynamic_cast<const Unary*>(&op) != nullptr) return "";
-  if (dynamic_cast<const Softmax*>(&op) != nullptr)  // of pictures it goes over the channels
-    return by_itself(program.spec(node.inputs[0]).shape.size() == 3);
-  return by_itself(std::ranges::find(kByPosition, op.name()) != kByPosition.end());
+  const auto [inputs, outputs] = node_specs(program, node);
+  if (node.op->is_by_position(inputs, outputs)) return "";
+  const auto* attention = dynamic_cast<const Attention*>(node.op.get());
+  return attention != nullptr && !attention->rule.causal
+             ? "sees tokens that are not there yet; set causal: true"
+             : "joins positions of a sequence";
 }
 
 void check_nodes(const Program& program, const Entry& entry) {

@@ -26,9 +26,8 @@ std::optional<std::string> statistics_note(const Recipe& recipe, const Program& 
   const TrainingSection& training = recipe.training;
   if (training.share.ranks == 1 || training.micro_batch_size || recipe.parallelism.sync_batch_norm)
     return std::nullopt;
-  if (std::ranges::none_of(program.entries.front().nodes, [](const Node& node) {
-        return node.op->name() == "batch_norm" || node.op->name() == "gram_batch_norm";
-      }))
+  if (std::ranges::none_of(program.entries.front().nodes,
+                           [](const Node& node) { return node.op->has_batch_statistics(); }))
     return std::nullopt;
   return fmt::format(
       "batch normalisation takes its statistics from the {0} samples that a rank computes at once; "

@@ -7,6 +7,8 @@
 
 #include "core/base/rng.h"
 #include "core/graph/names.h"
+#include "core/graph/operation.h"
+#include "core/graph/ops/linear.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
 #include "tests/reference/backend.h"
@@ -61,6 +63,16 @@ void muon_step(Session& session, int64_t micro_batches, int number) {
   session.run(entry_name::kUpdate);
 }
 
+/// An operation that passes and optimisers have never heard of, and which says nothing of itself.
+struct Unheard : Operation {
+  std::string_view name() const override { return "unheard"; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec>) const override { return {{{1}, DType::f32}}; }
+};
+
+struct UnheardLoss final : Unheard {
+  std::optional<size_t> judged_input() const override { return 1; }
+};
+
 /// Weights and moments.
 std::map<std::string, std::vector<double>> learnt(const Session& session, const Program& program) {
   std::map<std::string, std::vector<double>> found;
@@ -73,6 +85,24 @@ std::map<std::string, std::vector<double>> learnt(const Session& session, const 
 }
 
 }  // namespace
+
+TEST_CASE("the last layer is found by what a loss says of itself, and a table by who reads it") {
+  Program program;
+  program.entries.emplace_back(entry_name::kTrainStep);
+  Builder build(program, program.entries[0]);
+  const auto matrix = [&](const char* name) {
+    return program.persistent(name, {{3, 3}, DType::f32}, Role::parameter, {});
+  };
+  const TensorId x = program.input("x", {{2, 3}, DType::f32}), inner = matrix("inner"), last = matrix("last"),
+                 other = matrix("other");
+  const TensorId h = build.emit<Linear>({x, inner, kNone});
+  const TensorId y = build.emit<Linear>({h, last, kNone});
+  const TensorId target = build.emit<Linear>({x, other, kNone});
+  build.emit<Unheard>({h, target});
+  CHECK(tables_and_last_layers(program).empty());
+  build.emit<UnheardLoss>({target, y});
+  CHECK(tables_and_last_layers(program) == std::set<TensorId>{last});
+}
 
 TEST_CASE("muon's step has singular values near 1, times the root of how much longer a matrix is than wide") {
   const Backend reference = make_reference_backend();

@@ -43,6 +43,18 @@ entry train_step
 )");
 }
 
+TEST_CASE("sync_batch_norm refuses an operation whose statistics it cannot take over all ranks") {
+  struct UnheardNorm final : Operation {
+    std::string_view name() const override { return "unheard_norm"; }
+    std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override { return {inputs[0]}; }
+    bool has_batch_statistics() const override { return true; }
+  };
+  Draft draft;
+  draft.loss(draft.build.emit<UnheardNorm>({draft.input("x", {2, 3})}));
+  CHECK_THROWS_WITH(run_passes(draft.program, {sync_batch_norm(2)}),
+                    Catch::Matchers::ContainsSubstring("unheard_norm cannot take its statistics"));
+}
+
 TEST_CASE("running statistics come from all ranks, whoever measured the moments of each") {
   const Backend reference = make_reference_backend();
   for (const auto& [fused, synced] : {std::pair{false, false}, {true, false}, {true, true}}) {

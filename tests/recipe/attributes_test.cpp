@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include "tests/catch.h"
@@ -24,6 +25,13 @@ class Exporter final : public AttributeVisitor {
     ++reported;
   }
 };
+
+/// The node that makes a tensor, or nullptr.
+const Node* maker_in(const Entry& entry, TensorId id) {
+  const auto made = std::ranges::find_if(
+      entry.nodes, [id](const Node& node) { return std::ranges::count(node.outputs, id) > 0; });
+  return id == kNone || made == entry.nodes.end() ? nullptr : &*made;
+}
 
 }  // namespace
 
@@ -51,6 +59,31 @@ TEST_CASE("every operation of the shipped recipes reports each attribute once, u
   }
   CHECK(recipes >= 8);
   CHECK(attributes > 1000);
+}
+
+TEST_CASE(
+    "operations of the shipped recipes say what they are: losses, and whoever moves running statistics") {
+  for (const auto& file : std::filesystem::directory_iterator(std::string(TRAINER_SOURCE_DIR) + "/configs")) {
+    if (file.path().extension() != ".yaml") continue;
+    INFO(file.path().string());
+    const auto recipe =
+        Recipe::load(file.path().string(), {"data.format=synthetic", "data.val_fraction=0",
+                                            "training.global_batch_size=4", "training.micro_batch_size=4"});
+    Program program = forward_program(*recipe);
+    const Entry& entry = program.entry(entry_name::kTrainStep);
+    const Node* loss = maker_in(entry, entry.output(output_name::kLoss));
+    REQUIRE(loss != nullptr);
+    const auto judged = loss->op->judged_input();
+    REQUIRE(judged.has_value());
+    CHECK(program.spec(loss->inputs[*judged]).shape == program.output_shape);
+    for (const Node& node : entry.nodes) {
+      if (node.op->name() != "assign" || program.tensor(node.inputs[0]).role != Role::state) continue;
+      const Node* moves = maker_in(entry, node.inputs[1]);
+      const Node* measures = moves == nullptr ? nullptr : maker_in(entry, moves->inputs[1]);
+      REQUIRE(measures != nullptr);
+      CHECK(measures->op->has_batch_statistics());
+    }
+  }
 }
 
 }  // namespace trainer

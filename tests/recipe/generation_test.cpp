@@ -326,6 +326,43 @@ TEST_CASE("generation: networks that do not go token by token are refused") {
              ContainsSubstring("model.input_kind") && ContainsSubstring("read tokens"));
 }
 
+TEST_CASE("generation: what a layer makes of a token depends on no other one, or the layer is refused") {
+  const auto text = [](const std::string& layers) {
+    return fmt::format(
+        "version: 1\nmodel:\n  input: [23]\n  input_kind: tokens\n  layers: [embedding: {{vocabulary: 19, "
+        "features: 12, name: tokens}}, {}, linear: {{out_features: 19, name: head}}]\n"
+        "data: {{format: text, train: none.txt, val: null}}\ntraining: {{global_batch_size: 1}}\n",
+        layers);
+  };
+  const std::vector<int32_t> tokens = tokens_of(kContext);
+  constexpr int64_t kChanged = 11;
+  std::vector<int32_t> changed = tokens;
+  changed[kChanged] = (changed[kChanged] + 1) % kVocabulary;
+  for (const std::string layers :
+       {"linear: 8", "layer_norm", "rms_norm", "softmax", "log_softmax", "scale: {value: 0.5}", "mish",
+        "positions: {max_positions: 23}", "rotary: {heads: 2}", "slice: {axis: 2, begin: 3}",
+        "pad: {axis: 2, after: 3}", "dropout: 0.5", "stochastic_depth: 0.5",
+        "reshape: [23, 4, 3], reshape: [23, 12]",
+        "linear: {out_features: 12, name: left}, concat: {axis: 2, inputs: [left, tokens]}",
+        "linear: {out_features: 12, name: left}, mul: {inputs: [left, tokens]}"}) {
+    INFO(layers);
+    const auto recipe = recipe_of(text(layers));
+    check_generation(*recipe);
+    const std::vector<float> before = full_logits(*recipe, tokens), after = full_logits(*recipe, changed);
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (static_cast<int64_t>(i) / kVocabulary != kChanged) CHECK(before[i] == after[i]);
+    }
+    CHECK(before != after);
+  }
+  for (const std::string layers :
+       {"transpose, linear: 23, transpose", "slice: {axis: 1, begin: 1}, pad: {axis: 1, after: 1}",
+        "class_token, slice: {axis: 1, begin: 1}", "reshape: [12, 23], reshape: [23, 12]",
+        "matmul: {inputs: [tokens, tokens], transpose_b: true}"}) {
+    INFO(layers);
+    CHECK_THAT(refusal(text(layers)), Catch::Matchers::ContainsSubstring("joins positions"));
+  }
+}
+
 TEST_CASE("generation: tables that are too small are refused, however short the pieces are") {
   using Catch::Matchers::ContainsSubstring;
   const std::string placed = kPlaced;

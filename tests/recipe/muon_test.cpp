@@ -105,6 +105,71 @@ TEST_CASE("muon leaves kernels, tokens and vectors to AdamW, and the head behind
   }
 }
 
+TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
+  for (const Registered<Loss>& loss : losses()) {
+    const bool compares_inputs = loss.make()->target_kind() == TargetKind::input;
+    for (const std::string& training : kTrainings) {
+      INFO(loss.name << ", " << training);
+      const std::string end = compares_inputs ? ", reshape: [3, 4, 4]]}\n" : "]}\n";
+      const auto recipe = recipe_of(
+          " {input: [3, 4, 4], layers: [flatten, linear: {name: up, out_features: 9}, "
+          "tanh, linear: {name: down, out_features: 48}" +
+              end + kPictureData + "loss: " + loss.name + "\n",
+          training);
+      check_division(muon_program(*recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
+    }
+  }
+}
+
+TEST_CASE("muon finds the last linear layers whatever stands behind them") {
+  struct Case {
+    std::string layers;  ///< of (N, 12), behind a linear layer named `first`
+    Names matrices;
+  };
+  const std::vector<Case> cases = {
+      {"gelu, linear: {name: last, out_features: 7, bias: false}, sigmoid", {"first.weight"}},
+      {"linear: {name: last, out_features: 7, bias: false}, dropout: 0.5, "
+       "layer_norm: {elementwise_affine: false}, scale: {name: scale}",
+       {"first.weight"}},
+      // A residual stream that is put out: only what no layer reads is last.
+      {"linear: {name: inner, out_features: 12, bias: false}, "
+       "add: {name: sum, inputs: [first, inner]}, linear: {name: last, out_features: 12, bias: false}, "
+       "add: {inputs: [sum, last]}",
+       {"first.weight", "inner.weight"}},
+      // Two branches, each of which ends in a layer of its own.
+      {"linear: {name: left, out_features: 5, bias: false}, "
+       "linear: {name: right, inputs: [first], out_features: 5, bias: false}, "
+       "mul: {inputs: [left, right]}",
+       {"first.weight"}},
+  };
+  for (const Case& each : cases) {
+    INFO(each.layers);
+    const auto recipe = recipe_of(
+        " {input: [3, 2, 2], layers: [flatten, linear: {name: first, out_features: "
+        "12}, " +
+            each.layers + "]}\n" + kPictureData,
+        "precision: fp32");
+    CHECK(with_moment(muon_program(*recipe), ".momentum") == each.matrices);
+  }
+}
+
+TEST_CASE(
+    "before a convolution no linear layer is the last one, though its normalisation be folded into it") {
+  for (const std::string norm : {"", ", batch_norm: {name: norm}"}) {
+    for (const std::string& training : kTrainings) {
+      INFO(training << norm);
+      const auto recipe = recipe_of(
+          " {input: [3, 4, 4], layers: [to_tokens, linear: {name: mix, out_features: 6}, to_images: {inputs: "
+          "[mix, input]}, conv2d: {name: labels, out_channels: 5, kernel_size: 1, bias: false}" +
+              norm + "]}\n" + kPictureData,
+          training);
+      Names others = {"mix.bias", "labels.weight"};
+      if (!norm.empty()) others.insert({"norm.weight", "norm.bias"});
+      check_division(muon_program(*recipe), {"mix.weight"}, others);
+    }
+  }
+}
+
 TEST_CASE("muon multiplies in f32 whatever the precision") {
   const auto recipe = recipe_of(std::string(kPictures) + kPictureData, "precision: amp_bf16");
   const Program program = muon_program(*recipe);

@@ -22,6 +22,9 @@ class AppendRows final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool in_place(size_t input, size_t) const override { return input == append_input::kCache; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 };
 
 /// Extents of one use.

@@ -13,6 +13,9 @@ class Assign final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 };
 
 }  // namespace trainer

@@ -88,6 +88,7 @@ class Attention final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const AttentionRule rule;
 };

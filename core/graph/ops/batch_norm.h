@@ -28,6 +28,7 @@ class BatchNorm final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == 3 && output == 0; }
+  bool has_batch_statistics() const override { return true; }
 
   const double eps;
   const bool relu;

@@ -15,6 +15,9 @@ class Cast final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 
   const DType to;
 };

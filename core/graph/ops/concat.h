@@ -15,6 +15,9 @@ class Concat final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return axis >= 2;
+  }
 
   const int64_t axis;
 };
@@ -29,6 +32,9 @@ class Slice final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return axis >= 2;
+  }
 
   const int64_t axis, begin, length;
 };

@@ -77,6 +77,7 @@ class CountedCrossEntropy final : public Operation {
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::optional<size_t> judged_input() const override { return 0; }
 
   const LossCounting counting;
 };

@@ -66,6 +66,7 @@ class ElementLoss final : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  std::optional<size_t> judged_input() const override { return 0; }
 
   const element_loss::Rule rule;
 };

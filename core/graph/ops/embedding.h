@@ -14,6 +14,12 @@ class Embedding final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
+  std::optional<size_t> table_input() const override { return kTable; }
+
+  static constexpr size_t kTable = 1;
 };
 
 /// ids i32 (N, T), dy (N, T, E) -> the gradient of the table (V, E), f32: for each row the sum of dy where

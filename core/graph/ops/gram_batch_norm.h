@@ -22,6 +22,7 @@ class GramBatchNorm final : public Operation {
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
+  bool has_batch_statistics() const override { return true; }
 
   const double eps;
   const int64_t rows;  ///< R

@@ -26,6 +26,9 @@ class LayerNorm final : public Operation {
   bool in_place(size_t input, size_t output) const override {
     return (input == 0 || input == 3) && (output == 0 || output == sum_output());
   }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 
   /// The sum needs no summands.
   std::vector<TensorId> inputs_again(const Node& node) const override;

@@ -27,6 +27,9 @@ class Linear final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 
   static constexpr size_t kAdded = 3;
   const LinearFunction function;

@@ -27,6 +27,10 @@ class AddPositions final : public Operation {
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
+  std::optional<size_t> table_input() const override { return position_input::kTable; }
 };
 
 /// dy (N, T, E), first, start -> the gradient of the table (P, E), f32: the sum of dy over all tokens at each

@@ -16,6 +16,9 @@ class Pad final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return axis >= 2;
+  }
 
   const int64_t axis, before, after;
 };
@@ -50,6 +53,7 @@ class RepeatSamples final : public Operation {
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
+  std::optional<size_t> table_input() const override { return 0; }
 
   const int64_t samples;
 };

@@ -16,6 +16,7 @@ class Reshape final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
   bool is_view() const override { return true; }
+  bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const Shape shape;
 };

@@ -5,8 +5,6 @@
 
 #include <cmath>
 
-#include "core/graph/ops/positions.h"
-
 namespace trainer {
 
 void RotaryRule::describe(AttributeVisitor& visit) const {

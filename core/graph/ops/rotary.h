@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/graph/operation.h"
+#include "core/graph/ops/positions.h"
 
 namespace trainer {
 
@@ -31,6 +32,10 @@ class Rotary final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
+  std::optional<size_t> table_input() const override { return position_input::kTable; }
 
   const RotaryRule rule;
 };

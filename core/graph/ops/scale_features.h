@@ -15,6 +15,9 @@ class ScaleFeatures final : public Operation {
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 };
 
 /// dy and x (N, E) or (N, T, E) -> ds (E), f32: the sum of dy * x over all rows.

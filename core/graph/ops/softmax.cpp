@@ -35,4 +35,9 @@ double SoftmaxBackward::flops(std::span<const TensorSpec> inputs, std::span<cons
   return kSoftmaxBackwardFlops * static_cast<double>(numel(inputs[1].shape));
 }
 
+/// Of images it goes over the channels, which lie where a sequence has its positions.
+bool Softmax::is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
+  return inputs[0].shape.size() == 3;
+}
+
 }  // namespace trainer

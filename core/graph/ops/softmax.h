@@ -15,6 +15,7 @@ class Softmax final : public Operation {
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t, size_t) const override { return true; }
+  bool is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
   const bool log;
 };

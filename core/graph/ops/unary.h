@@ -16,6 +16,9 @@ class Unary final : public Operation {
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   bool in_place(size_t, size_t) const override { return true; }
+  bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
+    return true;
+  }
 
   const elementwise::Function function;
 };
