@@ -121,6 +121,8 @@ class MpiCommunicator final : public Communicator {
                 [numbers](auto& requests) { return start_reduce(numbers, MPI_DOUBLE, MPI_SUM, requests); }));
   }
 
+  void end() override { progress_.end(); }
+
   void broadcast(std::span<std::byte> bytes, int64_t from) override {
     wait(*begin(fmt::format("what rank {} sends", from),
                 [bytes, from](auto& requests) { return send_from(from, bytes, MPI_BYTE, requests); }));

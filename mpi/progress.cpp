@@ -30,13 +30,17 @@ Progress::Progress(std::chrono::seconds patience, std::function<void(const std::
 }
 
 Progress::~Progress() {
+  end();
+  thread_.join();
+}
+
+void Progress::end() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
   await("the end of all ranks", [&] { return has_ended_; });
-  thread_.join();
 }
 
 /// For MPI's start and end, which block.

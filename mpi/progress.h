@@ -37,8 +37,10 @@ class Progress {
 
   /// `on_late` is called, and does not return, where work, the start or the end is not done after `patience`.
   Progress(std::chrono::seconds patience, std::function<void(const std::string&)> on_late);
-  /// Ends MPI where all work is done; otherwise leaves it, for other ranks may never come to the end.
   ~Progress();
+
+  /// Ends MPI where all work is done; otherwise leaves it, for other ranks may never come to the end.
+  void end();
 
   const Position& position() const { return position_; }
 

@@ -29,9 +29,8 @@ int train_command(const Arguments& arguments) {
     }
     if (recipe->device.threads == 0)
       command.push_back(fmt::format("device.threads={}", std::max<int64_t>(1, available_threads() / ranks)));
-    const std::chrono::seconds deadline(recipe->parallelism.deadline.seconds);
     recipe.reset();
-    return launch_ranks(ranks, command, deadline);
+    return launch_ranks(ranks, command);
   }
   Progress progress({.fd = STDERR_FILENO, .terminal = Progress::for_terminal(STDERR_FILENO)});
   const auto open = [](const Recipe& of, Tuning& tuning, const DeviceChoice& device, Communicator* ranks) {

@@ -61,6 +61,9 @@ class Communicator {
   /// Gives every rank the bytes of rank `from`.
   virtual void broadcast(std::span<std::byte> bytes, int64_t from = 0) = 0;
 
+  /// Waits until all ranks call it. Afterwards nothing else may be called but whereabouts().
+  virtual void end() {}
+
   /// While they are muted, the sums of a step are left out: each rank computes by itself.
   void mute(bool muted) { is_muted_ = muted; }
   bool is_muted() const { return is_muted_; }

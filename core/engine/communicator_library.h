@@ -13,7 +13,7 @@
 namespace trainer {
 
 /// What program and library must agree on; see kBackendInterface.
-constexpr const char* kCommunicatorInterface = "trainer communicator interface 4, compiled by " __VERSION__;
+constexpr const char* kCommunicatorInterface = "trainer communicator interface 5, compiled by " __VERSION__;
 
 /// What a run wants of its engine.
 struct CommunicatorRequest {

@@ -65,8 +65,10 @@ int code_of_all(const std::vector<int>& statuses, bool asked) {
   return code;
 }
 
-/// A rank that leaves tells the others, so this is for those that hear nothing any more.
-constexpr std::chrono::seconds kPatienceWithRanks(10);
+/// For ranks that have not ended though another has. One that leaves tells the others, which end within six
+/// seconds, and mpirun kills them sooner. So this is for those that hear nothing: a rank that is stopped ends
+/// within ten seconds after the deadline in which the others miss it.
+constexpr std::chrono::seconds kPatienceWithRanks(8);
 
 /// mpirun ends within milliseconds of its ranks. Where one is killed at its start, mpirun 4.1 sometimes waits
 /// for a lock of its own for ever.
@@ -111,13 +113,13 @@ int code_of_launcher(int status, int64_t ranks, bool asked, const LauncherFolder
 
 }  // namespace
 
-int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline) {
+int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   Children children(SIGTERM);  // of which mpirun makes KILL
   const LauncherFolder folder;
   LauncherReport report;
   children.start(command_line(ranks, command), folder.variables(), report.writing_end());
   report.begin();
-  const auto end = children.await_launcher(ranks, {kPatienceWithLauncher, 3 * deadline + kPatienceWithRanks});
+  const auto end = children.await_launcher(ranks, {kPatienceWithLauncher, kPatienceWithRanks});
   report.end();
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))

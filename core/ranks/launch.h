@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,9 +18,8 @@ constexpr int kProgramNotFound = 127;
 /// be killed, the ranks end too. Returns the ranks' exit code, or that of a lost peer where one of them was
 /// killed. Throws Error: exit 69 where mpirun is not there or fails before the ranks have met; 76 where a
 /// rank is killed before that, and (75 after such a signal) where mpirun outlives its ranks, or some of them
-/// the others although they wait for nobody longer than `deadline` within a step and three times as long
-/// elsewhere.
-int launch_ranks(int64_t ranks, const std::vector<std::string>& command, std::chrono::seconds deadline);
+/// the others, by seconds.
+int launch_ranks(int64_t ranks, const std::vector<std::string>& command);
 
 /// For rank 0, once all ranks have met: where launch_ranks has started them, a failure is theirs from then on
 /// and not mpirun's.

@@ -13,9 +13,9 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenTries(100);
 constexpr std::chrono::seconds kPatienceWithAnswer(5);
 
-/// The next frame; nothing where the connection ends or stays silent.
-std::optional<Frame> await(Line& line) {
-  while (line.silence() < kPatienceWithAnswer) {
+/// The next frame; nothing where the connection ends, or stays silent for that long or until `end`.
+std::optional<Frame> await(Line& line, Line::Clock::time_point end) {
+  while (line.silence() < kPatienceWithAnswer && Line::Clock::now() < end) {
     if (std::optional<Frame> frame = line.next()) return frame;
     pollfd asked{line.number(), POLLIN, 0};
     if (::poll(&asked, 1, static_cast<int>(kBetweenTries.count())) > 0 && !line.receive()) break;
@@ -30,7 +30,7 @@ Spoke::Spoke(const ControlRequest& request, const Endpoint& first) : request_(re
   const auto patience = 3 * request.deadline;
   const auto end = Line::Clock::now() + patience;
   try {
-    while (!join(first)) {
+    while (!join(first, end)) {
       if (Line::Clock::now() > end) {
         throw Error(ExitCode::peer_lost,
                     fmt::format("rank {} on {}: rank 0 does not answer at {} port {} within {} s; "
@@ -47,16 +47,16 @@ Spoke::Spoke(const ControlRequest& request, const Endpoint& first) : request_(re
 }
 
 /// False where nobody is there yet, or not a rank 0.
-bool Spoke::join(const Endpoint& first) try {
+bool Spoke::join(const Endpoint& first, Line::Clock::time_point end) try {
   const Identity& identity = request_.identity;
   Descriptor descriptor = connect_to(first);
   if (descriptor.number() < 0) return false;
   Line line(std::move(descriptor));
   Visitor visitor(request_.secret, identity.rank, identity.ranks, request_.host);
-  const std::optional<Frame> hello = await(line);
+  const std::optional<Frame> hello = await(line, end);
   if (!hello) return false;
   line.send(visitor.join(*hello));
-  const std::optional<Frame> answer = await(line);
+  const std::optional<Frame> answer = await(line, end);
   if (!answer) return false;
   first_host_ = visitor.enter(*answer);
   line_.emplace(std::move(line));

@@ -134,7 +134,7 @@ class Spoke final : public StarEnd {
   void give(int64_t round, const std::string& text) override;
 
  private:
-  bool join(const Endpoint& first);
+  bool join(const Endpoint& first, Line::Clock::time_point end);
   void heed(const Frame& frame);
   std::string name() const;
 

@@ -182,8 +182,10 @@ void Ranks::require_engine(const std::string& device, const std::string& first) 
         "was not started by MPI, which adds up the steps of CPUs; set device.type=cpu, or start with mpirun");
 }
 
-/// The last sum may outlast the control connections.
+/// The ranks watch each other until all have come to the end. The communicator outlasts the control
+/// connections, which ask it where this rank is.
 Ranks::~Ranks() {
+  communicator_->end();
   watched_ = nullptr;
   control_.reset();
 }

@@ -7,7 +7,7 @@ import signal
 import time
 from functools import partial
 
-from phases import phases
+from phases import DEADLINE, phases
 from processes import PATIENCE, PEER_LOST, SAVED, Ranks, processes_of, side_by_side
 from runs import require
 
@@ -24,8 +24,12 @@ def strike(run, ranks, victim, blow, moment, *more):
     if victim in pids:
         os.kill(pids[victim], blow)
     struck = time.monotonic()
+    has_joined = (run.directory / 'run/status.json').exists()  # and all others have
     code = process.wait(PATIENCE)
-    return code, time.monotonic() - struck
+    seconds = time.monotonic() - struck
+    most = (1 if has_joined else 3) * DEADLINE + 10
+    require(seconds < most, f'{run.directory.name}: the end took {seconds:.0f} s, and {most} s are allowed:\n{run.errors}')
+    return code, seconds
 
 
 def faults(scratch, recipes, options):
@@ -40,9 +44,8 @@ def faults(scratch, recipes, options):
     def check(ranks, victim, blow, code, moment):
         name = f'{signal.Signals(blow).name} to rank {victim} of {ranks} after {moment:.2f} s'
         run = Ranks(scratch, name.replace(' ', '_'), recipes['mlp'], *words, 'training.global_batch_size=48')
-        found, seconds = strike(run, ranks, victim, blow, moment, 'parallelism.deadline=4s')
+        found, seconds = strike(run, ranks, victim, blow, moment, f'parallelism.deadline={DEADLINE}s')
         require(found == code, f'{name}: exit code {found}, not {code}:\n{run.errors}')
-        require(seconds < 25, f'{name}: the end took {seconds:.0f} s')
         require(not processes_of(run.directory), f'{name}: processes are left')
         named = re.search(rf'rank {victim} on \S+ (is gone|has not been heard of|.*not heard of).*', run.errors)
         # Before the ranks have met, nobody knows where the other one is.

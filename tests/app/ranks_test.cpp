@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
@@ -165,9 +166,13 @@ TEST_CASE("an mpirun that outlives its ranks, or lets one outlive another, is ki
       std::pair{"sleep 2 &\nsleep 100 &\necho $! >left.txt\nwait\n",
                 "some of the 2 ranks have ended, but mpirun has not ended the others, and all are killed"});
   const Workspace workspace;
+  const auto began = std::chrono::steady_clock::now();
   const Outcome ends = run_with_mpirun(script, workspace);
   CHECK(ends.code == 76);
   CHECK_THAT(ends.errors, ContainsSubstring(told));
+  // A stopped rank that mpirun does not kill ends within 10 s after the others, which miss it after the
+  // deadline.
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(16));
   // A process that nobody has waited for yet has ended all the same.
   CHECK(run_shell("test ! -e left.txt || ! ps -o stat= -p $(cat left.txt) | grep -v Z", workspace.path())
             .code == 0);

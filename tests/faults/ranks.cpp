@@ -43,6 +43,12 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   return real(argc, argv, required, provided);
 }
 
+int MPI_Finalize() {
+  static auto* const real = of_caller<int()>("PMPI_Finalize", __builtin_return_address(0));
+  Faults::instance().before("finalize", "mpi/", "");
+  return real();
+}
+
 int MPI_Iallreduce(const void* from, void* to, int count, void* type, void* operation, void* ranks,
                    void* request) {
   const void* const caller = __builtin_return_address(0);

@@ -342,6 +342,11 @@ TEST_CASE("who is missing is named, and where nobody answers") {
   CHECK_THROWS_WITH(Listener("no-such-host.invalid", 0),
                     Catch::Matchers::ContainsSubstring("set MASTER_ADDR"));
   const Listener taken(kHost, 0);
+  // A rank 0 that is stopped: the system accepts, and nobody answers.
+  const auto began = Line::Clock::now();
+  CHECK_THROWS_WITH(Control(request(1), taken.endpoint()),
+                    Catch::Matchers::ContainsSubstring("rank 0 does not answer"));
+  CHECK(Line::Clock::now() - began < std::chrono::seconds(4));
   CHECK_THROWS_WITH(Listener(kHost, taken.endpoint().port),
                     Catch::Matchers::ContainsSubstring("MASTER_PORT"));
 }
