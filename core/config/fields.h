@@ -93,10 +93,13 @@ class Fields {
   template <class Item>
   Group& maps(const std::string& name, std::vector<std::unique_ptr<Item>>& target, const std::string& help);
 
-  /// After read: the whole map with defaults filled in; the place of a default is {"default"}. Values stay as
-  /// they were written, relative paths aside, which become absolute. With `mathematics_only` they are in one
-  /// canonical form, environment variables expanded.
-  Value resolved(bool mathematics_only = false) const;
+  enum class Form {
+    as_written,   ///< relative paths aside, which become absolute
+    canonical,    ///< one text for each value, environment variables expanded
+    mathematics,  ///< the same, of the keys that affect results only
+  };
+  /// After read: the whole map with defaults filled in; the place of a default is {"default"}.
+  Value resolved(Form form = Form::as_written) const;
 
   const std::deque<Field>& list() const { return fields_; }
 
@@ -139,9 +142,9 @@ class Fields {
   std::map<std::string, Location> written() const;
 
   void collect(const std::string& path, Reading& reading) const;
-  static Value resolved_group(const Group& group, bool mathematics_only);
-  static Value resolved_component(const Group::Member& member, bool mathematics_only);
-  static Value resolved_item(const Group::Member& member, bool mathematics_only);
+  static Value resolved_group(const Group& group, Form form);
+  static Value resolved_component(const Group::Member& member, Form form);
+  static Value resolved_item(const Group::Member& member, Form form);
 
   std::deque<Field> fields_;
   std::deque<Group> groups_;

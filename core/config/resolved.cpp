@@ -30,21 +30,21 @@ struct FromAnywhere {
 
 }  // namespace
 
-Value Fields::resolved(bool mathematics_only) const {
+Value Fields::resolved(Form form) const {
   Value map;
   map.kind = Value::Kind::map;
   map.where = kDefault;
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
-    if (mathematics_only && !is_mathematics) continue;
+    if (form == Form::mathematics && !is_mathematics) continue;
     const std::string& name = key.field ? key.field->name : key.group->name;
     const auto given = given_.find(name);
     const Location where = given == given_.end() ? kDefault : given->second.where;
     Value value;
     if (key.group) {
-      value = resolved_group(*key.group, mathematics_only);
+      value = resolved_group(*key.group, form);
       value.where = where;
-    } else if (given != given_.end() && !mathematics_only) {
+    } else if (given != given_.end() && form == Form::as_written) {
       value = given->second.value;
       std::visit(FromAnywhere{value}, key.field->target);
     } else {
@@ -56,24 +56,24 @@ Value Fields::resolved(bool mathematics_only) const {
   return map;
 }
 
-Value Fields::resolved_group(const Group& group, bool mathematics_only) {
-  if (group.kind == Group::Kind::section) return group.section->resolved(mathematics_only);
+Value Fields::resolved_group(const Group& group, Form form) {
+  if (group.kind == Group::Kind::section) return group.section->resolved(form);
   if (group.kind == Group::Kind::component) {
     if (group.members_.empty()) return Value{};
-    return resolved_component(group.members_.front(), mathematics_only);
+    return resolved_component(group.members_.front(), form);
   }
   Value list;
   list.kind = Value::Kind::list;
   for (const Group::Member& member : group.members_) {
-    list.items.push_back(group.kind == Group::Kind::maps ? member.fields->resolved(mathematics_only)
-                                                         : resolved_item(member, mathematics_only));
+    list.items.push_back(group.kind == Group::Kind::maps ? member.fields->resolved(form)
+                                                         : resolved_item(member, form));
     list.items.back().where = member.where;
   }
   return list;
 }
 
-Value Fields::resolved_component(const Group::Member& member, bool mathematics_only) {
-  Value map = member.fields->resolved(mathematics_only);
+Value Fields::resolved_component(const Group::Member& member, Form form) {
+  Value map = member.fields->resolved(form);
   Value name;
   name.kind = Value::Kind::scalar;
   name.text = name.raw = member.component->chosen_as;
@@ -83,8 +83,8 @@ Value Fields::resolved_component(const Group::Member& member, bool mathematics_o
 }
 
 /// `name` alone where there are no parameters, else `name: {…}`.
-Value Fields::resolved_item(const Group::Member& member, bool mathematics_only) {
-  Value parameters = member.fields->resolved(mathematics_only);
+Value Fields::resolved_item(const Group::Member& member, Form form) {
+  Value parameters = member.fields->resolved(form);
   const std::string& name = member.component->chosen_as;
   Value item;
   item.where = parameters.where = member.where;

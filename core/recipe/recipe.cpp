@@ -371,17 +371,21 @@ std::string Recipe::to_yaml(bool sources) const {
 }
 
 Value Recipe::value_of(const std::string& path) const {
-  const Value all = fields_.resolved(true);
+  const Value all = fields_.resolved(Fields::Form::mathematics);
   const Value::Entry* found = find_path(all, path);
   if (found == nullptr) throw std::logic_error("no key '" + path + "' alters the numbers of a run");
   return found->value;
 }
 
 RunIdentity Recipe::identity() const {
-  Value numbers = without_network_file(fields_.resolved(true));
+  Value numbers = without_network_file(fields_.resolved(Fields::Form::mathematics));
   const bool stops_early = validation.stop_metric.has_value();
   if (stops_early || lr_scheduler->plateau()) add_evaluations(numbers, fields_.resolved(), stops_early);
   return identity_of(numbers);
+}
+
+Value Recipe::settings() const {
+  return without_network_file(fields_.resolved(Fields::Form::canonical));
 }
 
 std::string Recipe::output_directory_checked(Diagnostics& diagnostics) const {

@@ -54,6 +54,8 @@ class Recipe {
   Value value_of(const std::string& path) const;
   /// The keys that alter the numbers of a run.
   RunIdentity identity() const;
+  /// All keys with their values in the same form.
+  Value settings() const;
   /// run.output_dir with its braces filled in.
   std::string output_directory() const;
 

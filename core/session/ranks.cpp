@@ -269,22 +269,24 @@ std::string Ranks::prefix() const {
   return is_first() ? "" : fmt::format("rank {}: ", identity_.rank);
 }
 
-void Ranks::require_same(const Recipe& recipe, const Plan& plan) const {
+void Ranks::require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const {
   if (!are_several()) return;
-  const auto sum_of = [](const std::string& text) {
-    return fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
-  };
-  const std::string own = recipe.identity().mathematics, own_plan = sum_of(to_text(plan));
-  const std::string first = from_first(*communicator_, [&] { return own_plan + own; });
+  const std::string text = to_text(plan);
+  const auto sum = fmt::format("{:016x}", checksum(std::as_bytes(std::span(text.data(), text.size()))));
+  const std::string own = to_json(RunState{.facts = facts});
+  const std::string first = from_first(*communicator_, [&] { return sum + own; });
   together(*communicator_, [&] {
-    const std::string what = first.substr(own_plan.size()) != own           ? "recipe"
-                             : first.substr(0, own_plan.size()) != own_plan ? "plan"
-                                                                            : "";
-    if (what.empty()) return;
-    throw Error(ExitCode::recipe,
-                fmt::format("rank {} on {} has another {} than rank 0: start the same program with the same "
-                            "recipe on hosts of one kind",
-                            identity_.rank, host_name(), what));
+    if (first.substr(0, sum.size()) == sum) return;
+    std::string different;
+    for (const auto& [name, there] : parse_run_state(first.substr(sum.size()), "rank 0's facts").facts) {
+      if (const std::string& here = facts[name]; here != there)
+        different += fmt::format("; {} is {} here and {} there", name, here, there);
+    }
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("rank {} on {} has another plan than rank 0{}; start the same program on hosts of "
+                    "one kind, with the same device.threads",
+                    identity_.rank, host_name(), different));
   });
 }
 

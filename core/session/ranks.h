@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -51,8 +52,9 @@ class Ranks {
   /// Throws Error (exit 69) where these ranks cannot train on that kind of device, or rank 0, whose device is
   /// of the kind `first`, trains on another.
   void require_engine(const std::string& device, const std::string& first) const;
-  /// Throws Error (exit 78) on a rank whose recipe, program or plan is not that of rank 0.
-  void require_same(const Recipe& recipe, const Plan& plan) const;
+  /// Throws Error (exit 78) on a rank whose plan is not that of rank 0, with which of the planner's facts
+  /// differ.
+  void require_same_plan(const Plan& plan, std::map<std::string, std::string> facts) const;
   /// The same of samples; `split` is for the message.
   void require_same_samples(const DataSource& own, const std::string& split) const;
 

@@ -19,6 +19,7 @@
 #include "core/run/weights.h"
 #include "core/session/ranks.h"
 #include "core/session/report.h"
+#include "core/session/settings.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/device_samples.h"
 
@@ -329,6 +330,7 @@ std::unique_ptr<RunDirectory> open_directory(const Recipe& recipe, const Start& 
 ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& signals, Progress& progress,
                   const SessionOptions& options, const Ranks& ranks) {
   Communicator& all = ranks.communicator();
+  require_same_settings(recipe, options, all);
   Log log(progress, ranks.prefix());
   TimeLimit limit(recipe.run.max_wall_time, log);
   signals.end_after(limit.seconds_left());
@@ -370,7 +372,7 @@ ExitCode run_rank(Recipe& recipe, const OpenDevice& open_device, StopSignals& si
     recipe.training.micro_batch_size = AutoCount{first.micro_batch_size};
     prepare();
   });
-  ranks.require_same(recipe, job->plan);
+  ranks.require_same_plan(job->plan, backend->planner->facts());
   backend->device->join_ranks();
   std::unique_ptr<RunDirectory> directory;
   const std::string finished = from_first(all, [&] {

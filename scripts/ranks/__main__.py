@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several ranks on CPUs, by MPI: what they compute, and what becomes of them when one stops or dies.
 
-  python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults | port]...
+  python3 scripts/ranks [--trainer PROGRAM] [--keep DIRECTORY] [equal | faults | port | agree]...
 
 equal: losses and weights of 1, 2 and 4 ranks; equal bits where they are promised, in bf16 too, and where one rank alone finds a NaN; runs that
 go on with another number of ranks.
@@ -10,6 +10,8 @@ faults: each rank killed, stopped or ended at several moments and in each phase;
 undisturbed run's bits. --short takes a sample of the phases that --seed draws.
 port: strangers send garbage to rank 0's port for --seconds, hold connections half open, dribble, and replay a recorded request to join;
 the run ends with exit code 0 and an undisturbed run's bits.
+agree: each key of a recipe with another value on one rank alone; the ranks name the key and both hosts, or train to an undisturbed run's bits.
+--short takes a few keys.
 Each process computes with one thread. Needs mpirun. Exit code 1 where a promise was not kept.
 """
 import shutil
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from options import parse  # first: it says where the others are
 
+from agree import agree
 from equal import equal
 from faults import faults
 from networks import write_recipes
@@ -26,7 +29,7 @@ from port import port
 from processes import Ranks
 from runs import Failure
 
-PARTS = {'equal': equal, 'faults': faults, 'port': port}
+PARTS = {'equal': equal, 'faults': faults, 'port': port, 'agree': agree}
 
 
 def main(options):

@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / 'scripts/reliability'))
 
 def parse(text):
     arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument('parts', nargs='*', choices=['equal', 'faults', 'port', []], help='default: all')
+    arguments.add_argument('parts', nargs='*', choices=['equal', 'faults', 'port', 'agree', []], help='default: all')
     arguments.add_argument('--trainer', type=Path, default=ROOT / 'build/release/bin/trainer')
     arguments.add_argument('--faults', type=Path, help='libfaults.so of the tests; default: beside the program')
     arguments.add_argument('--keep', type=Path, help='directory for the runs, which are kept')

@@ -98,6 +98,32 @@ TEST_CASE("two ranks: a rank with other samples than rank 0 is refused, whicheve
   CHECK_FALSE(fs::exists(workspace.path() / "one/run/model.safetensors"));
 }
 
+TEST_CASE("two ranks: a key that differs is named before anything begins, unless it is of one rank alone") {
+  if (!has_mpi()) return;
+  const Workspace workspace;
+  workspace.write("r.yaml", kSmallRecipe);
+  workspace.write("rank.sh",
+                  "[ $OMPI_COMM_WORLD_RANK = 1 ] && set -- \"$@\" $WORD\nexec \"$TRAINER\" \"$@\"\n");
+  const auto train = [&](const std::string& word) {
+    return run_ranks(
+        "WORD=" + word +
+            " mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 sh rank.sh --config "
+            "r.yaml device.threads=1 parallelism.deadline=20s run.output_dir=run",
+        workspace.path());
+  };
+  // scripts/ranks does so with every key.
+  for (const char* word : {"validation.interval=3ba", "logging.interval=7ba", "parallelism.verify=5ba"}) {
+    const Outcome ends = train(word);
+    INFO(ends.errors);
+    CHECK(ends.code == 78);
+    CHECK_THAT(ends.errors, Catch::Matchers::ContainsSubstring("rank 1 on ") &&
+                                ContainsSubstring(std::string(" has ") + word + " (command line:") &&
+                                ContainsSubstring("but rank 0 on "));
+    CHECK_FALSE(fs::exists(workspace.path() / "run"));
+  }
+  CHECK(train("device.memory=1GiB").code == 0);
+}
+
 TEST_CASE("a rank that cannot join the others ends with the reason") {
   if (!has_mpi()) return;
   const Workspace workspace;

@@ -11,7 +11,7 @@ namespace {
 std::string identity(const std::string& text) {
   const Read read(text);
   REQUIRE(read.problem() == "");
-  return to_yaml(read.fields.resolved(true), false);
+  return to_yaml(read.fields.resolved(Fields::Form::mathematics), false);
 }
 
 /// Whether two values read the same: kind, text and whether a number would be text.
@@ -73,7 +73,8 @@ TEST_CASE("a resolved recipe reads again to the same recipe") {
     const Read again(to_yaml(first.fields.resolved(), true));
     REQUIRE(again.problem() == "");
     CHECK(to_yaml(again.fields.resolved(), false) == to_yaml(first.fields.resolved(), false));
-    CHECK(to_yaml(again.fields.resolved(true), false) == to_yaml(first.fields.resolved(true), false));
+    CHECK(to_yaml(again.fields.resolved(Fields::Form::mathematics), false) ==
+          to_yaml(first.fields.resolved(Fields::Form::mathematics), false));
     CHECK(again.sample.train == first.sample.train);
     CHECK(again.sample.name == first.sample.name);
     CHECK(again.sample.model.size() == first.sample.model.size());
@@ -117,7 +118,7 @@ TEST_CASE("leaves: each line's value by its path, the same from the text as from
   sample.model.push_back(std::make_unique<Sample::Dropout>());
   Fields fields;
   sample.declare(fields);
-  const Value resolved = fields.resolved(true);
+  const Value resolved = fields.resolved(Fields::Form::mathematics);
   CHECK(leaves(resolved) == leaves(parse_yaml(to_yaml(resolved, false), "", diagnostics)));
   CHECK(leaves(resolved).at("model[1].dropout.p") == "0.5");
   CHECK(diagnostics.ok());

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/base/error.h"
+#include "core/base/version.h"
+#include "core/engine/together.h"
+#include "core/host/process.h"
+
+namespace trainer {
+namespace {
+
+/// Keys about this rank's part of its machine. A key that is not listed must be the same on all ranks: one
+/// that is forgotten here costs an error message, one too many a run.
+const std::vector<std::string> kOfOneRank = {"device.index", "device.memory", "device.threads"};
+
+/// What begins the names of options, which no key of a recipe does.
+constexpr const char* kOption = "--";
+
+Value::Entry entry(const std::string& name, const std::string& text) {
+  Value value;
+  value.kind = Value::Kind::scalar;
+  value.text = value.raw = text;
+  value.quoted = text.empty();
+  return {name, {kCommandLine}, value};
+}
+
+std::string place_of(const Recipe& recipe, const std::string& key) {
+  return key.starts_with(kOption) ? kCommandLine : to_string(recipe.origin_of(key).where);
+}
+
+/// A value's own text, or a word for one that is not given.
+std::string shown(const std::string& value) {
+  return value.empty() ? "(none)" : value;
+}
+
+std::string more_text(const std::vector<Difference>& all) {
+  if (all.size() == 1) return "";
+  std::vector<std::string> keys;
+  for (size_t i = 1; i < all.size() && i <= 3; ++i) keys.push_back(all[i].path);
+  const size_t left = all.size() - 1 - keys.size();
+  return fmt::format("; {} differ{} too{}", fmt::join(keys, ", "), keys.size() == 1 ? "s" : "",
+                     left > 0 ? fmt::format(", as do {} more keys", left) : "");
+}
+
+RunIdentity parsed(const std::string& text) {
+  std::optional<RunIdentity> identity = parse_identity(text);
+  if (!identity) throw std::logic_error("a recipe's own text cannot be read");
+  return *std::move(identity);
+}
+
+}  // namespace
+
+RunIdentity shared_settings(const Recipe& recipe, const SessionOptions& options) {
+  Value all = recipe.settings();
+  all.entries.push_back(entry("--profile", std::to_string(options.profiled_steps)));
+  all.entries.push_back(entry("--disable-pass", fmt::format("{}", fmt::join(options.disabled_passes, ","))));
+  all.entries.push_back(entry("--version", kVersion));
+  return identity_of(all);
+}
+
+std::vector<Difference> setting_differences(const RunIdentity& first, const RunIdentity& own) {
+  return forbidden_differences(first, own, kOfOneRank);
+}
+
+void require_same_settings(const Recipe& recipe, const SessionOptions& options, Communicator& ranks) {
+  if (ranks.ranks() == 1) return;
+  const std::string own = shared_settings(recipe, options).mathematics;
+  const std::string first = from_first(ranks, [&] { return host_name() + "\n" + own; });
+  together(ranks, [&] {
+    const size_t end = first.find('\n');
+    if (first.substr(end + 1) == own) return;
+    std::vector<Difference> all = setting_differences(parsed(first.substr(end + 1)), parsed(own));
+    if (all.empty()) return;
+    // A key that both have says more than those of a component that only one has.
+    std::ranges::stable_partition(
+        all, [](const Difference& each) { return !each.before.empty() && !each.after.empty(); });
+    const Difference& one = all.front();
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("rank {} on {} has {}={} ({}), but rank 0 on {} has {}{}; start all ranks with the same "
+                    "program, recipe and arguments",
+                    ranks.rank(), host_name(), one.path, shown(one.after), place_of(recipe, one.path),
+                    first.substr(0, end), shown(one.before), more_text(all)));
+  });
+}
+
+}  // namespace trainer

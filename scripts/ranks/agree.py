@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank that was started with another value of a key: the ranks name it, or train to the same bits."""
+import json
+import os
+import re
+import subprocess
+from functools import partial
+
+from processes import REFUSED, Ranks, side_by_side
+from runs import require
+
+# Where a key's description says too little of what it may be.
+VALUES = {
+    'device.memory': ['1GiB'], 'device.threads': ['2'], 'data.train': ['elsewhere'], 'data.val': ['elsewhere'], 'device.model': ['a100'], 'device.type': ['auto'],
+    'model.input': ['[1, 9, 9]'], 'model.layers': ['[flatten, {linear: 5}]'], 'run.output_dir': ['elsewhere'], 'run.resume': ['elsewhere'],
+    'checkpoint.keep_best': ['loss'], 'memory.recompute': ['full'], 'parallelism.data': ['2'], 'training.precision': ['amp_bf16'],
+}
+ANY = ['1', '2', '3', '8', '32', '0.5', '0.25', '1.5', '5ba', '3ep', '7s', '1MiB', 'auto', 'loss', 'x', '[1]', '[5ba]', '[loss]', '[top5]', '[csv]', '[bias]',
+       '[horizontal_flip]', '[{resize: 9}, {center_crop: 8}]', '[{pattern: "*", lr_factor: 2}]', 'top1']
+FOLDER = ['data.format=image_folder', 'data.train=a', 'model.input=[3, 8, 8]', 'data.augment=[{random_resized_crop: 8}]',
+          'data.eval_transform=[{resize: 8}, {center_crop: 8}]']
+TOKENS = ['data.format=tokens', 'data.train=a', 'data.end_of_text=1', 'model.input_kind=tokens', 'model.input=[8]',
+          'model.layers=[{embedding: {vocabulary: 9, features: 4}}, {linear: 9}]']
+PLATEAU = ['lr_scheduler.name=plateau', 'lr_scheduler.metric=loss']
+# Keys that need others as well.
+TOGETHER = {'data.format': FOLDER, 'model.input_kind': TOKENS}
+SHORT = ['checkpoint.interval', 'device.threads', 'logging.interval', 'run.seed', 'validation.interval']
+
+
+def resolve(schema, root):
+    while '$ref' in schema:
+        schema = root['definitions'][schema['$ref'].rsplit('/', 1)[1]]
+    return schema
+
+
+def forms(schema, root):
+    """All that a value may be, alternatives flattened."""
+    schema = resolve(schema, root)
+    return [schema, *(each for one in schema.get('anyOf', []) for each in forms(one, root))]
+
+
+def keys_of(schema, root, path=''):
+    """Path and known values of every key outside of lists; of a component's, those of all its choices."""
+    found = {}
+    for form in forms(schema, root):
+        for name, below in form.get('properties', {}).items():
+            inner = keys_of(below, root, f'{path}{name}.')
+            words = [word for each in forms(below, root) for word in [*each.get('enum', []), *([each['const']] if 'const' in each else [])]]
+            kinds = [kind for each in forms(below, root) for kind in [each.get('type')]]
+            if any('boolean' in (kind if isinstance(kind, list) else [kind]) for kind in kinds):
+                words += [True, False]
+            for key, more in (inner or {f'{path}{name}': words}).items():
+                found.setdefault(key, []).extend(more)
+    return found
+
+
+class Keys:
+    """The keys of a recipe, and another valid value of each."""
+
+    def __init__(self, recipe):
+        self.recipe = recipe
+        schema = json.loads(self.output('schema'))
+        self.values = keys_of(schema, schema)
+
+    @staticmethod
+    def output(*words):
+        found = subprocess.run([str(Ranks.trainer), *words], capture_output=True, text=True)
+        return found.stdout if found.returncode == 0 else ''
+
+    def dump(self, words):
+        """The whole recipe, by lines without their sources."""
+        return re.sub(r'  # .*', '', self.output('--config', str(self.recipe), *words, '--dump-config'))
+
+    def surroundings(self, key):
+        """Words for both ranks without which the key is not allowed."""
+        yield from ([], FOLDER, TOKENS, PLATEAU, ['validation.early_stop.metric=loss'], ['model.initial_weights=w.safetensors'])
+        name = key.rpartition('.')[0] + '.name'
+        for choice in self.values.get(name, []) if key != name else []:
+            yield [f'{name}={choice}']
+
+    def other(self, key):
+        """Words for both ranks, and those for one of them; nothing where no value that we know fits."""
+        own = VALUES.get(key, [])
+        values = [*own, *(str(value).lower() if isinstance(value, bool) else str(value) for value in self.values[key]), *ANY]
+        for words in self.surroundings(key):
+            usual = self.dump(words)
+            for value in values:
+                word = f'{key}={value}'
+                dumped = self.dump([*words, word]) if usual else ''
+                if dumped and dumped != usual:
+                    return words, [word]
+        return ([], TOGETHER[key]) if key in TOGETHER else None
+
+
+def agree(scratch, recipes, options):
+    recipe = scratch / 'agree.yaml'
+    recipe.write_text('''version: 1
+run: {name: agree, seed: 3, output_dir: run}
+model: {input: [1, 8, 8], layers: [flatten, linear: 16, tanh, linear: 5]}
+data: {format: synthetic, synthetic: {train_samples: 160, val_samples: 40}}
+training: {max_duration: 20ba, global_batch_size: 16}
+optimizer: {name: sgd, lr: 0.05}
+checkpoint: {interval: 4ba}
+logging: {interval: 1ba}
+device: {type: cpu}
+''')
+    keys = Keys(recipe)
+    expected = Ranks(scratch, 'agreeing', recipe).train(2)
+    script = scratch / 'one_rank.sh'
+    script.write_text('''if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then
+  while IFS= read -r word; do set -- "$@" "$word"; done <words.txt
+fi
+exec "$TRAINER" "$@" </dev/null
+''')
+    unknown = []
+
+    def check(key):
+        found = keys.other(key)
+        if found is None:
+            unknown.append(key)
+            return f'{key}: no other value is valid in this recipe'
+        words, more = found
+        word = ' '.join(more)
+        run = Ranks(scratch, 'agree_' + re.sub(r'\W+', '_', key), recipe, *words)
+        (run.directory / 'words.txt').write_text(''.join(f'{each}\n' for each in more))
+        with open(run.directory / 'stderr.txt', 'w') as log:
+            code = subprocess.run(['mpirun', '--allow-run-as-root', '--oversubscribe', '--bind-to', 'none', '-np', '2', 'sh', str(script), *run.words,
+                                   'parallelism.deadline=20s'], cwd=run.directory, stdout=subprocess.DEVNULL, stderr=log, timeout=100,
+                                  env={**os.environ, 'OMP_WAIT_POLICY': 'passive', 'TRAINER': str(Ranks.trainer)}).returncode
+        if code == 0:
+            require(run.weights() == expected.weights(), f'{word} on one rank: the run has other weights')
+            return f'{word} on one rank alone: exit code 0, and the same bits'
+        named = re.search(rf'rank 1 on \S+ has {re.escape(key)}\S*=.* but rank 0 on \S+ has .*|error: parallelism.data is .*', run.errors)
+        require(code == REFUSED and named, f'{word} on one rank: exit code {code}, the key is not named:\n{run.errors}')
+        return f'{word} on one rank alone: exit code {code}; {named[0][:160]}'
+
+    side_by_side([partial(check, key) for key in (SHORT if options.short else sorted(keys.values))])
+    print(f'{len(keys.values)} keys; nothing was tried of: {", ".join(unknown) or "none"}', flush=True)

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/session/settings.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include "tests/catch.h"
+
+#include "core/recipe/keys.h"
+#include "tests/reference/thread_ranks.h"
+#include "tests/storage/scratch_directory.h"
+
+namespace trainer {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::Matches;
+
+const char* const kSettings = R"(version: 1
+run: {name: small, seed: 3}
+model:
+  input: [1, 8, 8]
+  layers: [flatten, {linear: 16}, tanh, {linear: 5}]
+data: {format: synthetic, synthetic: {train_samples: 160, val_samples: 40}}
+training: {max_duration: 20ba, global_batch_size: 16}
+)";
+
+std::unique_ptr<Recipe> recipe_with(const std::vector<std::string>& words) {
+  return Recipe::parse(kSettings, "r.yaml", words);
+}
+
+/// The keys in which a recipe with `more` differs from one with `words`; nothing where it is refused.
+std::optional<std::vector<Difference>> changed_by(const std::vector<std::string>& words,
+                                                  const std::vector<std::string>& more) {
+  std::vector<std::string> all = words;
+  all.insert(all.end(), more.begin(), more.end());
+  try {
+    const auto one = recipe_with(words), other = recipe_with(all);
+    return differences(shared_settings(*one, {}), shared_settings(*other, {}));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+using Words = std::vector<std::string>;
+
+const Words kFolder = {"data.format=image_folder", "data.train=a", "model.input=[3, 8, 8]",
+                       "data.augment=[{random_resized_crop: 8}]",
+                       "data.eval_transform=[{resize: 8}, {center_crop: 8}]"};
+const Words kTokens = {
+    "data.format=tokens", "data.train=a",
+    "data.end_of_text=1", "model.input_kind=tokens",
+    "model.input=[8]",    "model.layers=[{embedding: {vocabulary: 9, features: 4}}, {linear: 9}]"};
+const Words kPlateau = {"lr_scheduler.name=plateau", "lr_scheduler.metric=loss"};
+
+/// What may have to stand beside a key: the name of its component, and keys that it needs.
+std::vector<Words> surroundings(const RecipeKey& key, const std::vector<RecipeKey>& all) {
+  std::vector<Words> found = {{},
+                              {"validation.early_stop.metric=loss"},
+                              {"model.initial_weights=w.safetensors"},
+                              kFolder,
+                              kTokens,
+                              kPlateau};
+  const std::string name = key.path.substr(0, key.path.rfind('.')) + ".name";
+  const auto component = std::ranges::find(all, name, &RecipeKey::path);
+  if (component == all.end() || key.path == name) return found;
+  for (const std::string& choice : component->values) found.push_back({name + "=" + choice});
+  return found;
+}
+
+/// Whether another valid value of the key was found; what it changes is then in `all`.
+bool change(const RecipeKey& key, const std::vector<RecipeKey>& keys, std::vector<Difference>& all) {
+  Words values = key.values;
+  for (const char* value : {"1",
+                            "2",
+                            "3",
+                            "16",
+                            "0.5",
+                            "0.25",
+                            "1.5",
+                            "5ba",
+                            "3ep",
+                            "7s",
+                            "1MiB",
+                            "auto",
+                            "loss",
+                            "top1",
+                            "x",
+                            "x.json",
+                            "[1]",
+                            "[5ba]",
+                            "[1, 9, 9]",
+                            "[top5]",
+                            "[csv]",
+                            "[bias]",
+                            "[horizontal_flip]",
+                            "[flatten, {linear: 5}]",
+                            "[{resize: 9}, {center_crop: 8}]",
+                            "[{pattern: \"*\", lr_factor: 2}]",
+                            "full"})
+    values.emplace_back(value);
+  for (const Words& words : surroundings(key, keys)) {
+    for (const std::string& value : values) {
+      const auto changed = changed_by(words, {key.path + "=" + value});
+      if (!changed || changed->empty()) continue;
+      all = *changed;
+      return true;
+    }
+  }
+  // These need others as well.
+  const Words* more = key.path == "data.format"        ? &kFolder
+                      : key.path == "model.input_kind" ? &kTokens
+                                                       : nullptr;
+  if (more == nullptr) return false;
+  all = changed_by({}, *more).value();
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("every key of a recipe is compared among ranks, but for those about a rank's part of its machine") {
+  const std::set<std::string> of_one_rank = {"device.index", "device.memory", "device.threads"};
+  const std::vector<RecipeKey> keys = recipe_keys();
+  std::vector<std::string> unchanged;
+  for (const RecipeKey& key : keys) {
+    std::vector<Difference> all;
+    if (!change(key, keys, all)) {
+      unchanged.push_back(key.path);
+      continue;
+    }
+    INFO(key.path << ": " << difference_text(all));
+    const auto is_about = [&](const Difference& each) {
+      return each.path.starts_with(key.path.substr(0, key.path.rfind(".name")));
+    };
+    CHECK(std::ranges::any_of(all, is_about));
+    RunIdentity first, own;
+    for (const Difference& each : all) {
+      first.values[each.path] = each.before;
+      own.values[each.path] = each.after;
+    }
+    CHECK(setting_differences(first, own).empty() == of_one_rank.contains(key.path));
+  }
+  // The first has one valid value. What the others name is read in, and compared as layers.
+  CHECK(unchanged == std::vector<std::string>{"version", "model.network", "model.templates"});
+}
+
+namespace {
+
+/// What each of three ranks is told whose arguments these are.
+std::vector<std::string> told(const std::vector<std::vector<std::string>>& words,
+                              const std::vector<SessionOptions>& options = std::vector<SessionOptions>(3)) {
+  test::RankTable table(words.size());
+  std::vector<std::string> texts(words.size());
+  std::vector<std::jthread> threads;
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      test::ThreadRank seat(table, rank);
+      const auto recipe = recipe_with(words[rank]);
+      try {
+        require_same_settings(*recipe, options[rank], seat);
+      } catch (const Error& problem) {
+        texts[rank] = problem.code() == ExitCode::recipe ? problem.what() : "another code";
+      }
+    });
+  }
+  threads.clear();
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("a rank with another recipe is told the key, both values, both hosts and the place") {
+  const auto same = told({{"device.threads=1"}, {"device.threads=2"}, {"device.memory=1GiB"}});
+  CHECK(same == std::vector<std::string>(3));
+  const auto one = told({{}, {}, {"validation.interval=3ba"}});
+  CHECK_THAT(one[2],
+             Matches("rank 2 on \\S+ has validation.interval=3ba \\(command line:1:.*\\), but rank 0 on "
+                     "\\S+ has 1ep; start all ranks with the same program, recipe and arguments"));
+  CHECK_THAT(one[0], ContainsSubstring("rank 2 cannot go on"));
+  const auto first = told({{"run.seed=4", "logging.interval=7ba"}, {}, {}});
+  CHECK_THAT(first[1], ContainsSubstring("has logging.interval=50ba (r.yaml") &&
+                           ContainsSubstring("has 7ba; run.seed differs too; start"));
+  CHECK(first[0] != "");
+}
+
+TEST_CASE("a rank with other options is told so") {
+  const auto profiled = told({{}, {}, {}}, {{}, {.profiled_steps = 3}, {}});
+  CHECK_THAT(profiled[1], ContainsSubstring("has --profile=3 (command line), but rank 0"));
+  // Of a component's keys its name comes first.
+  const auto loss = told({{}, {"loss.name=focal"}, {}});
+  CHECK_THAT(loss[1],
+             ContainsSubstring("has loss.name=focal (") && ContainsSubstring(" has cross_entropy; "));
+  const auto passes = told({{}, {}, {}}, {{}, {.disabled_passes = {"fuse_relu"}}, {}});
+  CHECK_THAT(passes[1], ContainsSubstring("has --disable-pass=fuse_relu (command line)"));
+}
+
+TEST_CASE("an environment variable that differs among ranks is a difference") {
+  setenv("TRAINER_TEST_INTERVAL", "2ba", 1);
+  const auto one = recipe_with({"validation.interval=${env:TRAINER_TEST_INTERVAL}"});
+  const RunIdentity before = shared_settings(*one, {});
+  setenv("TRAINER_TEST_INTERVAL", "3ba", 1);
+  const auto other = recipe_with({"validation.interval=${env:TRAINER_TEST_INTERVAL}"});
+  const auto all = setting_differences(before, shared_settings(*other, {}));
+  REQUIRE(all.size() == 1);
+  CHECK(difference_text(all) == "validation.interval is 2ba there and 3ba here");
+}
+
+}  // namespace trainer
