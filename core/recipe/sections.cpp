@@ -147,8 +147,8 @@ void ParallelismSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields
       .add("verify", &verify,
-           "how often the ranks compare their weights, which must have the same bits (1000ba, 1ep); 0ba: "
-           "never")
+           "how often the ranks compare their weights, which must have the same bits (1000ba, 1ep); also "
+           "before each save; 0ba: never")
       .keeps_mathematics();
   fields.add("sync_batch_norm", &sync_batch_norm,
              "take batch normalisation's statistics from the micro-batches of all ranks, not of each");

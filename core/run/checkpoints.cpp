@@ -120,6 +120,7 @@ void Checkpoints::write(const RunState& state) {
     writer.commit();
     written_.push_back(state.loop.step);
     remove_passed_over();
+    forget_difference(root_);
     remove_old(state.loop.step, state.best_step);
   } catch (const Error& error) {
     problem_ = error.what();

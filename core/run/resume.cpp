@@ -5,12 +5,15 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/storage/atomic_file.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kDifferenceFile = "replicas-differed.txt";
 
 ResumePoint open_checkpoint(const fs::path& path) {
   const Manifest manifest = verify_checkpoint(path);
@@ -29,15 +32,38 @@ fs::path checkpoint_root(const fs::path& run) {
   return run / "checkpoints";
 }
 
+void note_difference(const fs::path& root, const std::string& text) {
+  fs::create_directories(root);
+  write_atomically(root / kDifferenceFile, text + "\n");
+}
+
+void forget_difference(const fs::path& root) {
+  std::error_code ignored;
+  fs::remove(root / kDifferenceFile, ignored);
+}
+
 std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& warn) {
+  std::error_code ignored;
+  const bool wants_verified = fs::exists(root / kDifferenceFile, ignored);
+  std::optional<ResumePoint> unverified;
   for (const fs::path& path : list_checkpoints(root)) {
+    const auto skip = [&](const std::string& why) {
+      warn(fmt::format("skipping checkpoint {}: {}", path.filename().string(), why));
+    };
     try {
-      return open_checkpoint(path);
+      ResumePoint point = open_checkpoint(path);
+      if (!wants_verified || point.state.loop.is_verified()) return point;
+      skip(
+          "the last run found that its ranks' weights differed, and they were not compared before this save");
+      if (!unverified) unverified = std::move(point);
     } catch (const Error& problem) {
-      warn(fmt::format("skipping checkpoint {}: {}", path.filename().string(), problem.what()));
+      skip(problem.what());
     }
   }
-  return std::nullopt;
+  if (unverified)
+    warn(fmt::format("no checkpoint was verified; using {} after all, which may hold wrong weights",
+                     unverified->checkpoint.filename().string()));
+  return unverified;
 }
 
 ResumePoint checkpoint_at(const FilePath& given, const Warn& warn) {

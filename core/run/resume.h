@@ -20,6 +20,11 @@ struct ResumePoint {
 /// Called with the reason for each skipped checkpoint.
 using Warn = std::function<void(const std::string&)>;
 
+/// Notes below `root` that the ranks' weights were found to differ. Until the next save, a resume then
+/// prefers checkpoints before whose save the ranks compared them. Throws Error (exit 74).
+void note_difference(const std::filesystem::path& root, const std::string& text);
+void forget_difference(const std::filesystem::path& root);
+
 /// The newest intact checkpoint below `root`; damaged ones are skipped. Nothing if there is none.
 std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, const Warn& warn);
 

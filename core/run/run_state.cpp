@@ -131,6 +131,7 @@ LoopState parse_loop(const StateReader& reader) {
                     .factor = plateau.number("factor")};
     if (plateau.has("best")) loop.plateau->best = plateau.number("best");
   }
+  if (reader.has("verified_step")) loop.verified = reader.count("verified_step");
   if (reader.has("loss_scale")) loop.loss_scale = reader.number("loss_scale");
   if (reader.has("unreadable")) loop.unreadable = reader.count_lists("unreadable");
   return loop;
@@ -146,6 +147,7 @@ std::string to_json(const RunState& state) {
                    {"interval_steps", loop.interval_steps},
                    {"interval_loss", to_json(loop.interval_loss)},
                    {"train_loss", to_json(loop.train_loss)}};
+  if (loop.verified > 0) progress["verified_step"] = loop.verified;
   if (loop.loss_scale) progress["loss_scale"] = to_json(*loop.loss_scale);
   progress["guard"] = {{"rollbacks", loop.guard.rollbacks},
                        {"overflows", loop.guard.overflows},

@@ -22,6 +22,7 @@
 #include "core/session/settings.h"
 #include "core/storage/atomic_file.h"
 #include "core/train/device_samples.h"
+#include "core/train/replicas.h"
 
 namespace trainer {
 namespace {
@@ -124,6 +125,15 @@ void finish(const Parts& run, const Executable& executable, const TrainingLoop& 
   run.log.info(fmt::format("results are in {}", directory.path().string()));
 }
 
+/// For the next process: checkpoints that nobody has compared may hold wrong weights. It can still resume
+/// where that cannot be written.
+void note_wrong_weights(const Parts& run, const std::exception& problem) try {
+  if (dynamic_cast<const ReplicasDiffer*>(&problem) != nullptr)
+    note_difference(checkpoint_root(run.directory.path()), problem.what());
+} catch (const std::exception& other) {
+  run.log.warn(other.what());
+}
+
 /// Runs the loop to its end, and says in the directory what has become of the run. One that ends early,
 /// perhaps for too many unreadable samples, still names those it found.
 ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& loop,
@@ -147,6 +157,7 @@ ExitCode conclude(const Parts& run, const Executable& executable, TrainingLoop& 
   return status.end(RunStatus::State::saved, loop.state().step, ExitCode::requeue, stopped_for);
 } catch (const std::exception& problem) {
   run.directory.require_in_place();  // otherwise that is the reason, and no place for what follows
+  note_wrong_weights(run, problem);
   const Failure failure = run.ranks.failure_of(problem);
   status.end(RunStatus::State::failed, loop.state().step, failure.code, failure.text);
   unreadable.report();

@@ -51,8 +51,7 @@ std::string TrainingLoop::run(const LoopState& state) {
   recorder_.share_unreadable(agreement_.ranks());  // what was found since the last vote
   if (!done && stopped_for_.empty()) stopped_for_ = "another rank is to stop";
   if (!done) out_.log.info(fmt::format("{}: stopping after step {}", stopped_for_, recorder_.state().step));
-  agreement_.ranks().at(recorder_.state().step, Doing::ending);
-  if (checkpoints_ != nullptr) checkpoints_->save_now(recorder_.state());
+  save_now(Doing::ending);
   if (done) out_.metrics.complete();
   follow(settings_.steps + 1);
   return done ? "" : stopped_for_;
@@ -63,7 +62,7 @@ bool TrainingLoop::train() {
   // A run may have been stopped between a step and its evaluation; what it went on from lacks that.
   if (is_validation_due(state().step) && state().validated < state().step) {
     if (!evaluate()) return false;
-    if (checkpoints_ != nullptr) checkpoints_->save_now(state());
+    save_now(Doing::saving);
     recorder_.resume_clock();
   }
   if (recorder_.stops_early()) {
@@ -86,7 +85,7 @@ bool TrainingLoop::train() {
     if (going_back_ || decided_.stop || decided_.save || decided_.tell) collect(0);
     const Vote decided = std::exchange(decided_, {});
     if (decided.tell) recorder_.share_unreadable(agreement_.ranks());
-    if (verifies) require_equal_replicas(executable_, agreement_.ranks(), step);
+    if (verifies) verify(step);
     const bool rolls_back = going_back_.has_value();
     if (rolls_back) roll_back();
     if (decided.stop && (validates || rolls_back || step < settings_.steps)) return false;
@@ -99,6 +98,7 @@ bool TrainingLoop::train() {
     if (checkpoints_ == nullptr) continue;
     if (saves || decided.save || (validates && checkpoints_->is_best(state()))) {
       agreement_.ranks().at(step, Doing::saving);
+      verify(step);
       attempt([this] { checkpoints_->save(state()); });
       recorder_.resume_clock();
     }
@@ -122,8 +122,23 @@ bool TrainingLoop::is_validation_due(int64_t step) const {
 }
 
 bool TrainingLoop::is_verification_due(int64_t step) const {
-  return agreement_.ranks().ranks() > 1 && settings_.verify_interval > 0 &&
-         step % settings_.verify_interval == 0;
+  return settings_.verify_interval > 0 && step % settings_.verify_interval == 0;
+}
+
+/// Of what ranks must have alike, once after each step. Nothing may be in flight.
+void TrainingLoop::verify(int64_t step) {
+  Communicator& ranks = agreement_.ranks();
+  if (ranks.ranks() == 1 || settings_.verify_interval == 0 || state().verified == step) return;
+  require_equal_replicas(executable_, ranks, step);
+  recorder_.set_verified(step);
+}
+
+/// What differs among the ranks is not saved: it would take the place of a checkpoint that is right.
+void TrainingLoop::save_now(Doing doing) {
+  if (checkpoints_ == nullptr) return;
+  agreement_.ranks().at(state().step, doing);
+  verify(state().step);
+  checkpoints_->save_now(state());
 }
 
 /// An asynchronous device is timed only on steps that are logged.

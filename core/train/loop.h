@@ -47,6 +47,8 @@ class TrainingLoop {
   void roll_back();
   bool is_validation_due(int64_t step) const;
   bool is_verification_due(int64_t step) const;
+  void verify(int64_t step);
+  void save_now(Doing doing);
   bool evaluate();
   void set_learning_rate_factor();
   Vote wish();

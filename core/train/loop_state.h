@@ -18,6 +18,7 @@ namespace trainer {
 struct LoopState {
   int64_t step = 0, updates = 0;     ///< done so far
   int64_t validated = 0;             ///< the step of the last evaluation
+  int64_t verified = 0;              ///< the last step after which the ranks compared their weights
   int64_t interval_steps = 0;        ///< since the last line of metrics, those skipped left out
   double interval_loss = 0;          ///< their sum
   double train_loss = 0;             ///< mean of the last interval
@@ -30,6 +31,8 @@ struct LoopState {
   std::map<std::string, std::vector<int64_t>> unreadable;
   bool operator==(const LoopState&) const = default;
 
+  /// Whether the ranks had the same weights after this step.
+  bool is_verified() const { return verified > 0 && verified == step; }
   /// Whether the metric was never better than in an evaluation of the last step.
   bool is_best(const std::string& metric) const;
 };

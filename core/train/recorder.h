@@ -53,6 +53,8 @@ class Recorder {
   /// Returns to `state`, but keeps the guard's present state. What was recorded since is dropped.
   void go_back(const LoopState& state, const GuardDecision& decision, const GuardState& guard);
   void add_evaluation(const std::map<std::string, double>& values);
+  /// After this step all ranks had the same weights.
+  void set_verified(int64_t step) { state_.verified = step; }
   /// Whether the evaluations so far end the run.
   bool stops_early() const;
   /// Says so, and writes what has been recorded since the last line.

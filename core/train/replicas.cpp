@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/checksum.h"
-#include "core/base/error.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
 
@@ -43,6 +43,17 @@ std::string checksums(const Executable& executable, const std::vector<TensorId>&
   return text;
 }
 
+/// Whether all ranks have the same text. Takes two small messages, however long it is and however many ranks
+/// there are.
+bool is_same_everywhere(Communicator& ranks, const std::string& text) {
+  const uint64_t own = checksum(std::as_bytes(std::span(text)));
+  uint64_t first = own;
+  ranks.broadcast(std::as_writable_bytes(std::span(&first, 1)));
+  double others = first == own ? 0 : 1;
+  ranks.add_up(std::span(&others, 1));
+  return others == 0;
+}
+
 /// The text that most have, of several the first rank's.
 std::string most_frequent(const std::vector<std::string>& texts) {
   std::map<std::string, int64_t> counts;
@@ -54,10 +65,11 @@ std::string most_frequent(const std::vector<std::string>& texts) {
 
 void require_equal_replicas(const Executable& executable, Communicator& ranks, int64_t step) {
   const std::vector<TensorId> tensors = replicated(executable.plan());
-  const std::vector<std::string> texts = texts_of_all(ranks, checksums(executable, tensors));
+  const std::string own = checksums(executable, tensors);
+  if (is_same_everywhere(ranks, own)) return;
+  const std::vector<std::string> texts = texts_of_all(ranks, own);
   const std::string right = most_frequent(texts);
   const auto differs = [&](const std::string& text) { return text != right; };
-  if (std::ranges::none_of(texts, differs)) return;
   const std::vector<std::string> hosts = texts_of_all(ranks, host_name());
   // Half of them may be the wrong half.
   const bool is_undecided = 2 * std::ranges::count(texts, right) <= static_cast<int64_t>(texts.size());
@@ -69,12 +81,10 @@ void require_equal_replicas(const Executable& executable, Communicator& ranks, i
   const std::string& other = *std::ranges::find_if(texts, differs);
   const auto digit = static_cast<size_t>(std::ranges::mismatch(other, right).in1 - other.begin());
   const Tensor& tensor = executable.plan().tensors[static_cast<size_t>(tensors.at(digit / kDigits))];
-  throw Error(
-      ExitCode::internal,
-      fmt::format(
-          "after step {} the ranks' weights are not the same: {} {} other bits in {}; look for faulty "
-          "memory there, and resume from a checkpoint",
-          step, fmt::join(names, " and "), names.size() == 1 ? "has" : "have", tensor.name));
+  throw ReplicasDiffer(fmt::format(
+      "after step {} the ranks' weights are not the same: {} {} other bits in {}; look for faulty "
+      "memory there, and resume from a checkpoint",
+      step, fmt::join(names, " and "), names.size() == 1 ? "has" : "have", tensor.name));
 }
 
 }  // namespace trainer

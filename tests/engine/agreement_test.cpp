@@ -74,6 +74,8 @@ struct Wishes {
   int64_t failing_sample = -1;
   int64_t workers = 1;
   int64_t validation_interval = 0;
+  int64_t verify_interval = 0;
+  uint64_t seed = 1;  ///< of the weights: ranks with different ones are as if a bit had flipped
 };
 
 struct Outcome {
@@ -114,12 +116,13 @@ Outcome train_on_rank(const Backend& backend, Communicator& ranks, const Wishes&
       BatchMaker(make_image_rows(*held_out, chain, inputs), inputs, EvaluationBatches{40, kVotingRows}),
       loading);
   Executable executable(plan, *backend.device, true);
-  initialize(executable, 1);
+  initialize(executable, wishes.seed);
 
   const LoopSettings settings{.steps = kVotingSteps,
                               .samples_per_epoch = kVotingSamples,
                               .global_batch_size = kVotingRows,
                               .validation_interval = wishes.validation_interval,
+                              .verify_interval = wishes.verify_interval,
                               .validation_samples = 40};
   NotedSaves saves(wishes.overdue_after);
   MetricsSinks metrics(scratch.path(), {}, {});
@@ -294,6 +297,41 @@ TEST_CASE("two ranks: both save by the clock of one") {
     CHECK(outcome.state.step == kVotingSteps);
   }
   CHECK(table.rounds(0) == table.rounds(1));
+}
+
+TEST_CASE("two ranks: weights are compared before each save, and those that differ are not saved") {
+  const auto train = [](Wishes first, const Wishes& second) {
+    test::RankTable table(2);
+    return train_two(first, second, 2, table);
+  };
+  // Long before the ranks compare their weights at an interval.
+  const Wishes wishes{.overdue_after = 7, .verify_interval = 1000};
+  for (const Outcome& outcome : train(wishes, wishes)) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.saved == std::vector<int64_t>{8 + kLag});
+    CHECK(outcome.saved_at_end == kVotingSteps);
+    CHECK(outcome.state.is_verified());
+  }
+  Wishes differing = wishes;
+  differing.seed = 2;
+  for (const Outcome& outcome : train(wishes, differing)) {
+    CHECK_THAT(outcome.error,
+               Catch::Matchers::ContainsSubstring("after step 11 the ranks' weights are not the same"));
+    CHECK(outcome.error_code == 70);
+    CHECK(outcome.saved.empty());
+    CHECK(outcome.saved_at_end == -1);
+  }
+  // The save at the end is one as well.
+  for (const Outcome& outcome : train({.verify_interval = 1000}, {.verify_interval = 1000, .seed = 2})) {
+    CHECK(outcome.error_code == 70);
+    CHECK(outcome.saved_at_end == -1);
+  }
+  // Where ranks are never to compare them, checkpoints do not say so either.
+  for (const Outcome& outcome : train({}, {.seed = 2})) {
+    CHECK(outcome.error.empty());
+    CHECK(outcome.saved_at_end == kVotingSteps);
+    CHECK_FALSE(outcome.state.is_verified());
+  }
 }
 
 TEST_CASE("two ranks: data that one cannot read ends both, after the same rounds") {

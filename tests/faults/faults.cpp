@@ -94,6 +94,7 @@ int Faults::act() const {
   if (action_ == "stop") ::kill(::getpid(), SIGSTOP);
   if (action_ == "exit") std::exit(0);
   while (action_ == "stall") ::pause();
+  if (action_ == "flip") return kFlip;
   return action_ == "short" ? -1 : std::atoi(action_.c_str());
 }
 

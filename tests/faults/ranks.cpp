@@ -25,11 +25,11 @@ Function* of_caller(const char* name, const void* caller) {
   return reinterpret_cast<Function*>(found);
 }
 
-void before_mpi(const char* call, int count, void* type, const void* caller) {
+int before_mpi(const char* call, int count, void* type, const void* caller) {
   static auto* const size_of = of_caller<int(void*, int*)>("PMPI_Type_size", caller);
   int bytes = 0;
   size_of(type, &bytes);
-  Faults::instance().before(call, "mpi/" + std::to_string(bytes), std::to_string(count));
+  return Faults::instance().before(call, "mpi/" + std::to_string(bytes), std::to_string(count));
 }
 
 }  // namespace
@@ -61,7 +61,8 @@ int MPI_Iallreduce(const void* from, void* to, int count, void* type, void* oper
 int MPI_Ibcast(void* data, int count, void* type, int from, void* ranks, void* request) {
   const void* const caller = __builtin_return_address(0);
   static auto* const real = of_caller<int(void*, int, void*, int, void*, void*)>("PMPI_Ibcast", caller);
-  before_mpi("broadcast", count, type, caller);
+  if (before_mpi("broadcast", count, type, caller) == faults::kFlip)
+    static_cast<unsigned char*>(data)[1] ^= 0x10;  // of a float: more than rounding takes away again
   return real(data, count, type, from, ranks, request);
 }
 

@@ -18,6 +18,7 @@ RunState sample() {
       .step = 120,
       .updates = 118,
       .validated = 100,
+      .verified = 80,
       .interval_steps = 20,
       .interval_loss = 0.1 + 0.2,
       .train_loss = 1.0 / 3,
@@ -88,7 +89,7 @@ TEST_CASE("a state without a loss scale, and one with numbers that JSON does not
 
 TEST_CASE("a state of a version that kept nothing of its data is read") {
   std::string text = to_json(sample());
-  for (const char* name : {"data", "about", "unreadable", "early_stop", "plateau"}) {
+  for (const char* name : {"data", "about", "unreadable", "early_stop", "plateau", "verified_step"}) {
     const size_t at = text.find(std::string("\"") + name + "\"");
     REQUIRE(at != std::string::npos);
     text.replace(at + 1, 1, "_");
@@ -100,6 +101,8 @@ TEST_CASE("a state of a version that kept nothing of its data is read") {
   CHECK(!state.loop.early_stop.has_value());
   CHECK(!state.loop.plateau.has_value());
   CHECK(state.loop.step == 120);
+  CHECK(state.loop.verified == 0);
+  CHECK_FALSE(state.loop.is_verified());
 }
 
 TEST_CASE("a damaged state is refused with what is wrong in it") {

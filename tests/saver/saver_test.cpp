@@ -236,6 +236,43 @@ TEST_CASE("a state that is saved is not saved again until it is evaluated") {
   CHECK(std::distance(fs::directory_iterator(scratch / "c"), {}) == 1);
 }
 
+TEST_CASE(
+    "after ranks differed, a resume prefers checkpoints before whose save they compared their weights") {
+  const ScratchDirectory scratch;
+  const fs::path root = scratch / "c";
+  {
+    Saving run(root, {.every_steps = 1, .keep_latest = 4});
+    for (const auto& [step, verified] : {std::pair{10, 10}, std::pair{20, 20}, std::pair{30, 20}}) {
+      run.state.verified = verified;
+      run.checkpoints.save_now(run.at(step));
+    }
+  }
+  std::vector<std::string> notes;
+  const auto newest = [&] {
+    notes.clear();
+    return newest_checkpoint(root, [&](const std::string& note) { notes.push_back(note); })->state;
+  };
+  CHECK(newest().loop.step == 30);
+  note_difference(root, "after step 33 the ranks' weights are not the same");
+  CHECK(newest().loop.step == 20);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("skipping checkpoint step-00000030: "));
+  // A process that is killed before it saves changes nothing. The next save takes the place of the others.
+  Saving run(root, {.every_steps = 1, .keep_latest = 4});
+  run.checkpoints.go_on_from(newest());
+  CHECK(newest().loop.step == 20);
+  run.state.verified = 0;
+  run.checkpoints.save_now(run.at(22));
+  CHECK(steps_in(root) == std::vector<int64_t>{22, 20, 10});
+  CHECK(newest().loop.step == 22);
+  CHECK(notes.empty());
+  // Where none was verified the newest is better than none.
+  for (const int64_t step : {10, 20}) fs::remove_all(checkpoint(root, step));
+  note_difference(root, "again");
+  CHECK(newest().loop.step == 22);
+  CHECK(notes.size() == 2);
+}
+
 TEST_CASE("checkpoints that were passed over do not count as kept ones") {
   const ScratchDirectory scratch;
   {
