@@ -5,46 +5,17 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "core/config/environment.h"
 #include "core/config/events.h"
 #include "core/config/messages.h"
 
 namespace trainer {
 namespace {
-
-bool is_variable_name(std::string_view name) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
-  return !name.empty() && (name[0] < '0' || name[0] > '9') &&
-         name.find_first_not_of(kLetters) == std::string_view::npos;
-}
-
-/// Replaces each `${env:NAME}` in `text`; returns what is wrong with it, or nothing.
-std::string expand_environment(std::string& text) {
-  constexpr std::string_view kStart = "${env:";
-  std::string expanded;
-  size_t done = 0;
-  for (size_t start; (start = text.find(kStart, done)) != std::string::npos;) {
-    const size_t name_at = start + kStart.size();
-    const size_t end = text.find('}', name_at);
-    const std::string name = end == std::string::npos ? "" : text.substr(name_at, end - name_at);
-    if (!is_variable_name(name)) return "expected the name of an environment variable, as in ${env:DATA_DIR}";
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr) {
-      return fmt::format("the environment variable {} is not set; run `export {}=...` first", name, name);
-    }
-    expanded.append(text, done, start - done).append(value);
-    if (expanded.size() > kMaxBytes) return "too long once its environment variables are expanded";
-    done = end + 1;
-  }
-  text = expanded.append(text, done);
-  return "";
-}
 
 /// Builds the tree from the events, and checks what a list of events cannot show.
 class Builder {

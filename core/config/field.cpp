@@ -94,6 +94,11 @@ Field& Field::keeps_mathematics() {
   return *this;
 }
 
+Field& Field::left_to_samples() {
+  is_left_to_samples = true;
+  return *this;
+}
+
 std::string Field::type_text() const {
   return std::visit(TypeName{}, target);
 }

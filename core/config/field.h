@@ -38,6 +38,10 @@ class Field {
   Field& path_where(bool (*tells)(const std::string& text));  ///< other texts of a path's key are words
   Field& keeps_mathematics();  ///< a change leaves the numbers of a run alone: not part of a run's identity
 
+  /// A path that may differ between processes of one run, where an environment variable gives it: the samples
+  /// there are compared instead.
+  Field& left_to_samples();
+
   std::string name;
   std::string help;
   Target target;
@@ -46,7 +50,7 @@ class Field {
   std::vector<std::string> names;
   std::string former_name;  ///< or empty
   bool (*is_path)(const std::string& text) = nullptr;
-  bool is_required = false, is_bare = false, is_mathematics = true;
+  bool is_required = false, is_bare = false, is_mathematics = true, is_left_to_samples = false;
 
   std::string type_text() const;     ///< "integer", "number", "text", "duration", "list of integers", …
   std::string bound_text() const;    ///< "at least 1", "one of: sgd, adamw", or empty

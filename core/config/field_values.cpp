@@ -101,7 +101,7 @@ class FieldReader {
 
   bool is_allowed(const Value& value, const Origin& origin, std::optional<double> number) {
     if (number && is_outside(field_, *number)) {
-      reading_.error(origin, fmt::format("must be {}, got {}", field_.bound_text(), shown(value.text)));
+      reading_.error(origin, fmt::format("must be {}, got {}", field_.bound_text(), shown_text(value)));
       return false;
     }
     const bool listed_name = field_.names.empty() || std::find(field_.names.begin(), field_.names.end(),

@@ -95,8 +95,9 @@ class Fields {
 
   enum class Form {
     as_written,   ///< relative paths aside, which become absolute
-    canonical,    ///< one text for each value, environment variables expanded
-    mathematics,  ///< the same, of the keys that affect results only
+    canonical,    ///< one text for each value, those from environment variables hidden
+    mathematics,  ///< one text for each value, of the keys that affect results only
+    identity,     ///< the same with values from environment variables hidden
   };
   /// After read: the whole map with defaults filled in; the place of a default is {"default"}.
   Value resolved(Form form = Form::as_written) const;
@@ -153,7 +154,8 @@ class Fields {
 };
 
 /// The candidate nearest to `name` (edit distance, at most a third of its length, at least 1), or nullopt. Of
-/// two equally near ones that which shares more first letters, or else the first.
+/// two equally near ones that which shares more first letters, or else the first. Nothing where `name` itself
+/// is one.
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 template <class Base>

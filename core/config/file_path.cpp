@@ -51,16 +51,22 @@ std::string absolute(const FilePath& of, const std::string& written) {
   return result.string();
 }
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 /// Each part of a list, or the whole path.
 template <class Change>
 std::string changed(const FilePath& path, const Change& change) {
   if (!path.is_list) return change(path.written);
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= path.written.size();) {
-    const size_t end = std::min(path.written.find(',', begin), path.written.size());
-    parts.push_back(change(path.written.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  std::vector<std::string> parts = parts_of(path.written);
+  std::ranges::transform(parts, parts.begin(), change);
   return fmt::format("{}", fmt::join(parts, ","));
 }
 
@@ -95,6 +101,17 @@ FilePath resolve_list(const FilePath& paths) {
 std::string from_anywhere(const FilePath& path) {
   if (!path.has_base) return path.written;
   return changed(path, [&](const std::string& part) { return absolute(path, part); });
+}
+
+std::string from_anywhere(const FilePath& path, const std::string& raw) {
+  const auto below_base = [&](const std::string& part) { return (absolute_base(path) / part).string(); };
+  if (!path.is_list) return below_base(raw);
+  const std::vector<std::string> expanded = parts_of(path.written);
+  std::vector<std::string> parts = parts_of(raw);
+  if (parts.size() != expanded.size()) return raw;  // a variable holds several: they are not known apart
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!is_anchored(expanded[i])) parts[i] = below_base(parts[i]);
+  return fmt::format("{}", fmt::join(parts, ","));
 }
 
 std::string with_base(const FilePath& path, const std::string& file) {

@@ -39,6 +39,8 @@ FilePath resolve_list(const FilePath& paths);
 
 /// What leads there from any working directory: a relative path from the root, others as they are written.
 std::string from_anywhere(const FilePath& path);
+/// The same of its text before environment variables were expanded, whose values are relative paths.
+std::string from_anywhere(const FilePath& path, const std::string& raw);
 
 /// For messages about what is missing: `file`, which `path` or a part of it is resolved to, and where it was
 /// looked for: "x.idx, relative to the recipe's folder F".

@@ -3,20 +3,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/base/printable.h"
+#include "core/config/environment.h"
 #include "core/config/fields.h"
 
 namespace trainer {
 
 std::string shown(const std::string& text) {
   constexpr size_t kLongest = 60;
-  std::string line;
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool continues = (byte & 0xC0) == 0x80;  // a UTF-8 sequence is never cut
-    if (line.size() >= kLongest && !continues) return line + "...";
-    line += byte < 0x20 || byte == 0x7F ? '?' : c;
-  }
-  return line;
+  const std::string line = one_line(text);
+  size_t end = std::min(kLongest, line.size());
+  while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80)
+    ++end;  // a UTF-8 sequence is never cut
+  return end < line.size() ? line.substr(0, end) + "..." : line;
+}
+
+std::string shown_text(const Value& value) {
+  return shown(reads_environment(value.raw) ? value.raw : value.text);
 }
 
 std::string describe(const Value& value) {
@@ -30,7 +35,7 @@ std::string describe(const Value& value) {
     case Value::Kind::scalar:
       break;
   }
-  return fmt::format("{}'{}'", value.quoted ? "the quoted text " : "", shown(value.text));
+  return fmt::format("{}'{}'", value.quoted ? "the quoted text " : "", shown_text(value));
 }
 
 std::string listed(const std::vector<std::string>& names) {

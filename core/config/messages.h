@@ -11,6 +11,9 @@ namespace trainer {
 /// Text fit for one line of a message: no control characters, at most some 60 bytes.
 std::string shown(const std::string& text);
 
+/// A scalar's text for a message; unexpanded where it is written with `${env:NAME}`.
+std::string shown_text(const Value& value);
+
 /// What a message says was found: "a map", "a list", "nothing", "'text'".
 std::string describe(const Value& value);
 

@@ -46,7 +46,9 @@ size_t common_prefix(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  if (name.size() > kLongestName) return std::nullopt;
+  // What was typed is no advice on what else to type.
+  if (name.size() > kLongestName || std::ranges::find(candidates, name) != candidates.end())
+    return std::nullopt;
   const size_t edits = std::max<size_t>(1, name.size() / 3);
   std::optional<std::string> best;
   size_t best_cost = edits * kReplacement + 1;

@@ -2,6 +2,7 @@
 #include "core/config/field_values.h"
 
 #include <utility>
+#include "core/config/environment.h"
 #include "core/config/fields.h"
 
 namespace trainer {
@@ -19,7 +20,9 @@ void place(Value& value, const Location& where) {
 struct FromAnywhere {
   Value& value;
   void operator()(const FilePath* path) const {
-    if (path->has_base) value.text = value.raw = from_anywhere(*path);
+    if (!path->has_base) return;
+    value.text = from_anywhere(*path);
+    value.raw = reads_environment(value.raw) ? from_anywhere(*path, value.raw) : value.text;
   }
   void operator()(const std::optional<FilePath>* path) const {
     if (*path) (*this)(&**path);
@@ -36,7 +39,7 @@ Value Fields::resolved(Form form) const {
   map.where = kDefault;
   for (const Key& key : keys_) {
     const bool is_mathematics = key.field ? key.field->is_mathematics : key.group->is_mathematics;
-    if (form == Form::mathematics && !is_mathematics) continue;
+    if (!is_mathematics && (form == Form::mathematics || form == Form::identity)) continue;
     const std::string& name = key.field ? key.field->name : key.group->name;
     const auto given = given_.find(name);
     const Location where = given == given_.end() ? kDefault : given->second.where;
@@ -49,6 +52,9 @@ Value Fields::resolved(Form form) const {
       std::visit(FromAnywhere{value}, key.field->target);
     } else {
       value = current_value(*key.field);
+      const bool is_hidden =
+          form != Form::mathematics && given != given_.end() && reads_environment(given->second.value);
+      if (is_hidden) value = key.field->is_left_to_samples ? left_to_samples() : hidden(name, value);
       place(value, where);
     }
     map.entries.push_back({name, where, std::move(value)});

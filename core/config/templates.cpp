@@ -183,7 +183,8 @@ class Expander {
     if (Value::Entry* name = find_entry(parameters, "name");
         name && name->value.kind == Value::Kind::scalar) {
       own = name->value.text;
-      full = name->value.text = name->value.raw = block.prefix + own;
+      full = name->value.text = block.prefix + own;
+      name->value.raw = block.prefix + name->value.raw;
     }
     bool is_bare = item.is_bare;
     if (Value::Entry* inputs = find_entry(parameters, "inputs")) {

@@ -19,13 +19,15 @@ void DataSection::declare(Fields& fields) {
     if (std::ranges::find(names, row.name) == names.end()) names.push_back(row.name);
   }
   fields.add("format", &format, "format of the data").one_of(names);
-  fields.add("train", &train,
-             "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
-             "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
-             "image_folder: a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class; "
-             "record: a file made by `trainer data pack`; tokens: shards of tokens, text: text files, each a "
-             "path in which * matches "
-             "any text and ? one character");
+  fields
+      .add("train", &train,
+           "training samples; idx: PREFIX of PREFIX-images-idx3-ubyte[.gz] and -labels-idx1-ubyte[.gz]; "
+           "cifar10, cifar100: the unpacked directory of the binary version, or files separated by commas; "
+           "image_folder: a folder with a sub-folder of JPEG, PNG, WebP and BMP files for each class; "
+           "record: a file made by `trainer data pack`; tokens: shards of tokens, text: text files, each a "
+           "path in which * matches "
+           "any text and ? one character")
+      .left_to_samples();
   fields
       .add("token_type", &token_type,
            "type of the numbers in shards of format tokens; llm.c's shards have a header, which says it")
@@ -35,7 +37,8 @@ void DataSection::declare(Fields& fields) {
            "what makes tokens of format text: bytes (the default), tokenizer.json, vocab.json beside "
            "merges.txt, a "
            "SentencePiece model, or a folder with one of these; of shards, what made them")
-      .path_where([](const std::string& text) { return text != kBytesTokenizer; });
+      .path_where([](const std::string& text) { return text != kBytesTokenizer; })
+      .left_to_samples();
   fields
       .add("end_of_text", &end_of_text,
            "token that ends a document; null: the tokenizer's own, <|endoftext|> or </s>")
@@ -47,7 +50,7 @@ void DataSection::declare(Fields& fields) {
            "behind each "
            "end_of_text")
       .one_of({"join", "separate"});
-  fields.add("val", &val, "validation samples, as train; null or empty: no validation");
+  fields.add("val", &val, "validation samples, as train; null or empty: no validation").left_to_samples();
   fields
       .add("val_fraction", &val_fraction,
            "fraction of the training samples set aside for validation, chosen by run.seed; 0: none")

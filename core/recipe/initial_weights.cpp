@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/config/patterns.h"
 #include "core/run/trained_files.h"
 #include "core/run/weights.h"
@@ -28,7 +29,7 @@ void add_loaded(const Recipe& recipe, Executable& executable, std::vector<std::s
       load_weights(executable, files.model, {recipe.model.replace, recipe.origin_of("model.replace")});
   const size_t loaded = found.loaded.size();
   lines.push_back(fmt::format("loaded {} of {} tensors from {}", loaded, loaded + found.replaced.size(),
-                              files.model.string()));
+                              one_line(files.model.string())));
   if (!found.replaced.empty())
     lines.push_back("re-initialised (model.replace) " + listed_tensors(found.replaced));
   if (!found.left.empty()) lines.push_back("left in the file " + listed_tensors(found.left));

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/base/printable.h"
+#include "core/config/environment.h"
 #include "core/config/messages.h"
 #include "core/config/networks.h"
 #include "core/config/templates.h"
@@ -99,7 +100,8 @@ void refuse_tokens(const Value& value, const Location& where, const std::string&
   const std::optional<Duration> duration = parse_duration(value.text);
   if (value.kind == Value::Kind::scalar && duration && duration->unit == Duration::Unit::tokens)
     diagnostics.error(
-        where, path, fmt::format("{} counts tokens, and the network reads none; write ep or ba", value.text));
+        where, path,
+        fmt::format("{} counts tokens, and the network reads none; write ep or ba", shown_text(value)));
   for (const Value& item : value.items) refuse_tokens(item, item.where, path, diagnostics);
   for (const Value::Entry& entry : value.entries)
     refuse_tokens(entry.value, entry.where, path + "." + entry.key, diagnostics);
@@ -146,12 +148,22 @@ Value without_network_file(Value root) {
   return root;
 }
 
+/// With what comes from environment variables hidden, as in the rest of an identity.
+Value::Entry without_environment(Value::Entry entry) {
+  for (Value::Entry& inner : entry.value.entries) inner = without_environment(inner);
+  if (entry.value.entries.empty() && reads_environment(entry.value)) {
+    entry.value.raw = entry.value.text;
+    entry.value = hidden(entry.key, entry.value);
+  }
+  return entry;
+}
+
 /// What of evaluations alters a run: their interval, where they decide on the learning rate or the run's end,
 /// and how they do the latter.
 void add_evaluations(Value& numbers, const Value& all, bool stops_early) {
   Value& section = *find_section(numbers, "validation");
-  section.entries.push_back(*find_path(all, "validation.interval"));
-  if (stops_early) section.entries.push_back(*find_path(all, "validation.early_stop"));
+  section.entries.push_back(without_environment(*find_path(all, "validation.interval")));
+  if (stops_early) section.entries.push_back(without_environment(*find_path(all, "validation.early_stop")));
 }
 
 }  // namespace
@@ -377,8 +389,13 @@ Value Recipe::value_of(const std::string& path) const {
   return found->value;
 }
 
+bool Recipe::is_left_to_samples(const std::string& path) const {
+  const Value::Entry* given = find_path(given_, path);
+  return given != nullptr && reads_environment(given->value);
+}
+
 RunIdentity Recipe::identity() const {
-  Value numbers = without_network_file(fields_.resolved(Fields::Form::mathematics));
+  Value numbers = without_network_file(fields_.resolved(Fields::Form::identity));
   const bool stops_early = validation.stop_metric.has_value();
   if (stops_early || lr_scheduler->plateau()) add_evaluations(numbers, fields_.resolved(), stops_early);
   return identity_of(numbers);

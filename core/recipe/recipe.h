@@ -52,6 +52,8 @@ class Recipe {
   std::string to_yaml(bool sources) const;
   /// Of one of the keys that alter the numbers of a run, "model.input", in one canonical form.
   Value value_of(const std::string& path) const;
+  /// Whether an environment variable gives this path of data, so that a resume compares what lies there.
+  bool is_left_to_samples(const std::string& path) const;
   /// The keys that alter the numbers of a run.
   RunIdentity identity() const;
   /// All keys with their values in the same form.

@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "core/base/version.h"
+#include "core/config/environment.h"
 #include "core/config/fields.h"
+#include "core/config/messages.h"
 
 namespace trainer {
 namespace {
@@ -61,7 +63,7 @@ std::string expand_name(const std::string& pattern,
       result += *value;
     } else {
       const std::optional<std::string> guess = nearest(key, known);
-      diagnostics.error(origin, fmt::format("{{{}}} is not a key of this recipe{}", key,
+      diagnostics.error(origin, fmt::format("{{{}}} is not a key of this recipe{}", shown(key),
                                             guess ? fmt::format(", did you mean {{{}}}?", *guess) : ""));
     }
     position = close + 1;
@@ -73,7 +75,7 @@ std::vector<Difference> differences(const RunIdentity& before, const RunIdentity
   for (const auto& [path, value] : before.values) {
     const auto found = after.values.find(path);
     const std::string now = found == after.values.end() ? "" : found->second;
-    if (now != value) result.push_back({path, value, now});
+    if (!is_same_leaf(path, value, now)) result.push_back({path, value, now});
   }
   for (const auto& [path, value] : after.values) {
     if (!before.values.contains(path)) result.push_back({path, "", value});
@@ -91,9 +93,17 @@ std::vector<Difference> forbidden_differences(const RunIdentity& before, const R
 std::string difference_text(const std::vector<Difference>& all) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < all.size() && i < kDifferencesShown; ++i) {
-    const auto shown = [](const std::string& value) { return value.empty() ? "absent" : value; };
+    const Difference& each = all[i];
+    if (is_hidden(each.before) || is_hidden(each.after)) {
+      parts.push_back(
+          fmt::format("{}, which an environment variable gives, has another value there; neither "
+                      "is shown",
+                      each.path));
+      continue;
+    }
+    const auto text_of = [](const std::string& value) { return value.empty() ? "absent" : value; };
     parts.push_back(
-        fmt::format("{} is {} there and {} here", all[i].path, shown(all[i].before), shown(all[i].after)));
+        fmt::format("{} is {} there and {} here", each.path, text_of(each.before), text_of(each.after)));
   }
   if (all.size() > parts.size()) parts.push_back(fmt::format("{} more", all.size() - parts.size()));
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/engine/shared_state.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
@@ -122,7 +123,7 @@ void finish(const Parts& run, const Executable& executable, const TrainingLoop& 
                 summary_of(run.recipe, run.job, loop.state(), result, unreadable.size()));
   run.log.info(closing_line(run.job, loop.state(), result));
   if (!result.throttling.empty()) run.log.warn("the device was " + result.throttling);
-  run.log.info(fmt::format("results are in {}", directory.path().string()));
+  run.log.info(fmt::format("results are in {}", one_line(directory.path().string())));
 }
 
 /// For the next process: checkpoints that nobody has compared may hold wrong weights. It can still resume
@@ -210,7 +211,8 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   together(run.ranks.communicator(), [&] {
     machine = open_machine(recipe, run.backend, job, list);
     const DataSource& source = *machine.train.source;
-    lasting = lasting_state(recipe, *run.backend.planner, run.tuning, source);
+    lasting =
+        lasting_state(recipe, *run.backend.planner, run.tuning, source, machine.validation.source.get());
     other_data = require_same_data(recipe, run.start, lasting.data);
     require_steps_left(recipe, run.start, job.settings.steps);
     machine.executable->on_failed_capture(
@@ -320,7 +322,7 @@ Start shared_start(const Recipe& recipe, const Ranks& ranks) {
 }
 
 void say_finished(const std::filesystem::path& directory, Log& log) {
-  log.info(fmt::format("this run is finished; its results are in {}", directory.string()));
+  log.info(fmt::format("this run is finished; its results are in {}", one_line(directory.string())));
 }
 
 /// The run's directory, on rank 0. Nothing where the run is finished.

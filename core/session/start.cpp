@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/base/version.h"
 #include "core/recipe/about.h"
 #include "core/storage/checkpoint.h"
@@ -16,6 +17,17 @@ namespace fs = std::filesystem;
 
 /// What run.allow_changes calls the samples, and all keys that are about them.
 constexpr const char* kDataKey = "data";
+
+/// What the names of the validation samples' properties begin with, beside those of training.
+const std::string kOfValidation = "validation ";
+
+Fingerprint of_validation(const Fingerprint& both) {
+  Fingerprint found;
+  for (const auto& [name, text] : both) {
+    if (name.starts_with(kOfValidation)) found[name.substr(kOfValidation.size())] = text;
+  }
+  return found;
+}
 
 std::map<std::string, std::string> facts_of(const Recipe& recipe, const Planner& planner) {
   std::map<std::string, std::string> facts = planner.facts();
@@ -35,7 +47,7 @@ std::vector<Difference> differences_from(const ResumePoint& point, const Recipe&
   const std::optional<RunIdentity> there = parse_identity(point.state.mathematics);
   if (there) return forbidden_differences(*there, here, allowed);
   throw Error(ExitCode::data, fmt::format("{}: the keys of its run cannot be read; resume from another one",
-                                          point.checkpoint.string()));
+                                          one_line(point.checkpoint.string())));
 }
 
 /// A checkpoint from elsewhere must be one of this run, changes that are allowed left out.
@@ -45,7 +57,7 @@ void require_same_run(const Recipe& recipe, const ResumePoint& point) {
   fail_at(recipe.origin_of("run.resume"),
           fmt::format("{} belongs to another run ({}); list these keys in run.allow_changes, or load only "
                       "its weights with model.initial_weights",
-                      point.checkpoint.string(), difference_text(different)));
+                      one_line(point.checkpoint.string()), difference_text(different)));
 }
 
 std::map<std::string, std::string> algorithms(const Recipe& recipe, const Tuning& tuning) {
@@ -70,7 +82,7 @@ Start choose_start(const Recipe& recipe) {
     fail_at(recipe.origin_of("run.resume"),
             fmt::format("{} contains checkpoints up to step {}, which \"never\" would discard: remove them, "
                         "or choose another run.output_dir",
-                        root.string(), checkpoint_step(saved.front())));
+                        one_line(root.string()), checkpoint_step(saved.front())));
   }
   start.from = newest_checkpoint(root, warn);
   start.unusable = start.notes;
@@ -92,7 +104,7 @@ void require_whole(const Recipe& recipe, const Start& start) {
   if (goes_on || start.newest.empty()) return;
   throw Error(ExitCode::data, fmt::format("no checkpoint in {} can be used:\n  {}\nfix the cause, or restore "
                                           "one from a copy; to start over, remove them",
-                                          checkpoint_root(recipe.output_directory()).string(),
+                                          one_line(checkpoint_root(recipe.output_directory()).string()),
                                           fmt::join(start.unusable, "\n  ")));
 }
 
@@ -109,7 +121,7 @@ void require_rollbacks(const Recipe& recipe, const Start& start) {
   fail_at(recipe.origin_of("guards"),
           fmt::format("guards can no longer change: {} belongs to a run that has rolled back, and the steps "
                       "it skips since then would be computed; restore the old settings",
-                      start.from->checkpoint.string()));
+                      one_line(start.from->checkpoint.string())));
 }
 
 void keep_micro_batch(Recipe& recipe, const Start& start) {
@@ -124,20 +136,25 @@ void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps)
   if (start.step() <= steps) return;
   fail_at(recipe.origin_of("training.max_duration"),
           fmt::format("ends after step {}, but {} is at step {}; choose a longer duration to resume from it",
-                      steps, start.from->checkpoint.string(), start.step()));
+                      steps, one_line(start.from->checkpoint.string()), start.step()));
 }
 
 std::optional<std::string> require_same_data(const Recipe& recipe, const Start& start,
                                              const Fingerprint& here) {
   if (!start.from) return std::nullopt;
-  const auto difference = fingerprint_difference(start.from->state.data, here);
+  const Fingerprint& there = start.from->state.data;
+  auto difference = fingerprint_difference(there, here);
+  const bool is_training = difference.has_value();
+  if (!is_training) difference = fingerprint_difference(of_validation(there), of_validation(here));
   if (!difference) return std::nullopt;
-  const std::string found = fmt::format("the training samples are not those of {}: {}",
-                                        start.from->checkpoint.string(), *difference);
+  const char* split = is_training ? "training" : "validation";
+  const char* key = is_training ? "data.train" : "data.val";
+  const std::string found = fmt::format("the {} samples are not those of {}: {}", split,
+                                        one_line(start.from->checkpoint.string()), *difference);
   if (std::ranges::find(recipe.run.allow_changes, kDataKey) != recipe.run.allow_changes.end())
-    return fmt::format("data.train: {}; run.allow_changes allows it", found);
+    return fmt::format("{}: {}; run.allow_changes allows it", key, found);
   fail_at(
-      recipe.origin_of("data.train"),
+      recipe.origin_of(key),
       fmt::format("{}; restore them, or list {} in run.allow_changes to resume with these", found, kDataKey));
 }
 
@@ -164,13 +181,16 @@ std::vector<std::string> departures(const Recipe& recipe, const Start& start, co
 }
 
 RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning,
-                       const DataSource& train) {
+                       const DataSource& train, const DataSource* validation) {
   RunState state;
   state.mathematics = recipe.identity().mathematics;
   state.recipe = recipe.to_yaml(false);
   state.micro_batch_size = recipe.training.micro_batch();
   state.facts = facts_of(recipe, planner);
   state.data = train.fingerprint();
+  if (validation != nullptr && recipe.is_left_to_samples("data.val")) {
+    for (const auto& [name, text] : validation->fingerprint()) state.data[kOfValidation + name] = text;
+  }
   state.about = about_network(recipe, train.class_names());
   state.algorithms = algorithms(recipe, tuning);
   return state;

@@ -47,8 +47,8 @@ void keep_micro_batch(Recipe& recipe, const Start& start);
 /// Throws Error (exit 78) where the checkpoint is later than the end of a run of so many steps.
 void require_steps_left(const Recipe& recipe, const Start& start, int64_t steps);
 
-/// Throws Error (exit 78) where the checkpoint's run was trained on other samples than these, unless
-/// run.allow_changes has "data": then returns what to log.
+/// Throws Error (exit 78) where the checkpoint's run was trained, or evaluated, on other samples than these,
+/// unless run.allow_changes has "data": then returns what to log.
 std::optional<std::string> require_same_data(const Recipe& recipe, const Start& start,
                                              const Fingerprint& here);
 
@@ -60,8 +60,9 @@ void require_unchanged(const Recipe& recipe, const Start& start);
 std::vector<std::string> departures(const Recipe& recipe, const Start& start, const Planner& planner,
                                     const Tuning& tuning);
 
-/// The part of a run's state that stays as it is; `train` are the training samples.
+/// The part of a run's state that stays as it is; of the samples for training and, where there are any, for
+/// validation.
 RunState lasting_state(const Recipe& recipe, const Planner& planner, const Tuning& tuning,
-                       const DataSource& train);
+                       const DataSource& train, const DataSource* validation);
 
 }  // namespace trainer

@@ -25,7 +25,7 @@ struct ReadPath {
   }
   std::string shown() const { return with_base(path); }
   std::string dumped() const { return to_yaml(fields.resolved(), false); }
-  std::string identity() const { return to_yaml(fields.resolved(Fields::Form::mathematics), false); }
+  std::string identity() const { return to_yaml(fields.resolved(Fields::Form::identity), false); }
 
   FilePath path;
   Fields fields;

@@ -233,6 +233,7 @@ TEST_CASE("the nearest name") {
   CHECK(nearest("LR", {"seed", "lr"}) == "lr");
   CHECK(nearest("batch-size", {"batch_size"}) == "batch_size");
   CHECK_FALSE(nearest("colour", {"lr", "momentum"}));
+  CHECK_FALSE(nearest("lr", {"lr", "l"}));  // what was typed
   CHECK_FALSE(nearest("abcd", {"abxy"}));
   CHECK_FALSE(nearest("", {"p"}));
   CHECK_FALSE(nearest(std::string(1 << 20, 'x'), {"p"}));
