@@ -26,7 +26,7 @@ const std::vector<std::string>& commands() {
 
 [[noreturn]] void throw_unknown(const std::string& command) {
   throw Error(ExitCode::usage,
-              fmt::format("unknown command '{}'{}", command, suggestion(command, commands())));
+              fmt::format("unknown command '{}'{}", shown(command), suggestion(command, commands())));
 }
 
 /// Whether a word without an option is the recipe.

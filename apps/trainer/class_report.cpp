@@ -33,7 +33,7 @@ std::string class_report(const ConfusionMatrix& matrix, const std::vector<std::s
   size_t width = std::string(kWeighted).size();
   for (int64_t c = 0; c < matrix.classes(); ++c) {
     const auto place = static_cast<size_t>(c);
-    names.push_back(place < class_names.size() ? printable(class_names[place]) : std::to_string(c));
+    names.push_back(place < class_names.size() ? one_line(class_names[place]) : std::to_string(c));
     width = std::max(width, names.back().size());
   }
   std::string text =

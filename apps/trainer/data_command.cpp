@@ -7,6 +7,7 @@
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/data/images/record.h"
 #include "core/data/images/statistics.h"
 #include "core/data/tokens/formats.h"
@@ -22,7 +23,7 @@ std::unique_ptr<DataSource> open_split(const Recipe& recipe, Split split) {
 }
 
 std::string class_name(const SplitStatistics& found, size_t label) {
-  return found.class_names.empty() ? std::to_string(label) : found.class_names[label];
+  return found.class_names.empty() ? std::to_string(label) : one_line(found.class_names[label]);
 }
 
 /// Four digits, as they may stand in a recipe.
@@ -42,7 +43,7 @@ std::string split_text(const std::string& name, const SplitStatistics& found) {
   text += fmt::format("  normalize  {{mean: {}, std: {}}}\n", numbers(found.mean), numbers(found.deviation));
   text += fmt::format("  {} unreadable\n", found.unreadable.size());
   for (const UnreadableSample& sample : found.unreadable)
-    text += fmt::format("    {}: {}\n", sample.name, sample.reason);
+    text += fmt::format("    {}: {}\n", one_line(sample.name), sample.reason);
   size_t width = 5;
   for (size_t i = 0; i < found.per_class.size(); ++i) width = std::max(width, class_name(found, i).size());
   text += fmt::format("  {:<{}} {:>10}\n", "class", width, "samples");

@@ -8,6 +8,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/host/stop.h"
 #include "core/recipe/about.h"
 #include "core/recipe/feed.h"
@@ -69,7 +70,8 @@ int eval_command(const Arguments& arguments) {
               .weights = network.files().model.string()};
   if (found.class_names.empty()) found.class_names = feed.source->class_names();
   for (const UnreadableSample& sample : feed.source->take_unreadable())
-    print_warning(fmt::format("{}: {}; used the next readable sample instead", sample.name, sample.reason));
+    print_warning(
+        fmt::format("{}: {}; used the next readable sample instead", one_line(sample.name), sample.reason));
   (arguments.json ? print_json : print_lines)(job, found);
   return 0;
 }

@@ -6,9 +6,9 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/trained_network.h"
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/host/stop.h"
 #include "core/recipe/generation.h"
 #include "core/recipe/tokenizer.h"
@@ -37,16 +37,20 @@ Prompt make_prompt(const std::string& text, const std::string& place, const Reci
   return prompt;
 }
 
+std::string text_of_prompts(const std::string& path) try {
+  return read_input(path);
+} catch (const Error& problem) {
+  throw Error(ExitCode::usage, fmt::format("{}; name a file of prompts", problem.what()));
+}
+
 std::vector<Prompt> read_prompts(const GenerateArguments& wanted, const RecipeTokenizer& tokenizer) {
   if (wanted.prompts.empty()) return {make_prompt(wanted.prompt, "the prompt", tokenizer)};
-  const std::optional<std::string> text = read_text(wanted.prompts);
-  if (!text)
-    throw Error(ExitCode::usage, fmt::format("{}: cannot be read; name a file of prompts", wanted.prompts));
+  const std::string text = text_of_prompts(wanted.prompts);
   std::vector<Prompt> prompts;
-  for (size_t begin = 0; begin < text->size();) {
-    const size_t end = std::min(text->find('\n', begin), text->size());
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string place = fmt::format("{}:{}", wanted.prompts, prompts.size() + 1);
-    prompts.push_back(make_prompt(text->substr(begin, end - begin), place, tokenizer));
+    prompts.push_back(make_prompt(text.substr(begin, end - begin), place, tokenizer));
     begin = end + 1;
   }
   if (prompts.empty())

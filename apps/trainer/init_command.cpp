@@ -13,6 +13,9 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/config/environment.h"
+#include "core/config/file_path.h"
 #include "core/config/messages.h"
 #include "core/data/formats.h"
 #include "core/data/images/source.h"
@@ -54,6 +57,22 @@ fs::path written_in(const fs::path& folder, const fs::path& path) {
       (fs::current_path() / folder).lexically_normal());
 }
 
+/// Throws where the recipe would lead elsewhere: it expands some texts.
+void require_literal(const fs::path& path, const std::string& format) {
+  const std::string text = path.string();
+  const bool is_list = format.starts_with("cifar");
+  const char* expanded = reads_environment(text)                          ? "${env:...}"
+                         : expand_home(text) != text                      ? "~"
+                         : is_list && text.find(',') != std::string::npos ? ","
+                                                                          : nullptr;
+  if (expanded == nullptr) return;
+  throw Error(
+      ExitCode::usage,
+      fmt::format("{}: a recipe gives '{}' in a path a meaning of its own; rename the folder or file, "
+                  "or name it by a link",
+                  one_line(text), expanded));
+}
+
 /// A word as a shell must be given it.
 std::string shell_word(const std::string& text) {
   const auto is_plain = [](char c) {
@@ -82,7 +101,7 @@ std::string found_text(const std::string& path, const Starter& starter) {
   constexpr size_t kShownSamples = 5;
   for (size_t i = 0; i < std::min(kShownSamples, found.unreadable.size()); ++i) {
     const UnreadableSample& sample = found.unreadable[i];
-    text += fmt::format("\n  cannot be read: {}: {}", sample.name, sample.reason);
+    text += fmt::format("\n  cannot be read: {}: {}", one_line(sample.name), sample.reason);
   }
   if (found.unreadable.size() > kShownSamples)
     text += fmt::format("\n  {} cannot be read; `trainer data stats` lists them", found.unreadable.size());
@@ -100,20 +119,22 @@ int init_command(const Arguments& arguments) {
   if (fs::is_regular_file(status) || fs::is_directory(status)) {
     throw Error(ExitCode::usage,
                 fmt::format("{}: there is such a file already; remove it, or name another with --output",
-                            recipe.string()));
+                            one_line(recipe.string())));
   }
   Starter starter = measure_found(find_data(path));
   if (starter.statistics.mean.empty())
-    throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read", path.string()));
+    throw Error(ExitCode::data, fmt::format("{}: none of its samples can be read", one_line(path.string())));
   const OutputFile output(recipe);
-  print_note(output, found_text(path.string(), starter));
+  print_note(output, found_text(one_line(path.string()), starter));
   starter.data.train = written_in(recipe.parent_path(), starter.data.train);
   starter.data.val = written_in(recipe.parent_path(), starter.data.val);
+  require_literal(starter.data.train, starter.data.format);
+  require_literal(starter.data.val, starter.data.format);
   const std::string text = starter_recipe(starter);
   Recipe::parse(text, recipe.string(), {});  // what is written can be read
   output.write([&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
-  print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}", recipe.string(),
-                                 shell_word(recipe.string())));
+  print_note(output, fmt::format("wrote {}; look at it, then train:\n  trainer --config {}",
+                                 one_line(recipe.string()), shell_word(recipe.string())));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "apps/trainer/plan_report.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/base/units.h"
 
 namespace trainer {
@@ -64,6 +65,7 @@ Json json_of(const RunInspection& run) {
     json["state"] = to_string(run.overview->state);
     json["step"] = run.overview->step;
     if (run.overview->steps) json["steps"] = *run.overview->steps;
+    if (!run.overview->problems.empty()) json["problems"] = run.overview->problems;
   }
   json["weights"] = Json::array();
   json["checkpoints"] = Json::array();
@@ -74,19 +76,19 @@ Json json_of(const RunInspection& run) {
 }
 
 void print(const FileInspection& file) {
-  print_text("{}: safetensors, {} tensors, {} elements, {}, {}\n", file.path.string(), file.tensors.size(),
-             elements(file), human_bytes(file.bytes), verdict(file.problem));
-  for (const auto& [key, text] : file.metadata) print_text("  {}: {}\n", key, text);
+  print_text("{}: safetensors, {} tensors, {} elements, {}, {}\n", one_line(file.path.string()),
+             file.tensors.size(), elements(file), human_bytes(file.bytes), verdict(file.problem));
+  for (const auto& [key, text] : file.metadata) print_text("  {}: {}\n", one_line(key), one_line(text));
   if (file.tensors.empty()) return;  // as one that is not whole
   size_t name_width = 6, shape_width = 5;
   for (const StoredTensor& tensor : file.tensors) {
-    name_width = std::max(name_width, tensor.name.size());
+    name_width = std::max(name_width, one_line(tensor.name).size());
     shape_width = std::max(shape_width, shape_text(tensor.shape).size());
   }
   print_text("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", "tensor", name_width, "type", "shape", shape_width,
              "bytes");
   for (const StoredTensor& tensor : file.tensors) {
-    print_text("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", tensor.name, name_width, tensor.dtype,
+    print_text("  {:<{}}  {:<7}  {:<{}}  {:>12}\n", one_line(tensor.name), name_width, tensor.dtype,
                shape_text(tensor.shape), shape_width, tensor.end - tensor.begin);
   }
 }
@@ -104,11 +106,11 @@ void print_values(const Json& json, const std::string& path) {
     text = fmt::format("({} entries)", json.size());
   if (text.size() > kMostCharacters || text.find('\n') != std::string::npos)
     text = fmt::format("({} lines)", 1 + std::ranges::count(text, '\n'));
-  print_text("    {}: {}\n", path, text);
+  print_text("    {}: {}\n", one_line(path), text);
 }
 
 void print(const CheckpointInspection& checkpoint) {
-  print_text("{}: checkpoint, ", checkpoint.path.string());
+  print_text("{}: checkpoint, ", one_line(checkpoint.path.string()));
   if (checkpoint.manifest) {
     print_text("step {}, {} files, {}, ", checkpoint.manifest->step, checkpoint.files.size(),
                human_bytes(checkpoint.manifest->bytes()));
@@ -125,7 +127,7 @@ void print(const CheckpointInspection& checkpoint) {
 }
 
 void print(const RunInspection& run) {
-  print_text("{}: ", run.path.string());
+  print_text("{}: ", one_line(run.path.string()));
   if (run.overview) {
     print_text("run, {}, step {}", to_string(run.overview->state), run.overview->step);
     if (run.overview->steps) print_text("/{}", *run.overview->steps);
@@ -134,12 +136,12 @@ void print(const RunInspection& run) {
   print_text("{} checkpoints\n", run.checkpoints.size());
   for (const CheckpointInspection& checkpoint : run.checkpoints) {
     const int64_t bytes = checkpoint.manifest ? checkpoint.manifest->bytes() : 0;
-    print_text("  {}  {:>10}  {}\n", checkpoint.path.filename().string(), human_bytes(bytes),
+    print_text("  {}  {:>10}  {}\n", one_line(checkpoint.path.filename().string()), human_bytes(bytes),
                verdict(checkpoint.problem));
   }
   for (const FileInspection& file : run.weights) {
-    print_text("  {}  {} tensors, {} elements, {}, {}\n", file.path.filename().string(), file.tensors.size(),
-               elements(file), human_bytes(file.bytes), verdict(file.problem));
+    print_text("  {}  {} tensors, {} elements, {}, {}\n", one_line(file.path.filename().string()),
+               file.tensors.size(), elements(file), human_bytes(file.bytes), verdict(file.problem));
   }
 }
 
@@ -151,6 +153,7 @@ std::string problem_of(const CheckpointInspection& checkpoint) {
   return checkpoint.problem;
 }
 std::string problem_of(const RunInspection& run) {
+  if (run.overview && !run.overview->problems.empty()) return run.overview->problems.front();
   for (const CheckpointInspection& checkpoint : run.checkpoints)
     if (!checkpoint.problem.empty()) return checkpoint.problem;
   for (const FileInspection& file : run.weights)

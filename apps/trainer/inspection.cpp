@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
+
 namespace trainer {
 namespace {
 
@@ -26,7 +28,7 @@ std::string problem_of(const Act& act) {
 /// Compares a file with the manifest beside it, where one lists it.
 void compare_with_manifest(const fs::path& path) {
   const fs::path directory = path.parent_path();
-  if (!fs::exists(directory / kManifestFile)) return;
+  if (!fs::exists(fs::symlink_status(directory / kManifestFile))) return;
   const Manifest manifest = read_manifest(directory);
   const auto listed = std::ranges::find(manifest.files, path.filename().string(), &CheckpointFile::name);
   if (listed != manifest.files.end()) verify_file(directory, *listed);
@@ -39,10 +41,10 @@ fs::path checkpoints_below(const fs::path& directory) {
 
 }  // namespace
 
-FileInspection inspect_file(const fs::path& path) {
+FileInspection inspect_file(const fs::path& path, Links links) {
   FileInspection found{.path = path};
   found.problem = problem_of([&] {
-    found.bytes = file_bytes(open_file(path, O_RDONLY | O_NONBLOCK).get(), path);
+    found.bytes = file_bytes(open_regular(path, O_RDONLY, links).get(), path);
     const SafetensorsFile file(path);
     found.tensors = file.tensors();
     found.metadata = file.metadata();
@@ -60,12 +62,12 @@ CheckpointInspection inspect_checkpoint(const fs::path& path) {
     found.files.push_back({expected, problem});
     if (found.problem.empty()) found.problem = problem;
     if (expected.name == kStateFile && problem.empty())
-      found.state = read_text(path / kStateFile).value_or("");
+      found.state = read_text(path / kStateFile, Links::refuse).value_or("");
   }
   const int64_t named = checkpoint_step(path);
   if (found.problem.empty() && named >= 0 && named != found.manifest->step) {
     found.problem = fmt::format("{}: belongs to step {}, its directory's name to step {}",
-                                (path / kManifestFile).string(), found.manifest->step, named);
+                                one_line((path / kManifestFile).string()), found.manifest->step, named);
   }
   return found;
 }
@@ -75,7 +77,8 @@ RunInspection inspect_run(const fs::path& path) {
   for (const fs::path& checkpoint : list_checkpoints(checkpoints_below(path)))
     found.checkpoints.push_back(inspect_checkpoint(checkpoint));
   for (const char* name : {kModelFile, kAveragesFile}) {
-    if (fs::exists(path / name)) found.weights.push_back(inspect_file(path / name));
+    if (!fs::exists(fs::symlink_status(path / name))) continue;
+    found.weights.push_back(inspect_file(path / name, Links::refuse));
   }
   return found;
 }
@@ -87,7 +90,7 @@ bool is_checkpoint(const fs::path& directory) {
       ExitCode::data,
       fmt::format(
           "{}: neither a checkpoint (no {}) nor a run's directory; name one of them, or a safetensors file",
-          directory.string(), kManifestFile));
+          one_line(directory.string()), kManifestFile));
 }
 
 }  // namespace trainer

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/regular_file.h"
 #include "core/run/run_list.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/safetensors.h"
@@ -44,7 +45,7 @@ struct RunInspection {
 };
 
 /// A file beside a manifest is compared with that too. Throws Error (exit 74) where it cannot be read.
-FileInspection inspect_file(const std::filesystem::path& path);
+FileInspection inspect_file(const std::filesystem::path& path, Links links = Links::follow);
 CheckpointInspection inspect_checkpoint(const std::filesystem::path& path);
 RunInspection inspect_run(const std::filesystem::path& path);
 

@@ -11,6 +11,7 @@
 
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/config/fields.h"
 #include "core/tasks/task.h"
 
@@ -38,12 +39,6 @@ std::string number_text(const std::optional<double>& value, const char* digits) 
   return value ? fmt::format(fmt::runtime(digits), *value) : "-";
 }
 
-/// Names may hold anything, also the ends of lines.
-std::string on_one_line(std::string text) {
-  std::ranges::replace(text, '\n', '?');
-  return text;
-}
-
 /// The end of a name, which tells runs apart.
 std::string shortened(const std::string& text, size_t width) {
   return text.size() <= width ? text : "..." + text.substr(text.size() + 3 - width);
@@ -52,7 +47,7 @@ std::string shortened(const std::string& text, size_t width) {
 std::string value_text(const ListedRun& run, const std::string& key) {
   const auto found = run.settings.find(key);
   if (found == run.settings.end()) return "-";
-  const std::string text = on_one_line(found->second);
+  const std::string text = one_line(found->second);
   return text.size() <= kValueWidth ? text : text.substr(0, kValueWidth - 3) + "...";
 }
 
@@ -75,7 +70,7 @@ std::vector<Column> fixed_columns(const std::vector<ListedRun>& runs, const std:
   for (const ListedRun& listed : runs) {
     const RunOverview& run = listed.overview;
     const std::string best =
-        run.best ? fmt::format("{} {:.4g}", on_one_line(run.metric.substr(0, kMetricName)), *run.best) : "-";
+        run.best ? fmt::format("{} {:.4g}", one_line(run.metric).substr(0, kMetricName), *run.best) : "-";
     const std::string step =
         run.steps ? fmt::format("{}/{}", run.step, *run.steps) : fmt::format("{}", run.step);
     const std::string cells[] = {name_of(run, root),
@@ -135,7 +130,7 @@ void print_columns(std::vector<Column>& columns, size_t table_width) {
 void print_reason(const RunOverview& run, const std::filesystem::path& root) {
   if (run.message.empty()) return;
   std::string text = name_of(run, root) + ": " + run.message;
-  text = text.substr(0, text.find('\n'));
+  text = one_line(text.substr(0, text.find('\n')));
   print_text("{}\n", text.size() <= kTableWidth ? text : text.substr(0, kTableWidth - 3) + "...");
 }
 
@@ -177,7 +172,7 @@ std::optional<SortValue> column_value(const RunOverview& run, const std::string&
       ExitCode::usage,
       fmt::format("--sort {}: neither a column (run, state, step, best, loss, samples/s, age) nor a key of "
                   "these runs' recipes{}",
-                  name, meant ? fmt::format("; did you mean '{}'?", *meant) : ""));
+                  one_line(name), meant ? fmt::format("; did you mean '{}'?", *meant) : ""));
 }
 
 /// The key of the recipe that is meant.
@@ -201,15 +196,20 @@ std::string key_named(const std::vector<ListedRun>& runs, const std::string& nam
 RunOverview run_in(const std::filesystem::path& directory) {
   std::optional<RunOverview> run = look_at_run(directory);
   if (!run)
-    throw Error(ExitCode::usage,
-                fmt::format("{}: not a run's directory; `trainer runs` lists them", directory.string()));
+    throw Error(ExitCode::usage, fmt::format("{}: not a run's directory; `trainer runs` lists them",
+                                             one_line(directory.string())));
   return std::move(*run);
 }
 
 std::vector<ListedRun> list_runs_with_settings(const std::filesystem::path& root) {
   std::vector<ListedRun> runs;
   for (RunOverview& run : list_runs(root)) {
-    Settings settings = read_settings(run.directory);
+    Settings settings;
+    try {
+      settings = read_settings(run.directory);
+    } catch (const Error& problem) {
+      run.problems.emplace_back(problem.what());
+    }
     runs.push_back({std::move(run), std::move(settings)});
   }
   return runs;
@@ -230,7 +230,7 @@ void sort_runs(std::vector<ListedRun>& runs, const std::string& key) {
 
 std::string name_of(const RunOverview& run, const std::filesystem::path& root) {
   const std::string name = run.directory.lexically_relative(root).string();
-  return on_one_line(name.empty() || name == "." ? run.directory.string() : name);
+  return one_line(name.empty() || name == "." ? run.directory.string() : name);
 }
 
 std::optional<double> leading_number(const std::string& text) {

@@ -7,6 +7,7 @@
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 namespace {
@@ -32,6 +33,10 @@ ListedRun run_at(const std::string& path) {
   return {run_in(path), read_settings(path)};
 }
 
+void warn_of(const RunOverview& run) {
+  for (const std::string& problem : run.problems) print_warning(problem);
+}
+
 /// A path need not be UTF-8, JSON must.
 void print_json(const Json& json) {
   print_text("{}\n", json.dump(2, Json::NotUtf8::replace));
@@ -46,10 +51,11 @@ int runs_command(const Arguments& arguments) {
   if (arguments.json) {
     print_json(json_of(runs, root));
   } else if (runs.empty()) {
-    print_text("no runs below {}\n", root.string());
+    print_text("no runs below {}\n", one_line(root.string()));
   } else {
     print_run_table(runs, root);
   }
+  for (const ListedRun& run : runs) warn_of(run.overview);
   return 0;
 }
 
@@ -60,6 +66,7 @@ int compare_command(const Arguments& arguments) {
   } else {
     print_comparison(a, b, arguments.all);
   }
+  for (const ListedRun& run : {a, b}) warn_of(run.overview);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "apps/trainer/inputs.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
 #include "core/data/tokens/formats.h"
 #include "core/data/tokens/shards.h"
 #include "core/data/tokens/texts.h"
@@ -33,8 +34,8 @@ std::string folder_beside(const Arguments& arguments) {
   if (fs::exists(out) && !fs::is_directory(out) && !fs::is_regular_file(out)) return "";
   fs::path folder = fs::is_directory(out) ? out : directory_of(out);
   if (!is_folder(arguments) && !fs::is_directory(folder)) {
-    throw Error(ExitCode::usage,
-                fmt::format("--out {}: there is no folder {}; create it", arguments.out, folder.string()));
+    throw Error(ExitCode::usage, fmt::format("--out {}: there is no folder {}; create it", arguments.out,
+                                             one_line(folder.string())));
   }
   while (!fs::is_directory(folder)) folder = directory_of(folder);
   return folder.string();
@@ -105,7 +106,8 @@ int data_tokenize_command(const Arguments& arguments) {
         sink(piece);
       });
     });
-    print_note(output, fmt::format("{}: {} tokens of data.{}", path.string(), end - at, arguments.split));
+    print_note(output,
+               fmt::format("{}: {} tokens of data.{}", one_line(path.string()), end - at, arguments.split));
     at = end;
   }
   if (!tokens.warning.empty()) print_warning(tokens.warning);

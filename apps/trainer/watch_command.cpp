@@ -11,6 +11,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/run_table.h"
 #include "apps/trainer/standard_streams.h"
+#include "core/base/printable.h"
 #include "core/host/progress.h"
 #include "core/report/terminal_chart.h"
 #include "core/run/run_history.h"
@@ -31,15 +32,9 @@ size_t terminal_width() {
   return std::clamp<size_t>(size.ws_col, kLeastWidth, kMostWidth);
 }
 
-/// What is printed, without what a terminal would obey.
-std::string plain(std::string text) {
-  for (char& c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
-  return text;
-}
-
 std::string head(const RunOverview& run) {
-  std::string text = fmt::format("{}: {}, step {}", run.directory.string(), to_string(run.state), run.step);
+  std::string text =
+      fmt::format("{}: {}, step {}", one_line(run.directory.string()), to_string(run.state), run.step);
   if (run.steps) {
     text += fmt::format("/{}", *run.steps);
     if (*run.steps > 0)
@@ -47,9 +42,11 @@ std::string head(const RunOverview& run) {
           fmt::format(" ({:.0f} %)", 100.0 * static_cast<double>(run.step) / static_cast<double>(*run.steps));
   }
   if (run.samples_per_s) text += fmt::format(", {:.0f} samples/s", *run.samples_per_s);
-  if (run.best) text += fmt::format(", best {} {:.4f}", run.metric, *run.best);
+  if (run.best) text += fmt::format(", best {} {:.4f}", one_line(run.metric), *run.best);
   text += fmt::format(", {} s ago\n", std::max<int64_t>(0, std::time(nullptr) - run.updated));
-  return run.message.empty() ? text : text + run.message + "\n";
+  if (!run.message.empty()) text += run.message + "\n";
+  for (const std::string& problem : run.problems) text += "warning: " + problem + "\n";
+  return text;
 }
 
 std::string chart(const std::string& title, const Points& points, size_t width) {
@@ -72,7 +69,7 @@ std::string curves(const RunHistory& history, size_t width) {
       if (key == name) value = to_double(number);
     values.emplace_back(record.step, value);
   }
-  return text + chart("validation " + name, values, width);
+  return text + chart("validation " + one_line(name), values, width);
 }
 
 std::string latest(const RunHistory& history) {
@@ -83,7 +80,7 @@ std::string latest(const RunHistory& history) {
     text +=
         fmt::format("step {} epoch {:.4g}: validation loss {:.4f}", record.step, record.epoch, record.loss);
     for (const auto& [name, value] : record.metrics)
-      text += fmt::format(" {} {:.4f}", name, to_double(value));
+      text += fmt::format(" {} {:.4f}", one_line(name), to_double(value));
     text += "\n";
   }
   return text;
@@ -91,8 +88,9 @@ std::string latest(const RunHistory& history) {
 
 std::string view_of(const RunOverview& run, size_t width) {
   const RunHistory history = read_history(run.directory);
-  if (history.training.empty() && history.validation.empty()) return plain(head(run) + "no metrics yet\n");
-  return plain(head(run) + curves(history, width) + latest(history));
+  if (history.training.empty() && history.validation.empty())
+    return printable(head(run) + "no metrics yet\n");
+  return printable(head(run) + curves(history, width) + latest(history));
 }
 
 }  // namespace

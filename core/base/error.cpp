@@ -7,6 +7,8 @@
 #include <new>
 #include <system_error>
 
+#include "core/base/printable.h"
+
 namespace trainer {
 
 Failure failure_of(const std::exception& problem) {
@@ -28,8 +30,8 @@ Failure failure_of(const std::exception& problem) {
 }
 
 std::string to_string(const Location& where) {
-  if (where.line == 0) return where.file;
-  return fmt::format("{}:{}:{}", where.file, where.line, where.column);
+  if (where.line == 0) return one_line(where.file);
+  return fmt::format("{}:{}:{}", one_line(where.file), where.line, where.column);
 }
 
 bool Diagnostics::is_known_of_another_use(const Location& where) {

@@ -8,9 +8,9 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <system_error>
+
+#include "core/base/printable.h"
 
 namespace trainer {
 
@@ -35,7 +35,7 @@ void FileDescriptor::reset() {
 
 Error io_error(const std::filesystem::path& path, std::string_view call, int number) {
   const std::string reason = std::generic_category().message(number);
-  return Error(ExitCode::io, fmt::format("{}: {}: {}", path.string(), call, reason));
+  return Error(ExitCode::io, fmt::format("{}: {}: {}", one_line(path.string()), call, reason));
 }
 
 FileDescriptor open_file(const std::filesystem::path& path, int flags) {
@@ -75,7 +75,7 @@ void read_exactly(int fd, const std::filesystem::path& path, int64_t offset, std
     if (count == 0) {
       throw Error(ExitCode::data,
                   fmt::format("{}: expected {} more bytes at offset {}, but the file ends there",
-                              path.string(), bytes.size(), offset));
+                              one_line(path.string()), bytes.size(), offset));
     }
     bytes = bytes.subspan(static_cast<size_t>(count));
     offset += count;
@@ -86,7 +86,7 @@ int64_t file_bytes(int fd, const std::filesystem::path& path) {
   struct stat status = {};
   if (::fstat(fd, &status) != 0) throw io_error(path, "fstat", errno);
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ExitCode::data, fmt::format("{}: is not a regular file", path.string()));
+    throw Error(ExitCode::data, fmt::format("{}: is not a regular file", one_line(path.string())));
   }
   return status.st_size;
 }
@@ -139,14 +139,6 @@ void make_directories(const std::filesystem::path& path) {
 std::filesystem::path program_directory() {
   std::error_code unreadable;
   return std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path();
-}
-
-std::optional<std::string> read_text(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (stream.bad()) return std::nullopt;
-  return text;
 }
 
 }  // namespace trainer

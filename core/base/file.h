@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,8 +78,5 @@ void make_directories(const std::filesystem::path& path);
 
 /// Where the running program lies; empty where the system does not say.
 std::filesystem::path program_directory();
-
-/// The whole of a small file, or nothing where there is none or it cannot be read.
-std::optional<std::string> read_text(const std::filesystem::path& path);
 
 }  // namespace trainer

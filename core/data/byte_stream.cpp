@@ -13,6 +13,8 @@
 #include <new>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/data/data_file.h"
 
 namespace trainer {
 namespace {
@@ -25,7 +27,7 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 [[noreturn]] void throw_system_error(const std::string& path) {
   const int error = errno;
   throw Error(error == ENOENT ? ExitCode::recipe : ExitCode::io,
-              fmt::format("{}: cannot be read: {}", path, std::strerror(error)));
+              fmt::format("{}: cannot be read: {}", one_line(path), std::strerror(error)));
 }
 
 class PlainStream : public ByteStream {
@@ -107,7 +109,7 @@ class GzipStream : public ByteStream {
   }
 
   [[noreturn]] void fail(const char* expected, const char* found) const {
-    throw Error(ExitCode::data, fmt::format("{}: offset {}: expected {}, found {}", path_,
+    throw Error(ExitCode::data, fmt::format("{}: offset {}: expected {}, found {}", one_line(path_),
                                             consumed_ - zlib_.avail_in, expected, found));
   }
 
@@ -123,14 +125,17 @@ class GzipStream : public ByteStream {
 }  // namespace
 
 std::unique_ptr<ByteStream> open_byte_stream(const std::string& path) {
-  File file(std::fopen(path.c_str(), "rb"));
+  FileDescriptor opened = open_data_file(path);
+  File file(::fdopen(opened.get(), "rb"));
   if (!file) throw_system_error(path);
+  opened.release();
   std::array<unsigned char, 2> first{};
   const size_t got = std::fread(first.data(), 1, first.size(), file.get());
   if (std::ferror(file.get())) throw_system_error(path);
   std::error_code problem;
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path, problem));
-  if (problem) throw Error(ExitCode::io, fmt::format("{}: cannot be read: {}", path, problem.message()));
+  if (problem)
+    throw Error(ExitCode::io, fmt::format("{}: cannot be read: {}", one_line(path), problem.message()));
   std::rewind(file.get());
   constexpr std::array<unsigned char, 2> kGzipMagic = {0x1F, 0x8B};
   if (got == first.size() && first == kGzipMagic) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 namespace {
@@ -20,7 +21,7 @@ CsvReader::CsvReader(std::string_view text, std::string file) : left_(text), fil
 }
 
 void CsvReader::fail(int64_t line, const std::string& message) const {
-  throw Error(ExitCode::data, fmt::format("{}:{}: {}", file_, line, message));
+  throw Error(ExitCode::data, fmt::format("{}:{}: {}", one_line(file_), line, message));
 }
 
 bool CsvReader::next(CsvRow& row) {

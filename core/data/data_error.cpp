@@ -4,13 +4,14 @@
 #include <fmt/core.h>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 
 void fail_in_file(const std::string& path, int64_t offset, const std::string& expected,
                   const std::string& found) {
   throw Error(ExitCode::data,
-              fmt::format("{}: offset {}: expected {}, found {}", path, offset, expected, found));
+              fmt::format("{}: offset {}: expected {}, found {}", one_line(path), offset, expected, found));
 }
 
 }  // namespace trainer

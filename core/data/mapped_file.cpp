@@ -1,48 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/data/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/data/data_file.h"
 
 namespace trainer {
+
+/// A mapping as the handler of SIGBUS sees it.
+struct MappedRange {
+  const uintptr_t begin;
+  std::atomic<uintptr_t> end;  ///< 0: no longer mapped
+  std::atomic<bool> is_damaged{false};
+  MappedRange* next = nullptr;
+};
+
 namespace {
 
-[[noreturn]] void fail(const std::string& path, int error) {
-  throw Error(error == ENOENT ? ExitCode::recipe : ExitCode::io,
-              fmt::format("{}: cannot be read: {}", path, std::strerror(error)));
+static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<MappedRange*>::is_always_lock_free,
+              "a signal's handler may not wait for a lock");
+
+// Signals belong to the process, and so does what their handler needs.
+std::atomic<MappedRange*> first_range{nullptr};
+struct sigaction previous_action;
+
+/// Puts zeros where the file has no bytes any more, and notes that. The thread then reads on, and asks
+/// whether what it read is to be trusted. Other accesses end the process as they would have.
+void handle_bus_error(int number, siginfo_t* info, void* /*context*/) {
+  const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (MappedRange* range = first_range.load(); range != nullptr; range = range->next) {
+    const uintptr_t end = range->end.load();
+    if (info->si_code != BUS_ADRERR || at < range->begin || at >= end) continue;
+    range->is_damaged.store(true);  // before another thread can read a zero
+    const int problem = errno;
+    const uintptr_t page = at & ~(static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1);
+    // The rest of the file, of which no more is wanted: a page at a time would be a signal for each.
+    const void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    errno = problem;
+    if (zeros != MAP_FAILED) return;
+  }
+  ::sigaction(number, &previous_action, nullptr);  // the access is tried again, and fails again
+}
+
+/// Another library may have set its own handler since the last file was mapped.
+void install_handler() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  struct sigaction action = {}, before = {};
+  action.sa_sigaction = handle_bus_error;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGBUS, nullptr, &before);
+  const bool is_ours = (before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction == handle_bus_error;
+  if (is_ours) return;
+  previous_action = before;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+MappedRange* add_range(std::span<const std::byte> bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  auto* range = new MappedRange{.begin = begin, .end = begin + bytes.size()};
+  range->next = first_range.load();
+  while (!first_range.compare_exchange_weak(range->next, range)) {
+  }
+  return range;
 }
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) {
-  // Without O_NONBLOCK a pipe would be waited for.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail(path, errno);
-  struct stat status {};
-  int error = ::fstat(fd, &status) != 0 ? errno : S_ISREG(status.st_mode) ? 0 : EISDIR;
-  if (error == 0 && status.st_size > 0) {
-    const auto size = static_cast<size_t>(status.st_size);
-    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (memory == MAP_FAILED) {
-      error = errno;
-    } else {
-      bytes_ = {static_cast<const std::byte*>(memory), size};
-    }
-  }
-  ::close(fd);
-  if (error != 0) fail(path, error);
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const FileDescriptor file = open_data_file(path);
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) throw io_error(path, "fstat", errno);
+  device_ = status.st_dev;
+  number_ = status.st_ino;
+  const auto size = static_cast<size_t>(status.st_size);
+  if (size == 0) return;
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (memory == MAP_FAILED) throw io_error(path, "mmap", errno);
+  bytes_ = {static_cast<const std::byte*>(memory), size};
+  range_ = add_range(bytes_);
+  install_handler();
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  range_->end.store(0);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::require_intact() const {
+  if (range_ == nullptr) return;
+  // Within the last page of a shorter file the system itself reads zeros, without a signal.
+  struct stat now = {};
+  const bool is_shorter = ::stat(path_.c_str(), &now) == 0 && now.st_dev == device_ &&
+                          now.st_ino == number_ && static_cast<size_t>(now.st_size) < bytes_.size();
+  if (is_shorter) {
+    throw Error(ExitCode::io, fmt::format("{}: became shorter while it was read: it had {} bytes and has {}; "
+                                          "restore it and start the same command again",
+                                          one_line(path_), bytes_.size(), now.st_size));
+  }
+  if (!range_->is_damaged.load()) return;
+  throw Error(ExitCode::io, fmt::format("{}: a part of it could not be read: it was shorter for a time, or "
+                                        "its disk fails; start the same command again",
+                                        one_line(path_)));
 }
 
 }  // namespace trainer

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <span>
 #include <string>
 
 namespace trainer {
 
+struct MappedRange;
+
 /// A file's bytes as memory that the system reads when they are touched, and may take back. Throws Error:
-/// exit 78 where there is no such file, 74 where the system fails. The file must not shrink meanwhile.
+/// exit 78 where there is no such file, 65 where it is not a regular one, 74 where the system fails.
+///
+/// What is lost while it is mapped, because the file has become shorter or its disk fails, reads as zeros.
+/// Whoever has read bytes calls require_intact before using what they say.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
@@ -17,9 +24,16 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Throws Error (exit 74) with the file's name where bytes that were touched are lost, or the file is
+  /// shorter now.
+  void require_intact() const;
 
  private:
+  std::string path_;
   std::span<const std::byte> bytes_;
+  dev_t device_ = 0;
+  ino_t number_ = 0;
+  MappedRange* range_ = nullptr;  ///< never freed: a signal may come at any moment
 };
 
 }  // namespace trainer

@@ -9,11 +9,12 @@
 #include <string>
 
 #include "core/base/printable.h"
+#include "core/base/regular_file.h"
 
 namespace trainer {
 
 void Log::attach(const std::filesystem::path& path) {
-  file_ = open_file(path, O_WRONLY | O_CREAT | O_APPEND);
+  file_ = open_regular(path, O_WRONLY | O_CREAT | O_APPEND, Links::refuse);
   path_ = path;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/config/messages.h"
 #include "core/config/networks.h"
 #include "core/config/templates.h"
 
@@ -117,7 +118,7 @@ void Network::check(Diagnostics& diagnostics) const {
       }
       const auto near = nearest(input_name, names);
       diagnostics.error(layer.origin_of("inputs"),
-                        fmt::format("no earlier layer is named '{}'{}", input_name,
+                        fmt::format("no earlier layer is named '{}'{}", shown(input_name),
                                     near ? fmt::format("; did you mean '{}'?", *near) : ""));
     }
     const size_t count = layer.inputs.empty() ? 1 : layer.inputs.size();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/regular_file.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -63,7 +64,7 @@ void CsvFile::rewrite() {
   std::string text = row_of(record_keys(metrics_));
   read_records(lines_, [&](const MetricsRecord& record) { text += row_of(record, metrics_); });
   write_atomically(path_, text);
-  file_ = open_file(path_, O_WRONLY | O_APPEND);
+  file_ = open_regular(path_, O_WRONLY | O_APPEND, Links::refuse);
 }
 
 }  // namespace trainer

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/regular_file.h"
 #include "core/host/process.h"
 #include "core/storage/atomic_file.h"
 
@@ -168,7 +169,7 @@ EventFile::EventFile(const fs::path& directory, const fs::path& lines) {
   } catch (const fs::filesystem_error& error) {
     throw io_error(error.path1(), "replacing the event file", error.code().value());
   }
-  file_ = open_file(path_, O_WRONLY | O_APPEND);
+  file_ = open_regular(path_, O_WRONLY | O_APPEND, Links::refuse);
 }
 
 void EventFile::append(const MetricsRecord& record) {

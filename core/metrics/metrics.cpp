@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -15,6 +14,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -167,22 +168,17 @@ std::optional<MetricsRecord> parse_record(std::string_view line) {
 }
 
 void read_records(const std::filesystem::path& path, const std::function<void(const MetricsRecord&)>& take) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return;
-  std::ifstream lines(path, std::ios::binary);
-  if (!lines) throw io_error(path, "open", errno);
   int64_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  read_lines(path, Links::refuse, [&](const std::string& line, bool is_ended) {
     ++number;
     const std::optional<MetricsRecord> record = parse_record(line);
-    if (!record || lines.eof()) {
-      throw Error(ExitCode::data,
-                  fmt::format("{}:{}: expected a line of metrics, found {}; remove the line", path.string(),
-                              number, record ? "an incomplete one" : "another text"));
+    if (!record || !is_ended) {
+      throw Error(ExitCode::data, fmt::format("{}:{}: expected a line of metrics, found {}; remove the line",
+                                              one_line(path.string()), number,
+                                              record ? "an incomplete one" : "another text"));
     }
     take(*record);
-  }
-  if (lines.bad()) throw io_error(path, "read", errno);
+  });
 }
 
 NamedNumbers numbers_of(const MetricsRecord& record) {
@@ -220,7 +216,7 @@ std::vector<std::string> record_keys(const std::vector<std::string>& metrics) {
 }
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path)
-    : path_(path), file_(open_file(path, O_WRONLY | O_CREAT | O_APPEND)) {
+    : path_(path), file_(open_regular(path, O_WRONLY | O_CREAT | O_APPEND, Links::refuse)) {
   sync_directory(directory_of(path));
 }
 
@@ -254,20 +250,19 @@ void MetricsWriter::sync() {
 }
 
 void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated) {
-  const std::optional<std::string> text = read_text(path);
-  if (!text) return;
   std::string kept;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line) && !lines.eof();) {
-    const Json record = Json::parse_or_null(line);
-    if (!record.is_object()) continue;
+  bool is_cut = false;
+  read_lines(path, Links::refuse, [&](const std::string& line, bool is_ended) {
+    const Json record = is_ended ? Json::parse_or_null(line) : Json();
     const Json* split = record.find("split");
     const Json* found = record.find("step");
     const bool validation = split != nullptr && split->is_text() && split->text() == "validation";
     const std::optional<int64_t> at = found == nullptr ? std::nullopt : found->integer();
-    if (at && *at <= (validation ? validated : step)) kept += line + "\n";
-  }
-  if (kept != *text) write_atomically(path, kept);
+    const bool is_kept = at && *at <= (validation ? validated : step);
+    if (is_kept) kept += line + "\n";
+    is_cut = is_cut || !is_kept;
+  });
+  if (is_cut) write_atomically(path, kept);
 }
 
 void write_summary(const std::filesystem::path& path, const Summary& summary) {
@@ -279,7 +274,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
 }
 
 std::optional<bool> read_finished(const std::filesystem::path& path) {
-  const std::optional<std::string> text = read_text(path);
+  const std::optional<std::string> text = read_text(path, Links::refuse);
   if (!text) return std::nullopt;
   const Json summary = Json::parse_or_null(*text);
   const Json* finished = summary.find("finished");

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 namespace {
@@ -55,7 +56,7 @@ struct SipHash {
 };
 
 [[noreturn]] void fail(ExitCode code, const std::filesystem::path& file, const std::string& text) {
-  throw Error(code, fmt::format("{}: {}", file.string(), text));
+  throw Error(code, fmt::format("{}: {}", one_line(file.string()), text));
 }
 
 /// Appears with all that it holds, or not at all. Whether another process was first does not matter.
@@ -78,7 +79,7 @@ void make(const std::filesystem::path& file) {
 
 /// Nothing where there is no file.
 std::optional<Secret> read(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0) fail(ExitCode::io, file, std::strerror(errno));
   struct stat about {};

@@ -10,8 +10,8 @@
 #include <map>
 #include <optional>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/regular_file.h"
 #include "core/base/version.h"
 #include "core/report/chart.h"
 #include "core/report/html.h"
@@ -222,11 +222,7 @@ class Page {
 
   std::optional<std::string> content(const char* name) {
     const fs::path path = run_.directory / name;
-    std::error_code unknown;
-    if (!fs::is_regular_file(path, unknown)) return std::nullopt;
-    std::optional<std::string> text = read_text(path);
-    if (!text) throw io_error(path, "reading the file", EIO);
-    return text;
+    return read_text(path, Links::refuse);
   }
 
   void file(const std::string& title, const char* name) {

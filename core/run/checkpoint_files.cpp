@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/graph/names.h"
 #include "core/optim/guarded_step.h"
 #include "core/run/non_finite_weights.h"
@@ -106,8 +107,8 @@ void check_fit(const Contents& wanted, const SafetensorsFile& found, const std::
       wrong.push_back(fmt::format("the run has no '{}'", tensor.name));
   }
   if (wrong.empty()) return;
-  throw Error(ExitCode::data,
-              fmt::format("{} does not fit this run:\n  {}", path.string(), fmt::join(wrong, "\n  ")));
+  throw Error(ExitCode::data, fmt::format("{} does not fit this run:\n  {}", one_line(path.string()),
+                                          fmt::join(wrong, "\n  ")));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/host/process.h"
 #include "core/storage/checkpoint.h"
 
@@ -210,8 +211,9 @@ void Checkpoints::warn_if_disk_is_full() {
   const int64_t needed = kSaves * checkpoint_bytes(executable_.plan());
   if (warned_ || error || static_cast<int64_t>(space.available) >= needed) return;
   warned_ = true;
-  log_.warn(fmt::format("{}: the disk has {} free, {} saves need {}; free some space", root_.string(),
-                        human_bytes(static_cast<int64_t>(space.available)), kSaves, human_bytes(needed)));
+  log_.warn(fmt::format("{}: the disk has {} free, {} saves need {}; free some space",
+                        one_line(root_.string()), human_bytes(static_cast<int64_t>(space.available)), kSaves,
+                        human_bytes(needed)));
 }
 
 }  // namespace trainer

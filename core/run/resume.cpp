@@ -5,6 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/storage/atomic_file.h"
 #include "core/storage/checkpoint.h"
 
@@ -18,10 +20,11 @@ constexpr const char* kDifferenceFile = "replicas-differed.txt";
 ResumePoint open_checkpoint(const fs::path& path) {
   const Manifest manifest = verify_checkpoint(path);
   const fs::path file = path / kStateFile;
-  ResumePoint point{path, parse_run_state(read_text(file).value_or(""), file.string())};
+  ResumePoint point{path,
+                    parse_run_state(read_text(file, Links::refuse).value_or(""), one_line(file.string()))};
   if (point.state.loop.step != manifest.step) {
-    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, the manifest to step {}", file.string(),
-                                            point.state.loop.step, manifest.step));
+    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, the manifest to step {}",
+                                            one_line(file.string()), point.state.loop.step, manifest.step));
   }
   return point;
 }
@@ -48,7 +51,7 @@ std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& w
   std::optional<ResumePoint> unverified;
   for (const fs::path& path : list_checkpoints(root)) {
     const auto skip = [&](const std::string& why) {
-      warn(fmt::format("skipping checkpoint {}: {}", path.filename().string(), why));
+      warn(fmt::format("skipping checkpoint {}: {}", one_line(path.filename().string()), why));
     };
     try {
       ResumePoint point = open_checkpoint(path);

@@ -14,8 +14,11 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/host/process.h"
 #include "core/metrics/metrics.h"
+#include "core/run/resume.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -29,12 +32,12 @@ constexpr int kLockAttempts = 20;
 
 [[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
   throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
-                                            directory.string(), what));
+                                            one_line(directory.string()), what));
 }
 
 [[noreturn]] void throw_unusable(const fs::path& directory, const fs::filesystem_error& problem) {
-  throw Error(ExitCode::io,
-              fmt::format("cannot use run directory {}: {}", directory.string(), problem.code().message()));
+  throw Error(ExitCode::io, fmt::format("cannot use run directory {}: {}", one_line(directory.string()),
+                                        problem.code().message()));
 }
 
 void require_directory(const fs::path& path) {
@@ -64,7 +67,7 @@ std::string this_process() {
 
 /// The file is empty for the moment between the holder's lock and its note.
 std::string holder_of(const fs::path& lock) {
-  std::string holder = read_text(lock).value_or("");
+  std::string holder = read_text(lock, Links::refuse).value_or("");
   while (holder.ends_with('\n')) holder.pop_back();
   return holder.empty() ? "another process" : "process " + holder;
 }
@@ -101,6 +104,9 @@ RunDirectory::State RunDirectory::look(const fs::path& path, const RunIdentity& 
 }
 
 RunDirectory::State RunDirectory::inspect() const {
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(checkpoint_root(path_), ignored)))
+    throw_foreign(path_, "has a link in the place of its checkpoints, which old ones would be removed from");
   // In this order: a process that starts meanwhile writes its identity before all else.
   const std::optional<std::string> entry = first_entry(path_);
   if (!fs::exists(file(kIdentityFile))) {
@@ -108,7 +114,7 @@ RunDirectory::State RunDirectory::inspect() const {
       throw_foreign(path_, fmt::format("contains files that do not belong to a run (\"{}\")", *entry));
     return State::fresh;
   }
-  const bool same = require_same(read_text(file(kIdentityFile)).value_or(""));
+  const bool same = require_same(read_text(file(kIdentityFile), Links::refuse).value_or(""));
   return same && read_finished(file("summary.json")).value_or(false) ? State::finished : State::unfinished;
 }
 
@@ -121,19 +127,20 @@ bool RunDirectory::require_same(const std::string& text) const {
   if (there == identity_.mathematics) return true;
   const std::optional<RunIdentity> other = there.empty() ? std::nullopt : parse_identity(there);
   if (!other) throw_foreign(path_, fmt::format("contains an {} that cannot be read", kIdentityFile));
-  if (differences(*other, identity_).empty())
+  if (other->values == identity_.values)
     throw_foreign(path_, "contains another run (its keys are in another order)");
+  if (differences(*other, identity_).empty()) return true;  // but for how environment variables are written
   const std::vector<Difference> all = forbidden_differences(*other, identity_, allowed_);
   if (all.empty()) return false;
   throw Error(ExitCode::recipe,
               fmt::format("run directory {} contains another run ({}): choose another run.output_dir or "
                           "run.name; to resume it with these changes, list their keys in run.allow_changes",
-                          path_.string(), difference_text(all)));
+                          one_line(path_.string()), difference_text(all)));
 }
 
 void RunDirectory::lock() {
   const fs::path name = file(kLockFile);
-  FileDescriptor descriptor = open_file(name, O_RDWR | O_CREAT);
+  FileDescriptor descriptor = open_regular(name, O_RDWR | O_CREAT, Links::refuse);
   for (int attempt = 1; ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) throw io_error(name, "flock", errno);
@@ -143,7 +150,7 @@ void RunDirectory::lock() {
       continue;
     }
     throw Error(ExitCode::io,
-                fmt::format("run directory {} is in use by {}", path_.string(), holder_of(name)));
+                fmt::format("run directory {} is in use by {}", one_line(path_.string()), holder_of(name)));
   }
   const int truncated = ::ftruncate(descriptor.get(), 0);
   const int error = truncated != 0 ? errno : write_all(descriptor.get(), this_process() + "\n");
@@ -178,7 +185,7 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t valida
   const fs::path metrics = file("metrics.jsonl");
   if (state_ == State::unfinished && step > 0 && !fs::exists(metrics)) {
     log.warn(fmt::format("{} is missing: the metrics up to step {} are lost, those that follow are written",
-                         metrics.string(), step));
+                         one_line(metrics.string()), step));
   }
   cut_metrics(metrics, step, validated);
 }
@@ -189,19 +196,20 @@ void RunDirectory::require_in_place() const {
       ExitCode::io,
       fmt::format("run directory {} was moved, removed or unmounted while the run worked in it: nothing "
                   "more was saved; put it back and start the same command again",
-                  path_.string()));
+                  one_line(path_.string())));
 }
 
 void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& log) {
   const fs::path name = run / kLockFile;
   std::error_code ignored;
   if (!fs::exists(name, ignored)) return;
-  const FileDescriptor file = open_file(name, O_RDONLY);
+  const FileDescriptor file = open_regular(name, O_RDONLY, Links::refuse);
   const auto end = std::chrono::steady_clock::now() + patience;
   for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
     // Whatever else is wrong is told by who needs the lock.
     if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
-    if (!is_told) log.info(fmt::format("waiting for {} to release {}", holder_of(name), run.string()));
+    if (!is_told)
+      log.info(fmt::format("waiting for {} to release {}", holder_of(name), one_line(run.string())));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

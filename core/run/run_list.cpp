@@ -10,9 +10,8 @@
 #include <cerrno>
 #include <cmath>
 #include <deque>
-#include <fstream>
 
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 #include "core/metrics/metrics.h"
 #include "core/run/status.h"
 #include "core/storage/checkpoint.h"
@@ -26,18 +25,31 @@ namespace fs = std::filesystem;
 /// Intervals of which the throughput is the median: the first ones of a run are slow.
 constexpr size_t kIntervals = 100;
 
-/// A pipe of such a name would never end.
+bool is_anything(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
 bool is_file(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+  return fs::is_regular_file(fs::symlink_status(path, ignored));
+}
+
+/// One file less is known of a run where it cannot be read; the others are read all the same.
+template <class Read>
+void read_or_note(RunOverview& run, const Read& read) {
+  try {
+    read();
+  } catch (const Error& problem) {
+    run.problems.emplace_back(problem.what());
+  }
 }
 
 /// Whether a process holds the run; nothing where that cannot be found out, as on some network file systems.
 std::optional<bool> is_held(const fs::path& directory) {
   const fs::path lock = directory / "lock";
-  if (!is_file(lock)) return false;
-  const FileDescriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return std::nullopt;
+  if (!is_anything(lock)) return false;
+  const FileDescriptor file = open_regular(lock, O_RDONLY, Links::refuse);
   if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;
   return errno == EWOULDBLOCK ? std::optional(true) : std::nullopt;
 }
@@ -53,16 +65,14 @@ class MetricsReader {
   explicit MetricsReader(RunOverview& run) : run_(run) {}
 
   void read(const fs::path& path) {
-    if (!is_file(path)) return;
-    std::ifstream lines(path, std::ios::binary);
-    for (std::string line; std::getline(lines, line);) {
+    read_lines(path, Links::refuse, [&](const std::string& line, bool) {
       if (line.find(R"("split":"train")") == std::string::npos) {
         take_validation(line);
       } else {
-        training_.push_back(std::move(line));
+        training_.push_back(line);
         if (training_.size() > kIntervals) training_.pop_front();
       }
-    }
+    });
     take_training();
   }
 
@@ -100,9 +110,8 @@ class MetricsReader {
   std::deque<std::string> training_;
 };
 
-RunCondition state_of(const fs::path& directory, const std::optional<RunStatus>& status, bool finished) {
+RunCondition state_of(std::optional<bool> held, const std::optional<RunStatus>& status, bool finished) {
   // Held: started again, whatever the last process has left.
-  const std::optional<bool> held = is_held(directory);
   if (held == true) return RunCondition::running;
   if (!status) return finished ? RunCondition::finished : RunCondition::lost;
   switch (status->state) {
@@ -161,11 +170,13 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
   if (!is_run(directory)) return std::nullopt;
   RunOverview run{.directory = directory};
   std::optional<RunStatus> status;
-  if (is_file(directory / kStatusFile)) status = read_status(directory / kStatusFile);
-  const bool finished =
-      is_file(directory / "summary.json") && read_finished(directory / "summary.json") == true;
-  run.state = state_of(directory, status, finished);
-  MetricsReader(run).read(directory / "metrics.jsonl");
+  std::optional<bool> held;
+  bool finished = false;
+  read_or_note(run, [&] { status = read_status(directory / kStatusFile); });
+  read_or_note(run, [&] { finished = read_finished(directory / "summary.json") == true; });
+  read_or_note(run, [&] { held = is_held(directory); });
+  run.state = state_of(held, status, finished);
+  read_or_note(run, [&] { MetricsReader(run).read(directory / "metrics.jsonl"); });
   const std::vector<fs::path> checkpoints = list_checkpoints(directory / "checkpoints");
   if (!checkpoints.empty()) run.step = std::max(run.step, checkpoint_step(checkpoints.front()));
   run.updated = std::max(modified(directory / "metrics.jsonl"), modified(directory / "identity.json"));

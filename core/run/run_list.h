@@ -32,7 +32,8 @@ struct RunOverview {
   std::optional<double> samples_per_s;  ///< median of the last intervals
   int64_t updated = 0;                  ///< when the run last wrote, in Unix seconds
   std::optional<int64_t> exit_code;
-  std::string message;  ///< why it ended
+  std::string message;                ///< why it ended
+  std::vector<std::string> problems;  ///< files of the run that cannot be read, and why
 };
 
 /// Directories are searched this far below the first.

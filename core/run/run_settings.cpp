@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/regular_file.h"
 #include "core/config/value.h"
 
 namespace trainer {
@@ -30,10 +31,9 @@ std::string end_of(const std::string& key, size_t dots) {
 
 Settings read_settings(const std::filesystem::path& directory) {
   const std::filesystem::path file = directory / "recipe.yaml";
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(file, unknown)) return {};
+  const std::optional<std::string> text = read_text(file, Links::refuse);
   Diagnostics ignored;
-  return leaves(load_yaml(file.string(), {.file = file.string()}, ignored));
+  return text ? leaves(parse_yaml(*text, file.string(), ignored)) : Settings();
 }
 
 std::vector<std::string> differing_keys(const std::vector<Settings>& runs) {

@@ -8,8 +8,8 @@
 #include <ctime>
 #include <utility>
 
-#include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/regular_file.h"
 #include "core/host/process.h"
 #include "core/storage/atomic_file.h"
 
@@ -80,7 +80,7 @@ std::optional<RunStatus> parse_status(std::string_view text) {
 }
 
 std::optional<RunStatus> read_status(const std::filesystem::path& path) {
-  const std::optional<std::string> text = read_text(path);
+  const std::optional<std::string> text = read_text(path, Links::refuse);
   return text ? parse_status(*text) : std::nullopt;
 }
 

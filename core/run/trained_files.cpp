@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/run/resume.h"
 #include "core/storage/checkpoint.h"
 
@@ -19,10 +20,16 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+/// A file of a run's or a checkpoint's directory.
+bool has(const fs::path& directory, const char* name) {
+  require_regular(directory / name, Links::refuse);
+  return is_there(directory / name);
+}
+
 /// Both files of a directory that has at least the first.
 TrainedFiles files_in(const fs::path& directory) {
   TrainedFiles files{.model = directory / kModelFile, .averages = {}, .run = {}, .damaged = {}};
-  if (is_there(directory / kAveragesFile)) files.averages = directory / kAveragesFile;
+  if (has(directory, kAveragesFile)) files.averages = directory / kAveragesFile;
   return files;
 }
 
@@ -46,14 +53,15 @@ TrainedFiles in_run(const fs::path& run) {
       damaged.emplace_back(problem.what());
     }
   }
-  throw Error(ExitCode::data,
-              fmt::format("{}: expected a {} or intact checkpoints, found {}", run.string(), kModelFile,
-                          damaged.empty() ? "neither" : fmt::format("only damaged ones: {}", damaged[0])));
+  throw Error(
+      ExitCode::data,
+      fmt::format("{}: expected a {} or intact checkpoints, found {}", one_line(run.string()), kModelFile,
+                  damaged.empty() ? "neither" : fmt::format("only damaged ones: {}", damaged[0])));
 }
 
 /// Whether the run went on, with changes that were allowed, after its final weights were written.
 bool went_on(const fs::path& run) {
-  const Json summary = Json::parse_or_null(read_text(run / "summary.json").value_or(""));
+  const Json summary = Json::parse_or_null(read_text(run / "summary.json", Links::refuse).value_or(""));
   const Json* steps = summary.find("steps");
   if (steps == nullptr || !steps->integer()) return false;
   const std::vector<fs::path> checkpoints = list_checkpoints(checkpoint_root(run));
@@ -71,7 +79,7 @@ TrainedFiles find_trained(const FilePath& given) {
   if (!fs::is_directory(path)) return {.model = path, .averages = {}, .run = {}, .damaged = {}};
   const fs::path directory = path.has_filename() ? path : path.parent_path();
   if (checkpoint_step(directory) >= 0 || is_there(directory / kManifestFile)) return in_checkpoint(directory);
-  const bool is_final = is_there(directory / kModelFile) && !went_on(directory);
+  const bool is_final = has(directory, kModelFile) && !went_on(directory);
   TrainedFiles files = is_final ? files_in(directory) : in_run(directory);
   files.run = directory;
   return files;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/printable.h"
 #include "core/base/version.h"
 #include "core/config/fields.h"
 #include "core/config/patterns.h"
@@ -79,9 +80,9 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
     if (stored == nullptr) {
       const bool suggests = suggested++ < kMostSuggested;
       const auto near = suggests ? nearest(wanted.name, stored_names) : std::nullopt;
-      lines.push_back(fmt::format("the file has no '{}' of shape {}{}", wanted.name,
+      lines.push_back(fmt::format("the file has no '{}' of shape {}{}", one_line(wanted.name),
                                   to_string(wanted.spec.shape),
-                                  near ? fmt::format("; the nearest name is '{}'", *near) : ""));
+                                  near ? fmt::format("; the nearest name is '{}'", one_line(*near)) : ""));
     } else if (stored->shape != wanted.spec.shape) {
       lines.push_back(fmt::format("'{}' has shape {}, the network needs {}", wanted.name,
                                   to_string(stored->shape), to_string(wanted.spec.shape)));
@@ -90,7 +91,7 @@ std::vector<std::string> problems(const Executable& executable, const Safetensor
   // PyTorch's batch normalisation counts batches, which nothing here reads.
   for (const std::string& name : stored_names) {
     if (!used.contains(name) && !name.ends_with(".num_batches_tracked") && !matches_any(replaced, name))
-      lines.push_back(fmt::format("the network has no '{}'", name));
+      lines.push_back(fmt::format("the network has no '{}'", one_line(name)));
   }
   return lines;
 }
@@ -127,7 +128,7 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
   if (!wrong.empty()) {
     const bool can_replace = !replaced.origin.path.empty();
     throw Error(ExitCode::data,
-                fmt::format("{} does not fit the network{}:\n  {}", path.string(),
+                fmt::format("{} does not fit the network{}:\n  {}", one_line(path.string()),
                             can_replace ? "; list what to re-initialise in model.replace" : "",
                             fmt::join(wrong, "\n  ")));
   }

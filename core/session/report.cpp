@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/base/units.h"
 #include "core/graph/operation.h"
 #include "core/host/process.h"
@@ -58,7 +59,7 @@ std::string split_text(const TrainingSection& training) {
 void announce(const Recipe& recipe, const Job& job, const Planner& planner, const RunDirectory& directory,
               const Start& start, const Tuning& tuning, Log& log) {
   const TrainingSection& training = recipe.training;
-  log.info(fmt::format("run {} in {}", recipe.run.name, directory.path().string()));
+  log.info(fmt::format("run {} in {}", recipe.run.name, one_line(directory.path().string())));
   log.info(fmt::format("{} parameters, {} steps of {} samples{}, on {}, memory {} planned",
                        parameter_count(job.program), job.settings.steps, training.global_batch_size,
                        split_text(training), planner.name(), human_bytes(job.memory.total())));
@@ -73,7 +74,8 @@ void announce(const Recipe& recipe, const Job& job, const Planner& planner, cons
   if (const auto note = statistics_note(recipe, job.program)) log.info(*note);
   for (const std::string& note : start.notes) log.warn(note);
   if (start.from) {
-    log.info(fmt::format("resuming after step {}, from {}", start.step(), start.from->checkpoint.string()));
+    log.info(fmt::format("resuming after step {}, from {}", start.step(),
+                         one_line(start.from->checkpoint.string())));
     for (const std::string& departure : departures(recipe, start, planner, tuning)) log.warn(departure);
   } else if (directory.state() == RunDirectory::State::unfinished) {
     log.warn(

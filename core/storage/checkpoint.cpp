@@ -13,7 +13,8 @@
 #include <cstdio>
 
 #include "core/base/checksum.h"
-#include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 
 namespace trainer {
 namespace {
@@ -31,7 +32,7 @@ std::string name_of(int64_t step) {
 
 /// Length and checksum of a file as it is now.
 CheckpointFile measure(const fs::path& path) {
-  const FileDescriptor fd = open_file(path, O_RDONLY);
+  const FileDescriptor fd = open_regular(path, O_RDONLY, Links::refuse);
   CheckpointFile file{.name = path.filename().string(), .bytes = file_bytes(fd.get(), path)};
   std::vector<std::byte> piece(kPieceBytes);
   Checksum sum;
@@ -69,24 +70,25 @@ bool exchange_directories(const fs::path& path, const fs::path& with) {
 
 Manifest read_manifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestFile;
-  const std::optional<std::string> text = read_text(path);
-  if (!text) throw Error(ExitCode::data, fmt::format("{}: is missing or cannot be read", path.string()));
-  return parse_manifest(*text, path.string());
+  const std::optional<std::string> text = read_text(path, Links::refuse);
+  if (!text) throw Error(ExitCode::data, fmt::format("{}: is missing", one_line(path.string())));
+  return parse_manifest(*text, one_line(path.string()));
 }
 
 void verify_file(const fs::path& checkpoint, const CheckpointFile& expected) {
   const fs::path path = checkpoint / expected.name;
   std::error_code error;
-  if (!fs::exists(path, error)) throw Error(ExitCode::data, fmt::format("{}: is missing", path.string()));
+  if (!fs::exists(path, error))
+    throw Error(ExitCode::data, fmt::format("{}: is missing", one_line(path.string())));
   const CheckpointFile found = measure(path);
   if (found.bytes != expected.bytes) {
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, the manifest expects {}", path.string(),
-                                            found.bytes, expected.bytes));
+    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, the manifest expects {}",
+                                            one_line(path.string()), found.bytes, expected.bytes));
   }
   if (found.checksum != expected.checksum) {
     throw Error(ExitCode::data,
                 fmt::format("{}: is damaged: its checksum is {:016x}, the manifest expects {:016x}",
-                            path.string(), found.checksum, expected.checksum));
+                            one_line(path.string()), found.checksum, expected.checksum));
   }
 }
 
@@ -94,8 +96,9 @@ Manifest verify_checkpoint(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   const int64_t named = checkpoint_step(checkpoint);
   if (named >= 0 && named != manifest.step) {
-    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, its directory's name to step {}",
-                                            (checkpoint / kManifestFile).string(), manifest.step, named));
+    throw Error(ExitCode::data,
+                fmt::format("{}: belongs to step {}, its directory's name to step {}",
+                            one_line((checkpoint / kManifestFile).string()), manifest.step, named));
   }
   for (const CheckpointFile& file : manifest.files) verify_file(checkpoint, file);
   return manifest;

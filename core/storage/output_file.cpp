@@ -11,6 +11,7 @@
 #include <charconv>
 
 #include "core/base/file.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 namespace {
@@ -30,7 +31,8 @@ int own_descriptor(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_output(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::usage, fmt::format("{}: {}; name another file to write", path.string(), what));
+  throw Error(ExitCode::usage,
+              fmt::format("{}: {}; name another file to write", one_line(path.string()), what));
 }
 
 bool is_same_file(const struct stat& output, const fs::path& input) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
 
@@ -12,6 +11,8 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/storage/safetensors_header.h"
 
 namespace trainer {
@@ -110,14 +111,13 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Stor
                    [&](const ByteSink& sink) { compose_safetensors(tensors, metadata, produce, sink); });
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path), file_(open_file(path, O_RDONLY)) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(open_regular(path)) {
   const auto fail = [&path](const std::string& text) {
-    throw Error(ExitCode::data, fmt::format("{}: not a valid safetensors file: {}", path.string(), text));
+    throw Error(ExitCode::data,
+                fmt::format("{}: not a valid safetensors file: {}", one_line(path.string()), text));
   };
   struct stat status = {};
   if (::fstat(file_.get(), &status) != 0) throw io_error(path, "fstat", errno);
-  if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
   if (status.st_size < kLengthBytes) fail(fmt::format("it has {} bytes", status.st_size));
   uint64_t length = 0;
   read_exactly(file_.get(), path_, 0, std::as_writable_bytes(std::span(&length, 1)));
@@ -131,7 +131,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   }
   std::string header(length, '\0');
   read_exactly(file_.get(), path_, kLengthBytes, std::as_writable_bytes(std::span(header)));
-  tensors_ = parse_header(header, status.st_size - data_start_, path.string(), metadata_);
+  tensors_ = parse_header(header, status.st_size - data_start_, one_line(path.string()), metadata_);
   for (size_t i = 0; i < tensors_.size(); ++i) places_.emplace(tensors_[i].name, i);
 }
 
@@ -163,7 +163,7 @@ std::vector<float> SafetensorsFile::read_floats(const StoredTensor& tensor) cons
     convert<double>(values, read, from_f64);
   } else {
     throw Error(ExitCode::data, fmt::format("{}: tensor \"{}\" holds {}, expected F32, F16, BF16 or F64",
-                                            path_.string(), tensor.name, tensor.dtype));
+                                            one_line(path_.string()), tensor.name, tensor.dtype));
   }
   return values;
 }

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 
 namespace trainer {
 namespace {
@@ -61,7 +62,7 @@ class HeaderParser {
     throw Error(ExitCode::data, fmt::format("{}: not a valid safetensors file: {}", file_, text));
   }
   [[noreturn]] void fail(const std::string& name, const std::string& text) const {
-    fail(fmt::format("tensor \"{}\": {}", name, text));
+    fail(fmt::format("tensor \"{}\": {}", one_line(name), text));
   }
 
  private:
@@ -128,7 +129,7 @@ StoredTensor HeaderParser::tensor(const std::string& name, const Json& value) co
   const Json* dtype = value.find("dtype");
   if (dtype == nullptr || !dtype->is_text()) fail(name, "has no dtype");
   tensor.dtype = dtype->text();
-  if (bits_of(tensor.dtype) == 0) fail(name, fmt::format("unknown dtype \"{}\"", tensor.dtype));
+  if (bits_of(tensor.dtype) == 0) fail(name, fmt::format("unknown dtype \"{}\"", one_line(tensor.dtype)));
   tensor.shape = sizes(name, value, "shape");
   const std::vector<int64_t> offsets = sizes(name, value, "data_offsets");
   if (offsets.size() != 2) fail(name, fmt::format("{} data_offsets, expected 2", offsets.size()));

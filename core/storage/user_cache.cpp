@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
+#include <span>
 #include <vector>
 
 #include "core/base/checksum.h"
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 
 namespace trainer {
 namespace {
@@ -52,7 +52,7 @@ fs::path UserCache::file_of(std::string_view key) const {
 std::optional<std::string> UserCache::find(std::string_view key) {
   std::optional<std::string> content;
   try {
-    content = read_text(file_of(key));
+    content = read_text(file_of(key), Links::refuse);
   } catch (const std::exception&) {  // what cannot be read is not there
     return std::nullopt;
   }
@@ -71,14 +71,12 @@ void UserCache::put(std::string_view key, std::string_view text) {
   trim();
   static std::atomic<int> parts{0};
   const fs::path file = file_of(key), part = file.string() + fmt::format(".tmp-{}-{}", ::getpid(), ++parts);
-  {
-    std::ofstream out(part, std::ios::binary);
-    out << content_of(key, text);
-    out.close();
-    if (out.fail()) {
-      fs::remove(part, failed);
-      return;
-    }
+  try {
+    const std::string content = content_of(key, text);
+    NewFile(part).write(std::as_bytes(std::span(content)));
+  } catch (const Error&) {
+    fs::remove(part, failed);
+    return;
   }
   fs::rename(part, file, failed);
 }

@@ -9,7 +9,8 @@
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/text/tokenizer_files.h"
 
 namespace trainer {
@@ -57,7 +58,8 @@ constexpr std::array<FilePair, 2> kPairs = {{{"vocab.json", "merges.txt"}, {"enc
 std::string contents_of(const fs::path& path) {
   std::optional<std::string> text = fs::is_directory(path) ? std::nullopt : read_text(path);
   if (!text)
-    throw Error(ExitCode::recipe, fmt::format("{}: there is no such file of a tokenizer", path.string()));
+    throw Error(ExitCode::recipe,
+                fmt::format("{}: there is no such file of a tokenizer", one_line(path.string())));
   return std::move(*text);
 }
 
@@ -69,7 +71,8 @@ uint64_t checksum_of(std::initializer_list<std::string_view> contents) {
 
 std::unique_ptr<Tokenizer> open_pair(const fs::path& vocabulary, const fs::path& merges) {
   const std::string tokens = contents_of(vocabulary), pairs = contents_of(merges);
-  ByteLevelBpeParts parts = read_gpt2_files(vocabulary.string(), tokens, merges.string(), pairs);
+  ByteLevelBpeParts parts =
+      read_gpt2_files(one_line(vocabulary.string()), tokens, one_line(merges.string()), pairs);
   parts.checksum = checksum_of({tokens, pairs});
   return byte_level_bpe(std::move(parts));
 }
@@ -78,16 +81,17 @@ std::unique_ptr<Tokenizer> open_file(const fs::path& path) {
   const std::string text = contents_of(path);
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string::npos && text[begin] == '{') {
-    ByteLevelBpeParts parts = read_tokenizer_json(path.string(), text);
+    ByteLevelBpeParts parts = read_tokenizer_json(one_line(path.string()), text);
     parts.checksum = checksum_of({text});
     return byte_level_bpe(std::move(parts));
   }
-  if (text.starts_with('\n')) return sentence_piece(path.string(), text);  // the first field of its message
+  if (text.starts_with('\n'))
+    return sentence_piece(one_line(path.string()), text);  // the first field of its message
   throw Error(
       ExitCode::recipe,
       fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or a SentencePiece model; "
                   "found a file that begins as none of them",
-                  path.string()));
+                  one_line(path.string())));
 }
 
 /// The file of a folder that says how to tokenize.
@@ -105,7 +109,7 @@ fs::path main_file(const fs::path& folder) {
       ExitCode::recipe,
       fmt::format("{}: expected tokenizer.json, vocab.json with merges.txt, or one "
                   "SentencePiece model (*.model); found {} of the last and none of the others; name a file",
-                  folder.string(), models.size()));
+                  one_line(folder.string()), models.size()));
 }
 
 }  // namespace

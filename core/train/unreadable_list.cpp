@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/base/file.h"
+#include "core/base/printable.h"
+#include "core/base/regular_file.h"
 #include "core/engine/together.h"
 #include "core/storage/atomic_file.h"
 
@@ -24,7 +25,7 @@ UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_o
     : file_(std::move(file)), log_(log) {
   std::error_code ignored;
   if (!goes_on && !file_.empty()) std::filesystem::remove(file_, ignored);
-  std::istringstream lines(read_text(file_).value_or(""));
+  std::istringstream lines(read_text(file_, Links::refuse).value_or(""));
   for (std::string line; std::getline(lines, line);) {
     const size_t end = std::min(line.rfind(kRank), line.size());
     lines_.emplace(line.substr(0, end), line.substr(end));
@@ -35,7 +36,7 @@ bool UnreadableList::report() {
   bool is_any = false, is_longer = false;
   for (const auto& [split, source] : sources_) {
     for (const UnreadableSample& sample : source->take_unreadable()) {
-      const std::string line = sample.name + ": " + sample.reason;
+      const std::string line = one_line(sample.name + ": " + sample.reason);
       const bool is_new = lines_.emplace(line, "").second;
       untold_.push_back(line);
       if (is_new) log_.warn(line + "; using the next readable sample instead");

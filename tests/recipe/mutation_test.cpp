@@ -7,7 +7,7 @@
 #include <fstream>
 #include "tests/catch.h"
 
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 #include "core/recipe/recipe.h"
 #include "tests/sanitized.h"
 

@@ -6,7 +6,7 @@
 #include <regex>
 #include "tests/catch.h"
 
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 #include "tests/recipe/json_schema.h"
 #include "tests/recipe/mutation.h"
 #include "tests/sanitized.h"

@@ -2,6 +2,7 @@
 #include "core/run/run_directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/config/environment.h"
 #include "core/host/process.h"
 #include "core/metrics/metrics.h"
 #include "tests/host/quiet_log.h"
@@ -18,6 +20,7 @@
 namespace trainer {
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
 using test::contents;
 using test::error_text;
 using test::put;
@@ -145,6 +148,58 @@ TEST_CASE("run directory: keys that may differ make it the same run, though not 
     CHECK(text.find("training.max_duration is 1ep there and 2ep here") != std::string::npos);
     CHECK(text.find("run.allow_changes") != std::string::npos);
   }
+}
+
+TEST_CASE("run directory: another value from the environment is refused, and neither value is shown") {
+  const ScratchDirectory scratch;
+  const auto with_rate = [](const std::string& lr) {
+    return identity_with("data:\n  train: env:samples\noptimizer:\n  lr: " + lr + "\n");
+  };
+  Value value;
+  value.kind = Value::Kind::scalar;
+  value.text = "0.1234";
+  const std::string hash = hidden("lr", value).text;
+  value.text = "0.5678";
+  const std::string other = hidden("lr", value).text;
+  begin(scratch / "run", with_rate(hash));
+  CHECK(RunDirectory(scratch / "run", with_rate(hash)).state() == State::unfinished);
+  CHECK(RunDirectory(scratch / "run", with_rate("0.1234")).state() == State::unfinished);
+  CHECK(RunDirectory(scratch / "run", identity_with("data:\n  train: /elsewhere\noptimizer:\n  lr: 0.1234\n"))
+            .state() == State::unfinished);
+  for (const std::string& lr : {other, std::string("0.5678")}) {
+    const std::string text =
+        error_text(ExitCode::recipe, [&] { RunDirectory(scratch / "run", with_rate(lr)); });
+    CHECK_THAT(text,
+               ContainsSubstring("optimizer.lr, which an environment variable gives, has another value"));
+    CHECK_THAT(text, !ContainsSubstring("0.1234") && !ContainsSubstring("0.5678") &&
+                         !ContainsSubstring(hash) && !ContainsSubstring(other));
+  }
+}
+
+TEST_CASE("run directory: a file of it that is a link or a pipe is refused, and what a link names stays") {
+  const ScratchDirectory scratch;
+  put(scratch / "precious", "mine");
+  for (const char* name : {"lock", "identity.json", "log.txt", "metrics.jsonl", "summary.json"}) {
+    const auto path = scratch / name;
+    begin(path);
+    QuietLog quiet;
+    const auto refused = [&](const std::string& kind) {
+      const std::string text = error_text(ExitCode::data, [&] {
+        RunDirectory run(path, kIdentity);
+        run.begin("recipe: newer\n", 0, 0, quiet.log);
+        const MetricsWriter metrics(run.file("metrics.jsonl"));
+      });
+      CHECK_THAT(text,
+                 ContainsSubstring((path / name).string() + ": expected a regular file, found " + kind));
+    };
+    std::filesystem::remove(path / name);
+    std::filesystem::create_symlink(scratch / "precious", path / name);
+    refused("a symbolic link");
+    std::filesystem::remove(path / name);
+    REQUIRE(::mkfifo((path / name).c_str(), 0600) == 0);
+    refused("a pipe");
+  }
+  CHECK(contents(scratch / "precious") == "mine");
 }
 
 TEST_CASE("run directory: a finished run is found and left alone") {

@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -114,7 +114,7 @@ TEST_CASE("missing, longer and shorter files are found") {
   fs::remove(path / kModelFile);
   CHECK_THAT(problem_of(path), ContainsSubstring("model.safetensors: is missing"));
   fs::create_directory(path / kModelFile);
-  CHECK_THAT(problem_of(path), ContainsSubstring("is not a regular file"));
+  CHECK_THAT(problem_of(path), ContainsSubstring("expected a regular file, found a directory"));
   fs::remove(path / kManifestFile);
   CHECK_THAT(problem_of(path), ContainsSubstring("manifest.txt: is missing"));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/user_cache.h"
 
+#include <sys/stat.h>
+
 #include <thread>
 #include <vector>
 #include "tests/catch.h"
@@ -127,6 +129,24 @@ TEST_CASE("a user's cache lies where the system says, if that is an absolute pat
   CHECK(user_cache_directory() == "/somebody/.cache/trainer");
   environment.set("HOME", nullptr);
   CHECK(user_cache_directory() == std::nullopt);
+}
+
+TEST_CASE("a user's cache neither reads nor writes through links, nor waits for pipes") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "cache";
+  UserCache cache(directory);
+  cache.put("key", "text");
+  const fs::path file = only_file(directory);
+  fs::rename(file, scratch / "elsewhere");
+  fs::create_symlink(scratch / "elsewhere", file);
+  const std::string before = test::contents(scratch / "elsewhere");
+  CHECK(cache.find("key") == std::nullopt);
+  cache.put("key", "newer");
+  CHECK(cache.find("key") == "newer");
+  CHECK(test::contents(scratch / "elsewhere") == before);
+  fs::remove(file);
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  CHECK(cache.find("key") == std::nullopt);
 }
 
 }  // namespace trainer

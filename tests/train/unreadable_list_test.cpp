@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 
 #include "core/base/error.h"
-#include "core/base/file.h"
+#include "core/base/regular_file.h"
 #include "core/data/images/tolerant.h"
 #include "tests/host/quiet_log.h"
 #include "tests/reference/thread_ranks.h"

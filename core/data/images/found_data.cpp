@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/images/cifar.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/idx.h"
@@ -26,7 +27,9 @@ constexpr std::string_view kIdxImages = "-images-idx3-ubyte";
 bool has_classes(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
   return std::any_of(fs::directory_iterator(folder), {}, [](const fs::directory_entry& entry) {
-    return entry.is_directory() && !is_hidden_name(entry.path()) && !pictures_below(entry.path()).empty();
+    std::error_code ignored;  // a link in a circle is no folder
+    return entry.is_directory(ignored) && !is_hidden_name(entry.path()) &&
+           !pictures_below(entry.path()).empty();
   });
 }
 
@@ -75,7 +78,7 @@ FoundData find_in_file(const fs::path& file) {
     throw Error(ExitCode::data,
                 fmt::format("{}: expected images; for text and shards of tokens write a recipe with "
                             "data.format text or tokens, as docs/text.md shows",
-                            name));
+                            one_line(name)));
   }
   open_record(name, kMaxPixels);  // throws where it is none
   return {"record", file, {}};
@@ -84,7 +87,8 @@ FoundData find_in_file(const fs::path& file) {
 }  // namespace
 
 FoundData find_data(const fs::path& path) try {
-  if (!fs::exists(path)) throw Error(ExitCode::data, path.string() + ": there is no such file or folder");
+  if (!fs::exists(path))
+    throw Error(ExitCode::data, one_line(path.string()) + ": there is no such file or folder");
   if (!fs::is_directory(path)) return find_in_file(path);
   for (const auto& find : {find_pictures, find_cifar, find_idx}) {
     if (const std::optional<FoundData> found = find(path)) return *found;
@@ -94,10 +98,10 @@ FoundData find_data(const fs::path& path) try {
       fmt::format(
           "{}: expected a folder of .jpg, .jpeg, .png, .webp or .bmp files for each class (perhaps below "
           "`train` and `val`), the files of CIFAR or MNIST, or a record file; found none",
-          path.string()));
+          one_line(path.string())));
 } catch (const fs::filesystem_error& problem) {
-  throw Error(ExitCode::io,
-              fmt::format("{}: cannot be listed: {}", problem.path1().string(), problem.code().message()));
+  throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", one_line(problem.path1().string()),
+                                        problem.code().message()));
 }
 
 }  // namespace trainer

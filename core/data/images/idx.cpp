@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/byte_stream.h"
 #include "core/data/images/formats.h"
 #include "core/engine/buffer.h"
@@ -28,7 +29,7 @@ struct Place {
   bool is_compressed;
 
   [[noreturn]] void fail(int64_t offset, const std::string& expected, const std::string& found) const {
-    throw Error(ExitCode::data, fmt::format("{}: offset {}{}: expected {}, found {}", path, offset,
+    throw Error(ExitCode::data, fmt::format("{}: offset {}{}: expected {}, found {}", one_line(path), offset,
                                             is_compressed ? " (uncompressed)" : "", expected, found));
   }
 };

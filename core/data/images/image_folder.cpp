@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/formats.h"
 #include "core/data/images/label_file.h"
@@ -20,16 +21,18 @@ namespace fs = std::filesystem;
 
 /// The sub-folders of a folder, sorted.
 std::vector<std::string> class_names(const std::string& folder) {
-  if (!fs::is_directory(folder)) throw Error(ExitCode::data, folder + ": expected a folder, found a file");
+  if (!fs::is_directory(folder))
+    throw Error(ExitCode::data, one_line(folder) + ": expected a folder, found a file");
   std::vector<std::string> names;
+  std::error_code ignored;  // a link in a circle is no folder
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && !is_hidden_name(entry.path()))
+    if (entry.is_directory(ignored) && !is_hidden_name(entry.path()))
       names.push_back(entry.path().filename().string());
   }
   if (names.empty()) {
     throw Error(
         ExitCode::data,
-        folder +
+        one_line(folder) +
             ": expected a folder for each class, found none; or name a CSV file of labels with data.labels");
   }
   std::sort(names.begin(), names.end());
@@ -92,13 +95,14 @@ class Listing {
       if (size() == class_begin_.back()) {
         throw Error(ExitCode::data,
                     fmt::format("{}: expected .jpg, .jpeg, .png, .webp or .bmp files, found none",
-                                (fs::path(root_) / name).string()));
+                                one_line((fs::path(root_) / name).string())));
       }
     }
   }
 
   void add_rows(const std::string& file) {
-    if (!fs::is_directory(root_)) throw Error(ExitCode::data, root_ + ": expected a folder, found a file");
+    if (!fs::is_directory(root_))
+      throw Error(ExitCode::data, one_line(root_) + ": expected a folder, found a file");
     const std::vector<std::string> pictures = pictures_below(root_);
     LabelFile rows = read_label_file(file, root_, pictures);
     for (const size_t picture : rows.picture) add(pictures[picture]);
@@ -134,8 +138,8 @@ template <class Act>
 auto listing(const Act& act) try {
   return act();
 } catch (const fs::filesystem_error& error) {
-  throw Error(ExitCode::io,
-              fmt::format("{}: cannot be listed: {}", error.path1().string(), error.code().message()));
+  throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", one_line(error.path1().string()),
+                                        error.code().message()));
 }
 
 Listing list_files(const ImageFolders& folders) {
@@ -157,9 +161,10 @@ class ImageFolderSource final : public ImageSource {
 
   void check_labels(const AllowedLabels& allowed) const override {
     if (classes() <= allowed.classes) return;
-    throw Error(ExitCode::data,
-                fmt::format("{}: expected at most {} {}, the network's number of classes, found {}", path_,
-                            allowed.classes, is_labelled_ ? "labels" : "class folders", classes()));
+    throw Error(
+        ExitCode::data,
+        fmt::format("{}: expected at most {} {}, the network's number of classes, found {}", one_line(path_),
+                    allowed.classes, is_labelled_ ? "labels" : "class folders", classes()));
   }
 
   std::vector<std::string> class_names() const override { return listing_.classes(); }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/images/decode.h"
 
 namespace trainer {
@@ -38,7 +39,7 @@ class OpenFile {
   const std::string reason = fmt::format("cannot be read: {}", std::strerror(error));
   const bool is_files_fault = error == ENOENT || error == EACCES || error == ELOOP || error == EISDIR;
   if (is_files_fault) throw DecodeError(reason);
-  throw Error(ExitCode::io, path + ": " + reason);
+  throw Error(ExitCode::io, one_line(path) + ": " + reason);
 }
 
 void require_regular(const struct stat& status) {

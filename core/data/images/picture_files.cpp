@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/data/images/decode.h"
 #include "core/data/images/picture_file.h"
 
@@ -98,10 +99,11 @@ bool is_hidden_name(const fs::path& path) {
 std::vector<std::string> pictures_below(const fs::path& folder) {
   std::vector<std::string> names;
   auto entry = fs::recursive_directory_iterator(folder);
+  std::error_code ignored;  // a link in a circle is a file that cannot be read
   for (; entry != fs::recursive_directory_iterator(); ++entry) {
     if (is_hidden_name(entry->path())) {
-      if (entry->is_directory()) entry.disable_recursion_pending();
-    } else if (is_picture_name(entry->path()) && !entry->is_directory()) {
+      if (entry->is_directory(ignored)) entry.disable_recursion_pending();
+    } else if (is_picture_name(entry->path()) && !entry->is_directory(ignored)) {
       names.push_back(entry->path().lexically_relative(folder).string());
     }
   }
@@ -120,10 +122,12 @@ std::vector<std::string> picture_files(const std::vector<std::string>& words) {
     try {
       const std::vector<std::string> names = pictures_below(word);
       if (names.empty())
-        throw Error(ExitCode::data, word + ": expected .jpg, .jpeg, .png, .webp or .bmp files, found none");
+        throw Error(ExitCode::data,
+                    one_line(word) + ": expected .jpg, .jpeg, .png, .webp or .bmp files, found none");
       for (const std::string& name : names) files.push_back((fs::path(word) / name).string());
     } catch (const fs::filesystem_error& error) {
-      throw Error(ExitCode::io, fmt::format("{}: cannot be listed: {}", word, error.code().message()));
+      throw Error(ExitCode::io,
+                  fmt::format("{}: cannot be listed: {}", one_line(word), error.code().message()));
     }
   }
   return files;

@@ -40,10 +40,13 @@ class RecordFile {
   }
   RecordEntry entry(int64_t i) const { return get<RecordEntry>(static_cast<uint64_t>(entry_offset(i))); }
 
+  void require_intact() const { file_.require_intact(); }
+
   /// A sample's bytes, checked.
   std::span<const std::byte> sample(const RecordEntry& entry) const {
     const auto bytes = file_.bytes().subspan(entry.offset, entry.bytes);
     const uint64_t sum = checksum(bytes);
+    require_intact();
     if (sum != entry.sum) {
       fail(entry.offset, fmt::format("{} bytes with checksum {:016x}", entry.bytes, entry.sum),
            fmt::format("{:016x}; the file was altered", sum));
@@ -53,6 +56,7 @@ class RecordFile {
 
  private:
   [[noreturn]] void fail(uint64_t offset, const std::string& expected, const std::string& found) const {
+    require_intact();  // what is lost reads as zeros
     fail_in_file(path_, static_cast<int64_t>(offset), expected, found);
   }
 
@@ -160,6 +164,7 @@ class RecordFile {
       names_.emplace_back(reinterpret_cast<const char*>(file_.bytes().data()) + take(length), length);
     }
     if (at != tail_at_) fail(at, "the tail", fmt::format("{} bytes before it", tail_at_ - at));
+    require_intact();
   }
 
   std::string path_;
@@ -191,6 +196,7 @@ class RecordSource final : public ImageSource {
     for (int64_t i = 0; i < size(); ++i) {
       const auto label = static_cast<int64_t>(file_.entry(i).label);
       if (allowed.holds(label)) continue;
+      file_.require_intact();
       fail_in_file(file_.path(), file_.entry_offset(i) + static_cast<int64_t>(offsetof(RecordEntry, label)),
                    fmt::format("{}, for sample {}", allowed.text(), i), std::to_string(label));
     }
@@ -200,6 +206,7 @@ class RecordSource final : public ImageSource {
     const auto bytes = take(index, into);
     const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
     into.encoded.assign(data, data + bytes.size());
+    file_.require_intact();
   }
 
   void read(int64_t index, Image& into) const override {
@@ -208,6 +215,7 @@ class RecordSource final : public ImageSource {
     const Shape shape = file_.shape();
     into.resize(shape[0], shape[1], shape[2]);
     std::memcpy(into.pixels.data(), bytes.data(), bytes.size());
+    file_.require_intact();
   }
 
   void read_view(int64_t index, const ViewChooser& chooser, Image& into) const override {
@@ -216,7 +224,9 @@ class RecordSource final : public ImageSource {
     try {
       decode_picture({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, chooser, max_pixels_,
                      into);
+      file_.require_intact();
     } catch (const DecodeError& error) {
+      file_.require_intact();
       throw UnreadableSampleError({fmt::format("{}, sample {}", file_.path(), index), error.what()});
     }
   }

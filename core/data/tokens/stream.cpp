@@ -10,7 +10,6 @@
 
 #include "core/base/checksum.h"
 #include "core/data/data_error.h"
-#include "core/data/mapped_file.h"
 #include "core/data/tokens/shards.h"
 
 namespace trainer {
@@ -27,7 +26,7 @@ int64_t number_at(std::span<const std::byte> bytes, size_t offset) {
 TokenPiece map_file(const std::string& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   if (file->bytes().empty()) fail_in_file(path, 0, "tokens", "an empty file");
-  return {.path = path, .memory = file, .bytes = file->bytes()};
+  return {.path = path, .file = file, .bytes = file->bytes()};
 }
 
 /// Leaves the tokens of a shard that begins with a header.
@@ -75,6 +74,7 @@ void read_piece(const TokenPiece& piece, int64_t begin, int64_t vocabulary, std:
   if (piece.width == 1) widen<uint8_t>(bytes, into);
   if (piece.width == 2) widen<uint16_t>(bytes, into);
   if (piece.width == 4) widen<uint32_t>(bytes, into);
+  if (piece.file) piece.file->require_intact();
   for (size_t i = 0; i < into.size(); ++i) {
     // What 31 bits do not hold has become negative.
     if (into[i] >= 0 && into[i] < vocabulary) continue;
@@ -122,7 +122,7 @@ Fingerprint TokenStream::fingerprint() const {
 int64_t TokenStream::resident_bytes() const {
   int64_t sum = 0;
   for (const TokenPiece& piece : pieces_)
-    sum += piece.is_resident ? static_cast<int64_t>(piece.bytes.size()) : 0;
+    sum += piece.is_resident() ? static_cast<int64_t>(piece.bytes.size()) : 0;
   return sum;
 }
 

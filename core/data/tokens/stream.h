@@ -9,18 +9,20 @@
 #include <vector>
 
 #include "core/data/fingerprint.h"
+#include "core/data/mapped_file.h"
 
 namespace trainer {
 
 /// Tokens of one file, little-endian numbers of 1, 2 or 4 bytes.
 struct TokenPiece {
   std::string path;
-  std::shared_ptr<const void> memory;  ///< keeps what `bytes` are part of
+  std::shared_ptr<const MappedFile> file;   ///< that `bytes` are part of, or
+  std::shared_ptr<const std::string> text;  ///< this process's own memory
   std::span<const std::byte> bytes;
-  int64_t offset = 0;        ///< of the first token in the file
-  int64_t width = 2;         ///< bytes of a token
-  bool is_resident = false;  ///< in this process's own memory; otherwise mapped from the file
+  int64_t offset = 0;  ///< of the first token in the file
+  int64_t width = 2;   ///< bytes of a token
 
+  bool is_resident() const { return text != nullptr; }
   int64_t size() const { return static_cast<int64_t>(bytes.size()) / width; }
 };
 

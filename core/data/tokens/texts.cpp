@@ -41,7 +41,7 @@ class TokenKeeper {
     if (folder_.empty()) return std::move(pieces_);
     // Its mapping keeps a file that has neither a name nor a descriptor.
     const auto file = std::make_shared<const MappedFile>("/proc/self/fd/" + std::to_string(file_.get()));
-    return {{.path = path_, .memory = file, .bytes = file->bytes(), .width = width_}};
+    return {{.path = path_, .file = file, .bytes = file->bytes(), .width = width_}};
   }
 
  private:
@@ -50,11 +50,8 @@ class TokenKeeper {
   void end_piece() {
     if (folder_.empty()) {
       const auto bytes = std::make_shared<const std::string>(waiting_);
-      pieces_.push_back({.path = path_,
-                         .memory = bytes,
-                         .bytes = std::as_bytes(std::span(*bytes)),
-                         .width = width_,
-                         .is_resident = true});
+      pieces_.push_back(
+          {.path = path_, .text = bytes, .bytes = std::as_bytes(std::span(*bytes)), .width = width_});
     } else if (const int problem = write_all(file_.get(), waiting_); problem != 0) {
       throw io_error(folder_, "write of tokens", problem);
     }
@@ -81,6 +78,7 @@ TokenizedFile tokenize_file(const Tokenizer& tokenizer, const std::string& path,
   TokenKeeper keeper(tokenizer, path, folder);
   const int64_t malformed =
       tokenizer.make_encoder()->encode(text, [&](std::span<const int32_t> tokens) { keeper.add(tokens); });
+  file.require_intact();
   return {.path = path,
           .pieces = keeper.finish(),
           .bytes = static_cast<int64_t>(text.size()),
