@@ -8,6 +8,7 @@ import subprocess
 import threading
 
 PATIENCE = 120  # seconds that one process may take on a busy machine
+WITHOUT_RECIPE = (['schema'], ['inspect'], ['runs'], ['watch'], ['report'])
 NO_LOADER = 127  # a limit under which not even the program's libraries can be loaded
 BROKEN_PIPE = 141  # ended by PIPE, as other tools that only print
 
@@ -65,7 +66,7 @@ class Place:
 
     def start(self, arguments, prefix=(), environment=None, **streams):
         words = [str(self.context.trainer), *arguments]
-        if not any(word in ('--config', '-c', '--version') for word in words) and words[1:2] != ['schema']:
+        if not {'--config', '-c', '--version'} & set(words) and words[1:2] not in WITHOUT_RECIPE:
             words += ['--config', 'r.yaml']
         streams.setdefault('stdout', open(self.directory / 'stdout', 'wb'))
         streams.setdefault('stderr', subprocess.PIPE)  # which limits of file sizes leave alone

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that are not what they should be: recipes, pictures, and what a run has left."""
+import os
+import socket
 import struct
 import zlib
 
@@ -89,6 +91,43 @@ def spoilt(context, name, number, content):
     return attack
 
 
+def make_socket(path):
+    """An address has at most 107 bytes, which a path may exceed."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f'/proc/self/fd/{folder}/{path.name}')
+    os.close(folder)
+
+
+KINDS = {
+    'pipe': os.mkfifo, 'zero': lambda path: path.symlink_to('/dev/zero'), 'dangling': lambda path: path.symlink_to('nowhere'),
+    'circle': lambda path: path.symlink_to(path.name),
+    'directory': lambda path: path.mkdir(), 'socket': make_socket,
+}
+FOREIGN = 'foreign link'
+CHECKPOINT = ('manifest.txt', 'model.safetensors', 'optimizer.safetensors', 'state.json')
+
+
+def odd(context, name, kind):
+    """A file of a stopped run is something else: every command ends, says so in a sentence or does not need it, and what a link
+    leads to stays as it is."""
+    def attack():
+        place = context.place(f'{kind} {name}')
+        run = place.directory / 'run'
+        place.run(['training.max_duration=12ba'], {0})
+        file = sorted((run / 'checkpoints').iterdir())[-1] / name if name in CHECKPOINT else run / name
+        if file.exists():
+            file.unlink()
+        precious = place.write('precious', 'mine')
+        KINDS[kind](file) if kind != FOREIGN else file.symlink_to(precious)
+        for words in (['inspect', 'run'], ['runs', '.'], ['watch', 'run'], ['report', 'run'], ['eval', '--config', 'r.yaml', 'training.max_duration=12ba'],
+                      ['--config', 'r.yaml', 'run.allow_changes=[training.max_duration]']):
+            place.run(words, {0, *REFUSED}, prefix=LITTLE_MEMORY)
+            place.require(precious.read_text() == 'mine', f'{words[0]} has written to a file elsewhere')
+        place.remove()
+    return attack
+
+
 def weights(context, name, content):
     def attack():
         place = context.place(f'weights {name}')
@@ -129,6 +168,11 @@ def attacks(context):
     for name, contents in SPOILT.items():
         for number, content in enumerate(contents if context.thorough else contents[:2]):
             yield spoilt(context, name, number, content)
+    kinds = [*KINDS, FOREIGN]
+    names = [*SPOILT, 'report.html', 'bad_samples.txt', 'confusion.json', *CHECKPOINT]
+    for number, name in enumerate(names):
+        for kind in kinds if context.thorough else dict.fromkeys(['pipe', FOREIGN, kinds[number % len(kinds)]]):
+            yield odd(context, name, kind)
     for name, content in WEIGHTS.items():
         yield weights(context, name, content)
     for name, content in IMAGES.items():

@@ -2,7 +2,7 @@
 """Outputs that take nothing, or only a little. A run outlives whoever reads its messages."""
 from attack import BROKEN_PIPE, simple
 
-IO = 74
+DATA, IO = 65, 74
 
 
 def shell(line):
@@ -19,12 +19,13 @@ def trains(context, name, prefix, environment=None):
 
 
 def full(context, name):
-    """A file of the run is a device that is always full."""
+    """A file of a stopped run leads to a device that is always full."""
     def attack():
         place = context.place(f'full {name}')
-        (place.directory / 'run').mkdir()
+        place.run(['training.max_duration=12ba'], {0})
+        (place.directory / 'run' / name).unlink()
         (place.directory / 'run' / name).symlink_to('/dev/full')
-        place.run([], {0, IO, 78})
+        place.run(['run.allow_changes=[training.max_duration]'], {DATA}, f'{name}: expected a regular file, found a symbolic link')
         place.remove()
     return attack
 

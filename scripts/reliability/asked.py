@@ -140,33 +140,44 @@ def search_without_data(context):
     context.report('NaN in a step whose data is gone', '70, naming both')
 
 
-def awaiting_fifo(context, name, more):
-    """A data file that nobody writes to: reading its head, before training, has no end."""
+def before_training(context, name, more):
+    """Opening the first file of data, before training, has no end; or it is a FIFO that nobody writes to."""
     run = Run(context.trainer, context.work / name, ['--config', str(context.recipes['mlp']), 'data.format=idx',
                                                      'data.train=fashion', 'data.val=fashion', *more])
-    os.mkfifo(run.directory / 'fashion-images-idx3-ubyte')
-    os.mkfifo(run.directory / 'fashion-labels-idx1-ubyte')
+    for name in ('fashion-images-idx3-ubyte', 'fashion-labels-idx1-ubyte'):
+        (run.directory / name).write_bytes(b'')
     return run
 
 
-def fifo(context):
-    run = awaiting_fifo(context, 'fifo', ['run.grace_period=2s'])
-    process = run.start_and_wait_for_handlers()
+def stalled_at_start(context):
+    return {'LD_PRELOAD': str(context.faults), 'FAULT_PATH': 'fashion-', 'FAULT_CALLS': 'open', 'FAULT_ACTION': 'stall', 'FAULT_AT': '1'}
+
+
+def stalled_start(context):
+    run = before_training(context, 'stalled-start', ['run.grace_period=2s'])
+    process = run.start_and_wait_for_handlers(stalled_at_start(context))
     time.sleep(1)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
     code = process.wait(60)
-    require(code in (SAVED, 65), f'a FIFO: exit {code}: {run.errors}')
+    require(code == SAVED, f'a start-up that stalls: exit {code}: {run.errors}')
     context.remove(run)
-    context.report('TERM while waiting for a FIFO', '75 at once' if code == SAVED else 'a FIFO is refused, exit 65')
-    if code == SAVED:
-        start_up_over_time(context)
+    context.report('TERM while the first file of data stalls', '75 at once')
+
+
+def fifo(context):
+    run = before_training(context, 'fifo', [])
+    os.unlink(run.directory / 'fashion-images-idx3-ubyte')
+    os.mkfifo(run.directory / 'fashion-images-idx3-ubyte')
+    code = run.finish()
+    require(code == 65 and 'found a pipe' in run.errors, f'a FIFO: exit {code}: {run.errors}')
+    context.remove(run)
+    context.report('a FIFO as data', 'refused with its name, exit 65')
 
 
 def start_up_over_time(context):
-    run = awaiting_fifo(context, 'fifo-late', ['run.max_wall_time=2s'])
+    run = before_training(context, 'stalled-late', ['run.max_wall_time=2s'])
     began = time.monotonic()
-    code, seconds = run.finish(), time.monotonic() - began
+    code, seconds = run.finish(stalled_at_start(context)), time.monotonic() - began
     require(code == SAVED and seconds < 3, f'a start-up without an end: exit {code} after {seconds:.1f} s: {run.errors}')
     require('reached during start-up' in run.errors, run.errors)
     context.remove(run)
@@ -174,5 +185,5 @@ def start_up_over_time(context):
 
 
 def all_of(context):
-    for check in (long_step, interrupted_twice, wall_time, stalled_reader, search_without_data, fifo):
+    for check in (long_step, interrupted_twice, wall_time, stalled_reader, search_without_data, stalled_start, start_up_over_time, fifo):
         check(context)
