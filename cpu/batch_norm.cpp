@@ -18,7 +18,8 @@ struct Affine {
   std::array<float, kColumns> mean{}, scale{}, shift{};
 };
 
-/// y clamped to 0 and `ceiling` with `relu`; a mask, where one is wanted, gets a bit for each y in between.
+/// y clamped to 0 and `ceiling` with `relu`; a mask, where one is wanted, gets a bit for each y that
+/// passes_clamp().
 template <class T>
 TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* residual, bool relu,
                                        float ceiling, T* y, int32_t* mask, int64_t count) {
@@ -37,10 +38,10 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* res
         value += added;
       }
       if (relu) {
-        Bits passes = value > 0.0f;
+        Bits passes = ~(value <= 0.0f);  // NaN passes
         value = value < 0.0f ? Row{} : value;
         if (is_capped) {
-          passes &= value < highest;
+          passes &= ~(value >= highest);
           value = value > highest ? highest : value;
         }
         bits |= passes & (1 << (r - first));
@@ -57,7 +58,7 @@ TRAINER_MULTIVERSION void apply_affine(const Affine& a, const T* x, const T* res
     float v = (float(x[i]) - a.mean[s]) * a.scale[s] + a.shift[s];
     if (residual != nullptr) v += float(residual[i]);
     y[i] = T(!relu ? v : v < 0.0f ? 0.0f : v > ceiling ? ceiling : v);
-    if (mask != nullptr && v > 0.0f && v < ceiling)
+    if (mask != nullptr && passes_clamp(v, ceiling))
       mask[rows / kRowsOfBits * kColumns + i - whole] |= 1 << rows % kRowsOfBits;
   }
 }

@@ -53,7 +53,8 @@ std::unique_ptr<Kernel> compile_unscale(const OpContext& context, const Choice& 
         double sum = 0;
         for (double part : sums) sum += part;
         const double scale = *at<const float>(in[0]), norm = std::sqrt(sum) / scale;
-        const double share = max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
+        const double wanted = max_norm ? *max_norm / (norm + 1e-6) : 1.0;
+        const double share = wanted > 1 ? 1 : wanted;  // NaN stays
         *at<float>(out[0]) = static_cast<float>(share / scale);
         if (out[1] != nullptr) *at<float>(out[1]) = std::isfinite(sum) ? 0.0f : 1.0f;
         if (max_norm && out[2] != nullptr) *at<float>(out[2]) = static_cast<float>(norm);

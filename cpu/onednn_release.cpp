@@ -28,7 +28,7 @@ bool is_same(const Layout& a, const Layout& b) {
 
 dnnl::post_ops relu_after() {
   dnnl::post_ops post;
-  post.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  post.append_eltwise(dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
   return post;
 }
 
@@ -99,7 +99,7 @@ std::optional<Layout> layout_of(const dnnl::memory::desc& descriptor) {
 
 dnnl::post_ops relu_after() {
   dnnl::post_ops post;
-  post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  post.append_eltwise(1.0f, dnnl::algorithm::eltwise_elu, kNoSlope, 0.0f);
   return post;
 }
 

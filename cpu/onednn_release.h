@@ -42,8 +42,11 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 #endif
 }
 
-/// y = max(y, 0) after a product.
+/// y = max(y, 0) after a product; NaN stays NaN. oneDNN's relu makes 0 of it on every instruction set. Its
+/// elu asks for y > 0 and takes y where there is no order; alpha = 0 leaves nothing of y < 0. -0 makes that
+/// alpha * (exp(y) - 1) a positive zero. The exponential costs a thread about 7 ns for sixteen elements.
 dnnl::post_ops relu_after();
+constexpr float kNoSlope = -0.0f;
 
 /// A descriptor of the layout's own dimensions. Throws std::logic_error where oneDNN has no such layout.
 dnnl::memory::desc blocked_descriptor(const Layout& layout, dnnl::memory::data_type type);

@@ -107,7 +107,7 @@ std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& cho
     for (size_t i = 0; i < in.size(); ++i) sum += square_sum(at<const float>(in[i]), counts[i]);
     const double norm = std::sqrt(sum);
     const double scale = max_norm / (norm + eps);
-    *at<float>(out[0]) = static_cast<float>(lengthens ? scale : std::min(1.0, scale));
+    *at<float>(out[0]) = static_cast<float>(!lengthens && scale > 1 ? 1 : scale);
     if (out[1] != nullptr) *at<float>(out[1]) = static_cast<float>(norm);
   });
 }

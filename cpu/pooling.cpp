@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/pool2d.h"
 #include "cpu/global_pool.h"
+#include "cpu/max_pool.h"
 #include "cpu/onednn.h"
 #include "cpu/table.h"
 
@@ -29,17 +30,16 @@ struct Problem {
   Descriptor y_in(const Layout& layout) const { return to_descriptor(layout, y, dtype); }
 };
 
-/// Where nobody wants the places of the maxima, the inference kind computes none.
 Forward::primitive_desc forward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
-                                const Descriptor& y, bool trains) {
-  const auto kind = trains ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-  return describe_pooling(onednn.engine, with_user_scratchpad(), kind, p.how, x, y, p.windows);
+                                const Descriptor& y) {
+  return describe_pooling(onednn.engine, with_user_scratchpad(), dnnl::prop_kind::forward_training, p.how, x,
+                          y, p.windows);
 }
 
 BackwardOp::primitive_desc backward(const OneDnn& onednn, const Problem& p, const Descriptor& x,
                                     const Descriptor& y) {
-  return describe_pooling_backward(onednn.engine, with_user_scratchpad(), forward(onednn, p, x, y, true),
-                                   p.how, x, y, p.windows);
+  return describe_pooling_backward(onednn.engine, with_user_scratchpad(), forward(onednn, p, x, y), p.how, x,
+                                   y, p.windows);
 }
 
 template <class Op>
@@ -48,41 +48,29 @@ constexpr algorithm algorithm_of() {
   return is_max ? algorithm::pooling_max : algorithm::pooling_avg_include_padding;
 }
 
-template <class Op>
-Problem forward_problem(const OpContext& c) {
-  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.inputs[0], c.outputs[0]};
+Problem average_problem(const OpContext& c) {
+  return {algorithm_of<AvgPool2d>(), static_cast<const AvgPool2d&>(c.op).geometry, c.inputs[0], c.outputs[0]};
 }
 
-bool wants_places(const OpContext& c) {
-  return c.outputs.size() > 1 && !c.outputs[1].shape.empty();
-}
-
-template <class Op>
-Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
-  const Problem p = forward_problem<Op>(c);
+Choice select_average(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
+  const Problem p = average_problem(c);
   const Layout x = inputs[0].value_or(Layout{});
-  const bool trains = !p.is_max() || wants_places(c);
-  const auto found = forward(onednn, p, p.x_in(x), any_layout(p.y, p.dtype), trains);
+  const auto found = forward(onednn, p, p.x_in(x), any_layout(p.y, p.dtype));
   Choice choice{
       .inputs = {x}, .outputs = {to_layout(found.dst_desc(), p.y)}, .implementation = "", .algorithm = ""};
-  if (p.is_max())
-    choice.outputs.push_back(wants_places(c) ? to_layout(found.workspace_desc(), p.y) : Layout{});
-  describe(choice, forward(onednn, p, p.x_in(x), p.y_in(choice.outputs[0]), trains));
+  describe(choice, forward(onednn, p, p.x_in(x), p.y_in(choice.outputs[0])));
   return choice;
 }
 
-template <class Op>
-std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
+std::unique_ptr<Kernel> compile_average(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
-  const Problem p = forward_problem<Op>(c);
-  const bool trains = !p.is_max() || wants_places(c);
+  const Problem p = average_problem(c);
   const Descriptor x = p.x_in(choice.inputs[0]), y = p.y_in(choice.outputs[0]);
-  const auto found = forward(*onednn, p, x, y, trains);
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, x, slots.inputs[0]},
-                                  {DNNL_ARG_DST, y, slots.outputs[0]},
-                                  workspace_argument(found, choice, slots)};
-  if (wants_places(c)) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.outputs[1]});
-  return primitive_kernel(onednn, Forward(found), arguments);
+  const auto found = forward(*onednn, p, x, y);
+  return primitive_kernel(onednn, Forward(found),
+                          {{DNNL_ARG_SRC, x, slots.inputs[0]},
+                           {DNNL_ARG_DST, y, slots.outputs[0]},
+                           workspace_argument(found, choice, slots)});
 }
 
 template <class Op>
@@ -96,7 +84,7 @@ Layout input_layout(const OneDnn& onednn, const Problem& p, const Layout& y) {
   using Tag = dnnl::memory::format_tag;
   for (const Tag candidate : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc, Tag::nchw}) {
     const Descriptor x(p.x, to_onednn(p.dtype), candidate);
-    const auto found = forward(onednn, p, x, any_layout(p.y, p.dtype), true);
+    const auto found = forward(onednn, p, x, any_layout(p.y, p.dtype));
     if (to_layout(found.dst_desc(), p.y) == y) return to_layout(x, p.x);
   }
   return Layout{};
@@ -142,10 +130,9 @@ Handler with_global(const Handler& general, const Handler& global) {
 
 void add_pooling(Handlers& handlers) {
   const auto onednn = std::make_shared<OneDnn>();
-  handlers[typeid(MaxPool2d)] = onednn_handler(onednn, select_forward<MaxPool2d>, compile_forward<MaxPool2d>);
-  handlers[typeid(AvgPool2d)] =
-      with_global(onednn_handler(onednn, select_forward<AvgPool2d>, compile_forward<AvgPool2d>),
-                  {select_global_pool, compile_global_pool, {}});
+  handlers[typeid(MaxPool2d)] = {select_max_pool, compile_max_pool, {}};
+  handlers[typeid(AvgPool2d)] = with_global(onednn_handler(onednn, select_average, compile_average),
+                                            {select_global_pool, compile_global_pool, {}});
   handlers[typeid(MaxPool2dBackward)] =
       onednn_handler(onednn, select_backward<MaxPool2dBackward>, compile_backward<MaxPool2dBackward>);
   handlers[typeid(AvgPool2dBackward)] = with_global(

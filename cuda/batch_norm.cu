@@ -3,6 +3,7 @@
 #include "cuda/batch_norm.h"
 
 #include "core/base/math.h"
+#include "core/graph/ops/batch_norm.h"
 #include "cuda/last_block.h"
 
 namespace trainer::cuda {
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
       unsigned bits = 0;
 #pragma unroll
       for (int i = 0; i < Octet::kSize; ++i)
-        bits |= (i < at.left && value.v[i] > 0 && value.v[i] < ceiling ? 1u : 0u) << i;
+        bits |= (i < at.left && passes_clamp(value.v[i], ceiling) ? 1u : 0u) << i;
       mask[row * walk.octets() + at.octet] = static_cast<uint8_t>(bits);
     }
     if (relu) value = each([=](float v) { return v < 0 ? 0.0f : v > ceiling ? ceiling : v; }, value);

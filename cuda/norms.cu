@@ -45,7 +45,7 @@ __global__ void finish_clip(const Squares* partial, int64_t count, ClipRule rule
   sum = math::sqrt(block_sum(sum));
   if (threadIdx.x != 0) return;
   const double wanted = rule.max_norm / (sum + rule.eps);
-  *scale = static_cast<float>(rule.lengthens || wanted < 1 ? wanted : 1);
+  *scale = static_cast<float>(!rule.lengthens && wanted > 1 ? 1 : wanted);  // NaN stays
   if (norm != nullptr) *norm = static_cast<float>(sum);
 }
 
@@ -57,8 +57,8 @@ __global__ void finish_unscale(const Squares* partial, int64_t count, double max
   for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i].g;
   sum = block_sum(sum);
   if (threadIdx.x != 0) return;
-  const double norm = math::sqrt(sum) / *scale, share = max_norm / (norm + 1e-6);
-  *to.factor = static_cast<float>((share < 1 ? share : 1) / *scale);
+  const double norm = math::sqrt(sum) / *scale, wanted = max_norm < INFINITY ? max_norm / (norm + 1e-6) : 1;
+  *to.factor = static_cast<float>((wanted > 1 ? 1 : wanted) / *scale);  // NaN stays
   if (to.found != nullptr) *to.found = sum - sum == 0 ? 0.0f : 1.0f;
   if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
 }

@@ -53,7 +53,7 @@ __device__ inline void for_each_window(const Windows& w, const Pixel& x, const V
   }
 }
 
-/// The place of the largest element, the first of equal ones; NaN never is.
+/// The largest element and its place: the first of equal ones; the last NaN where there is one.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_forward(Windows w, int64_t count, const T* x, T* y, uint8_t* places) {
@@ -61,12 +61,15 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= count) return;
   const Pixel at = pixel_of(thread, w.channels, w.out_height, w.out_width);
-  constexpr float kLeast = -INFINITY;
-  Octet largest{kLeast, kLeast, kLeast, kLeast, kLeast, kLeast, kLeast, kLeast}, winner{};
+  const int above = w.padding_h - at.row * w.stride_h, before = w.padding_w - at.column * w.stride_w;
+  const int first = (above > 0 ? above : 0) * w.kernel_w + (before > 0 ? before : 0);  // wins if all are -inf
+  Octet largest, winner;
+#pragma unroll
+  for (int e = 0; e < Octet::kSize; ++e) largest.v[e] = -INFINITY, winner.v[e] = static_cast<float>(first);
   for_each_input(w, at, x, [&](const Octet& value, int place) {
 #pragma unroll
     for (int e = 0; e < Octet::kSize; ++e) {
-      const bool wins = value.v[e] > largest.v[e];
+      const bool wins = value.v[e] > largest.v[e] || value.v[e] != value.v[e];
       largest.v[e] = wins ? value.v[e] : largest.v[e];
       winner.v[e] = wins ? static_cast<float>(place) : winner.v[e];
     }

@@ -7,7 +7,7 @@
 namespace trainer::cuda {
 namespace {
 
-/// A NaN makes all of its row NaN, through its exponential. Not __restrict__: y may be x.
+/// A NaN makes all of its row NaN. Not __restrict__: y may be x.
 template <class Team>
 __global__ void __launch_bounds__(kThreads, kFewBlocks)
     softmax_rows(bool log, int64_t rows, int64_t classes, const float* x, float* y) {
@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   if (row >= rows) return;
   const int64_t first = row * classes;
   float largest = -INFINITY, sum = 0;
-  for (int64_t c = Team::member(); c < classes; c += Team::kSize) largest = ::fmaxf(largest, x[first + c]);
-  largest = Team::reduce(largest, [](float a, float b) { return ::fmaxf(a, b); });
+  for (int64_t c = Team::member(); c < classes; c += Team::kSize) largest = Larger{}(largest, x[first + c]);
+  largest = Team::reduce(largest, Larger{});
   for (int64_t c = Team::member(); c < classes; c += Team::kSize) sum += math::exp(x[first + c] - largest);
   sum = Team::sum(sum);
   const float inverse = 1.0f / sum, log_sum = ::logf(sum);

@@ -63,17 +63,16 @@ TRAINER_INLINE bool soften_vector(Sums scores, int64_t keys, int64_t vector, con
         if constexpr (kind.kMasked) score = mask.keep(key, score, none);
         top = score > top ? score : top;
       });
-  const V offset = top == none ? V{} : top;  // a query may see no key yet
   V total = {};
   for_each_key(
       keys, seen, [&](int64_t key, auto kind) __attribute__((always_inline)) {
         float* at = scores.data + key * scores.row + lane;
-        V p = exp<Isa>(load<Isa>(at) - offset);
+        V p = exp<Isa>(load<Isa>(at) - top);  // NaN of a query that sees no key yet
         if constexpr (kind.kMasked) p = mask.keep(key, p, V{});
         total += p;
         store<Isa>(at, p);
       });
-  const V factor = exp<Isa>(before - offset);
+  const V same = V{} + 1, factor = before == top ? same : exp<Isa>(before - top);
   store<Isa>(sum + lane, load<Isa>(sum + lane) * factor + total);
   store<Isa>(largest + lane, top);
   store<Isa>(shrink + lane, factor);

@@ -51,7 +51,43 @@ std::vector<nlohmann::json> records_of(const Workspace& workspace, const std::st
   return found;
 }
 
+/// Two convolutions and two linear layers with relu, in the manner of configs/fashion_mnist_cnn.yaml.
+const char* const kClampedRecipe = R"(version: 1
+run: {name: clamped}
+model:
+  input: [1, 16, 16]
+  layers:
+    - conv2d: {out_channels: 16, kernel_size: 3, name: conv1}
+    - relu
+    - conv2d: {out_channels: 16, kernel_size: 3, name: conv2}
+    - relu
+    - max_pool2d: 2
+    - flatten
+    - linear: {out_features: 32, name: fc1}
+    - relu
+    - linear: {out_features: 5, name: fc2}
+data: {format: synthetic, synthetic: {train_samples: 640}, val: null}
+training: {max_duration: 60ba, global_batch_size: 32}
+optimizer: {name: sgd, lr: 2, momentum: 0.9}
+validation: {metrics: []}
+)";
+
 }  // namespace
+
+TEST_CASE("weights that become NaN behind a relu end the run, and are not hidden by it") {
+  const Workspace workspace;
+  workspace.write("clamped.yaml", kClampedRecipe);
+  for (const char* winograd : {"auto", "off"}) {
+    INFO(winograd);
+    const Outcome outcome =
+        run_trainer({"--config", "clamped.yaml", std::string("runtime.winograd=") + winograd,
+                     std::string("run.output_dir=runs/") + winograd},
+                    workspace.path());
+    INFO(outcome.errors);
+    CHECK(outcome.code == 70);
+    CHECK(outcome.errors.find("first non-finite value: ") != std::string::npos);
+  }
+}
 
 TEST_CASE("a loss that is no number ends the run, and the first layer whose output is none is named") {
   const Workspace workspace;

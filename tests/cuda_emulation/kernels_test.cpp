@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iostream>
 #include <span>
 #include "tests/catch.h"
 
@@ -6,6 +7,7 @@
 #include "tests/cuda_emulation/backend.h"
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/scheduler.h"
+#include "tests/ops/non_finite.h"
 #include "tests/sanitized.h"
 
 namespace trainer {
@@ -46,6 +48,23 @@ TEST_CASE("every kernel agrees with the reference in any order of threads, and a
       for (const KernelCase& one : cases) check(backend, one);
     }
   }
+}
+
+TEST_CASE("NaN and infinities arrive through every kernel") {
+  const auto backend = make_emulated_backend();
+  emulation::set_schedule(0);
+  NonFiniteCoverage coverage;
+  for (const CaseFamily& family : case_families()) {
+    std::vector<KernelCase> cases;
+    family.add(cases);
+    for (const KernelCase& one : cases) {
+      INFO(one.name);
+      check_non_finite(backend, one.draft, 1, coverage, Planting::brief);
+      if (one.narrow) check_non_finite_narrow(backend, one.draft, DType::f16, 1, coverage, Planting::brief);
+      expect_no_faults();
+    }
+  }
+  std::cout << summary(coverage);
 }
 
 }  // namespace trainer

@@ -5,43 +5,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include "tests/catch.h"
 
 #include "core/graph/operation.h"
-#include "core/graph/ops/cast.h"
 #include "core/passes/pass.h"
 #include "cpu/backend.h"
 #include "tests/ops/bf16_cpu.h"
+#include "tests/ops/variants.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/session.h"
 
 namespace trainer {
 namespace {
-
-const std::string kEntry = entry_name::kTrainStep;
-
-std::string gradient_name(const std::string& parameter) {
-  return fmt::format("gradient of {}", parameter);
-}
-
-/// The program with gradients, each of them an output; with a planner also fused as that takes it.
-Program differentiated(Program program, const std::vector<Pass>& before, const Planner* planner = nullptr) {
-  std::vector<Pass> passes = before;
-  passes.push_back(autodiff());
-  if (!before.empty()) passes.push_back(fuse_gradient_sum());
-  if (planner != nullptr) passes.push_back(gram_batch_norm(*planner, 0));
-  if (planner != nullptr) passes.push_back(fuse_moments(*planner));
-  run_passes(program, passes);
-  Entry& entry = program.entry(kEntry);
-  for (const ParameterGradient& pair : entry.gradients) {
-    entry.outputs.push_back({gradient_name(program.tensor(pair.parameter).name), pair.gradient});
-  }
-  run_passes(program, {dead_code()});
-  // Device kernels for many tensors are optional: with some fusions they are left out.
-  if (planner != nullptr && before.size() > 1) run_passes(program, {fuse_horizontally(*planner)});
-  return program;
-}
 
 std::vector<std::string> parameters_of(const Program& program) {
   std::vector<std::string> names;
@@ -121,58 +96,6 @@ void compare(const Program& program, const Outputs& found, const Outputs& expect
   }
 }
 
-/// The program with its inputs and parameters of several dimensions in another type, and what follows from
-/// it.
-Program stored_as(Program program, DType dtype) {
-  for (Tensor& tensor : program.tensors) {
-    const bool given = tensor.role == Role::input || tensor.role == Role::parameter;
-    if (given && tensor.spec.dtype == DType::f32 && tensor.spec.shape.size() > 1) tensor.spec.dtype = dtype;
-  }
-  for (const Node& node : program.entry(kEntry).nodes) {
-    const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program.tensors, node.inputs));
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != kNone) program.tensors[static_cast<size_t>(node.outputs[i])].spec = outputs[i];
-    }
-  }
-  return program;
-}
-
-/// What is left of values that a backend stores in this type.
-std::vector<float> through(const Planner& planner, const std::vector<float>& values, DType dtype) {
-  const StoredType type{.dtype = dtype, .bytes = planner.element_bytes(dtype)};
-  return from_stored<float>(to_stored(std::span<const float>(values), type), type);
-}
-
-/// What a network's activations are to operations that go element by element: parameters and inputs in bf16.
-void cast_leaves(Program& program) {
-  Entry& entry = program.entry(kEntry);
-  std::vector<Node> nodes;
-  nodes.swap(entry.nodes);
-  Builder build(program, entry);
-  std::map<TensorId, TensorId> casts;
-  for (Node& node : nodes) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const TensorId id = node.inputs[i];
-      if (id == kNone || program.tensor(id).name.empty() || program.spec(id).dtype != DType::f32) continue;
-      if (node.op->input_type(i) != InputType::widest) continue;
-      const auto [cast, fresh] = casts.try_emplace(id, kNone);
-      if (fresh) cast->second = build.emit<Cast>({id}, DType::bf16);
-      node.inputs[i] = cast->second;
-    }
-    entry.nodes.push_back(std::move(node));
-  }
-}
-
-std::vector<Pass> with_bf16(std::vector<Pass> passes) {
-  const Pass mixed = mixed_precision(DType::bf16);
-  auto run = [mixed](Program& program) {
-    cast_leaves(program);
-    mixed.run(program);
-  };
-  passes.push_back({.name = mixed.name, .help = mixed.help, .optional = false, .run = run});
-  return passes;
-}
-
 /// Where each element of a tensor lies.
 std::vector<int64_t> places_of(const Plan& plan, TensorId id) {
   const auto index = static_cast<size_t>(id);
@@ -231,8 +154,7 @@ void check_bf16(const Draft& draft, uint64_t seed, double slack) {
   draft(sketch);
   const Backend cpu = make_bf16_cpu_backend(2);
   const Backend exact = make_reference_backend(), rounding = make_reference_backend(true);
-  for (const std::vector<Pass>& passes :
-       {std::vector<Pass>{}, std::vector<Pass>{fuse_residual(), fold_batch_norm(), fuse_relu()}}) {
+  for (const std::vector<Pass>& passes : {variants_of_fusion().front(), variants_of_fusion().back()}) {
     INFO(passes.size() << " passes of fusion");
     const Program program = differentiated(sketch.program, with_bf16(passes));
     const Outputs ideal = run_twice(program, exact, sketch), expected = run_twice(program, rounding, sketch),
@@ -253,8 +175,7 @@ void check_backend(const Backend& backend, const Draft& draft, uint64_t seed, co
   const Backend reference = make_reference_backend();
   const Program plain = differentiated(sketch.program, {});
   const Outputs expected = run_twice(plain, reference, sketch);
-  const std::vector<std::vector<Pass>> variants = {
-      {}, {fuse_relu()}, {fuse_residual(), fold_batch_norm(), fuse_relu()}};
+  const std::vector<std::vector<Pass>> variants = variants_of_fusion();
   for (size_t v = 0; v < variants.size(); ++v) {
     const Program program =
         differentiated(sketch.program, variants[v], v > 0 ? backend.planner.get() : nullptr);

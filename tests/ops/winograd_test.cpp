@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -113,7 +114,9 @@ struct Sample {
   std::vector<float> bias;
   std::vector<double> db;
 
-  Sample(const Geometry& geometry, int64_t lanes, uint64_t seed)
+  Sample(
+      const Geometry& geometry, int64_t lanes, uint64_t seed,
+      const std::function<void(Sample&)>& change = [](Sample&) {})
       : g(geometry),
         x(g.images, g.inputs, g.height * g.width, lanes),
         y(g.images, g.outputs, g.y_height * g.y_width, lanes),
@@ -128,6 +131,7 @@ struct Sample {
     draw(dy.rows, random);
     draw(w.rows, random);
     for (float& value : bias) value = 2 * random.next_uniform() - 1;
+    change(*this);
     for (int64_t plane = 0; plane < g.images * g.outputs; ++plane) convolve(plane);
   }
 
@@ -321,6 +325,49 @@ void check_all(const Geometry& g, std::initializer_list<int64_t> threads) {
   }
 }
 
+/// Where the definition gives no number there is none; all else may be a neighbour in its tile.
+template <class Tensor>
+void check_arrival(const std::vector<float>& found, const Tensor& expected, bool relu) {
+  int64_t lost = 0;
+  expected.each([&](size_t i, int64_t row) {
+    if (row < 0) return;
+    const double value = expected.rows[static_cast<size_t>(row)];
+    if (!std::isfinite(value) && !(relu && value < 0)) lost += std::isfinite(found[i]);
+  });
+  CHECK(lost == 0);
+}
+
+std::vector<float> widened(const std::vector<uint16_t>& bits) {
+  std::vector<float> values(bits.size());
+  for (size_t i = 0; i < bits.size(); ++i)
+    values[i] = static_cast<float>(reinterpret_cast<const BFloat16&>(bits[i]));
+  return values;
+}
+
+/// All directions of a sample of which one value is not finite.
+void check_planted(const Kernels& wide, const Kernels& narrow, const Geometry& g,
+                   const std::function<void(Sample&)>& plant) {
+  const Sample sample(g, wide.lanes, 4, plant);
+  const auto x = sample.x.blocked(), w = sample.w.blocked(), dy = sample.dy.blocked();
+  const auto x16 = narrowed(x), w16 = narrowed(w), dy16 = narrowed(dy), bias16 = narrowed(sample.bias);
+  for (const MakeForward create : {forward_by_tiles, forward_by_outputs}) {
+    const auto forward = create(wide, g, false, 1), backward = create(wide, g.reversed(), true, 1);
+    check_arrival(run_forward(*forward, x, w, sample.bias.data(), true, sample.y.stored()), sample.y, true);
+    check_arrival(run_forward(*backward, dy, w, nullptr, false, sample.dx.stored()), sample.dx, false);
+    const auto stored = create(narrow, g, false, 1);
+    std::vector<uint16_t> y16(sample.y.stored());
+    Memory workspace(stored->workspace_floats());
+    stored->run({x16.data(), w16.data(), bias16.data(), true, y16.data(), workspace.data()});
+    check_arrival(widened(y16), sample.y, true);
+  }
+  for (const MakeGradient create : {backward_weights_by_tiles, backward_weights_by_blocks}) {
+    const auto gradient = create(wide, g, 1);
+    Memory dw(static_cast<int64_t>(sample.dw.stored())), workspace(gradient->workspace_floats());
+    gradient->run({x.data(), dy.data(), dw.data(), nullptr, workspace.data()});
+    check_arrival(dw.values(), sample.dw, false);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Winograd convolutions agree with double at every extent and padding") {
@@ -371,16 +418,17 @@ TEST_CASE("tensors in bf16 give the rounded results of tensors in f32") {
   }
 }
 
-TEST_CASE("what is not a number stays none through a Winograd convolution with its relu in it") {
+TEST_CASE("what is not a number stays none through a Winograd convolution and its relu in any storage") {
   const Geometry g = geometry_of(1, 16, 16, 8, 8, 1, 1);
-  for (const Kernels* kernels : usable_kernels(Storage::f32)) {
-    Sample sample(g, kernels->lanes, 4);
-    sample.x.rows[0] = kPoison;
-    const auto forward = make_forward(*kernels, g, false, 1);
-    const auto y =
-        run_forward(*forward, sample.x.blocked(), sample.w.blocked(), nullptr, true, sample.y.stored());
-    CHECK(std::isnan(y[0]));
-    CHECK_FALSE(std::isnan(y.back()));  // of a tile that has no part in it
+  const auto wide = usable_kernels(Storage::f32), narrow = usable_kernels(Storage::bf16);
+  for (const float value : {kPoison, std::numeric_limits<float>::infinity()}) {
+    for (size_t i = 0; i < wide.size(); ++i) {
+      INFO(wide[i]->name << ", " << value);
+      check_planted(*wide[i], *narrow[i], g, [=](Sample& sample) { sample.x.rows[0] = value; });
+      check_planted(*wide[i], *narrow[i], g, [=](Sample& sample) { sample.w.rows[9 * 16 + 4] = -value; });
+      check_planted(*wide[i], *narrow[i], g, [=](Sample& sample) { sample.bias[5] = value; });
+      check_planted(*wide[i], *narrow[i], g, [=](Sample& sample) { sample.dy.rows[70] = value; });
+    }
   }
 }
 

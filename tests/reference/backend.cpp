@@ -170,4 +170,10 @@ Backend make_reference_backend(bool rounds) {
           .device = std::make_unique<ReferenceDevice>(rounds)};
 }
 
+std::set<std::type_index> reference_operations() {
+  std::set<std::type_index> operations;
+  for (const auto& [type, loop] : all_loops()) operations.insert(type);
+  return operations;
+}
+
 }  // namespace trainer

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <typeindex>
+
 #include "core/engine/backend.h"
 
 namespace trainer {
@@ -10,5 +13,8 @@ namespace trainer {
 /// what an operation writes to a tensor of a low type is rounded to it; without, gradients through casts are
 /// exact.
 Backend make_reference_backend(bool rounds = false);
+
+/// All operations that it has a loop for, which are all that there are.
+std::set<std::type_index> reference_operations();
 
 }  // namespace trainer

@@ -80,7 +80,7 @@ void batch_norm(const Call& call) {
     for_channel(shape, c, [&, mean = mean, variance = variance](int64_t i) {
       double y = call.in(1)[c] * (call.in(0)[i] - mean) / std::sqrt(variance + op.eps) + call.in(2)[c];
       if (call.has_input(3)) y += call.in(3)[i];
-      if (call.has_output(3)) call.out<uint8_t>(3)[i] = y > 0 && y < op.ceiling;
+      if (call.has_output(3)) call.out<uint8_t>(3)[i] = passes_clamp(y, op.ceiling);
       call.out(0)[i] = op.relu ? std::clamp(y, 0.0, op.ceiling) : y;
     });
   }

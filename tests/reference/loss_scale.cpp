@@ -22,8 +22,8 @@ void unscale(const Call& call) {
       sum += g / scale * (g / scale);
     }
   }
-  const double norm = std::sqrt(sum);
-  call.out(0)[0] = (max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1) / scale;
+  const double norm = std::sqrt(sum), limited = max_norm ? *max_norm / (norm + 1e-6) : 1;
+  call.out(0)[0] = (limited > 1 ? 1 : limited) / scale;
   if (call.has_output(1)) call.out(1)[0] = found;
   if (call.has_output(2)) call.out(2)[0] = norm;
 }

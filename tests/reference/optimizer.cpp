@@ -67,7 +67,7 @@ void clip_by_norm(const Call& call) {
     for (int64_t e = 0; e < call.count_in(i); ++e) sum += call.in(i)[e] * call.in(i)[e];
   }
   const double scale = op.max_norm / (std::sqrt(sum) + op.eps);
-  call.out(0)[0] = op.lengthens ? scale : std::min(1.0, scale);
+  call.out(0)[0] = !op.lengthens && scale > 1 ? 1 : scale;
   if (call.has_output(1)) call.out(1)[0] = std::sqrt(sum);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <vector>
 
 #include "core/graph/ops/pool2d.h"
 #include "tests/reference/table.h"
@@ -36,10 +37,12 @@ void max_forward(const Call& call) {
   const double* x = call.in(0);
   double* y = call.out(0);
   uint8_t* places = call.has_output(1) ? call.out<uint8_t>(1) : nullptr;
-  std::fill_n(y, call.count_out(0), -std::numeric_limits<double>::infinity());
+  std::vector<bool> begun(static_cast<size_t>(call.count_out(0)));
   for_each_element(call.as<MaxPool2d>().geometry, call.shape_in(0), call.shape_out(0),
-                   [=](int64_t ix, int64_t place, int64_t iy) {
-                     if (!(x[ix] > y[iy])) return;
+                   [&](int64_t ix, int64_t place, int64_t iy) {
+                     const bool is_first = !begun[static_cast<size_t>(iy)];
+                     begun[static_cast<size_t>(iy)] = true;
+                     if (!is_first && !(x[ix] > y[iy]) && !std::isnan(x[ix])) return;
                      y[iy] = x[ix];
                      if (places != nullptr) places[iy] = static_cast<uint8_t>(place);
                    });

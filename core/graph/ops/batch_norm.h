@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <limits>
 
+#include "core/base/host_device.h"
 #include "core/graph/operation.h"
 
 namespace trainer {
 
+/// Whether the gradient of a value passes the clamp at 0 and at `ceiling`, which is infinite where there is
+/// none. NaN passes, as in elementwise.h.
+template <class T>
+TRAINER_HD bool passes_clamp(T value, T ceiling) {
+  return !(value <= T(0) || (ceiling < T(INFINITY) && value >= ceiling));
+}
+
 /// Batch normalisation (Ioffe, Szegedy, ICML 2015) over N and the picture: y = gamma * (x - mean) /
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
-/// add the residual and then clamp at zero, and at a ceiling, in the same walk. With relu the fourth output
-/// is the mask: where 0 < y < ceiling. A fifth input alone is the table of all ranks' moments
-/// (ops/sync_batch_norm.h); mean and variance are theirs then. A fifth and a sixth are the sums of x and of
-/// x^2 over each channel, f32 (C).
+/// add the residual and then clamp at zero, and at a ceiling, in the same walk, as Relu and Relu6 do. With
+/// relu the fourth output is the mask: where 0 < y < ceiling, or y is NaN. A fifth input alone is the table
+/// of all ranks' moments (ops/sync_batch_norm.h); mean and variance are theirs then. A fifth and a sixth are
+/// the sums of x and of x^2 over each channel, f32 (C).
 class BatchNorm final : public Operation {
  public:
   explicit BatchNorm(double epsilon, bool with_relu = false,

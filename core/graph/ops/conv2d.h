@@ -18,7 +18,8 @@ struct Conv2dGeometry {
 };
 
 /// Cross-correlation as in PyTorch. x (N, C, H, W), w (O, C/groups, kh, kw), bias (O) or absent -> y (N, O,
-/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk. With `moments` (set by fusion,
+/// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk: NaN and infinity reach y as
+/// from the two operations, the sign of a zero may not. With `moments` (set by fusion,
 /// after differentiation) the sums of y and of y^2 over each channel are two more outputs, f32 (O), which
 /// BatchNorm reads. Then zeros for both to be added to may be two more inputs.
 class Conv2d final : public Operation {

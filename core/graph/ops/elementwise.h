@@ -9,6 +9,10 @@
 // Every element-wise function of one argument. A functor computes y = f(x) and, from y or from x, the
 // gradient dx = dy * f'(x); it is compiled by g++ for the CPU and by nvcc for the GPU. The type list at the
 // end makes an operation, its gradient, a layer of that name and both backends' loops out of each functor.
+//
+// A NaN x gives a NaN y. Gradients are zero only where x is known to be clamped, as PyTorch's: a NaN x or y
+// passes dy. So comparisons ask whether a number is out of bounds, never whether it is within them. The sign
+// of a zero may be lost.
 
 namespace trainer::elementwise {
 
@@ -28,7 +32,7 @@ struct Relu {
   }
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
-    return y > T(0) ? dy : T(0);
+    return y <= T(0) ? T(0) : dy;
   }
 };
 
@@ -223,7 +227,7 @@ struct Relu6 {
   }
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
-    return y > T(0) && y < T(6) ? dy : T(0);
+    return y <= T(0) || y >= T(6) ? T(0) : dy;
   }
 };
 
@@ -244,7 +248,7 @@ struct HardTanh {
   }
   template <class T>
   TRAINER_HD T gradient(T y, T dy) const {
-    return y > T(min_value) && y < T(max_value) ? dy : T(0);
+    return y <= T(min_value) || y >= T(max_value) ? T(0) : dy;
   }
 };
 
@@ -261,7 +265,7 @@ struct HardSigmoid {
   }
   template <class T>
   TRAINER_HD T gradient(T x, T dy) const {
-    return x > T(-3) && x < T(3) ? dy * T(1.0 / 6) : T(0);
+    return x <= T(-3) || x >= T(3) ? T(0) : dy * T(1.0 / 6);
   }
 };
 

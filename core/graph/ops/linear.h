@@ -13,9 +13,9 @@ enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
 /// (N, T, O). A fourth input (by fusion) of y's shape and type is added before the function. Of gelu_tanh a
-/// second output, if wanted, is the sum itself, for the gradient. relu_with_mask has where y > 0 as a second
-/// output, and may make 0 of NaN. With `transposed`, here and in the gradients, w and its gradient are (K,
-/// O).
+/// second output, if wanted, is the sum itself, for the gradient. relu keeps NaN. relu_with_mask has where y
+/// > 0 as a second output, and may make 0 of NaN. With `transposed`, here and in the gradients, w and its
+/// gradient are (K, O).
 class Linear final : public Operation {
  public:
   explicit Linear(LinearFunction after = LinearFunction::none, bool turned = false)

@@ -6,7 +6,7 @@
 namespace trainer {
 
 /// x (N, C, H, W) -> y (N, C, H', W'): the largest of each window; also its place in the window, u8, row by
-/// row, for the gradient. Padding never wins. Windows have at most 255 places.
+/// row, for the gradient. A NaN wins over all numbers. Padding never wins. Windows have at most 255 places.
 class MaxPool2d final : public Operation {
  public:
   explicit MaxPool2d(Conv2dGeometry g) : geometry(g) {}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/max_pool.h"
+
+#include <limits>
+
+#include "core/graph/ops/pool2d.h"
+#include "cpu/columns.h"
+#include "cpu/parallel.h"
+
+namespace trainer::cpu {
+namespace {
+
+/// One dimension of all windows.
+struct WindowSteps {
+  int64_t kernel, stride, padding, in, out;
+
+  /// The first element of window i that lies in the image.
+  int64_t first(int64_t i) const { return std::max<int64_t>(0, padding - i * stride); }
+  /// Windows whose element `e` lies in the image: from begin_of(e) to end_of(e).
+  int64_t begin_of(int64_t e) const { return std::max<int64_t>(0, (padding - e + stride - 1) / stride); }
+  int64_t end_of(int64_t e) const {
+    const int64_t last = in - 1 + padding - e;
+    return last < 0 ? 0 : std::min(out, last / stride + 1);
+  }
+};
+
+struct MaxWindows {
+  explicit MaxWindows(const Conv2dGeometry& g, const Shape& x, const Shape& y)
+      : rows{g.kernel[0], g.stride[0], g.padding[0], x[2], y[2]},
+        columns{g.kernel[1], g.stride[1], g.padding[1], x[3], y[3]} {}
+
+  WindowSteps rows, columns;
+};
+
+/// The windows of a row, of a block of channels that begins at x. The first of equal elements wins, NaN over
+/// all numbers, and the first element where all are -infinity.
+template <int kLanes, class T>
+TRAINER_MULTIVERSION void largest_by_lanes(const MaxWindows& w, const T* x, int64_t row, T* y,
+                                           uint8_t* places) {
+  const int64_t top = row * w.rows.stride - w.rows.padding, first_i = w.rows.first(row),
+                end_i = std::min(w.rows.kernel, w.rows.in - top);
+  for (int64_t column = 0; column < w.columns.out; ++column, y += kLanes) {
+    const int64_t left = column * w.columns.stride - w.columns.padding, first_j = w.columns.first(column),
+                  end_j = std::min(w.columns.kernel, w.columns.in - left);
+    float largest[kLanes];
+    int32_t place[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      largest[l] = -std::numeric_limits<float>::infinity();
+      place[l] = static_cast<int32_t>(first_i * w.columns.kernel + first_j);
+    }
+    for (int64_t i = first_i; i < end_i; ++i) {
+      for (int64_t j = first_j; j < end_j; ++j) {
+        const T* pixel = x + ((top + i) * w.columns.in + left + j) * kLanes;
+        const auto here = static_cast<int32_t>(i * w.columns.kernel + j);
+#pragma omp simd
+        for (int l = 0; l < kLanes; ++l) {
+          const auto value = float(pixel[l]);
+          const bool wins = value > largest[l] || value != value;  // NOLINT(misc-redundant-expression)
+          largest[l] = wins ? value : largest[l];
+          place[l] = wins ? here : place[l];
+        }
+      }
+    }
+#pragma omp simd
+    for (int l = 0; l < kLanes; ++l) put(largest[l], y[l]);
+    if (places == nullptr) continue;
+#pragma omp simd
+    for (int l = 0; l < kLanes; ++l) places[column * kLanes + l] = static_cast<uint8_t>(place[l]);
+  }
+}
+
+/// Row-major windows that are compared side by side.
+constexpr int64_t kWindowsOfPart = 128;
+
+/// One element of each of `count` windows, which are `step` elements apart.
+template <class T>
+TRAINER_MULTIVERSION void compare_side_by_side(const T* x, int64_t step, int64_t count, int32_t at,
+                                               float* value, int32_t* place) {
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) {
+    const auto candidate = float(x[j * step]);
+    const bool wins = candidate > value[j] || candidate != candidate;  // NOLINT(misc-redundant-expression)
+    value[j] = wins ? candidate : value[j];
+    place[j] = wins ? at : place[j];
+  }
+}
+
+/// The same of a row-major image.
+template <class T>
+void largest_of_row(const MaxWindows& w, const T* x, int64_t row, T* y, uint8_t* places) {
+  float value[kWindowsOfPart];
+  int32_t place[kWindowsOfPart];
+  const int64_t top = row * w.rows.stride - w.rows.padding;
+  for (int64_t begin = 0; begin < w.columns.out; begin += kWindowsOfPart) {
+    const int64_t count = std::min(kWindowsOfPart, w.columns.out - begin);
+    std::fill_n(value, count, -std::numeric_limits<float>::infinity());
+    for (int64_t j = 0; j < count; ++j)
+      place[j] = static_cast<int32_t>(w.rows.first(row) * w.columns.kernel + w.columns.first(begin + j));
+    for (int64_t i = w.rows.first(row); i < w.rows.kernel && top + i < w.rows.in; ++i) {
+      for (int64_t j = 0; j < w.columns.kernel; ++j) {
+        const int64_t from = std::max(begin, w.columns.begin_of(j)),
+                      end = std::min(begin + count, w.columns.end_of(j));
+        if (from >= end) continue;
+        const int64_t column = from * w.columns.stride - w.columns.padding + j;
+        compare_side_by_side(x + (top + i) * w.columns.in + column, w.columns.stride, end - from,
+                             static_cast<int32_t>(i * w.columns.kernel + j), value + from - begin,
+                             place + from - begin);
+      }
+    }
+    for (int64_t j = 0; j < count; ++j) put(value[j], y[begin + j]);
+    for (int64_t j = 0; places != nullptr && j < count; ++j)
+      places[begin + j] = static_cast<uint8_t>(place[j]);
+  }
+}
+
+template <int kLanes, class T>
+std::unique_ptr<Kernel> pool(const MaxWindows& windows, const ChannelBlocks& x, const Slots& slots) {
+  void* const* places_slot = slots.outputs.size() > 1 ? slots.outputs[1] : nullptr;
+  return kernel([=, from = slots.inputs[0], to = slots.outputs[0]] {
+    const int64_t rows = windows.rows.out, width = windows.columns.out * kLanes;
+    parallel_rows(x.samples * x.blocks * rows, width * windows.rows.kernel, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* image = at<const T>(from) + i / rows * x.run;
+        uint8_t* places = places_slot == nullptr ? nullptr : at<uint8_t>(places_slot) + i * width;
+        if constexpr (kLanes == 1) {
+          largest_of_row(windows, image, i % rows, at<T>(to) + i * width, places);
+        } else {
+          largest_by_lanes<kLanes>(windows, image, i % rows, at<T>(to) + i * width, places);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs) {
+  const Layout x = blocked_or_row_major(inputs[0], context.inputs[0].shape);
+  const int64_t lanes = channel_blocks(x, context.inputs[0].shape)->lanes;
+  const Layout y = channel_layout(lanes, context.outputs[0].shape);
+  const bool has_places = context.outputs.size() > 1 && !context.outputs[1].shape.empty();
+  return {
+      .inputs = {x}, .outputs = {y, has_places ? y : Layout{}}, .implementation = "loop", .algorithm = ""};
+}
+
+std::unique_ptr<Kernel> compile_max_pool(const OpContext& context, const Choice& choice, const Slots& slots) {
+  const Shape& shape = context.inputs[0].shape;
+  const ChannelBlocks x = *channel_blocks(choice.inputs[0], shape);
+  const MaxWindows windows(static_cast<const MaxPool2d&>(context.op).geometry, shape,
+                           context.outputs[0].shape);
+  return with_storage(context.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    if (x.lanes == 1) return pool<1, T>(windows, x, slots);
+    return x.lanes == 8 ? pool<8, T>(windows, x, slots) : pool<16, T>(windows, x, slots);
+  });
+}
+
+}  // namespace trainer::cpu

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/handler.h"
+
+namespace trainer::cpu {
+
+// The largest element of each window, in the layout of x where its channels lie in blocks, else row-major.
+// Unlike oneDNN's it keeps NaN, and windows of -infinity. Places are written as oneDNN's gradient reads them.
+
+Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs);
+std::unique_ptr<Kernel> compile_max_pool(const OpContext& context, const Choice& choice, const Slots& slots);
+
+}  // namespace trainer::cpu

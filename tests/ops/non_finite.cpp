@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/non_finite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include "tests/catch.h"
+
+#include "core/graph/operation.h"
+#include "core/graph/ops/for_each.h"
+#include "tests/ops/variants.h"
+#include "tests/reference/backend.h"
+#include "tests/reference/session.h"
+
+namespace trainer {
+namespace {
+
+using GivenNumbers = std::map<std::string, std::vector<float>>;
+using FoundNumbers = std::vector<std::vector<double>>;
+
+constexpr float kPlantedInfinity = std::numeric_limits<float>::infinity(),
+                kPlantedNan = std::numeric_limits<float>::quiet_NaN();
+
+struct Plant {
+  static constexpr size_t kEverywhere = SIZE_MAX;
+  std::string tensor;
+  size_t place;
+  float value;
+};
+
+/// A program as one backend runs it. Its outputs are those of the plain one, in any order.
+class Runner {
+ public:
+  Runner(const Program& program, const Backend& backend, const GivenNumbers& values,
+         const std::vector<std::string>& outputs)
+      : session_(program, backend), values_(values), outputs_(outputs) {
+    session_.set(values_);
+  }
+
+  FoundNumbers run() {
+    session_.run(kEntry);
+    FoundNumbers all;
+    for (const std::string& name : outputs_) all.push_back(session_.output(kEntry, name));
+    return all;
+  }
+  FoundNumbers run(const Plant& plant) {
+    std::vector<float> values = values_.at(plant.tensor);
+    if (plant.place == Plant::kEverywhere) {
+      std::ranges::fill(values, plant.value);
+    } else {
+      values[plant.place] = plant.value;
+    }
+    session_.set(plant.tensor, values);
+    FoundNumbers all = run();
+    session_.set(plant.tensor, values_.at(plant.tensor));
+    return all;
+  }
+  const Plan& plan() { return session_.executable().plan(); }
+
+ private:
+  Session session_;
+  const GivenNumbers& values_;
+  const std::vector<std::string>& outputs_;
+};
+
+/// Operands and switches: what tells one fused form of an operation from another.
+std::string form_of(const Node& node) {
+  std::string form(node.op->name());
+  for (const auto* operands : {&node.inputs, &node.outputs}) {
+    form += ' ';
+    for (const TensorId id : *operands) form += id == kNone ? '-' : 'x';
+  }
+  for (const Attribute& attribute : attributes_of(*node.op)) {
+    const auto* is_set = std::get_if<bool>(&attribute.value);
+    const auto* text = std::get_if<std::string>(&attribute.value);
+    if (is_set != nullptr && *is_set) form += ' ' + attribute.name;
+    if (text != nullptr) form += fmt::format(" {}={}", attribute.name, *text);
+  }
+  return form;
+}
+
+void record_plan(const Plan& plan, NonFiniteCoverage& coverage) {
+  for (const PlannedNode& planned : plan.entry(kEntry).nodes) {
+    const Operation& op = *planned.node.op;
+    const auto* each = dynamic_cast<const ForEach*>(&op);
+    const Operation& one = each == nullptr ? op : *each->ops[0];
+    coverage.operations.insert(typeid(one));
+    coverage.forms.insert(form_of(planned.node));
+    coverage.implementations.insert(
+        fmt::format("{} {} {}", op.name(), planned.choice.implementation, planned.choice.algorithm));
+    for (const auto* layouts : {&planned.choice.inputs, &planned.choice.outputs}) {
+      for (const Layout& layout : *layouts) coverage.layouts.insert(to_string(layout));
+    }
+  }
+}
+
+/// The first, the last and one at random for NaN; one for each infinity; and the whole tensor.
+std::vector<Plant> plants_of(const Program& program, const GivenNumbers& values, Planting planting,
+                             RandomStream random) {
+  std::vector<Plant> plants;
+  for (const Tensor& tensor : program.tensors) {
+    const auto given = values.find(tensor.name);
+    if (tensor.name.empty() || given == values.end() || !is_floating(tensor.spec.dtype)) continue;
+    const size_t count = given->second.size();
+    auto any = [&] { return static_cast<size_t>(random.next_below(static_cast<int64_t>(count))); };
+    if (planting == Planting::brief) {
+      plants.push_back({tensor.name, any(), kPlantedNan});
+      plants.push_back({tensor.name, any(), kPlantedInfinity});
+      continue;
+    }
+    std::set<size_t> places{0, count - 1, any()};
+    for (const size_t place : places) plants.push_back({tensor.name, place, kPlantedNan});
+    for (const float value : {kPlantedInfinity, -kPlantedInfinity}) {
+      plants.push_back({tensor.name, any(), value});
+      plants.push_back({tensor.name, Plant::kEverywhere, value});
+    }
+    plants.push_back({tensor.name, Plant::kEverywhere, kPlantedNan});
+  }
+  return plants;
+}
+
+/// Why one of the values is wrong, or nothing.
+std::string fault_of(double found, double expected, const Plant& plant, double scale) {
+  if (std::isnan(plant.value) && std::isnan(expected)) return std::isnan(found) ? "" : "NaN was lost";
+  if (!std::isfinite(expected)) return std::isfinite(found) ? "it has become a number" : "";
+  if (!std::isfinite(found)) return "";
+  return std::abs(found - expected) <= scale ? "" : "another number";
+}
+
+double largest_number(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+void compare_each(const FoundNumbers& found, const FoundNumbers& expected,
+                  const std::vector<std::string>& names, const Plant& plant, double tolerance) {
+  for (size_t o = 0; o < names.size(); ++o) {
+    const double scale = tolerance * (1 + largest_number(expected[o]));
+    for (size_t i = 0; i < expected[o].size(); ++i) {
+      const std::string fault = fault_of(found[o][i], expected[o][i], plant, scale);
+      if (fault.empty()) continue;
+      FAIL_CHECK(fmt::format("{} in {}[{}]: {}[{}] is {}, expected {}: {}", plant.value, plant.tensor,
+                             plant.place, names[o], i, found[o][i], expected[o][i], fault));
+      break;
+    }
+  }
+}
+
+/// The plain program in the reference, and what it gives for each plant.
+struct Expected {
+  Expected(const Sketch& sketch, uint64_t seed, Planting planting = Planting::thorough)
+      : plain(differentiated(sketch.program, {})),
+        plants(plants_of(plain, sketch.values, planting, RandomStream(random_key(seed, "plants")))) {
+    for (const NamedTensor& output : plain.find_entry(kEntry)->outputs) names.push_back(output.name);
+    const Backend reference = make_reference_backend();
+    Runner runner(plain, reference, sketch.values, names);
+    const FoundNumbers before = runner.run();
+    for (const Plant& plant : plants) {
+      outputs.push_back(runner.run(plant));
+      if (std::isnan(plant.value) && plant.place != Plant::kEverywhere)
+        check_reference(runner, plant, before);
+    }
+  }
+
+  Program plain;
+  std::vector<std::string> names;
+  std::vector<Plant> plants;
+  std::vector<FoundNumbers> outputs;  ///< of each plant
+
+ private:
+  /// Whatever moves with the number that the NaN replaces is NaN.
+  void check_reference(Runner& runner, const Plant& plant, const FoundNumbers& before) const {
+    constexpr float kMoved = 0.37f;
+    const FoundNumbers after = runner.run({plant.tensor, plant.place, kMoved});
+    for (size_t o = 0; o < names.size(); ++o) {
+      for (size_t i = 0; i < before[o].size(); ++i) {
+        if (before[o][i] == after[o][i] || std::isnan(outputs.back()[o][i])) continue;
+        FAIL_CHECK(fmt::format("the reference loses NaN in {}[{}] on the way to {}[{}], which is {}",
+                               plant.tensor, plant.place, names[o], i, outputs.back()[o][i]));
+        break;
+      }
+    }
+  }
+};
+
+void check_form(const Program& program, const Backend& backend, const GivenNumbers& values,
+                const Expected& expected, double tolerance, NonFiniteCoverage& coverage) {
+  Runner runner(program, backend, values, expected.names);
+  record_plan(runner.plan(), coverage);
+  for (size_t p = 0; p < expected.plants.size(); ++p) {
+    compare_each(runner.run(expected.plants[p]), expected.outputs[p], expected.names, expected.plants[p],
+                 tolerance);
+    ++coverage.runs;
+  }
+}
+
+constexpr double kAnyNumber = kPlantedInfinity;  ///< numbers of low types are compared elsewhere
+
+}  // namespace
+
+void check_non_finite(const Backend& backend, const Draft& draft, uint64_t seed, NonFiniteCoverage& coverage,
+                      Planting planting) {
+  constexpr double kTolerance = 1e-3;
+  Sketch sketch(seed);
+  draft(sketch);
+  const Expected expected(sketch, seed, planting);
+  for (const std::vector<Pass>& passes : variants_of_fusion()) {
+    if (planting == Planting::brief && passes.size() != variants_of_fusion().back().size()) continue;
+    INFO(backend.planner->name() << ", " << passes.size() << " passes of fusion");
+    const Program program =
+        differentiated(sketch.program, passes, passes.empty() ? nullptr : backend.planner.get());
+    if (planting == Planting::thorough && !passes.empty() && to_text(program) == to_text(expected.plain))
+      continue;
+    check_form(program, backend, sketch.values, expected, kTolerance, coverage);
+  }
+}
+
+void check_non_finite_bf16(const Backend& backend, const Draft& draft, uint64_t seed,
+                           NonFiniteCoverage& coverage) {
+  Sketch sketch(seed);
+  draft(sketch);
+  const Expected expected(sketch, seed);
+  for (const std::vector<Pass>& passes : {variants_of_fusion().front(), variants_of_fusion().back()}) {
+    INFO(backend.planner->name() << " in bf16, " << passes.size() << " passes of fusion");
+    check_form(differentiated(sketch.program, with_bf16(passes)), backend, sketch.values, expected,
+               kAnyNumber, coverage);
+  }
+}
+
+void check_non_finite_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
+                             NonFiniteCoverage& coverage, Planting planting) {
+  INFO(backend.planner->name() << " in " << to_string(dtype));
+  Sketch sketch(seed);
+  draft(sketch);
+  const Expected expected(sketch, seed, planting);
+  check_form(stored_as(expected.plain, dtype), backend, sketch.values, expected, kAnyNumber, coverage);
+}
+
+std::string summary(const NonFiniteCoverage& c) {
+  return fmt::format(
+      "NaN and infinities: {} operations in {} forms by {} implementations, {} layouts; {} runs\n",
+      c.operations.size(), c.forms.size(), c.implementations.size(), c.layouts.size(), c.runs);
+}
+
+}  // namespace trainer
