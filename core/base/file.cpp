@@ -141,4 +141,11 @@ std::filesystem::path program_directory() {
   return std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path();
 }
 
+bool is_there(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) throw io_error(path, "stat", errno);
+  return false;
+}
+
 }  // namespace trainer

@@ -79,4 +79,7 @@ void make_directories(const std::filesystem::path& path);
 /// Where the running program lies; empty where the system does not say.
 std::filesystem::path program_directory();
 
+/// Whether the path leads to something. Throws Error (exit 74) where that cannot be found out.
+bool is_there(const std::filesystem::path& path);
+
 }  // namespace trainer

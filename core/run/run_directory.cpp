@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/run/run_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <vector>
 
+#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
-#include "core/host/process.h"
 #include "core/metrics/metrics.h"
 #include "core/run/resume.h"
 #include "core/storage/atomic_file.h"
@@ -27,8 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kIdentityFile = "identity.json";
-constexpr const char* kLockFile = "lock";
-constexpr int kLockAttempts = 20;
 
 [[noreturn]] void throw_foreign(const fs::path& directory, const std::string& what) {
   throw Error(ExitCode::recipe, fmt::format("run directory {} {}: choose another run.output_dir or run.name",
@@ -59,19 +53,6 @@ std::optional<std::string> first_entry(const fs::path& directory) {
   return std::nullopt;
 }
 
-/// Shared file systems hold locks of processes on other machines.
-std::string this_process() {
-  const std::string host = host_name();
-  return fmt::format("{}{}{}", ::getpid(), host.empty() ? "" : " on ", host);
-}
-
-/// The file is empty for the moment between the holder's lock and its note.
-std::string holder_of(const fs::path& lock) {
-  std::string holder = read_text(lock, Links::refuse).value_or("");
-  while (holder.ends_with('\n')) holder.pop_back();
-  return holder.empty() ? "another process" : "process " + holder;
-}
-
 }  // namespace
 
 RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
@@ -82,7 +63,7 @@ RunDirectory::RunDirectory(const fs::path& path, const RunIdentity& identity,
     make_directories(path_);
     state_ = inspect();
     if (state_ == State::finished) return;
-    lock();
+    lock_.emplace(path_);
     // Another process may have finished between the look and the lock.
     state_ = inspect();
     if (state_ == State::finished) lock_.reset();
@@ -138,33 +119,12 @@ bool RunDirectory::require_same(const std::string& text) const {
                           one_line(path_.string()), difference_text(all)));
 }
 
-void RunDirectory::lock() {
-  const fs::path name = file(kLockFile);
-  FileDescriptor descriptor = open_regular(name, O_RDWR | O_CREAT, Links::refuse);
-  for (int attempt = 1; ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) throw io_error(name, "flock", errno);
-    // Whoever asks whether the run is held (run_list.cpp) has the lock for some microseconds.
-    if (attempt < kLockAttempts) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      continue;
-    }
-    throw Error(ExitCode::io,
-                fmt::format("run directory {} is in use by {}", one_line(path_.string()), holder_of(name)));
-  }
-  const int truncated = ::ftruncate(descriptor.get(), 0);
-  const int error = truncated != 0 ? errno : write_all(descriptor.get(), this_process() + "\n");
-  if (error != 0) throw io_error(name, "write", error);
-  lock_ = std::move(descriptor);
-}
-
 /// Removes what write_atomically was not to finish, and the summary of a finished run that this one extends:
 /// with the new identity it would say that this one is finished.
 void RunDirectory::tidy() const {
   std::vector<fs::path> left = {file("summary.json")};
   for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with('.') && name.find(".tmp-") != std::string::npos) left.push_back(entry.path());
+    if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());
   }
   for (const fs::path& path : left) {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw io_error(path, "unlink", errno);
@@ -190,28 +150,26 @@ void RunDirectory::begin(const std::string& recipe, int64_t step, int64_t valida
   cut_metrics(metrics, step, validated);
 }
 
-void RunDirectory::require_in_place() const {
-  if (is_in_place()) return;
-  throw Error(
-      ExitCode::io,
-      fmt::format("run directory {} was moved, removed or unmounted while the run worked in it: nothing "
-                  "more was saved; put it back and start the same command again",
-                  one_line(path_.string())));
+std::optional<std::string> RunDirectory::loss() const {
+  if (!held_) return std::nullopt;
+  if (held_->is_in_place()) return lock_->loss();
+  return fmt::format(
+      "run directory {} was moved, removed or unmounted while the run worked in it: nothing more "
+      "was saved; put it back and start the same command again",
+      one_line(path_.string()));
 }
 
-void await_free(const fs::path& run, std::chrono::milliseconds patience, Log& log) {
-  const fs::path name = run / kLockFile;
-  std::error_code ignored;
-  if (!fs::exists(name, ignored)) return;
-  const FileDescriptor file = open_regular(name, O_RDONLY, Links::refuse);
-  const auto end = std::chrono::steady_clock::now() + patience;
-  for (bool is_told = false; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; is_told = true) {
-    // Whatever else is wrong is told by who needs the lock.
-    if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() >= end) return;
-    if (!is_told)
-      log.info(fmt::format("waiting for {} to release {}", holder_of(name), one_line(run.string())));
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+void RunDirectory::require_held() const {
+  if (const std::optional<std::string> why = loss()) throw Error(ExitCode::io, *why);
+}
+
+void RunDirectory::require_in_place() const {
+  std::optional<std::string> why;
+  try {
+    why = loss();
+  } catch (const Error&) {  // it cannot be told now
   }
+  if (why) throw Error(ExitCode::io, *why);
 }
 
 }  // namespace trainer

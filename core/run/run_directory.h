@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/file.h"
 #include "core/host/log.h"
 #include "core/run/run_identity.h"
+#include "core/run/run_lock.h"
 #include "core/storage/held_directory.h"
 
 namespace trainer {
@@ -43,9 +42,11 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  /// Throws Error (exit 74) where the path no longer leads to this directory: nothing may be written there.
+  /// Throws Error (exit 74) where the directory is certainly no longer this process's: its path leads
+  /// elsewhere, or another process has taken it. Nothing may be written there.
   void require_in_place() const;
-  bool is_in_place() const { return !held_ || held_->is_in_place(); }
+  /// The same where that cannot be found out: before a checkpoint gets or loses its name.
+  void require_held() const;
 
   /// Prepares the directory for a run that resumes after `step` (0: starts) and was evaluated last at
   /// `validated`: writes its identity and `recipe` (the resolved recipe as YAML), attaches the log, and drops
@@ -59,18 +60,15 @@ class RunDirectory {
 
   State inspect() const;
   bool require_same(const std::string& text) const;
-  void lock();
+  std::optional<std::string> loss() const;
   void tidy() const;
 
   std::filesystem::path path_;
   RunIdentity identity_;
   std::vector<std::string> allowed_;
   State state_ = State::fresh;
-  FileDescriptor lock_;
+  std::optional<RunLock> lock_;
   std::optional<HeldDirectory> held_;  ///< while it is locked
 };
-
-/// Waits until no process holds a run's directory, at most this long. Logs that it waits.
-void await_free(const std::filesystem::path& run, std::chrono::milliseconds patience, Log& log);
 
 }  // namespace trainer

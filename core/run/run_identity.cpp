@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "core/base/version.h"
 #include "core/config/environment.h"
@@ -105,7 +106,11 @@ std::string difference_text(const std::vector<Difference>& all) {
     parts.push_back(
         fmt::format("{} is {} there and {} here", each.path, text_of(each.before), text_of(each.after)));
   }
-  if (all.size() > parts.size()) parts.push_back(fmt::format("{} more", all.size() - parts.size()));
+  std::set<std::string> sections;
+  for (size_t i = parts.size(); i < all.size(); ++i)
+    sections.insert(all[i].path.substr(0, all[i].path.find_first_of(".[")));
+  if (!sections.empty())
+    parts.push_back(fmt::format("{} more in {}", all.size() - parts.size(), fmt::join(sections, ", ")));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

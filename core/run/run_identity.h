@@ -44,7 +44,7 @@ std::vector<Difference> differences(const RunIdentity& before, const RunIdentity
 /// The same without keys that are in `allowed` or below one that is.
 std::vector<Difference> forbidden_differences(const RunIdentity& before, const RunIdentity& after,
                                               const std::vector<std::string>& allowed);
-/// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys.
+/// "optimizer.lr is 0.1 there and 0.2 here", for the first few keys, and the sections of the others.
 std::string difference_text(const std::vector<Difference>& all);
 
 }  // namespace trainer

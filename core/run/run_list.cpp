@@ -13,6 +13,7 @@
 
 #include "core/base/regular_file.h"
 #include "core/metrics/metrics.h"
+#include "core/run/run_lock.h"
 #include "core/run/status.h"
 #include "core/storage/checkpoint.h"
 #include "core/tasks/task.h"
@@ -47,7 +48,7 @@ void read_or_note(RunOverview& run, const Read& read) {
 
 /// Whether a process holds the run; nothing where that cannot be found out, as on some network file systems.
 std::optional<bool> is_held(const fs::path& directory) {
-  const fs::path lock = directory / "lock";
+  const fs::path lock = directory / kLockFile;
   if (!is_anything(lock)) return false;
   const FileDescriptor file = open_regular(lock, O_RDONLY, Links::refuse);
   if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return false;

@@ -12,12 +12,14 @@
 namespace trainer {
 namespace {
 
+constexpr std::string_view kTemporary = ".tmp-";
+
 /// A name beside `destination` (a rename is atomic only within a file system) that nothing has yet: one may
 /// be taken where a process of the same number was killed before it could tidy up.
 std::filesystem::path free_name(const std::filesystem::path& destination) {
   for (int attempt = 0;; ++attempt) {
     const std::string name =
-        fmt::format(".{}.tmp-{}-{}", destination.filename().string(), ::getpid(), attempt);
+        fmt::format(".{}{}{}-{}", destination.filename().string(), kTemporary, ::getpid(), attempt);
     std::filesystem::path path = directory_of(destination) / name;
     std::error_code ignored;
     if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return path;
@@ -56,6 +58,18 @@ void write_atomically(const std::filesystem::path& path,
   Temporary file(path);
   produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
+}
+
+bool is_unfinished(std::string_view name) {
+  const size_t end = name.rfind(kTemporary);
+  if (!name.starts_with('.') || end == std::string_view::npos || end < 2) return false;
+  const std::string_view numbers = name.substr(end + kTemporary.size());  // of a process and an attempt
+  const size_t dash = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) &&
+         is_number(numbers.substr(dash + 1));
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {

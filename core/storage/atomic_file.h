@@ -18,4 +18,7 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 void write_atomically(const std::filesystem::path& path, const std::function<void(const ByteSink&)>& produce);
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// Whether a file of this name is one that write_atomically has not come to finish.
+bool is_unfinished(std::string_view name);
+
 }  // namespace trainer

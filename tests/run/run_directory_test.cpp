@@ -337,8 +337,52 @@ TEST_CASE("run directory: only one process works in it") {
   // A shorter process number leaves nothing of a longer one.
   put(path / "lock", "123456789012\n");
   const RunDirectory run(path, kIdentity);
-  CHECK(contents(path / "lock") == std::to_string(::getpid()) + " on " + host_name() + "\n");
+  const std::string held = contents(path / "lock");
+  const std::string own = std::to_string(::getpid()) + " on " + host_name() + "\n";
+  CHECK(held.starts_with(own + "start "));
+  CHECK(held.size() == own.size() + 6 + 32 + 1);
   error_text(ExitCode::io, [&] { RunDirectory second(path, kIdentity); });
+}
+
+TEST_CASE("run directory: another process that has taken it is noticed, and named") {
+  const ScratchDirectory scratch;
+  const auto path = scratch / "run", lock = path / "lock";
+  QuietLog quiet;
+  const std::string other = "77 on elsewhere\nstart 0\n";
+  const auto taken = [&](const std::string& by, const auto& take) {
+    std::filesystem::remove(lock);
+    RunDirectory run(path, kIdentity);
+    run.require_held();
+    take();
+    const std::string now = std::filesystem::exists(lock) ? contents(lock) : "";
+    const std::string text = error_text(ExitCode::io, [&] { run.require_held(); });
+    CHECK_THAT(text, Catch::Matchers::ContainsSubstring(by));
+    CHECK(error_text(ExitCode::io, [&] { run.require_in_place(); }) == text);
+    CHECK(error_text(ExitCode::io, [&] { run.begin("recipe: text\n", 0, 0, quiet.log); }) == text);
+    CHECK(scratch.names() == std::set<std::string>{"run"});
+    CHECK((std::filesystem::exists(lock) ? contents(lock) : "") == now);
+  };
+  taken("lock was removed while the run worked there", [&] { std::filesystem::remove(lock); });
+  taken("was taken over by process 77 on elsewhere", [&] { put(lock, other); });  // where no lock reaches
+  taken("was taken over by process 77 on elsewhere", [&] {
+    std::filesystem::remove(lock);
+    put(lock, other);
+  });
+  taken("was taken over by process " + std::to_string(::getpid()), [&] {
+    const std::string same = contents(lock);
+    put(path / "copy", same);
+    std::filesystem::rename(path / "copy", lock);
+  });
+  taken("was taken over by another process", [&] { put(lock, ""); });
+  std::filesystem::remove(lock);
+  // What cannot be read now says nothing: the run goes on, but gives nothing a name.
+  const RunDirectory run(path, kIdentity);
+  std::filesystem::rename(lock, path / "aside");
+  std::filesystem::create_symlink("lock", lock);
+  run.require_in_place();
+  CHECK_THROWS_AS(run.require_held(), Error);
+  std::filesystem::rename(path / "aside", lock);
+  run.require_held();
 }
 
 TEST_CASE("run directory: whoever is patient waits until the other has left") {
@@ -400,7 +444,8 @@ TEST_CASE("run directory: of many differing keys three are named") {
   const std::string text = error_text(ExitCode::recipe, [&] {
     RunDirectory run(scratch / "run", identity_with("a: 2\nb: 2\nc: 2\nd: 2\n"));
   });
-  CHECK(text.find("(a is 1 there and 2 here, b is 1 there and 2 here, c is 1 there and 2 here, 2 more)") !=
+  CHECK(text.find(
+            "(a is 1 there and 2 here, b is 1 there and 2 here, c is 1 there and 2 here, 2 more in d, e)") !=
         std::string::npos);
 }
 

@@ -97,4 +97,11 @@ TEST_CASE("what a killed process left does not stand in the way") {
 }
 
 }  // namespace
+TEST_CASE("only names that an atomic write gives count as unfinished") {
+  for (const char* name : {".metrics.jsonl.tmp-1-0", ".a.tmp-b.tmp-77-12"}) CHECK(is_unfinished(name));
+  for (const char* name : {"metrics.jsonl.tmp-1-0", ".notes.tmp-draft", ".tmp-1-0", ".a.tmp-1", ".a.tmp--0",
+                           ".a.tmp-1-", ".a.tmp-1-0x", ".a.tmp-1-0-2"})
+    CHECK_FALSE(is_unfinished(name));
+}
+
 }  // namespace trainer
