@@ -112,10 +112,12 @@ LoopState parse_loop(const StateReader& reader) {
                  .last = reader.numbers("last"),
                  .best = reader.numbers("best"),
                  .unreadable = {}};
-  const StateReader guard = reader.object("guard");
-  loop.guard = {.rollbacks = guard.count("rollbacks"),
-                .overflows = guard.count("overflows"),
-                .at_smallest = guard.count("at_smallest")};
+  if (reader.has("guard")) {  // the first versions had no guards
+    const StateReader guard = reader.object("guard");
+    loop.guard = {.rollbacks = guard.count("rollbacks"),
+                  .overflows = guard.count("overflows"),
+                  .at_smallest = guard.count("at_smallest")};
+  }
   if (reader.has("early_stop")) {
     const StateReader stop = reader.object("early_stop");
     loop.early_stop = {.metric = stop.text("metric"),
@@ -188,8 +190,9 @@ RunState parse_run_state(std::string_view text, const std::string& file) {
   const Json json = Json::parse_or_null(text);
   const StateReader reader(json, "", file);
   if (reader.count("format") != kFormat) {
-    throw Error(ExitCode::data, fmt::format("{}: has format {}, this program reads format {}", file,
-                                            reader.count("format"), kFormat));
+    throw Error(ExitCode::data, fmt::format("{}: has format {}, this program reads format {}; use the "
+                                            "program that wrote it, or a later one",
+                                            file, reader.count("format"), kFormat));
   }
   return {.loop = parse_loop(reader.object("progress")),
           .epoch = reader.number("epoch"),

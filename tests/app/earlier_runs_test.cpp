@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that earlier versions have left (scripts/fixtures/make_run_fixtures.py).
+#include <map>
+#include <nlohmann/json.hpp>
+#include "tests/catch.h"
+
+#include "core/storage/checkpoint.h"
+#include "tests/app/command.h"
+
+namespace trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinRel;
+using nlohmann::json;
+
+/// What another processor may make of 30 samples.
+constexpr double kNearly = 1e-3;
+
+/// A copy of a run that was stopped after step 6 of 12. Its metrics say what became of it there.
+class EarlierRun {
+ public:
+  explicit EarlierRun(const std::string& name) {
+    const fs::path kept = fs::path(TRAINER_SOURCE_DIR) / "tests/fixtures/runs" / name;
+    fs::copy(kept, workspace_.path(), fs::copy_options::recursive);
+    before_ = validation_losses();
+    REQUIRE(before_.size() == 2);
+  }
+
+  Outcome run(const std::string& arguments) const {
+    return run_shell("\"$TRAINER\" " + arguments + " --config r.yaml", workspace_.path());
+  }
+
+  void check_evaluates() const {
+    const Outcome evaluated = run("eval --json run.resume=run/checkpoints/step-00000006");
+    INFO(evaluated.errors);
+    REQUIRE(evaluated.code == 0);
+    CHECK_THAT(json::parse(evaluated.output)["loss"].get<double>(), WithinRel(before_.at(6), kNearly));
+  }
+
+  void check_resumes(const std::string& overrides) const {
+    const Outcome resumed = run("train " + overrides);
+    INFO(resumed.errors);
+    REQUIRE(resumed.code == 0);
+    CHECK_THAT(resumed.errors, ContainsSubstring("resuming after step 6"));
+    const std::map<int, double> after = validation_losses();
+    REQUIRE(after.size() == 2);
+    CHECK_THAT(after.at(12), WithinRel(before_.at(12), kNearly));
+    CHECK(verify_checkpoint(workspace_.path() / "run/checkpoints/step-00000012").step == 12);
+  }
+
+ private:
+  std::map<int, double> validation_losses() const {
+    std::map<int, double> losses;
+    for (const std::string& line : lines_of(workspace_.read("run/metrics.jsonl"))) {
+      const json record = json::parse(line);
+      if (record["split"] == "validation") losses[record["step"]] = record["loss"];
+    }
+    return losses;
+  }
+
+  Workspace workspace_;
+  std::map<int, double> before_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a run of the first version, of 2026-11-20, is evaluated; with the keys that came since it resumes as it "
+    "went on") {
+  const EarlierRun run("2026-11-20");
+  run.check_evaluates();
+  const Outcome refused = run.run("");
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.errors, ContainsSubstring("data.documents is absent there and join here") &&
+                                 ContainsSubstring(" more in data, guards, ") &&
+                                 ContainsSubstring("list their keys in run.allow_changes"));
+  run.check_resumes(
+      "'run.allow_changes=[data, guards, loss, model, optimizer, parallelism, training, validation]'");
+}
+
+TEST_CASE("a run of 2026-11-26 is evaluated, and resumes as it went on") {
+  const EarlierRun run("2026-11-26");
+  run.check_evaluates();
+  run.check_resumes("");
+}
+
+}  // namespace trainer
