@@ -24,6 +24,10 @@ const char* verdict(const std::string& problem) {
   return problem.empty() ? "intact" : "DAMAGED";
 }
 
+const char* verdict(const CheckpointInspection& checkpoint) {
+  return checkpoint.is_unknown ? "OF ANOTHER VERSION" : verdict(checkpoint.problem);
+}
+
 Json& add_verdict(Json& json, const std::string& problem) {
   json["whole"] = problem.empty();
   if (!problem.empty()) json["problem"] = problem;
@@ -71,6 +75,8 @@ Json json_of(const RunInspection& run) {
   json["checkpoints"] = Json::array();
   for (const CheckpointInspection& checkpoint : run.checkpoints)
     json["checkpoints"].push_back(json_of(checkpoint));
+  json["set_aside"] = Json::array();
+  for (const std::filesystem::path& path : run.set_aside) json["set_aside"].push_back(path.string());
   for (const FileInspection& file : run.weights) json["weights"].push_back(json_of(file));
   return json;
 }
@@ -115,7 +121,7 @@ void print(const CheckpointInspection& checkpoint) {
     print_text("step {}, {} files, {}, ", checkpoint.manifest->step, checkpoint.files.size(),
                human_bytes(checkpoint.manifest->bytes()));
   }
-  print_text("{}\n", verdict(checkpoint.problem));
+  print_text("{}\n", verdict(checkpoint));
   for (const auto& [expected, problem] : checkpoint.files) {
     print_text("  {:<22} {:>14}  {:016x}  {}\n", expected.name, expected.bytes, expected.checksum,
                verdict(problem));
@@ -137,8 +143,11 @@ void print(const RunInspection& run) {
   for (const CheckpointInspection& checkpoint : run.checkpoints) {
     const int64_t bytes = checkpoint.manifest ? checkpoint.manifest->bytes() : 0;
     print_text("  {}  {:>10}  {}\n", one_line(checkpoint.path.filename().string()), human_bytes(bytes),
-               verdict(checkpoint.problem));
+               verdict(checkpoint));
   }
+  for (const std::filesystem::path& path : run.set_aside)
+    print_text("  {}  set aside by a run that found it damaged; no run uses it\n",
+               one_line(path.filename().string()));
   for (const FileInspection& file : run.weights) {
     print_text("  {}  {} tensors, {} elements, {}, {}\n", one_line(file.path.filename().string()),
                file.tensors.size(), elements(file), human_bytes(file.bytes), verdict(file.problem));

@@ -55,7 +55,16 @@ FileInspection inspect_file(const fs::path& path, Links links) {
 
 CheckpointInspection inspect_checkpoint(const fs::path& path) {
   CheckpointInspection found{.path = path};
-  found.problem = problem_of([&] { found.manifest = read_manifest(path); });
+  found.problem = problem_of([&] {
+    try {
+      found.manifest = read_manifest(path);
+    } catch (const DamageError&) {
+      throw;
+    } catch (const Error& problem) {
+      found.is_unknown = problem.code() == ExitCode::data;
+      throw;
+    }
+  });
   if (!found.manifest) return found;
   for (const CheckpointFile& expected : found.manifest->files) {
     const std::string problem = problem_of([&] { verify_file(path, expected); });
@@ -76,6 +85,7 @@ RunInspection inspect_run(const fs::path& path) {
   RunInspection found{.path = path, .overview = look_at_run(path)};
   for (const fs::path& checkpoint : list_checkpoints(checkpoints_below(path)))
     found.checkpoints.push_back(inspect_checkpoint(checkpoint));
+  found.set_aside = list_set_aside(checkpoints_below(path));
   for (const char* name : {kModelFile, kAveragesFile}) {
     if (!fs::exists(fs::symlink_status(path / name))) continue;
     found.weights.push_back(inspect_file(path / name, Links::refuse));

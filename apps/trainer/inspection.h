@@ -34,6 +34,7 @@ struct CheckpointInspection {
   std::vector<File> files;  ///< those of the manifest
   std::string state;        ///< the text of state.json, where that is whole
   std::string problem;      ///< the first
+  bool is_unknown = false;  ///< of another version: that is the problem, it may be intact
 };
 
 /// A run's directory, or one of checkpoints alone.
@@ -41,6 +42,7 @@ struct RunInspection {
   std::filesystem::path path;
   std::optional<RunOverview> overview;
   std::vector<CheckpointInspection> checkpoints;  ///< the newest first
+  std::vector<std::filesystem::path> set_aside;   ///< damaged ones that runs have found; not read
   std::vector<FileInspection> weights;            ///< those that the run leaves in the end
 };
 

@@ -72,7 +72,9 @@ LoopSettings loop_settings(const Recipe& recipe, const Job& job) {
 
 CheckpointPolicy checkpoint_policy(const Recipe& recipe, const Job& job) {
   const CheckpointSection& wanted = recipe.checkpoint;
-  CheckpointPolicy policy{.keep_latest = wanted.keep_latest, .keep_best = wanted.keep_best};
+  CheckpointPolicy policy{.keep_latest = wanted.keep_latest,
+                          .keep_best = wanted.keep_best,
+                          .allow_changes = recipe.run.allow_changes};
   if (const auto* span = std::get_if<TimeSpan>(&wanted.interval.value)) {
     policy.every_seconds = static_cast<double>(span->seconds);
   } else if (job.train) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
@@ -30,6 +31,11 @@ std::string utc_time() {
   return text.data();
 }
 
+/// Of a run that has stored these keys.
+RunIdentity identity_with(const std::string& mathematics) {
+  return parse_identity(mathematics).value_or(RunIdentity{.mathematics = mathematics});
+}
+
 StateImage::Memory image_memory(const Plan& plan, const CheckpointPolicy& policy) {
   return policy.in_background() || plan.is_async ? StateImage::Memory::own : StateImage::Memory::shared;
 }
@@ -43,7 +49,7 @@ int64_t Checkpoints::memory_bytes(const Plan& plan, const CheckpointPolicy& poli
 
 Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy policy,
                          const LoopSettings& settings, RunState facts, Log& log,
-                         std::function<void()> durable)
+                         std::function<void()> durable, std::function<void()> require_held)
     : executable_(executable),
       root_(std::move(root)),
       policy_(std::move(policy)),
@@ -51,9 +57,17 @@ Checkpoints::Checkpoints(Executable& executable, fs::path root, CheckpointPolicy
       facts_(std::move(facts)),
       log_(log),
       durable_(std::move(durable)),
+      require_held_(std::move(require_held)),
+      rotation_({.root = root_,
+                 .run = identity_with(facts_.mathematics),
+                 .allow_changes = policy_.allow_changes,
+                 .keep_latest = policy_.keep_latest,
+                 .require_held = require_held_},
+                [this](const std::string& note) { notes_.push_back(note); }),
       image_(executable, image_memory(executable.plan(), policy_)),
       last_begin_(steady_seconds()) {
-  remove_leftovers(root_);
+  require_held_();
+  tidy_checkpoints(root_);
 }
 
 void Checkpoints::begin_at(int64_t step, Guards guards) {
@@ -61,11 +75,19 @@ void Checkpoints::begin_at(int64_t step, Guards guards) {
   guards_ = guards;
 }
 
-void Checkpoints::go_on_from(const RunState& state) {
-  saved_ = {state.loop.step, state.loop.validated};
-  from_ = state.loop.step;
-  facts_.best_step = state.best_step;
-  remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
+void Checkpoints::go_on_from(const ResumePoint& point) {
+  const LoopState& loop = point.state.loop;
+  saved_ = {loop.step, loop.validated};
+  from_ = loop.step;
+  facts_.best_step = point.state.best_step;
+  rotation_.begin_with(from_);
+  rotation_.set_aside(point.skipped);
+  rotation_.remove_old(from_, facts_.best_step);  // what a process that was killed has not come to
+  tell_notes();
+}
+
+void Checkpoints::tell_notes() {
+  for (const std::string& note : std::exchange(notes_, {})) log_.warn(note);
 }
 
 bool Checkpoints::is_overdue() const {
@@ -118,11 +140,12 @@ void Checkpoints::write(const RunState& state) {
     add_tensors(writer, executable_.plan(), image_, state.about);
     const std::string text = to_json(state);
     writer.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+    require_held_();
+    rotation_.make_room(state.loop.step);
     writer.commit();
-    written_.push_back(state.loop.step);
-    remove_passed_over();
+    rotation_.add(state.loop.step);
     forget_difference(root_);
-    remove_old(state.loop.step, state.best_step);
+    rotation_.remove_old(state.loop.step, state.best_step);
   } catch (const Error& error) {
     problem_ = error.what();
     // No later save would mend that, as it would a full disk.
@@ -131,26 +154,6 @@ void Checkpoints::write(const RunState& state) {
     problem_ = error.what();
   }
   seconds_ = steady_seconds() - began;
-}
-
-/// Those that this run was not continued from though they were later: they are damaged.
-void Checkpoints::remove_passed_over() const try {
-  for (const fs::path& path : list_checkpoints(root_)) {
-    const int64_t step = checkpoint_step(path);
-    const bool is_mine = std::ranges::find(written_, step) != written_.end();
-    if (step > from_ && !is_mine) remove_checkpoint(path);
-  }
-} catch (const Error&) {  // what cannot be removed now may be after the next save
-}
-
-/// Those up to `newest` that nothing asks for.
-void Checkpoints::remove_old(int64_t newest, int64_t best) const try {
-  int64_t kept = 0;
-  for (const fs::path& path : list_checkpoints(root_)) {
-    const int64_t step = checkpoint_step(path);
-    if (step <= newest && ++kept > policy_.keep_latest && step != best) remove_checkpoint(path);
-  }
-} catch (const Error&) {  // as above
 }
 
 void Checkpoints::wait() {
@@ -162,6 +165,7 @@ void Checkpoints::report() {
   wait();
   is_told_ = true;
   longest_seconds_ = std::max(longest_seconds_, seconds_);
+  tell_notes();
   if (problem_.empty()) {
     in_a_row_ = 0;
     saved_ = saving_;
@@ -195,10 +199,16 @@ std::optional<LoopState> Checkpoints::restore() {
   const std::optional<ResumePoint> point =
       newest_checkpoint(root_, [this](const std::string& note) { log_.warn(note); });
   if (!point) return std::nullopt;
+  const std::vector<Difference> different =
+      differences_from(*point, identity_with(facts_.mathematics), policy_.allow_changes);
+  if (!different.empty()) {
+    throw Error(
+        ExitCode::recipe,
+        fmt::format("cannot roll back: {} belongs to another run ({}); move it out of the run's directory",
+                    one_line(point->checkpoint.string()), difference_text(different)));
+  }
+  go_on_from(*point);
   saved_ = {};  // where the run went back there, that is not saved
-  written_.clear();
-  from_ = point->state.loop.step;
-  facts_.best_step = point->state.best_step;
   load_checkpoint(executable_, point->checkpoint, from_ <= begun_at_ ? guards_ : Guards::same);
   return point->state.loop;
 }

@@ -14,6 +14,7 @@
 #include "core/engine/state_image.h"
 #include "core/host/log.h"
 #include "core/run/checkpoint_files.h"
+#include "core/run/checkpoint_rotation.h"
 #include "core/run/resume.h"
 #include "core/run/run_state.h"
 #include "core/train/checkpointer.h"
@@ -23,10 +24,11 @@ namespace trainer {
 
 /// When to save, and what to keep of it.
 struct CheckpointPolicy {
-  int64_t every_steps = 0;               ///< 0: not by steps
-  double every_seconds = 0;              ///< 0: not by time
-  int64_t keep_latest = 2;               ///< at least 2
-  std::optional<std::string> keep_best;  ///< a metric
+  int64_t every_steps = 0;                 ///< 0: not by steps
+  double every_seconds = 0;                ///< 0: not by time
+  int64_t keep_latest = 2;                 ///< at least 2
+  std::optional<std::string> keep_best;    ///< a metric
+  std::vector<std::string> allow_changes;  ///< keys in which checkpoints of the same run may differ
 
   bool in_background() const { return every_steps > 0 || every_seconds > 0 || keep_best; }
   bool is_due(int64_t step) const { return every_steps > 0 && step % every_steps == 0; }
@@ -39,9 +41,12 @@ struct CheckpointPolicy {
 class Checkpoints final : public Checkpointer {
  public:
   /// Below `root`. `facts` is the part of the state that stays the same; `durable` makes the metrics durable
-  /// before a checkpoint is.
-  Checkpoints(Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
-              const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable);
+  /// before a checkpoint is. `require_held` throws Error where the run's directory is no longer this
+  /// process's: nothing is then given a name or removed there.
+  Checkpoints(
+      Executable& executable, std::filesystem::path root, CheckpointPolicy policy,
+      const LoopSettings& settings, RunState facts, Log& log, std::function<void()> durable,
+      std::function<void()> require_held = [] {});
   ~Checkpoints() override { wait(); }
 
   /// Host memory that a run with this policy takes for it, with what the executable then holds for other
@@ -56,9 +61,9 @@ class Checkpoints final : public Checkpointer {
   /// The run goes on after this step; `guards` tells whether its guards are those of the checkpoints up to
   /// there.
   void begin_at(int64_t step, Guards guards);
-  /// The run resumes from a checkpoint of its own: it need not be saved again, and later, skipped ones are no
-  /// longer needed.
-  void go_on_from(const RunState& state);
+  /// The run resumes from a checkpoint of its own, which need not be saved again. Later ones, which
+  /// were skipped, are set aside.
+  void go_on_from(const ResumePoint& point);
 
   bool is_due(int64_t step) const override { return policy_.is_due(step); }
   /// By time, for the first save, or since a save that failed is to be tried again.
@@ -83,8 +88,7 @@ class Checkpoints final : public Checkpointer {
   };
 
   void write(const RunState& state);
-  void remove_passed_over() const;
-  void remove_old(int64_t newest, int64_t best) const;
+  void tell_notes();
   RunState full_state(const LoopState& loop) const;
   void warn_if_disk_is_full();
 
@@ -94,7 +98,9 @@ class Checkpoints final : public Checkpointer {
   LoopSettings settings_;
   RunState facts_;
   Log& log_;
-  std::function<void()> durable_;
+  std::function<void()> durable_, require_held_;
+  std::vector<std::string> notes_;  ///< of the rotation, not logged yet
+  CheckpointRotation rotation_;
   StateImage image_;
 
   std::thread writer_;
@@ -102,7 +108,6 @@ class Checkpoints final : public Checkpointer {
   std::string problem_;               ///< of the last save; empty where it went well
   std::exception_ptr fatal_;          ///< the problem, where it ends the run at once
   double seconds_ = 0;
-  std::vector<int64_t> written_;  ///< steps, by this process
 
   bool is_told_ = true;
   Moment saving_, saved_;

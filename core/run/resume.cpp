@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
 #include "core/storage/atomic_file.h"
-#include "core/storage/checkpoint.h"
 
 namespace trainer {
 namespace {
@@ -17,19 +19,42 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDifferenceFile = "replicas-differed.txt";
 
-ResumePoint open_checkpoint(const fs::path& path) {
-  const Manifest manifest = verify_checkpoint(path);
-  const fs::path file = path / kStateFile;
-  ResumePoint point{path,
-                    parse_run_state(read_text(file, Links::refuse).value_or(""), one_line(file.string()))};
-  if (point.state.loop.step != manifest.step) {
-    throw Error(ExitCode::data, fmt::format("{}: belongs to step {}, the manifest to step {}",
-                                            one_line(file.string()), point.state.loop.step, manifest.step));
-  }
-  return point;
+/// The same problem, with what to do about a checkpoint that may be intact.
+Error refusal(const fs::path& path, const Error& problem) {
+  return Error(
+      problem.code(),
+      fmt::format("{}; nothing was changed; start again when that is mended, or move {} "
+                  "out of {} to use the checkpoint before it",
+                  problem.what(), one_line(path.filename().string()), one_line(path.parent_path().string())));
 }
 
 }  // namespace
+
+RunState read_state(const fs::path& checkpoint, const Manifest& manifest) {
+  const fs::path file = checkpoint / kStateFile;
+  const auto listed = std::ranges::find(manifest.files, kStateFile, &CheckpointFile::name);
+  if (listed == manifest.files.end()) {
+    throw Error(ExitCode::data, fmt::format("{}: lists no {}, as checkpoints of this version do",
+                                            one_line((checkpoint / kManifestFile).string()), kStateFile));
+  }
+  verify_file(checkpoint, *listed);
+  const std::string text = read_text(file, Links::refuse).value_or("");
+  // What is parsed must be what was verified.
+  if (checksum(std::as_bytes(std::span(text))) != listed->checksum)
+    throw Error(ExitCode::io, fmt::format("{}: changed while it was read", one_line(file.string())));
+  return parse_run_state(text, one_line(file.string()));
+}
+
+ResumePoint open_checkpoint(const fs::path& path) {
+  const Manifest manifest = verify_checkpoint(path);
+  ResumePoint point{path, read_state(path, manifest)};
+  if (point.state.loop.step != manifest.step) {
+    throw Error(ExitCode::data,
+                fmt::format("{}: belongs to step {}, the manifest to step {}",
+                            one_line((path / kStateFile).string()), point.state.loop.step, manifest.step));
+  }
+  return point;
+}
 
 fs::path checkpoint_root(const fs::path& run) {
   return run / "checkpoints";
@@ -49,18 +74,23 @@ std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& w
   std::error_code ignored;
   const bool wants_verified = fs::exists(root / kDifferenceFile, ignored);
   std::optional<ResumePoint> unverified;
+  std::vector<fs::path> skipped;
   for (const fs::path& path : list_checkpoints(root)) {
     const auto skip = [&](const std::string& why) {
       warn(fmt::format("skipping checkpoint {}: {}", one_line(path.filename().string()), why));
+      skipped.push_back(path);
     };
     try {
       ResumePoint point = open_checkpoint(path);
+      point.skipped = skipped;
       if (!wants_verified || point.state.loop.is_verified()) return point;
       skip(
           "the last run found that its ranks' weights differed, and they were not compared before this save");
       if (!unverified) unverified = std::move(point);
-    } catch (const Error& problem) {
+    } catch (const DamageError& problem) {
       skip(problem.what());
+    } catch (const Error& problem) {
+      throw refusal(path, problem);
     }
   }
   if (unverified)
@@ -71,8 +101,7 @@ std::optional<ResumePoint> newest_checkpoint(const fs::path& root, const Warn& w
 
 ResumePoint checkpoint_at(const FilePath& given, const Warn& warn) {
   const fs::path path = given.resolved;
-  std::error_code ignored;
-  if (fs::exists(path / kManifestFile, ignored)) return open_checkpoint(path);
+  if (is_there(path / kManifestFile)) return open_checkpoint(path);
   for (const fs::path& root : {checkpoint_root(path), path}) {
     if (auto point = newest_checkpoint(root, warn)) return *std::move(point);
   }
@@ -80,6 +109,15 @@ ResumePoint checkpoint_at(const FilePath& given, const Warn& warn) {
       ExitCode::data,
       fmt::format("{} is neither a checkpoint nor a run with an intact one; correct run.resume, or remove it",
                   with_base(given)));
+}
+
+std::vector<Difference> differences_from(const ResumePoint& point, const RunIdentity& here,
+                                         const std::vector<std::string>& allowed) {
+  if (point.state.mathematics == here.mathematics) return {};
+  const std::optional<RunIdentity> there = parse_identity(point.state.mathematics);
+  if (there) return forbidden_differences(*there, here, allowed);
+  throw Error(ExitCode::data, fmt::format("{}: the keys of its run cannot be read; resume from another one",
+                                          one_line(point.checkpoint.string())));
 }
 
 std::vector<std::string> changed_facts(const std::map<std::string, std::string>& there,

@@ -5,9 +5,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/config/file_path.h"
+#include "core/run/run_identity.h"
 #include "core/run/run_state.h"
+#include "core/storage/checkpoint.h"
 
 namespace trainer {
 
@@ -15,6 +18,7 @@ namespace trainer {
 struct ResumePoint {
   std::filesystem::path checkpoint;
   RunState state;
+  std::vector<std::filesystem::path> skipped = {};  ///< newer ones
 };
 
 /// Called with the reason for each skipped checkpoint.
@@ -25,11 +29,25 @@ using Warn = std::function<void(const std::string&)>;
 void note_difference(const std::filesystem::path& root, const std::string& text);
 void forget_difference(const std::filesystem::path& root);
 
-/// The newest intact checkpoint below `root`; damaged ones are skipped. Nothing if there is none.
+/// Verifies every byte of a checkpoint. Throws DamageError where it is damaged, else Error: exit 74 where it
+/// cannot be read, 65 where it is of another version or is not what its name says.
+ResumePoint open_checkpoint(const std::filesystem::path& path);
+
+/// The state that a checkpoint holds, verified alone. Throws as open_checkpoint.
+RunState read_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
+/// The newest intact checkpoint below `root`; damaged ones are skipped. Nothing if there is none. Throws what
+/// open_checkpoint throws of one that may be intact: no run starts behind it.
 std::optional<ResumePoint> newest_checkpoint(const std::filesystem::path& root, const Warn& warn);
 
-/// A checkpoint, or the newest intact one in a run's directory. Throws Error (exit 65) if there is none.
+/// A checkpoint, or the newest intact one in a run's directory. Throws Error (exit 65) if there is none, and
+/// as newest_checkpoint.
 ResumePoint checkpoint_at(const FilePath& given, const Warn& warn);
+
+/// The keys in which the run of a checkpoint differs from `here`, those in `allowed` left out. Throws Error
+/// (exit 65) where the checkpoint does not say them.
+std::vector<Difference> differences_from(const ResumePoint& point, const RunIdentity& here,
+                                         const std::vector<std::string>& allowed = {});
 
 /// Where checkpoints are in a run's directory.
 std::filesystem::path checkpoint_root(const std::filesystem::path& run);

@@ -15,11 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 /// A file of a run's or a checkpoint's directory.
 bool has(const fs::path& directory, const char* name) {
   require_regular(directory / name, Links::refuse);
@@ -48,8 +43,7 @@ TrainedFiles in_run(const fs::path& run) {
       TrainedFiles files = in_checkpoint(checkpoint);
       files.damaged = std::move(damaged);
       return files;
-    } catch (const Error& problem) {
-      if (problem.code() != ExitCode::data) throw;
+    } catch (const DamageError& problem) {  // anything else may be intact: no older one is taken for it
       damaged.emplace_back(problem.what());
     }
   }

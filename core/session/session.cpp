@@ -116,7 +116,7 @@ void save_confusion(const RunDirectory& directory, int64_t step, const Evaluatio
 void finish(const Parts& run, const Executable& executable, const TrainingLoop& loop,
             const LoopResult& result, const UnreadableList& unreadable, const StoredMetadata& about) {
   const RunDirectory& directory = run.directory;
-  directory.require_in_place();
+  directory.require_held();
   save_weights(executable, directory.file(kModelFile), about);
   if (run.job.settings.averages) save_averages(executable, directory.file(kAveragesFile), about);
   write_summary(directory.file("summary.json"),
@@ -236,13 +236,16 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
     if (feed->source) unreadable.watch(*feed->source, split);
   }
   Trace trace(directory.file("trace.json"), profiled_steps);
-  Checkpoints checkpoints(executable, checkpoint_root(directory.path()), job.checkpoints, job.settings,
-                          lasting, run.log, [&] {
-                            metrics.sync();
-                            directory.require_in_place();
-                          });
+  const auto require_held = [&] { directory.require_held(); };
+  Checkpoints checkpoints(
+      executable, checkpoint_root(directory.path()), job.checkpoints, job.settings, lasting, run.log,
+      [&] {
+        metrics.sync();
+        directory.require_in_place();
+      },
+      require_held);
   checkpoints.begin_at(run.start.step(), guards_of(recipe, run.start));
-  if (run.start.from && run.start.is_own) checkpoints.go_on_from(run.start.from->state);
+  if (run.start.from && run.start.is_own) checkpoints.go_on_from(*run.start.from);
   checkpoints.save_first_by(run.limit.first_save());
   run.limit.expect_saves_of(Checkpoints::checkpoint_bytes(job.plan));
   warn_of_no_progress(run);
@@ -250,6 +253,7 @@ ExitCode train(const Parts& run, int64_t profiled_steps) {
   SharedCheckpoints shared(run.ranks, executable, &checkpoints, job.checkpoints);
   const auto on_evaluation = [&, names = machine.train.source->class_names()](int64_t step,
                                                                               const Evaluation& evaluation) {
+    directory.require_in_place();
     save_confusion(directory, step, evaluation, names, run.log);
   };
   TrainingLoop loop(executable, run.ranks.communicator(), *machine.train.pipeline,

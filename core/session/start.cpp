@@ -8,6 +8,7 @@
 #include "core/base/printable.h"
 #include "core/base/version.h"
 #include "core/recipe/about.h"
+#include "core/run/run_directory.h"
 #include "core/storage/checkpoint.h"
 
 namespace trainer {
@@ -38,26 +39,26 @@ std::map<std::string, std::string> facts_of(const Recipe& recipe, const Planner&
   return facts;
 }
 
-/// The keys in which the run of a checkpoint differs from the recipe's. Throws Error (exit 65) where the
-/// checkpoint does not say them.
-std::vector<Difference> differences_from(const ResumePoint& point, const Recipe& recipe,
-                                         const std::vector<std::string>& allowed = {}) {
-  const RunIdentity here = recipe.identity();
-  if (point.state.mathematics == here.mathematics) return {};
-  const std::optional<RunIdentity> there = parse_identity(point.state.mathematics);
-  if (there) return forbidden_differences(*there, here, allowed);
-  throw Error(ExitCode::data, fmt::format("{}: the keys of its run cannot be read; resume from another one",
-                                          one_line(point.checkpoint.string())));
-}
-
-/// A checkpoint from elsewhere must be one of this run, changes that are allowed left out.
-void require_same_run(const Recipe& recipe, const ResumePoint& point) {
-  const std::vector<Difference> different = differences_from(point, recipe, recipe.run.allow_changes);
+/// A checkpoint must be one of this run, changes that are allowed left out.
+void require_same_run(const Recipe& recipe, const Start& start) {
+  const ResumePoint& point = *start.from;
+  const std::vector<Difference> different =
+      differences_from(point, recipe.identity(), recipe.run.allow_changes);
   if (different.empty()) return;
-  fail_at(recipe.origin_of("run.resume"),
-          fmt::format("{} belongs to another run ({}); list these keys in run.allow_changes, or load only "
-                      "its weights with model.initial_weights",
-                      one_line(point.checkpoint.string()), difference_text(different)));
+  const std::string found = fmt::format("{} belongs to another run ({})", one_line(point.checkpoint.string()),
+                                        difference_text(different));
+  if (!start.is_own) {
+    fail_at(recipe.origin_of("run.resume"),
+            fmt::format("{}; list these keys in run.allow_changes, or load only its weights with "
+                        "model.initial_weights",
+                        found));
+  }
+  throw Error(
+      ExitCode::recipe,
+      fmt::format("{}, though it is in the directory of this one; nothing was changed: move it elsewhere "
+                  "to resume from the checkpoint before it, or list these keys in run.allow_changes to "
+                  "resume from it",
+                  found));
 }
 
 std::map<std::string, std::string> algorithms(const Recipe& recipe, const Tuning& tuning) {
@@ -84,8 +85,11 @@ Start choose_start(const Recipe& recipe) {
                         "or choose another run.output_dir",
                         one_line(root.string()), checkpoint_step(saved.front())));
   }
+  // A directory of another run says so of itself, whatever checkpoints are in it.
+  RunDirectory::look(recipe.output_directory(), recipe.identity(), recipe.run.allow_changes);
   start.from = newest_checkpoint(root, warn);
   start.unusable = start.notes;
+  if (start.from) require_same_run(recipe, start);
   const auto path = recipe.run.resume_path();
   if (!path) return start;
   if (start.from) {
@@ -95,7 +99,7 @@ Start choose_start(const Recipe& recipe) {
   }
   start.from = checkpoint_at(*path, warn);
   start.is_own = false;
-  require_same_run(recipe, *start.from);
+  require_same_run(recipe, start);
   return start;
 }
 
@@ -110,7 +114,7 @@ void require_whole(const Recipe& recipe, const Start& start) {
 
 Guards guards_of(const Recipe& recipe, const Start& start) {
   if (!start.from) return Guards::same;
-  const std::vector<Difference> all = differences_from(*start.from, recipe);
+  const std::vector<Difference> all = differences_from(*start.from, recipe.identity());
   const bool differ =
       std::ranges::any_of(all, [](const Difference& each) { return each.path.starts_with("guards"); });
   return differ ? Guards::other : Guards::same;

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
@@ -24,14 +26,16 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 /// Small enough that what was read or made is still in a core's cache when it is added up.
 constexpr size_t kPieceBytes = size_t{256} << 10;
-constexpr std::string_view kUnfinished = ".saving-", kRemoved = ".removed-";
+constexpr std::string_view kUnfinished = ".saving-", kRemoved = ".removed-", kReplaced = ".replaced-";
+constexpr std::string_view kDamaged = "damaged-";
 
 std::string name_of(int64_t step) {
   return fmt::format("{}{:08}", kPrefix, step);
 }
 
-/// Length and checksum of a file as it is now.
-CheckpointFile measure(const fs::path& path) {
+/// Length and checksum of a file as it is now; nothing where there is none.
+std::optional<CheckpointFile> measure(const fs::path& path) {
+  if (!is_there(path)) return std::nullopt;
   const FileDescriptor fd = open_regular(path, O_RDONLY, Links::refuse);
   CheckpointFile file{.name = path.filename().string(), .bytes = file_bytes(fd.get(), path)};
   std::vector<std::byte> piece(kPieceBytes);
@@ -43,6 +47,34 @@ CheckpointFile measure(const fs::path& path) {
   }
   file.checksum = sum.value();
   return file;
+}
+
+/// Advice only: what is read next comes from the disk, not from the memory that may have got it wrong.
+void forget_cached(const fs::path& path) {
+  if (!is_there(path)) return;
+  const FileDescriptor fd = open_regular(path, O_RDONLY, Links::refuse);
+  static_cast<void>(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED));
+}
+
+/// `first` is what a read gave; a second one must give the same before it counts as what the disk has.
+template <class Value, class Read>
+void require_alike(const fs::path& path, const Value& first, const Read& read) {
+  forget_cached(path);
+  if (read() == first) return;
+  throw Error(ExitCode::io, fmt::format("{}: two reads gave different bytes: the disk, what connects it or "
+                                        "memory is failing; nothing was changed",
+                                        one_line(path.string())));
+}
+
+/// None where there is no such directory.
+std::vector<fs::path> entries_of(const fs::path& root) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error))
+    found.push_back(entry->path());
+  const bool is_absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !is_absent) throw io_error(root, "readdir", error.value());
+  return found;
 }
 
 void rename_directory(const fs::path& from, const fs::path& to) {
@@ -71,36 +103,39 @@ bool exchange_directories(const fs::path& path, const fs::path& with) {
 Manifest read_manifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifestFile;
   const std::optional<std::string> text = read_text(path, Links::refuse);
-  if (!text) throw Error(ExitCode::data, fmt::format("{}: is missing", one_line(path.string())));
-  return parse_manifest(*text, one_line(path.string()));
+  try {
+    if (!text) throw DamageError(fmt::format("{}: is missing", one_line(path.string())));
+    return parse_manifest(*text, one_line(path.string()));
+  } catch (const DamageError&) {
+    require_alike(path, text, [&] { return read_text(path, Links::refuse); });
+    throw;
+  }
 }
 
 void verify_file(const fs::path& checkpoint, const CheckpointFile& expected) {
   const fs::path path = checkpoint / expected.name;
-  std::error_code error;
-  if (!fs::exists(path, error))
-    throw Error(ExitCode::data, fmt::format("{}: is missing", one_line(path.string())));
-  const CheckpointFile found = measure(path);
-  if (found.bytes != expected.bytes) {
-    throw Error(ExitCode::data, fmt::format("{}: has {} bytes, the manifest expects {}",
-                                            one_line(path.string()), found.bytes, expected.bytes));
+  const std::optional<CheckpointFile> found = measure(path);
+  if (found == expected) return;
+  require_alike(path, found, [&] { return measure(path); });
+  if (!found) throw DamageError(fmt::format("{}: is missing", one_line(path.string())));
+  if (found->bytes != expected.bytes) {
+    throw DamageError(fmt::format("{}: has {} bytes, the manifest expects {}", one_line(path.string()),
+                                  found->bytes, expected.bytes));
   }
-  if (found.checksum != expected.checksum) {
-    throw Error(ExitCode::data,
-                fmt::format("{}: is damaged: its checksum is {:016x}, the manifest expects {:016x}",
-                            one_line(path.string()), found.checksum, expected.checksum));
-  }
+  throw DamageError(fmt::format("{}: is damaged: its checksum is {:016x}, the manifest expects {:016x}",
+                                path.string(), found->checksum, expected.checksum));
 }
 
 Manifest verify_checkpoint(const fs::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
+  for (const CheckpointFile& file : manifest.files) verify_file(checkpoint, file);
   const int64_t named = checkpoint_step(checkpoint);
   if (named >= 0 && named != manifest.step) {
     throw Error(ExitCode::data,
-                fmt::format("{}: belongs to step {}, its directory's name to step {}",
+                fmt::format("{}: belongs to step {}, its directory's name to step {}; give "
+                            "the directory its own name",
                             one_line((checkpoint / kManifestFile).string()), manifest.step, named));
   }
-  for (const CheckpointFile& file : manifest.files) verify_file(checkpoint, file);
   return manifest;
 }
 
@@ -114,14 +149,18 @@ int64_t checkpoint_step(const fs::path& checkpoint) {
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& root) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    if (checkpoint_step(entry->path()) >= 0) found.push_back(entry->path());
-  }
-  const bool is_absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !is_absent) throw io_error(root, "readdir", error.value());
+  std::vector<fs::path> found = entries_of(root);
+  std::erase_if(found, [](const fs::path& path) { return checkpoint_step(path) < 0; });
   std::ranges::sort(found, std::greater<>(), checkpoint_step);
+  return found;
+}
+
+std::vector<fs::path> list_set_aside(const fs::path& root) {
+  std::vector<fs::path> found = entries_of(root);
+  std::erase_if(found, [](const fs::path& path) {
+    return !path.filename().string().starts_with(fmt::format("{}{}", kDamaged, kPrefix));
+  });
+  std::ranges::sort(found);
   return found;
 }
 
@@ -134,14 +173,31 @@ void remove_checkpoint(const fs::path& checkpoint) {
   sync_directory(checkpoint.parent_path());
 }
 
-void remove_leftovers(const fs::path& root) {
-  std::vector<fs::path> left;
-  std::error_code error;
-  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) left.push_back(entry->path());
+fs::path set_aside(const fs::path& checkpoint) {
+  const fs::path root = checkpoint.parent_path();
+  const std::string name = fmt::format("{}{}", kDamaged, checkpoint.filename().string());
+  fs::path aside = root / name;
+  for (int number = 2; is_there(aside); ++number) aside = root / fmt::format("{}-{}", name, number);
+  rename_directory(checkpoint, aside);
+  sync_directory(root);
+  return aside;
+}
+
+/// A process that was killed between two names of commit() has left a checkpoint without its own.
+void tidy_checkpoints(const fs::path& root) {
+  std::error_code ignored;  // what cannot be removed is in nobody's way
+  for (const fs::path& path : entries_of(root)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) fs::remove_all(path, ignored);
+    if (!name.starts_with(kReplaced)) continue;
+    const size_t end = name.rfind('-', name.rfind('-') - 1);  // behind it: a process and an attempt
+    const fs::path own = root / name.substr(kReplaced.size(), end - kReplaced.size());
+    if (checkpoint_step(own) < 0) continue;
+    if (is_there(own))
+      fs::remove_all(path, ignored);
+    else
+      rename_directory(path, own);
   }
-  for (const fs::path& path : left) fs::remove_all(path, error);  // what cannot be removed is in nobody's way
 }
 
 CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(root) {
@@ -182,18 +238,28 @@ fs::path CheckpointWriter::commit() {
   file.close();
   sync_directory(temporary_);
   fs::path path = root_ / name_of(manifest_.step);
-  // One of the same step is there where it turned out to be damaged and training has come here again, or
-  // where the step has been evaluated since.
-  std::error_code ignored;
-  if (fs::exists(path, ignored) && exchange_directories(path, temporary_)) {
-    sync_directory(root_);
-    return path;  // the other one is removed with the temporary name
-  }
-  if (fs::exists(path, ignored)) remove_checkpoint(path);
-  rename_directory(temporary_, path);
-  temporary_.clear();
+  take_place(path);
+  // Where the names are not on the disk, the one that was replaced may still be needed after a power failure.
+  const fs::path replaced = std::exchange(temporary_, {});
   sync_directory(root_);
+  std::error_code ignored;
+  fs::remove_all(replaced, ignored);
   return path;
+}
+
+/// A checkpoint of the same step is there where the step has been evaluated since. At no moment are both
+/// without their names for good: tidy_checkpoints gives that one its name back.
+void CheckpointWriter::take_place(const fs::path& path) {
+  if (!is_there(path)) return rename_directory(temporary_, path);
+  if (exchange_directories(path, temporary_)) return;  // the other one now has the temporary name
+  const fs::path replaced = free_path(root_, kReplaced, name_of(manifest_.step));
+  rename_directory(path, replaced);
+  if (std::rename(temporary_.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    rename_directory(replaced, path);
+    throw io_error(path, "rename", error);
+  }
+  temporary_ = replaced;
 }
 
 }  // namespace trainer

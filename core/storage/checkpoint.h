@@ -22,6 +22,13 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr const char* kManifestFile = "manifest.txt";
 
+/// A checkpoint that is certainly damaged: it was read to its end, twice and alike, and is not what was
+/// written. Any other error leaves open whether it is intact.
+class DamageError : public Error {
+ public:
+  explicit DamageError(const std::string& text) : Error(ExitCode::data, text) {}
+};
+
 struct CheckpointFile {
   std::string name;
   int64_t bytes = 0;
@@ -38,26 +45,33 @@ struct Manifest {
 
 /// As text, each line of which parse_manifest wants exactly so; the last one has the checksum of the others.
 std::string to_text(const Manifest& manifest);
-/// Throws Error (exit 65) naming `file` and what is wrong.
+/// Throws, naming `file` and what is wrong: DamageError where the text is not what was written, Error (exit
+/// 65) where it is of another version.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
-/// Throws Error (exit 65) where there is none or it is damaged.
+/// Throws as parse_manifest, DamageError where there is none, and Error (exit 74) where it cannot be read.
 Manifest read_manifest(const std::filesystem::path& checkpoint);
-/// Reads every byte of one of a checkpoint's files. Throws Error (exit 65) naming it where it is missing or
-/// damaged.
+/// Reads every byte of one of a checkpoint's files. Throws, naming it: DamageError where it is missing or
+/// damaged, Error (exit 74) where it cannot be read, or two reads differ.
 void verify_file(const std::filesystem::path& checkpoint, const CheckpointFile& expected);
-/// The same for all files and the directory's name.
+/// The same for all files. Throws Error (exit 65) where the directory's name is that of another step.
 Manifest verify_checkpoint(const std::filesystem::path& checkpoint);
 
 /// The checkpoints in a directory by their names, the newest first; not looked into. None where there is no
 /// such directory; throws Error (exit 74) where it cannot be read.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
+/// What set_aside has left there, by name.
+std::vector<std::filesystem::path> list_set_aside(const std::filesystem::path& root);
 /// The step that a checkpoint's name says, or -1 for other names.
 int64_t checkpoint_step(const std::filesystem::path& checkpoint);
 /// Removes a checkpoint, durably, and so that no half of it is ever under its name. Throws Error (exit 74).
 void remove_checkpoint(const std::filesystem::path& checkpoint);
-/// Removes what saves that were cut short have left.
-void remove_leftovers(const std::filesystem::path& root);
+/// Gives a damaged checkpoint a name that is not listed, `damaged-step-00000100`, and returns that. Nothing
+/// removes it. Throws Error (exit 74).
+std::filesystem::path set_aside(const std::filesystem::path& checkpoint);
+/// Removes what saves that were cut short have left, and gives back its name to a checkpoint that one of them
+/// was to replace.
+void tidy_checkpoints(const std::filesystem::path& root);
 
 /// Writes one checkpoint: its files, then commit(). Nothing of it remains unless that succeeds.
 class CheckpointWriter {
@@ -71,11 +85,14 @@ class CheckpointWriter {
   /// Writes a file and reads it back; meanwhile the disk takes what has been written.
   /// Throws Error (exit 65) where other bytes come back; nothing may be added or committed after a failure.
   void add(const std::string& name, const std::function<void(const ByteSink&)>& produce);
-  /// Waits until all of it is on the disk, then gives the directory its name. Returns that.
+  /// Waits until all of it is on the disk, then gives the directory its name. Returns that. Removes a
+  /// checkpoint of the same step, once this one has taken its place.
   std::filesystem::path commit();
   const Manifest& manifest() const { return manifest_; }
 
  private:
+  void take_place(const std::filesystem::path& path);
+
   std::filesystem::path root_, temporary_;
   Manifest manifest_;
   std::vector<NewFile> open_;

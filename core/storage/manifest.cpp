@@ -11,6 +11,7 @@
 namespace trainer {
 namespace {
 
+constexpr std::string_view kKind = "trainer checkpoint ";
 constexpr std::string_view kTitle = "trainer checkpoint 1";
 constexpr size_t kMostFiles = 64;
 
@@ -25,10 +26,37 @@ bool is_plain_name(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
+std::string seal_of(std::string_view body) {
+  return fmt::format("whole {:016x}\n", text_checksum(body));
+}
+
+/// Whether the last line has the checksum of the others: the text is as it was written, by whatever version.
+bool is_sealed(std::string_view text) {
+  const size_t last = text.rfind("\nwhole ");
+  return last != std::string_view::npos && text.substr(last + 1) == seal_of(text.substr(0, last + 1));
+}
+
+std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// What follows kKind in a manifest of another version; empty where this text is not one. A first line that
+/// is damaged is none: with the right one the checksum matches.
+std::string_view other_version(std::string_view text) {
+  const std::string_view title = first_line(text);
+  if (!title.starts_with(kKind) || title == kTitle) return {};
+  const std::string_view version = title.substr(kKind.size());
+  const bool is_number =
+      !version.empty() && version.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!is_number || is_sealed(fmt::format("{}{}", kTitle, text.substr(title.size())))) return {};
+  return version;
+}
+
 /// Takes a text apart; whatever is not as to_text writes it is refused in the end, when that is compared.
 class LineReader {
  public:
-  LineReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  LineReader(std::string_view text, const std::string& file)
+      : text_(text), file_(file), is_sealed_(is_sealed(text)) {}
 
   bool at_end() const { return text_.empty(); }
   std::string_view rest() const { return text_; }
@@ -58,13 +86,16 @@ class LineReader {
     return value;
   }
   [[noreturn]] void fail(const std::string& what) const {
+    const std::string place = fmt::format("{}:{}: {}", file_, line_number_, what);
+    if (!is_sealed_) throw DamageError(place + "; the checkpoint is damaged");
     throw Error(ExitCode::data,
-                fmt::format("{}:{}: {}; the checkpoint is damaged", file_, line_number_, what));
+                place + "; it is intact, but this version cannot read it: use the one that wrote it");
   }
 
  private:
   std::string_view text_, line_;
   const std::string& file_;
+  bool is_sealed_;
   int line_number_ = 0;
 };
 
@@ -99,10 +130,15 @@ int64_t Manifest::bytes() const {
 
 std::string to_text(const Manifest& manifest) {
   const std::string body = body_of(manifest);
-  return fmt::format("{}whole {:016x}\n", body, text_checksum(body));
+  return body + seal_of(body);
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
+  if (const std::string_view version = other_version(text); !version.empty()) {
+    throw Error(ExitCode::data, fmt::format("{}: is of version {}, this program reads version {}; use the "
+                                            "program that wrote it, or a later one",
+                                            file, version, kTitle.substr(kKind.size())));
+  }
   LineReader reader(text, file);
   Manifest manifest;
   reader.next_line();

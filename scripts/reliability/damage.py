@@ -29,7 +29,9 @@ def all_of(context):
         require(run.finish() == 0, run.errors)
         require(path.name in run.errors and f'skipping checkpoint {newest.name}' in run.errors, run.errors)
         require(run.went_on_from() == step_of(before), run.errors)
+        kept = run.output / 'checkpoints' / f'damaged-{newest.name}'
+        require(sorted(each.name for each in kept.iterdir()) == [each.name for each in files], 'the damaged one is gone')
         require_equal(expected, run, every_checkpoint=False)
         context.remove(run)
-    context.report('flipped bits', f'{count} in {len(files)} files: each refused naming the file, the previous '
-                   'checkpoint used, equal bits in the end')
+    context.report('flipped bits', f'{count} in {len(files)} files: each refused naming the file and kept, the '
+                   'previous checkpoint used, equal bits in the end')

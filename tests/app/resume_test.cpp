@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <nlohmann/json.hpp>
 #include "tests/catch.h"
 
 #include "core/storage/checkpoint.h"
 #include "tests/app/command.h"
+#include "tests/storage/scratch_directory.h"
 
 namespace trainer {
 namespace {
@@ -28,12 +30,27 @@ class Small {
   Workspace workspace;
 };
 
+/// Every file below a directory.
+std::map<std::string, std::string> files_below(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) files[entry.path().string()] = test::contents(entry.path());
+  }
+  return files;
+}
+
 #ifdef TRAINER_FAULTS
 /// The process is killed when its `save`th save gets its name.
 std::string killed_in(int save) {
   return "LD_PRELOAD=" TRAINER_FAULTS
          " FAULT_PATH=checkpoints/.saving FAULT_CALLS=rename FAULT_ACTION=kill FAULT_AT=" +
          std::to_string(save);
+}
+
+/// Such a call on a file of the checkpoint of step 9 fails once, or a read flips a bit.
+std::string faulty_read(const std::string& calls, const std::string& action, int at) {
+  return "LD_PRELOAD=" TRAINER_FAULTS " FAULT_PATH=checkpoints/step-00000009/ FAULT_CALLS=" + calls +
+         " FAULT_ACTION=" + action + " FAULT_AT=" + std::to_string(at);
 }
 #endif
 
@@ -75,6 +92,42 @@ TEST_CASE("a killed run ends with the bits of one that was not, and leaves nothi
     };
     CHECK(state("a") == state("b"));
   }
+}
+
+TEST_CASE("a checkpoint that cannot be read, or is read in two ways, ends the start and stays") {
+  const Small small;
+  const std::string same = "training.max_duration=9ba";
+  REQUIRE(small.run("a", same).code == 0);
+  const std::string bits = small.read("a/model.safetensors");
+  fs::remove(small.path("a/summary.json"));
+  const auto saved = files_below(small.path("a/checkpoints"));
+  // Opened in this order: the manifest, three files, the state twice to be parsed, and two files to be
+  // loaded. The manifest and the state's text are not read by pread.
+  for (const auto& [calls, action, at] : std::vector<std::tuple<std::string, int, int>>{{"open", EIO, 1},
+                                                                                        {"open", EMFILE, 2},
+                                                                                        {"open", EACCES, 5},
+                                                                                        {"open", EIO, 6},
+                                                                                        {"pread", EIO, 1},
+                                                                                        {"pread", ENOMEM, 3},
+                                                                                        {"pread", EIO, 4},
+                                                                                        {"pread", EIO, 5}}) {
+    const Outcome refused = small.run("a", same, faulty_read(calls, std::to_string(action), at));
+    INFO(calls << " " << at << ": " << refused.errors);
+    CHECK(refused.code == 74);
+    CHECK_THAT(refused.errors, ContainsSubstring("checkpoints/step-00000009/"));
+    CHECK(files_below(small.path("a/checkpoints")) == saved);
+  }
+  for (const int at : {1, 3, 4}) {
+    const Outcome refused = small.run("a", same, faulty_read("pread", "flip", at));
+    INFO(at << ": " << refused.errors);
+    CHECK(refused.code == 74);
+    CHECK_THAT(refused.errors, ContainsSubstring("two reads gave different bytes"));
+    CHECK(files_below(small.path("a/checkpoints")) == saved);
+  }
+  const Outcome whole = small.run("a", same);
+  CHECK(whole.code == 0);
+  CHECK_THAT(whole.errors, ContainsSubstring("resuming after step 9"));
+  CHECK(small.read("a/model.safetensors") == bits);
 }
 
 TEST_CASE(
@@ -220,6 +273,91 @@ TEST_CASE("a run whose checkpoints are all damaged does not begin again by itsel
   }
   fs::remove_all(small.path("a/checkpoints"));
   CHECK(small.run("a", "training.max_duration=9ba").code == 0);
+}
+
+TEST_CASE("a damaged checkpoint is kept under another name, one of a newer version refused and left") {
+  const Small small;
+  const std::string same = "training.max_duration=9ba";
+  REQUIRE(small.run("a", same).code == 0);
+  const std::string bits = small.read("a/model.safetensors");
+  fs::remove(small.path("a/summary.json"));
+  fs::remove(small.path("a/model.safetensors"));
+  const fs::path newest = small.path("a/checkpoints/step-00000009");
+  const std::string manifest = test::contents(newest / kManifestFile);
+  test::put(newest / kManifestFile, "trainer checkpoint 2" + manifest.substr(20) + "\n");
+  const auto saved = files_below(small.path("a/checkpoints"));
+  for (const char* command : {"", "eval"}) {
+    const Outcome newer =
+        run_shell(std::string("\"$TRAINER\" ") + command +
+                      " --config small.yaml checkpoint.interval=3ba run.output_dir=runs/a " + same,
+                  small.workspace.path());
+    CHECK(newer.code == 65);
+    CHECK_THAT(newer.errors,
+               ContainsSubstring("step-00000009/manifest.txt: is of version 2, this program reads "
+                                 "version 1; use the program that wrote it"));
+    CHECK(files_below(small.path("a/checkpoints")) == saved);
+  }
+  const Outcome inspected = run_shell("\"$TRAINER\" inspect runs/a", small.workspace.path());
+  CHECK(inspected.code == 65);
+  CHECK_THAT(inspected.output, ContainsSubstring("OF ANOTHER VERSION") && !ContainsSubstring("DAMAGED"));
+  test::put(newest / kManifestFile, manifest.substr(0, 40));
+  const Outcome again = small.run("a", same);
+  CHECK(again.code == 0);
+  CHECK_THAT(again.errors, ContainsSubstring("skipping checkpoint step-00000009") &&
+                               ContainsSubstring("is kept as runs/a/checkpoints/damaged-step-00000009"));
+  CHECK(small.read("a/checkpoints/damaged-step-00000009/manifest.txt") == manifest.substr(0, 40));
+  CHECK(fs::exists(small.path("a/checkpoints/damaged-step-00000009/optimizer.safetensors")));
+  CHECK_THAT(run_shell("\"$TRAINER\" inspect runs/a", small.workspace.path()).output,
+             ContainsSubstring("2 checkpoints") && ContainsSubstring("damaged-step-00000009  set aside"));
+  CHECK(small.read("a/model.safetensors") == bits);
+}
+
+TEST_CASE("a checkpoint of another run in the run's directory is refused, with both values, and left") {
+  const Small small;
+  const std::string same = "training.max_duration=9ba";
+  REQUIRE(small.run("a", same).code == 0);
+  REQUIRE(small.run("b", same + " run.seed=4 optimizer.lr=0.1").code == 0);
+  const fs::path newest = small.path("a/checkpoints/step-00000009");
+  fs::remove(small.path("a/summary.json"));
+  fs::remove_all(newest);
+  fs::copy(small.path("b/checkpoints/step-00000009"), newest, fs::copy_options::recursive);
+  const auto saved = files_below(small.path("a/checkpoints"));
+  const Outcome refused = small.run("a", same);
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.errors,
+             ContainsSubstring("step-00000009 belongs to another run (optimizer.lr is 0.1 there and "
+                               "0.05 here, run.seed is 4 there and 3 here)") &&
+                 ContainsSubstring("run.allow_changes"));
+  CHECK(files_below(small.path("a/checkpoints")) == saved);
+  CHECK(small.run("a", same + " 'run.allow_changes=[run.seed]'").code == 78);
+  const Outcome allowed = small.run("a", same + " 'run.allow_changes=[run.seed, optimizer.lr, data]'");
+  CHECK(allowed.code == 0);
+  CHECK_THAT(allowed.errors, ContainsSubstring("resuming after step 9"));
+}
+
+TEST_CASE("of two processes in one directory the first ends once its lock is gone, and saves no more") {
+  const Small small;
+  const Outcome outcome = run_shell(
+      R"sh(start() { exec "$TRAINER" --config small.yaml checkpoint.interval=3ba run.output_dir=runs/a \
+           training.max_duration=1000000ba; }
+         start 2>first.txt & first=$!
+         until ls runs/a/checkpoints/step-* >/dev/null 2>&1; do sleep 0.02; done
+         rm runs/a/lock
+         start 2>second.txt & second=$!
+         wait $first; echo "first $?"
+         before=$(ls runs/a/checkpoints)
+         until grep -q 'resuming after step' second.txt && [ "$(ls runs/a/checkpoints)" != "$before" ]; do
+           kill -0 $second || break; sleep 0.02
+         done
+         kill -TERM $second; wait $second; echo "second $?")sh",
+      small.workspace.path());
+  INFO(small.workspace.read("first.txt") << small.workspace.read("second.txt"));
+  CHECK(outcome.output == "first 74\nsecond 75\n");
+  CHECK_THAT(small.workspace.read("first.txt"),
+             ContainsSubstring("was taken over by process ") ||
+                 ContainsSubstring("lock was removed while the run worked there"));
+  for (const fs::path& path : list_checkpoints(small.path("a/checkpoints")))
+    CHECK(verify_checkpoint(path).step == checkpoint_step(path));
 }
 
 TEST_CASE("a reader of the messages that goes away does not end the run") {

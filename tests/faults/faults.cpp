@@ -95,7 +95,7 @@ int Faults::act() const {
   if (action_ == "exit") std::exit(0);
   while (action_ == "stall") ::pause();
   if (action_ == "flip") return kFlip;
-  return action_ == "short" ? -1 : std::atoi(action_.c_str());
+  return action_ == "short" ? kHalf : std::atoi(action_.c_str());
 }
 
 }  // namespace faults

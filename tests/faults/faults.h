@@ -12,8 +12,8 @@
 // FAULT_PATH, and at call FAULT_AT does as FAULT_ACTION says. A subject is the path of a file, or what
 // ranks.cpp says.
 //   FAULT_ACTION: before the call: kill, segv, stop (each by that signal) or exit (with 0); stall (for ever);
-//                 short (half of a write); flip (a bit of what a broadcast sends); or the number of the errno
-//                 with which it fails
+//                 short (half of a write); flip (a bit of what a broadcast sends, or the first of a read); or
+//                 the number of the errno with which it fails
 //   FAULT_CALLS:  names of the calls to count, with commas; default: all
 //   FAULT_ALWAYS: the later calls too
 //   FAULT_UNTIL:  a file for which the call waits before that
@@ -22,7 +22,7 @@
 
 namespace faults {
 
-constexpr int kFlip = -2;
+constexpr int kHalf = -1, kFlip = -2;
 
 /// What the loader would have called.
 template <class Function>
@@ -39,7 +39,7 @@ class Faults {
   void opened(int fd, const std::string& path);
   std::string path_of(int fd);
 
-  /// 0: go on; > 0: fail with this errno; -1: write half; kFlip: send another bit.
+  /// 0: go on; > 0: fail with this errno; kHalf: write or read half; kFlip: send or read another bit.
   int before(const char* call, const std::string& path, const std::string& detail, const void* data = nullptr,
              size_t bytes = 0);
 

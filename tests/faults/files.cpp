@@ -98,7 +98,7 @@ ssize_t write(int fd, const void* bytes, size_t count) {
   Faults& faults = Faults::instance();
   const int error = faults.before("write", faults.path_of(fd), std::to_string(count), bytes, count);
   if (error > 0) return failed(error);
-  return real(fd, bytes, error < 0 && count > 1 ? count / 2 : count);
+  return real(fd, bytes, error == faults::kHalf && count > 1 ? count / 2 : count);
 }
 
 ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
@@ -106,7 +106,9 @@ ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
   Faults& faults = Faults::instance();
   const int error = faults.before("pread", faults.path_of(fd), std::to_string(count));
   if (error > 0) return failed(error);
-  return real(fd, bytes, error < 0 && count > 1 ? count / 2 : count, offset);
+  const ssize_t read = real(fd, bytes, error == faults::kHalf && count > 1 ? count / 2 : count, offset);
+  if (error == faults::kFlip && read > 0) *static_cast<unsigned char*>(bytes) ^= 1;
+  return read;
 }
 
 int fsync(int fd) {

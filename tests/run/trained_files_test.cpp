@@ -76,6 +76,25 @@ TEST_CASE(
              ContainsSubstring("only damaged ones"));
 }
 
+TEST_CASE("what may be intact is not passed over for an older checkpoint") {
+  const ScratchDirectory run;
+  commit_checkpoint(run.path(), 5);
+  const fs::path newest = commit_checkpoint(run.path(), 10);
+  fs::rename(newest, run / "elsewhere");
+  fs::create_symlink(newest.filename(), newest);  // leads to itself
+  CHECK_THAT(error_text(ExitCode::io, [&] { find_trained(run.path()); }),
+             ContainsSubstring((newest / kManifestFile).string()));
+  fs::remove(newest);
+  fs::rename(run / "elsewhere", newest);
+  put(newest / kManifestFile, "trainer checkpoint 2\n");
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }),
+             ContainsSubstring("is of version 2"));
+  fs::create_directory(run / "summary.json");  // does not say whether the run went on
+  put(run / kModelFile, "weights");
+  CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(run.path()); }),
+             ContainsSubstring("summary.json"));
+}
+
 TEST_CASE("where nothing trained is, that is said") {
   const ScratchDirectory folder;
   CHECK_THAT(error_text(ExitCode::data, [&] { find_trained(folder.path()); }),

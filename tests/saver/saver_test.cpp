@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include "tests/catch.h"
@@ -27,6 +28,7 @@ using test::error_text;
 using test::ScratchDirectory;
 
 constexpr int64_t kRows = 4;
+constexpr const char* kKeys = "optimizer:\n  lr: 0.1\n";
 
 /// A small network whose training needs no more than a call for each step.
 struct Training {
@@ -63,9 +65,13 @@ struct Training {
 /// A training with what it saves to; its log goes nowhere.
 struct Saving {
   explicit Saving(const fs::path& root, CheckpointPolicy policy = {.every_steps = 1})
-      : checkpoints(training.executable, root, policy,
-                    LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1}, RunState{}, quiet.log,
-                    [] {}) {}
+      : checkpoints(
+            training.executable, root, policy, LoopSettings{.samples_per_epoch = 1, .global_batch_size = 1},
+            RunState{.mathematics = kKeys}, quiet.log, [] {}, [this] { require_held(); }) {}
+
+  void require_held() const {
+    if (is_taken) throw Error(ExitCode::io, "taken over");
+  }
 
   /// The state after a step, evaluated there where `loss` is given.
   LoopState at(int64_t step, std::optional<double> loss = std::nullopt) {
@@ -80,6 +86,7 @@ struct Saving {
 
   Training training;
   test::QuietLog quiet;
+  std::atomic<bool> is_taken = false;  ///< by another process
   LoopState state;
   Checkpoints checkpoints;
 };
@@ -207,7 +214,7 @@ TEST_CASE("the best checkpoint stays, also in a run that goes on and where a bet
   Saving run(scratch / "c", policy);
   const ResumePoint from = *newest_checkpoint(scratch / "c", warn);
   run.state = from.state.loop;
-  run.checkpoints.go_on_from(from.state);
+  run.checkpoints.go_on_from(from);
   run.checkpoints.save_now(run.at(5, 0.7));
   CHECK(steps_in(scratch / "c") == std::vector<int64_t>{5, 4, 1});
   fs::rename(scratch / "c", scratch / "aside");
@@ -226,7 +233,7 @@ TEST_CASE("a state that is saved is not saved again until it is evaluated") {
   { Saving(scratch / "c").checkpoints.save_now({.step = 3}); }
   const std::string before = contents(checkpoint(scratch / "c", 3) / kStateFile);
   Saving run(scratch / "c");
-  run.checkpoints.go_on_from(newest_checkpoint(scratch / "c", [](const std::string&) {})->state);
+  run.checkpoints.go_on_from(*newest_checkpoint(scratch / "c", [](const std::string&) {}));
   run.training.step();
   run.checkpoints.save_now(run.at(3));
   CHECK(contents(checkpoint(scratch / "c", 3) / kStateFile) == before);
@@ -250,26 +257,26 @@ TEST_CASE(
   std::vector<std::string> notes;
   const auto newest = [&] {
     notes.clear();
-    return newest_checkpoint(root, [&](const std::string& note) { notes.push_back(note); })->state;
+    return *newest_checkpoint(root, [&](const std::string& note) { notes.push_back(note); });
   };
-  CHECK(newest().loop.step == 30);
+  CHECK(newest().state.loop.step == 30);
   note_difference(root, "after step 33 the ranks' weights are not the same");
-  CHECK(newest().loop.step == 20);
+  CHECK(newest().state.loop.step == 20);
   REQUIRE(notes.size() == 1);
   CHECK(notes[0].starts_with("skipping checkpoint step-00000030: "));
   // A process that is killed before it saves changes nothing. The next save takes the place of the others.
   Saving run(root, {.every_steps = 1, .keep_latest = 4});
   run.checkpoints.go_on_from(newest());
-  CHECK(newest().loop.step == 20);
+  CHECK(newest().state.loop.step == 20);
   run.state.verified = 0;
   run.checkpoints.save_now(run.at(22));
   CHECK(steps_in(root) == std::vector<int64_t>{22, 20, 10});
-  CHECK(newest().loop.step == 22);
+  CHECK(newest().state.loop.step == 22);
   CHECK(notes.empty());
   // Where none was verified the newest is better than none.
   for (const int64_t step : {10, 20}) fs::remove_all(checkpoint(root, step));
   note_difference(root, "again");
-  CHECK(newest().loop.step == 22);
+  CHECK(newest().state.loop.step == 22);
   CHECK(notes.size() == 2);
 }
 
@@ -282,9 +289,83 @@ TEST_CASE("checkpoints that were passed over do not count as kept ones") {
   }
   fs::resize_file(checkpoint(scratch / "c", 20) / kModelFile, 7);
   Saving run(scratch / "c");
-  run.checkpoints.go_on_from(newest_checkpoint(scratch / "c", [](const std::string&) {})->state);
+  run.checkpoints.go_on_from(*newest_checkpoint(scratch / "c", [](const std::string&) {}));
   run.checkpoints.save_now(run.at(30));
   CHECK(steps_in(scratch / "c") == std::vector<int64_t>{30, 10});
+  CHECK(fs::file_size(scratch / "c" / "damaged-step-00000020" / kModelFile) == 7);
+}
+
+TEST_CASE("only intact checkpoints count as kept ones, and only those of the run are removed") {
+  const ScratchDirectory scratch;
+  const fs::path root = scratch / "c";
+  const CheckpointPolicy policy{.every_steps = 1, .keep_latest = 3};
+  {
+    Saving run(root, policy);
+    for (const int64_t step : {10, 20, 30}) run.checkpoints.save_now(run.at(step));
+  }
+  fs::resize_file(checkpoint(root, 10) / kModelFile, 7);
+  {
+    CheckpointWriter other(root, 5);
+    const std::string text = to_json(RunState{.loop = {.step = 5}, .mathematics = "optimizer:\n  lr: 0.2\n"});
+    other.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+    other.commit();
+  }
+  fs::copy(checkpoint(root, 20), root / "step-00000025",
+           fs::copy_options::recursive);  // not what its name says
+  fs::create_directory(root / "step-00000015");
+  std::ofstream(root / "step-00000015" / kManifestFile) << "trainer checkpoint 2\n";
+  Saving run(root, policy);
+  run.checkpoints.go_on_from(*newest_checkpoint(root, [](const std::string&) {}));
+  CHECK(steps_in(root) == std::vector<int64_t>{30, 25, 20, 15, 5});  // 10 is damaged
+  run.checkpoints.save_now(run.at(40));
+  CHECK(steps_in(root) == std::vector<int64_t>{40, 30, 25, 20, 15, 5});
+  run.checkpoints.save_now(run.at(50));
+  CHECK(steps_in(root) == std::vector<int64_t>{50, 40, 30, 25, 15, 5});
+  CHECK(fs::exists(root / "damaged-step-00000010"));
+  const std::string text = error_text(ExitCode::io, [&] { run.checkpoints.save_now(run.at(25)); });
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("a checkpoint of this step is there"));
+  CHECK(verify_checkpoint(checkpoint(root, 50)).step == 50);
+}
+
+TEST_CASE("a directory that another process has taken gets no checkpoint and loses none") {
+  const ScratchDirectory scratch;
+  const fs::path root = scratch / "c";
+  {
+    Saving run(root, {.every_steps = 1, .keep_latest = 9});
+    for (const int64_t step : {5, 10, 20}) run.checkpoints.save_now(run.at(step));
+    run.is_taken = true;
+    CHECK_THAT(error_text(ExitCode::io, [&] { run.checkpoints.save_now(run.at(30)); }),
+               Catch::Matchers::ContainsSubstring("taken over"));
+  }
+  const auto newest = [&] { return *newest_checkpoint(root, [](const std::string&) {}); };
+  Saving run(root, {.every_steps = 1, .keep_latest = 2});
+  run.is_taken = true;
+  CHECK_THROWS(run.checkpoints.go_on_from(newest()));  // there is one too many
+  fs::resize_file(checkpoint(root, 20) / kModelFile, 7);
+  CHECK_THROWS(run.checkpoints.go_on_from(newest()));  // there is a damaged one
+  CHECK(steps_in(root) == std::vector<int64_t>{20, 10, 5});
+  CHECK(std::distance(fs::directory_iterator(root), {}) == 3);
+  run.is_taken = false;
+  run.checkpoints.go_on_from(newest());
+  CHECK(steps_in(root) == std::vector<int64_t>{10, 5});
+}
+
+TEST_CASE("a rollback goes to no checkpoint of another run") {
+  const ScratchDirectory scratch;
+  const fs::path root = scratch / "c";
+  Saving run(root);
+  run.checkpoints.save_now(run.at(10));
+  CHECK(run.checkpoints.restore()->step == 10);
+  {
+    CheckpointWriter other(root, 15);
+    const std::string text =
+        to_json(RunState{.loop = {.step = 15}, .mathematics = "optimizer:\n  lr: 0.2\n"});
+    other.add(kStateFile, [&](const ByteSink& sink) { sink(std::as_bytes(std::span(text))); });
+    other.commit();
+  }
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { run.checkpoints.restore(); }),
+             Catch::Matchers::ContainsSubstring("(optimizer.lr is 0.2 there and 0.1 here)"));
+  CHECK(steps_in(root) == std::vector<int64_t>{15, 10});
 }
 
 }  // namespace trainer

@@ -166,6 +166,41 @@ TEST_CASE("session: a run whose directory is removed leaves nothing in its place
   CHECK(fs::is_empty(directory));
 }
 
+TEST_CASE("session: a run whose directory another process takes ends, and leaves it to that") {
+  const ScratchDirectory scratch;
+  const fs::path directory = scratch / "run";
+  const std::string other = "77 on elsewhere\nstart 0\n", endless = "training.max_duration=100000ba";
+  std::jthread taker([&](const std::stop_token& over) {
+    while (list_checkpoints(checkpoint_root(directory)).empty() && !over.stop_requested())
+      std::this_thread::yield();
+    test::put(scratch / "lock", other);
+    std::error_code ignored;
+    fs::rename(scratch / "lock", directory / "lock", ignored);
+  });
+  const std::string text = error_text(ExitCode::io, [&] { run(directory, {endless}); });
+  taker.request_stop();
+  taker.join();
+  CHECK_THAT(text, ContainsSubstring("was taken over by process 77 on elsewhere"));
+  CHECK(contents(directory / "lock") == other);
+  CHECK(status_of(directory).state == RunStatus::State::running);  // of which that process reports
+  for (const fs::path& path : list_checkpoints(checkpoint_root(directory))) verify_checkpoint(path);
+  CHECK_FALSE(fs::exists(directory / kModelFile));
+}
+
+TEST_CASE("start: a checkpoint of another run in the run's own directory is refused") {
+  const ScratchDirectory scratch;
+  const fs::path own = scratch / "own", other = scratch / "other";
+  const std::string eight = "training.max_duration=8ba";
+  REQUIRE(run(own, {eight}) == ExitCode::done);
+  REQUIRE(run(other, {eight, "run.seed=4"}) == ExitCode::done);
+  const fs::path newest = list_checkpoints(checkpoint_root(own)).front();
+  fs::remove_all(newest);
+  fs::copy(list_checkpoints(checkpoint_root(other)).front(), newest, fs::copy_options::recursive);
+  CHECK_THAT(error_text(ExitCode::recipe, [&] { choose_start(*recipe_in(own, {eight})); }),
+             ContainsSubstring("belongs to another run (run.seed is 4 there and 3 here)"));
+  CHECK(choose_start(*recipe_in(own, {eight, "run.allow_changes=[run.seed]"})).step() == 8);
+}
+
 TEST_CASE("session: where nothing can begin the directory stays free") {
   const ScratchDirectory scratch;
   const auto none = [](const Recipe&, Tuning&, const DeviceChoice&, Communicator*) -> Backend {

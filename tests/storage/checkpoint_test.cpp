@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/storage/checkpoint.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <fstream>
 #include <random>
 #include "tests/catch.h"
 
+#include "core/base/checksum.h"
 #include "core/base/error.h"
 #include "core/base/regular_file.h"
 #include "tests/storage/scratch_directory.h"
@@ -156,6 +161,89 @@ TEST_CASE("a manifest is read as it is written, and in no other way") {
   CHECK_THAT(refused(to_text({.step = 1, .files = {{"a", 1, 1}, {"a", 2, 2}}})), ContainsSubstring("twice"));
 }
 
+namespace {
+
+/// Whether a manifest of this text is certainly damaged; else it may be intact.
+bool is_damage(const std::string& text, const std::string& told) {
+  try {
+    parse_manifest(text, "m");
+  } catch (const DamageError& error) {
+    return true;
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::data);
+    CHECK_THAT(error.what(), ContainsSubstring(told));
+    return false;
+  }
+  FAIL("the manifest was accepted");
+  return false;
+}
+
+std::string sealed(const std::string& body) {
+  return fmt::format("{}whole {:016x}\n", body, checksum(std::as_bytes(std::span(body))));
+}
+
+}  // namespace
+
+TEST_CASE("a manifest of a newer version is refused as such, and only one that is not whole is damaged") {
+  const std::string text = to_text({.step = 12, .files = {{"a.safetensors", 1, 0xABCu}}});
+  const std::string rest = text.substr(text.find('\n'));
+  CHECK_FALSE(is_damage("trainer checkpoint 2\nwhatever\n", "is of version 2, this program reads version 1"));
+  CHECK_FALSE(is_damage(sealed("trainer checkpoint 12\nstep 1\n"), "is of version 12"));
+  CHECK_FALSE(is_damage(sealed("trainer checkpoint 1\nstep 1\nrank 3\n"), "it is intact"));
+  CHECK(is_damage("trainer checkpoint 3" + rest, ""));  // all else is as version 1 has written it
+  CHECK(is_damage("trainer checkpoint 1", ""));
+  CHECK(is_damage("trainer checkpoint 1\nstep 1\nrank 3\n", ""));
+}
+
+TEST_CASE("a checkpoint that cannot be read is not taken for a damaged one") {
+  const ScratchDirectory scratch;
+  const fs::path path = write_checkpoint(scratch.path(), 3);
+  fs::rename(path, scratch / "elsewhere");
+  fs::create_symlink(path.filename(), path);  // leads to itself: no file system says what is there
+  CHECK_THAT(test::error_text(ExitCode::io, [&] { verify_checkpoint(path); }),
+             ContainsSubstring((path / kManifestFile).string()));
+  fs::remove(path);
+  CHECK_THROWS_AS(verify_checkpoint(path), DamageError);  // it is not there, for certain
+  fs::rename(scratch / "elsewhere", path);
+  struct rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const FileDescriptor next = open_file(path, O_RDONLY);
+  const struct rlimit none = {.rlim_cur = static_cast<rlim_t>(next.get()), .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  std::string text;
+  try {
+    verify_checkpoint(path);
+  } catch (const Error& error) {
+    text = error.code() == ExitCode::io ? error.what() : "another error";
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK_THAT(text, ContainsSubstring("Too many open files"));
+  CHECK(verify_checkpoint(path).step == 3);
+}
+
+TEST_CASE("a damaged checkpoint gets another name, and is kept under it") {
+  const ScratchDirectory scratch;
+  CHECK(set_aside(write_checkpoint(scratch.path(), 3)) == scratch / "damaged-step-00000003");
+  CHECK(set_aside(write_checkpoint(scratch.path(), 3)) == scratch / "damaged-step-00000003-2");
+  CHECK(list_checkpoints(scratch.path()).empty());
+  tidy_checkpoints(scratch.path());
+  CHECK(scratch.names() == std::set<std::string>{"damaged-step-00000003", "damaged-step-00000003-2"});
+  CHECK(verify_checkpoint(scratch / "damaged-step-00000003").step == 3);
+}
+
+TEST_CASE("a checkpoint that was to be replaced gets its name back where the new one has not come to it") {
+  const ScratchDirectory scratch;
+  for (const bool is_replaced : {false, true}) {
+    const fs::path path = write_checkpoint(scratch.path(), 3, 100);
+    fs::rename(path, scratch / ".replaced-step-00000003-77-0");
+    if (is_replaced) write_checkpoint(scratch.path(), 3, 200);
+    tidy_checkpoints(scratch.path());
+    CHECK(verify_checkpoint(path).files[0].bytes == (is_replaced ? 200 : 100));
+    CHECK(scratch.names() == std::set<std::string>{"step-00000003"});
+    fs::remove_all(path);
+  }
+}
+
 TEST_CASE("a save that fails or is given up leaves nothing, and the old checkpoint") {
   const ScratchDirectory scratch;
   const fs::path old = write_checkpoint(scratch.path(), 1);
@@ -194,7 +282,7 @@ TEST_CASE("what cut saves and removals have left is tidied up, and nothing else"
     fs::create_directory(scratch.path() / name);
     std::ofstream(scratch.path() / name / "model.safetensors") << "x";
   }
-  remove_leftovers(scratch.path());
+  tidy_checkpoints(scratch.path());
   CHECK(fs::exists(old));
   CHECK(fs::exists(scratch.path() / ".other"));
   CHECK(std::distance(fs::directory_iterator(scratch.path()), {}) == 2);
