@@ -173,6 +173,7 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
   std::optional<RunStatus> status;
   std::optional<bool> held;
   bool finished = false;
+  read_or_note(run, [&] { require_regular(directory / "identity.json", Links::refuse); });
   read_or_note(run, [&] { status = read_status(directory / kStatusFile); });
   read_or_note(run, [&] { finished = read_finished(directory / "summary.json") == true; });
   read_or_note(run, [&] { held = is_held(directory); });
