@@ -9,15 +9,12 @@
 
 #include "core/base/error.h"
 #include "core/base/version.h"
+#include "core/config/environment.h"
 #include "core/engine/together.h"
 #include "core/host/process.h"
 
 namespace trainer {
 namespace {
-
-/// Keys about this rank's part of its machine. A key that is not listed must be the same on all ranks: one
-/// that is forgotten here costs an error message, one too many a run.
-const std::vector<std::string> kOfOneRank = {"device.index", "device.memory", "device.threads"};
 
 /// What begins the names of options, which no key of a recipe does.
 constexpr const char* kOption = "--";
@@ -34,8 +31,9 @@ std::string place_of(const Recipe& recipe, const std::string& key) {
   return key.starts_with(kOption) ? kCommandLine : to_string(recipe.origin_of(key).where);
 }
 
-/// A value's own text, or a word for one that is not given.
+/// A value's own text, or words for one that is not given or may be a secret.
 std::string shown(const std::string& value) {
+  if (is_hidden(value)) return "(an environment variable's value)";
   return value.empty() ? "(none)" : value;
 }
 
@@ -65,7 +63,9 @@ RunIdentity shared_settings(const Recipe& recipe, const SessionOptions& options)
 }
 
 std::vector<Difference> setting_differences(const RunIdentity& first, const RunIdentity& own) {
-  return forbidden_differences(first, own, kOfOneRank);
+  // A key that is not listed must be the same on all ranks: one that is forgotten here costs an error
+  // message, one too many a run.
+  return forbidden_differences(first, own, {"device.index", "device.memory", "device.threads"});
 }
 
 void require_same_settings(const Recipe& recipe, const SessionOptions& options, Communicator& ranks) {

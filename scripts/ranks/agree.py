@@ -22,6 +22,7 @@ FOLDER = ['data.format=image_folder', 'data.train=a', 'model.input=[3, 8, 8]', '
 TOKENS = ['data.format=tokens', 'data.train=a', 'data.end_of_text=1', 'model.input_kind=tokens', 'model.input=[8]',
           'model.layers=[{embedding: {vocabulary: 9, features: 4}}, {linear: 9}]']
 PLATEAU = ['lr_scheduler.name=plateau', 'lr_scheduler.metric=loss']
+STEPS = ['lr_scheduler.name=multi_step', 'lr_scheduler.milestones=[3ba]']
 # Keys that need others as well.
 TOGETHER = {'data.format': FOLDER, 'model.input_kind': TOKENS}
 SHORT = ['checkpoint.interval', 'device.threads', 'logging.interval', 'run.seed', 'validation.interval']
@@ -73,7 +74,7 @@ class Keys:
 
     def surroundings(self, key):
         """Words for both ranks without which the key is not allowed."""
-        yield from ([], FOLDER, TOKENS, PLATEAU, ['validation.early_stop.metric=loss'], ['model.initial_weights=w.safetensors'])
+        yield from ([], FOLDER, TOKENS, PLATEAU, STEPS, ['validation.early_stop.metric=loss'], ['model.initial_weights=w.safetensors'])
         name = key.rpartition('.')[0] + '.name'
         for choice in self.values.get(name, []) if key != name else []:
             yield [f'{name}={choice}']
@@ -130,7 +131,8 @@ exec "$TRAINER" "$@" </dev/null
         if code == 0:
             require(run.weights() == expected.weights(), f'{word} on one rank: the run has other weights')
             return f'{word} on one rank alone: exit code 0, and the same bits'
-        named = re.search(rf'rank 1 on \S+ has {re.escape(key)}\S*=.* but rank 0 on \S+ has .*|error: parallelism.data is .*', run.errors)
+        changed = '|'.join(re.escape(each.partition('=')[0]) for each in more)
+        named = re.search(rf'rank 1 on \S+ has (?:{changed})\S*=.* but rank 0 on \S+ has .*|error: parallelism.data is .*', run.errors)
         require(code == REFUSED and named, f'{word} on one rank: exit code {code}, the key is not named:\n{run.errors}')
         return f'{word} on one rank alone: exit code {code}; {named[0][:160]}'
 
