@@ -11,9 +11,9 @@ namespace trainer {
 
 /// What checks with values that are not finite went through.
 struct NonFiniteCoverage {
-  std::set<std::type_index> operations;
-  std::set<std::string> forms;            ///< an operation, which operands it has, and its switches
-  std::set<std::string> implementations;  ///< as plans print them, with the algorithm
+  std::set<std::type_index> operations, refused;  ///< refused: by the backend's planner
+  std::set<std::string> forms;                    ///< an operation, which operands it has, and its switches
+  std::set<std::string> implementations;          ///< as plans print them, with the algorithm
   std::set<std::string> layouts;
   int64_t runs = 0;
 };
