@@ -64,7 +64,9 @@ void cross_entropy(const Call& call) {
   for_each_position(call, 0, [&](const Position& position) {
     const std::vector<double> t = target(call, 0, position, call.as<CrossEntropy>().label_smoothing);
     const double log_sum = log_sum_exp(position.row);
-    for (size_t c = 0; c < t.size(); ++c) sum -= position.weight * t[c] * (position.row[c] - log_sum);
+    for (size_t c = 0; c < t.size(); ++c) {
+      if (t[c] != 0) sum -= position.weight * t[c] * (position.row[c] - log_sum);  // else 0, of -infinity too
+    }
   });
   call.out(0)[0] = sum;
 }
@@ -132,7 +134,9 @@ void counted_cross_entropy(const Call& call) {
     const std::vector<double> t = counted_target(call, 0, position, counting);
     const double log_sum = log_sum_exp(position.row);
     const double weight = position.weight * focus(position, log_sum, counting.gamma);
-    for (size_t c = 0; c < t.size(); ++c) sums[0] -= weight * t[c] * (position.row[c] - log_sum);
+    for (size_t c = 0; c < t.size(); ++c) {
+      if (t[c] != 0) sums[0] -= weight * t[c] * (position.row[c] - log_sum);
+    }
     sums[1] += position.weight * class_weight(call, 0, static_cast<size_t>(position.label));
     sums[2] += position.weight;
   });
@@ -154,7 +158,8 @@ void counted_cross_entropy_backward(const Call& call) {
     const double scale = call.in(0)[0] * position.weight * focused;
     for (size_t c = 0; c < t.size(); ++c) {
       const double p = counts ? std::exp(position.row[c] - log_sum) : 0;
-      call.out(0)[position.first + static_cast<int64_t>(c) * position.stride] = scale * (all * p - t[c]);
+      call.out(0)[position.first + static_cast<int64_t>(c) * position.stride] =
+          counts ? scale * (all * p - t[c]) : 0;
     }
   });
 }

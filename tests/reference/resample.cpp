@@ -40,6 +40,7 @@ void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) 
       for (int64_t c = 0; vertical != 0 && c < y[3] * x[3]; ++c) {
         const int64_t column = c / x[3], w = c % x[3];
         const double both = vertical * share(how, w, x[3], column, y[3]);
+        if (both == 0) continue;
         visit((picture * x[2] + h) * x[3] + w, (picture * y[2] + row) * y[3] + column, both);
       }
     }
