@@ -78,23 +78,56 @@ class Builder final : public nlohmann::json_sax<Library> {
 
 }  // namespace
 
-/// The value as the library writes it.
-struct JsonConversion {
+/// Writes values as the library does, which is asked for scalars alone: to end a value that holds others it
+/// needs memory, and ends the process where it gets none.
+class JsonWriter {
+ public:
+  JsonWriter(int indent, Json::NotUtf8 bytes)
+      : indent_(indent),
+        bytes_(bytes == Json::NotUtf8::replace ? Library::error_handler_t::replace
+                                               : Library::error_handler_t::strict) {}
+
+  void write(const Json& value) { std::visit(*this, value.value_); }
+  std::string take() { return std::move(text_); }
+
   template <class T>
-  Library operator()(const T& value) const {
-    return value;
+  void operator()(const T& value) {
+    text_ += Library(value).dump(-1, ' ', false, bytes_);
   }
-  Library operator()(const Json::Items& items) const {
-    Library all = Library::array();
-    for (const Json& item : items) all.push_back(std::visit(*this, item.value_));
-    return all;
+  void operator()(const Json::Items& items) {
+    write_list('[', items, ']', [this](const Json& item) { write(item); });
   }
-  Library operator()(const Json::Members& members) const {
-    Library all = Library::object();
-    auto& object = all.get_ref<Library::object_t&>();
-    for (const auto& [key, value] : members) object.emplace_back(key, std::visit(*this, value.value_));
-    return all;
+  void operator()(const Json::Members& members) {
+    write_list('{', members, '}', [this](const Json::Member& member) {
+      (*this)(member.first);
+      text_ += indent_ < 0 ? ":" : ": ";
+      write(member.second);
+    });
   }
+
+ private:
+  template <class List, class Write>
+  void write_list(char first, const List& list, char last, const Write& write_one) {
+    text_ += first;
+    ++depth_;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) text_ += ',';
+      end_line();
+      write_one(list[i]);
+    }
+    --depth_;
+    if (!list.empty()) end_line();
+    text_ += last;
+  }
+  void end_line() {
+    if (indent_ < 0) return;
+    text_ += '\n';
+    text_.append(static_cast<size_t>(depth_ * indent_), ' ');
+  }
+
+  int indent_, depth_ = 0;
+  Library::error_handler_t bytes_;
+  std::string text_;
 };
 
 Json::Json(bool value) : value_(value) {}
@@ -144,10 +177,9 @@ std::optional<Json> Json::parse(std::string_view text, std::string* problem) {
 }
 
 std::string Json::dump(int indent, NotUtf8 bytes) const {
-  const bool replace = bytes == NotUtf8::replace;
-  return std::visit(JsonConversion(), value_)
-      .dump(indent, ' ', false,
-            replace ? Library::error_handler_t::replace : Library::error_handler_t::strict);
+  JsonWriter writer(indent, bytes);
+  writer.write(*this);
+  return writer.take();
 }
 
 bool Json::is_null() const {

@@ -11,8 +11,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include "core/base/variant.h"
 
 namespace trainer {
 
@@ -114,11 +115,11 @@ class Json {
   void sort();
 
  private:
-  friend struct JsonConversion;
+  friend class JsonWriter;
   using Items = std::vector<Json>;
   using Members = std::vector<Member>;
 
-  std::variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Items, Members> value_;
+  Variant<std::nullptr_t, bool, int64_t, uint64_t, double, std::string, Items, Members> value_;
 };
 
 }  // namespace trainer

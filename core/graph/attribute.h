@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
+
+#include "core/base/variant.h"
 
 namespace trainer {
 
@@ -17,7 +18,7 @@ using Extent2 = std::array<int64_t, 2>;
 
 /// A list of reals has one for each parameter that an optimiser updates.
 using AttributeValue =
-    std::variant<bool, int64_t, double, std::string, Extent2, std::vector<int64_t>, std::vector<double>>;
+    Variant<bool, int64_t, double, std::string, Extent2, std::vector<int64_t>, std::vector<double>>;
 
 /// How the text form of programs shows an attribute. It shows a bool by its name, and only where it is true.
 struct AttributeStyle {

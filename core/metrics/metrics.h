@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/variant.h"
 
 namespace trainer {
 
@@ -83,7 +84,7 @@ class MetricsWriter {
 /// Removes an incomplete last line too. Throws Error (exit 74).
 void cut_metrics(const std::filesystem::path& path, int64_t step, int64_t validated);
 
-using SummaryValue = std::variant<int64_t, double, std::string, bool>;
+using SummaryValue = Variant<int64_t, double, std::string, bool>;
 /// Dotted names and their values: `validation.last.top1` becomes {"validation": {"last": {"top1": …}}}.
 using Summary = std::vector<std::pair<std::string, SummaryValue>>;
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/variant.h"
 #include "core/graph/builder.h"
 #include "core/graph/names.h"
 #include "core/layers/loss.h"
@@ -44,8 +44,7 @@ struct MetricSum {
 struct PredictedField {
   using Pairs = std::vector<std::pair<int64_t, double>>;
   std::string name;
-  std::variant<int64_t, std::string, std::vector<int64_t>, std::vector<std::string>, std::vector<double>,
-               Pairs>
+  Variant<int64_t, std::string, std::vector<int64_t>, std::vector<std::string>, std::vector<double>, Pairs>
       value;
 };
 

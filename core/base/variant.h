@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <variant>
+
+namespace trainer {
+
+/// A std::variant for alternatives whose copies need memory. That of GCC 12's library crashes where it gets
+/// none: if all alternatives are ones that cannot be left valueless, such as texts and vectors, its copy
+/// constructor destroys the value that it failed to make. Its assignment makes the value first.
+template <class... Types>
+class Variant : public std::variant<Types...> {
+ public:
+  using Base = std::variant<Types...>;
+  using Base::Base;
+  using Base::operator=;
+
+  Variant() = default;
+  Variant(const Variant& other) : Base() { Base::operator=(other); }
+  Variant(Variant&&) noexcept = default;
+  Variant& operator=(const Variant&) = default;
+  Variant& operator=(Variant&&) noexcept = default;
+  ~Variant() = default;
+};
+
+}  // namespace trainer
