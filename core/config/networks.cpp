@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/config/file_path.h"
 #include "core/config/messages.h"
@@ -27,8 +28,8 @@ std::vector<std::string> shipped_names() {
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::path& folder : shipped_folders()) {
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      if (entry->path().extension() == ".yaml") names.push_back(entry->path().stem().string());
+    for (const DirectoryEntry& entry : directory_entries(folder, error)) {
+      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
     }
     if (!names.empty()) break;
   }

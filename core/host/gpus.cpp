@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/directory.h"
+
 namespace trainer {
 namespace {
 
@@ -50,8 +52,8 @@ std::optional<fs::path> device_file(const fs::path& root) {
   std::error_code unreadable;
   const fs::path wsl = root / "usr/lib/wsl/lib/libcuda.so.1";
   if (fs::exists(root / "dev/dxg", unreadable) && fs::exists(wsl, unreadable)) return wsl;
-  for (const fs::path& file : fs::directory_iterator(root / "dev", unreadable)) {
-    if (is_gpu(file) && is_ours(file)) return file;
+  for (const DirectoryEntry& file : directory_entries(root / "dev", unreadable)) {
+    if (is_gpu(file.path()) && is_ours(file.path())) return file.path();
   }
   return std::nullopt;
 }
@@ -66,7 +68,7 @@ std::string line_of(const fs::path& file) {
 /// Whether any machine's GPU could be ours: containers and jobs see the whole bus.
 bool is_on_bus(const fs::path& root) {
   std::error_code unreadable;
-  for (const fs::directory_entry& device : fs::directory_iterator(root / "sys/bus/pci/devices", unreadable)) {
+  for (const DirectoryEntry& device : directory_entries(root / "sys/bus/pci/devices", unreadable)) {
     const std::string kind = line_of(device.path() / "class");
     if (line_of(device.path() / "vendor") == "0x10de" &&
         (kind.starts_with("0x0300") || kind.starts_with("0x0302")))

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/directory.h"
 #include "core/base/regular_file.h"
 #include "core/host/process.h"
 #include "core/storage/atomic_file.h"
@@ -135,7 +136,7 @@ std::string beginning() {
 
 std::vector<fs::path> event_files(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+  for (const DirectoryEntry& entry : directory_entries(directory)) {
     if (entry.path().filename().string().starts_with(kPrefix)) files.push_back(entry.path());
   }
   return files;

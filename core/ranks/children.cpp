@@ -15,6 +15,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/ranks/launch.h"
 
@@ -66,8 +67,7 @@ bool lives(pid_t process) {
 std::vector<pid_t> children_of(pid_t process) {
   std::vector<pid_t> children;
   std::error_code gone;
-  for (const auto& thread :
-       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), gone)) {
+  for (const DirectoryEntry& thread : directory_entries(fmt::format("/proc/{}/task", process), gone)) {
     std::ifstream file(thread.path() / "children");
     for (pid_t child = 0; file >> child;) children.push_back(child);
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/ranks/launch.h"
 
@@ -39,8 +40,7 @@ LauncherFolder::LauncherFolder() {
 }
 
 LauncherFolder::~LauncherFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  remove_tree(path_);
 }
 
 Children::Variables LauncherFolder::variables() const {

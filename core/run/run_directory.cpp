@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
@@ -46,7 +47,7 @@ bool is_harmless(const std::string& name) {
 
 /// The name of something in the directory that a run did not leave before it wrote its identity.
 std::optional<std::string> first_entry(const fs::path& directory) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+  for (const DirectoryEntry& entry : directory_entries(directory)) {
     const std::string name = entry.path().filename().string();
     if (!is_harmless(name)) return name;
   }
@@ -123,7 +124,7 @@ bool RunDirectory::require_same(const std::string& text) const {
 /// with the new identity it would say that this one is finished.
 void RunDirectory::tidy() const {
   std::vector<fs::path> left = {file("summary.json")};
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+  for (const DirectoryEntry& entry : directory_entries(path_)) {
     if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());
   }
   for (const fs::path& path : left) {

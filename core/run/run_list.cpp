@@ -11,6 +11,7 @@
 #include <cmath>
 #include <deque>
 
+#include "core/base/directory.h"
 #include "core/base/regular_file.h"
 #include "core/metrics/metrics.h"
 #include "core/run/run_lock.h"
@@ -142,10 +143,9 @@ void search(const fs::path& directory, int depth, std::vector<RunOverview>& runs
   }
   if (depth == 0) return;
   std::error_code ignored;  // a directory that may not be read, or is gone meanwhile
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+  for (const DirectoryEntry& entry : directory_entries(directory, ignored)) {
     const bool hidden = entry.path().filename().string().starts_with('.');
-    if (!hidden && !entry.is_symlink(ignored) && entry.is_directory(ignored))
-      search(entry.path(), depth - 1, runs);
+    if (!hidden && !entry.is_symlink() && entry.is_directory()) search(entry.path(), depth - 1, runs);
   }
 }
 
@@ -197,7 +197,7 @@ std::optional<RunOverview> look_at_run(const fs::path& directory) {
 
 std::vector<RunOverview> list_runs(const fs::path& root) {
   std::error_code error;
-  const fs::directory_iterator first(root, error);
+  directory_entries(root, error);
   if (error) throw io_error(root, "opening the directory", error.value());
   std::vector<RunOverview> runs;
   search(root, kRunSearchDepth, runs);

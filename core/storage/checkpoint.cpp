@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/checksum.h"
+#include "core/base/directory.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
 
@@ -70,8 +71,7 @@ void require_alike(const fs::path& path, const Value& first, const Read& read) {
 std::vector<fs::path> entries_of(const fs::path& root) {
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error))
-    found.push_back(entry->path());
+  for (const DirectoryEntry& entry : directory_entries(root, error)) found.push_back(entry.path());
   const bool is_absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   if (error && !is_absent) throw io_error(root, "readdir", error.value());
   return found;
@@ -167,9 +167,7 @@ std::vector<fs::path> list_set_aside(const fs::path& root) {
 void remove_checkpoint(const fs::path& checkpoint) {
   const fs::path aside = free_path(checkpoint.parent_path(), kRemoved, checkpoint.filename().string());
   rename_directory(checkpoint, aside);
-  std::error_code error;
-  fs::remove_all(aside, error);
-  if (error) throw io_error(aside, "remove", error.value());
+  if (const int error = remove_tree(aside); error != 0) throw io_error(aside, "remove", error);
   sync_directory(checkpoint.parent_path());
 }
 
@@ -185,16 +183,16 @@ fs::path set_aside(const fs::path& checkpoint) {
 
 /// A process that was killed between two names of commit() has left a checkpoint without its own.
 void tidy_checkpoints(const fs::path& root) {
-  std::error_code ignored;  // what cannot be removed is in nobody's way
+  // What cannot be removed is in nobody's way.
   for (const fs::path& path : entries_of(root)) {
     const std::string name = path.filename().string();
-    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) fs::remove_all(path, ignored);
+    if (name.starts_with(kUnfinished) || name.starts_with(kRemoved)) remove_tree(path);
     if (!name.starts_with(kReplaced)) continue;
     const size_t end = name.rfind('-', name.rfind('-') - 1);  // behind it: a process and an attempt
     const fs::path own = root / name.substr(kReplaced.size(), end - kReplaced.size());
     if (checkpoint_step(own) < 0) continue;
     if (is_there(own))
-      fs::remove_all(path, ignored);
+      remove_tree(path);
     else
       rename_directory(path, own);
   }
@@ -210,8 +208,7 @@ CheckpointWriter::CheckpointWriter(const fs::path& root, int64_t step) : root_(r
 
 CheckpointWriter::~CheckpointWriter() {
   open_.clear();  // a network file system keeps what is open under another name
-  std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  if (!temporary_.empty()) remove_tree(temporary_);
 }
 
 void CheckpointWriter::add(const std::string& name, const std::function<void(const ByteSink&)>& produce) {

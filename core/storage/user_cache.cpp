@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/checksum.h"
+#include "core/base/directory.h"
 #include "core/base/regular_file.h"
 
 namespace trainer {
@@ -85,9 +86,8 @@ void UserCache::trim() {
   if (std::exchange(is_trimmed_, true)) return;
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   std::error_code failed;
-  for (fs::directory_iterator entry(directory_, failed), end; !failed && entry != end;
-       entry.increment(failed))
-    files.emplace_back(entry->last_write_time(failed), entry->path());
+  for (const DirectoryEntry& entry : directory_entries(directory_, failed))
+    files.emplace_back(fs::last_write_time(entry.path(), failed), entry.path());
   if (files.size() <= most_files_) return;
   std::ranges::sort(files);
   files.resize(files.size() / 2);

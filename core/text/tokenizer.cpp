@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/base/checksum.h"
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
@@ -101,7 +102,7 @@ fs::path main_file(const fs::path& folder) {
   for (const auto& [vocabulary, merges] : kPairs) {
     if (fs::exists(folder / vocabulary) && fs::exists(folder / merges)) return folder / vocabulary;
   }
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const DirectoryEntry& entry : directory_entries(folder)) {
     if (entry.path().extension() == ".model") models.push_back(entry.path());
   }
   if (models.size() == 1) return models.front();

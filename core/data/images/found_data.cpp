@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/cifar.h"
@@ -26,10 +27,8 @@ constexpr std::string_view kIdxImages = "-images-idx3-ubyte";
 /// Whether a folder holds folders of pictures, one for each class.
 bool has_classes(const fs::path& folder) {
   if (!fs::is_directory(folder)) return false;
-  return std::any_of(fs::directory_iterator(folder), {}, [](const fs::directory_entry& entry) {
-    std::error_code ignored;  // a link in a circle is no folder
-    return entry.is_directory(ignored) && !is_hidden_name(entry.path()) &&
-           !pictures_below(entry.path()).empty();
+  return std::ranges::any_of(directory_entries(folder), [](const DirectoryEntry& entry) {
+    return entry.is_directory() && !is_hidden_name(entry.path()) && !pictures_below(entry.path()).empty();
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
@@ -24,9 +25,8 @@ std::vector<std::string> class_names(const std::string& folder) {
   if (!fs::is_directory(folder))
     throw Error(ExitCode::data, one_line(folder) + ": expected a folder, found a file");
   std::vector<std::string> names;
-  std::error_code ignored;  // a link in a circle is no folder
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory(ignored) && !is_hidden_name(entry.path()))
+  for (const DirectoryEntry& entry : directory_entries(folder)) {
+    if (entry.is_directory() && !is_hidden_name(entry.path()))
       names.push_back(entry.path().filename().string());
   }
   if (names.empty()) {

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/base/directory.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/data/images/decode.h"
@@ -98,13 +99,17 @@ bool is_hidden_name(const fs::path& path) {
 
 std::vector<std::string> pictures_below(const fs::path& folder) {
   std::vector<std::string> names;
-  auto entry = fs::recursive_directory_iterator(folder);
-  std::error_code ignored;  // a link in a circle is a file that cannot be read
-  for (; entry != fs::recursive_directory_iterator(); ++entry) {
-    if (is_hidden_name(entry->path())) {
-      if (entry->is_directory(ignored)) entry.disable_recursion_pending();
-    } else if (is_picture_name(entry->path()) && !entry->is_directory(ignored)) {
-      names.push_back(entry->path().lexically_relative(folder).string());
+  std::vector<fs::path> folders = {folder};
+  while (!folders.empty()) {
+    const fs::path next = std::move(folders.back());
+    folders.pop_back();
+    for (const DirectoryEntry& entry : directory_entries(next)) {
+      if (is_hidden_name(entry.path())) continue;
+      if (!entry.is_directory()) {
+        if (is_picture_name(entry.path())) names.push_back(entry.path().lexically_relative(folder).string());
+      } else if (!entry.is_symlink()) {
+        folders.push_back(entry.path());
+      }
     }
   }
   std::sort(names.begin(), names.end());
