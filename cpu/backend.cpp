@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,25 +18,18 @@
 
 #include "core/base/error.h"
 #include "cpu/onednn.h"
+#include "cpu/onednn_memory.h"
 #include "cpu/parallel.h"
 #include "cpu/table.h"
 
 namespace trainer {
 namespace {
 
-/// oneDNN crashes where it gets no memory for the code that it generates: makes sure that there is some.
-void require_room_for_code(size_t bytes = size_t{4} << 20) {
-  void* room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  ::munmap(room, bytes);
-}
-
-/// General products of matrices share code that oneDNN generates when the first of them runs. By then nobody
-/// asks whether there is memory for it, so one runs here, of a size that takes no shortcut.
+/// General products of matrices share code that oneDNN generates when the first of them runs. That may be on
+/// several threads, which no lack of memory may end, so one runs here, of a size that takes no shortcut.
 void generate_products() {
-  constexpr size_t kBytes = size_t{12} << 20;  // twice what it takes with AVX2
   constexpr int64_t kExtent = 16;
-  require_room_for_code(kBytes);
+  cpu::reserve_room_for_code();
   const std::array<float, kExtent * kExtent> factor{};
   std::array<float, kExtent * kExtent> product{};
   if (dnnl_sgemm('N', 'N', kExtent, kExtent, kExtent, 1, factor.data(), kExtent, factor.data(), kExtent, 0,
@@ -110,6 +102,7 @@ template <class Make>
 auto on_its_threads(const OpContext& context, const Make& make) {
   std::optional<OneThread> alone;
   if (!is_worth_threads(context)) alone.emplace();
+  cpu::reserve_room_for_code();
   return cpu::telling_of_memory(make);
 }
 
@@ -192,7 +185,6 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<Kernel> compile(const OpContext& context, const Choice& choice,
                                   const Slots& slots) const override {
-    require_room_for_code();
     auto kernel =
         on_its_threads(context, [&] { return handlers_->find(context.op)->compile(context, choice, slots); });
     if (is_worth_threads(context)) return kernel;
@@ -222,6 +214,7 @@ std::string processor_name() {
 Backend make_cpu_backend(int threads, Tuning* tuning, bool emulate_bf16, Communicator* ranks,
                          bool own_winograd) {
   cpu::avoid_amx();
+  cpu::throw_where_onednn_gets_no_memory();
   use_threads(threads > 0 ? threads : available_threads());
   const auto handlers = make_handlers(tuning, ranks, own_winograd);
   return {.planner = std::make_unique<CpuPlanner>(handlers, emulate_bf16),

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace trainer::cpu {
+
+/// From here on oneDNN's calls throw std::bad_alloc where it gets no memory. Release 2.6 crashes there.
+void throw_where_onednn_gets_no_memory();
+
+/// Of memory for code that it generates it does not throw: before a call that may need some, this makes sure
+/// that there is enough for it. Throws std::bad_alloc.
+void reserve_room_for_code();
+
+}  // namespace trainer::cpu
