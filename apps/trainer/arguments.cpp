@@ -11,11 +11,15 @@
 #include "apps/trainer/command_notes.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/base/memory_reserve.h"
 #include "core/base/version.h"
 #include "core/config/messages.h"
 
 namespace trainer {
 namespace {
+
+/// For the words of a command line, or its help.
+constexpr size_t kMemoryOfWords = size_t{1} << 18;
 
 const std::vector<std::string>& commands() {
   static const std::vector<std::string> names = {
@@ -335,6 +339,9 @@ void declare_commands(CLI::App& app, Arguments& arguments) {
 }
 
 std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
+  // Functions of CLI11 that promise not to throw copy texts. Its help goes through streams, which end where
+  // they get no memory.
+  const MemoryReserve reserve(kMemoryOfWords);
   Arguments arguments;
   std::error_code unknown;
   arguments.command_line = {std::filesystem::read_symlink("/proc/self/exe", unknown).string()};
@@ -348,11 +355,13 @@ std::optional<Arguments> read_arguments(int argc, const char* const* argv) {
   } catch (const CLI::Success& asked) {
     std::ostringstream text, nothing;
     app.exit(asked, text, nothing);
+    reserve.require_untouched();
     print_to_output(text.str());
     return std::nullopt;
   } catch (const CLI::ParseError& wrong) {
     throw Error(ExitCode::usage, fmt::format("{}; see `{}`", wrong.what(), words_of_help(app)));
   }
+  reserve.require_untouched();
   if (app.got_subcommand("init")) arguments.command = Arguments::Command::init;
   if (app.got_subcommand("eval")) arguments.command = Arguments::Command::eval;
   if (app.got_subcommand("predict")) {

@@ -8,6 +8,7 @@
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
+#include "core/base/memory_reserve.h"
 #include "core/text/sentence_piece_cuts.h"
 #include "core/text/sentence_piece_model.h"
 #include "core/text/tokenizer_files.h"
@@ -22,8 +23,21 @@ using Processor = sentencepiece::SentencePieceProcessor;
 /// a million bytes those of two pieces no longer differ. So texts are cut into parts of at least this size.
 constexpr size_t kCutBytes = size_t{1} << 10;
 
+/// The library crashes where it gets no memory, so some is reserved: for each byte of a text or a model, and
+/// for any call. The outcome of a call that needed it is not used.
+constexpr size_t kForByteOfText = 512, kForByteOfModel = 64, kForCall = size_t{1} << 16;
+
+template <class Call>
+auto with_reserve(size_t bytes, const Call& call) {
+  const MemoryReserve reserve(kForCall + bytes);
+  const sentencepiece::util::Status status = call();
+  reserve.require_untouched();
+  return status;
+}
+
 void load(const std::string& path, const std::string& model, Processor& processor) {
-  const sentencepiece::util::Status status = processor.LoadFromSerializedProto(model);
+  const auto status =
+      with_reserve(kForByteOfModel * model.size(), [&] { return processor.LoadFromSerializedProto(model); });
   if (!status.ok())
     throw Error(ExitCode::data,
                 fmt::format("{}: expected a SentencePiece model: {}", path, status.ToString()));
@@ -64,7 +78,9 @@ class SentencePiece final : public Tokenizer {
       if (token < 0 || token >= vocabulary()) throw std::out_of_range("a token beyond the vocabulary");
     }
     std::string text;
-    const auto status = whole_.Decode(std::vector<int>(tokens.begin(), tokens.end()), &text);
+    const std::vector<int> numbers(tokens.begin(), tokens.end());
+    const auto status =
+        with_reserve(kForByteOfText * numbers.size(), [&] { return whole_.Decode(numbers, &text); });
     if (!status.ok()) throw std::runtime_error(status.ToString());
     return text;
   }
@@ -74,7 +90,8 @@ class SentencePiece final : public Tokenizer {
     while (!text.empty()) {
       const size_t size = model_.can_be_cut ? cuts_.find(text, kCutBytes) : text.size();
       std::vector<int> part;
-      const auto status = processor->Encode(text.substr(0, size), &part);
+      const auto status =
+          with_reserve(kForByteOfText * size, [&] { return processor->Encode(text.substr(0, size), &part); });
       if (!status.ok()) throw std::runtime_error(status.ToString());
       sink(part);
       text.remove_prefix(size);
