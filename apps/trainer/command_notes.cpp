@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <sstream>
 #include <stdexcept>
 #include <vector>
+
+#include "core/base/split.h"
 
 namespace trainer {
 namespace {
@@ -36,7 +37,7 @@ const std::map<std::string, Notes>& all_notes() {
         "trainer train --config resnet.yaml optimizer.lr=0.05\n"
         "trainer resnet.yaml optimizer.lr=0.05      the same",
         {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
-      {"init", {"", "trainer init pictures --output pictures.yaml", {65, 74}}},
+      {"init", {"", "trainer init pictures --output pictures.yaml", {65, 71, 74}}},
       {"eval",
        {kWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
       {"predict",
@@ -52,30 +53,30 @@ const std::map<std::string, Notes>& all_notes() {
        {"",
         "trainer plan --config resnet.yaml training.global_batch_size=256\n"
         "trainer plan --config resnet.yaml --devices a100,h100,h200",
-        {65, 69, 74, 78}}},
-      {"layers", {"", "trainer layers | less", {74}}},
-      {"schema", {"", "trainer schema > recipe.schema.json", {74}}},
-      {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 74}}},
-      {"data", {"", "trainer data stats --config resnet.yaml", {65, 74, 78}}},
-      {"data stats", {"", "trainer data stats --config resnet.yaml --json", {65, 74, 78}}},
-      {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 74, 78}}},
-      {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 74, 78}}},
-      {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 74}}},
+        {65, 69, 71, 74, 78}}},
+      {"layers", {"", "trainer layers | less", {71, 74}}},
+      {"schema", {"", "trainer schema > recipe.schema.json", {71, 74}}},
+      {"doctor", {"", "trainer doctor --device-json gpu.json", {69, 71, 74}}},
+      {"data", {"", "trainer data stats --config resnet.yaml", {65, 71, 74, 78}}},
+      {"data stats", {"", "trainer data stats --config resnet.yaml --json", {65, 71, 74, 78}}},
+      {"data pack", {"", "trainer data pack --config resnet.yaml --out train.rec", {65, 71, 74, 78}}},
+      {"data tokenize", {"", "trainer data tokenize --config text.yaml --out shards", {65, 71, 74, 78}}},
+      {"inspect", {"", "trainer inspect runs/resnet-1f7b5899", {65, 71, 74}}},
       {"runs",
        {"Prints the keys of the recipes in which the runs differ, as many as find room.",
         "trainer runs --sort best runs/sweep\ntrainer runs compare runs/a runs/b",
-        {74}}},
-      {"runs compare", {"", "trainer runs compare runs/a runs/b", {74}}},
-      {"report", {"", "trainer report runs/resnet-1f7b5899 --output report.html", {74}}},
+        {71, 74}}},
+      {"runs compare", {"", "trainer runs compare runs/a runs/b", {71, 74}}},
+      {"report", {"", "trainer report runs/resnet-1f7b5899 --output report.html", {71, 74}}},
       {"watch",
        {"Ends with the run, or with Ctrl-C, which the run does not notice. Where the output is no terminal, "
         "it prints\n"
         "once.",
         "trainer watch runs/resnet-1f7b5899",
-        {74}}},
+        {71, 74}}},
       {"completion",
-       {"", "trainer completion bash > ~/.local/share/bash-completion/completions/trainer", {74}}},
-      {"man", {"", "trainer man | man -l -", {74}}},
+       {"", "trainer completion bash > ~/.local/share/bash-completion/completions/trainer", {71, 74}}},
+      {"man", {"", "trainer man | man -l -", {71, 74}}},
   };
   return notes;
 }
@@ -131,8 +132,7 @@ std::string notes_of(const std::string& command) {
   std::string text = notes.note;
   if (!text.empty()) text += "\n\n";
   text += "Example:\n";
-  std::istringstream examples(notes.examples);
-  for (std::string line; std::getline(examples, line);) text += "  " + line + "\n";
+  for (const std::string& line : split(notes.examples, '\n')) text += "  " + line + "\n";
   return text + "\n" + exit_codes(notes.codes);
 }
 

@@ -2,7 +2,8 @@
 #include "apps/trainer/completion.h"
 
 #include <algorithm>
-#include <sstream>
+
+#include "core/base/split.h"
 
 namespace trainer {
 namespace {
@@ -45,8 +46,7 @@ class Completer {
 
   /// A value is described by alternatives such as FILE|KEY=VALUE; one in small letters is the value itself.
   void offer_values(const Option& option, const std::string& before = "") {
-    std::istringstream alternatives(option.value);
-    for (std::string value; std::getline(alternatives, value, '|');) {
+    for (const std::string& value : split(option.value, '|')) {
       if (value == "KEY=VALUE") {
         offer_overrides();
       } else if (value == "FILE") {

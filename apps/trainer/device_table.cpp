@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "apps/trainer/devices.h"
 #include "apps/trainer/standard_streams.h"
 #include "apps/trainer/time_report.h"
+#include "core/base/split.h"
 #include "core/base/units.h"
 #include "core/session/ranks.h"
 
@@ -58,8 +57,7 @@ void print_device_table(const Arguments& arguments) {
   Json all = Json::array();
   std::string text = fmt::format("{:<16} {:>11} {:>12} {:>11} {:>11}    {:<9} {}\n", "device", "micro-batch",
                                  "step", "samples/s", "memory", "", "fits");
-  std::istringstream names(arguments.devices);
-  for (std::string name; std::getline(names, name, ',');) {
+  for (const std::string& name : split(arguments.devices, ',')) {
     const DeviceRow row = plan_device(arguments, name);
     text += text_of(row);
     Json json{{"device", row.name},

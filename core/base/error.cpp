@@ -11,6 +11,12 @@
 
 namespace trainer {
 
+namespace {
+
+const char* const kOutOfMemory = "out of memory; see `trainer plan` for what the run needs";
+
+}  // namespace
+
 Failure failure_of(const std::exception& problem) {
   if (const auto* error = dynamic_cast<const Error*>(&problem)) return {error->code(), error->what()};
   if (const auto* system = dynamic_cast<const std::system_error*>(&problem)) {
@@ -20,12 +26,13 @@ Failure failure_of(const std::exception& problem) {
           "the system allows no further thread: raise its limits on processes or memory (ulimit -u, ulimit "
           "-v), or lower device.threads and data.workers"};
     }
+    if (system->code() == std::errc::not_enough_memory) return {ExitCode::out_of_memory, kOutOfMemory};
     return {ExitCode::io, system->what()};
   }
   // A length that no container can have is a size that no memory has.
   if (dynamic_cast<const std::bad_alloc*>(&problem) != nullptr ||
       dynamic_cast<const std::length_error*>(&problem) != nullptr)
-    return {ExitCode::out_of_memory, "out of memory; see `trainer plan` for what the run needs"};
+    return {ExitCode::out_of_memory, kOutOfMemory};
   return {ExitCode::internal, fmt::format("internal error: {}", problem.what())};
 }
 

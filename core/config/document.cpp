@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -159,9 +160,12 @@ Value load_yaml(const std::string& path, const Location& mentioned_at, Diagnosti
     text.append(piece.data(), static_cast<size_t>(stream.gcount()));
   }
   if (!stream.is_open() || stream.bad() || (text.empty() && errno != 0)) {
-    diagnostics.error(mentioned_at, "",
-                      fmt::format("cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name,
-                                  std::strerror(errno)));
+    const int error = errno;
+    if (error == ENOMEM) throw std::bad_alloc();
+    const std::string problem = fmt::format(
+        "cannot read {}: {}", name.empty() ? "'" + shown(path) + "'" : name, std::strerror(error));
+    if (error == EIO) throw Error(ExitCode::io, problem);  // what the recipe says has no part in it
+    diagnostics.error(mentioned_at, "", problem);
     Value value;
     value.where = mentioned_at;
     value.reported = true;

@@ -32,6 +32,7 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
   std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before it may hold anything
+  fields.exceptions(std::ios::badbit);                          // where there is no memory
   std::string field;
   constexpr int kBefore = 19;  // fields between the name and the time of the start
   for (int i = 0; i < kBefore; ++i) fields >> field;

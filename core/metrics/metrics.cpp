@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/base/split.h"
 #include "core/storage/atomic_file.h"
 
 namespace trainer {
@@ -29,8 +30,7 @@ class ObjectBuilder {
   /// `name` may be dotted: each part but the last names a map, made where it is not there yet.
   void add_nested(const std::string& name, const Json& value) {
     Json* target = &object_;
-    std::istringstream parts(name);
-    for (std::string part; std::getline(parts, part, '.');) {
+    for (const std::string& part : split(name, '.')) {
       if (!target->is_object() && !target->is_null()) break;
       target = &(*target)[part];
     }

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 
+#include "core/base/split.h"
 #include "core/ranks/launch.h"
 
 namespace trainer {
@@ -31,8 +31,7 @@ std::string version_text(int code) {
 
 std::string launcher_path() {
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : split(path == nullptr ? "" : path, ':')) {
     const std::filesystem::path file = std::filesystem::path(folder) / kLauncher;
     std::error_code unreadable;
     if (std::filesystem::is_regular_file(file, unreadable) && ::access(file.c_str(), X_OK) == 0)

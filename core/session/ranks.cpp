@@ -84,6 +84,7 @@ std::string to_text(const Meeting& meeting, bool secret_is_told) {
 
 Meeting parse_meeting(const std::string& text) {
   std::istringstream words(text);
+  words.exceptions(std::ios::badbit);  // where there is no memory
   Meeting meeting;
   std::string secret;
   words >> meeting.endpoint.host >> meeting.endpoint.port >> secret;

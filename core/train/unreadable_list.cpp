@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "core/base/printable.h"
 #include "core/base/regular_file.h"
+#include "core/base/split.h"
 #include "core/engine/together.h"
 #include "core/storage/atomic_file.h"
 
@@ -25,8 +25,7 @@ UnreadableList::UnreadableList(std::filesystem::path file, Log& log, bool goes_o
     : file_(std::move(file)), log_(log) {
   std::error_code ignored;
   if (!goes_on && !file_.empty()) std::filesystem::remove(file_, ignored);
-  std::istringstream lines(read_text(file_, Links::refuse).value_or(""));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(read_text(file_, Links::refuse).value_or(""), '\n')) {
     const size_t end = std::min(line.rfind(kRank), line.size());
     lines_.emplace(line.substr(0, end), line.substr(end));
   }

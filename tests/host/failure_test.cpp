@@ -19,6 +19,8 @@ TEST_CASE("limits of the system are told from mistakes of the program") {
         ExitCode::out_of_memory);
   CHECK(code(std::filesystem::filesystem_error("", make_error_code(errc::too_many_files_open))) ==
         ExitCode::io);
+  CHECK(code(std::filesystem::filesystem_error("", make_error_code(errc::not_enough_memory))) ==
+        ExitCode::out_of_memory);
   CHECK(code(std::logic_error("")) == ExitCode::internal);
   const Failure threads =
       failure_of(std::system_error(make_error_code(errc::resource_unavailable_try_again)));

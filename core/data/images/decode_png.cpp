@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -27,8 +28,21 @@ struct PngState {
   png_infop info = nullptr;
   const uint8_t* at = nullptr;  // the file's bytes not yet read
   size_t left = 0;
+  bool lacks_memory = false;
   std::array<char, 128> message{};
 };
+
+/// libpng reports a lack of memory in as many words as there are places where it may happen, or says that the
+/// file is damaged.
+void* allocate(png_structp png, png_alloc_size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngState*>(png_get_mem_ptr(png))->lacks_memory = true;
+  return memory;
+}
+
+void release(png_structp, void* memory) {
+  std::free(memory);
+}
 
 void on_read(png_structp png, png_bytep into, size_t bytes) {
   auto& state = *static_cast<PngState*>(png_get_io_ptr(png));
@@ -52,7 +66,8 @@ class PngDecoder final : public PictureDecoder {
   explicit PngDecoder(std::span<const uint8_t> file) : file_(file) {
     state_.at = file.data();
     state_.left = file.size();
-    state_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, on_error, on_warning);
+    state_.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &state_, on_error, on_warning, &state_,
+                                          allocate, release);
     if (state_.png != nullptr) state_.info = png_create_info_struct(state_.png);
     if (state_.info != nullptr) return;
     png_destroy_read_struct(&state_.png, nullptr, nullptr);
@@ -91,10 +106,11 @@ class PngDecoder final : public PictureDecoder {
   template <class Step>
   void guarded(const Step& step) {
     run_guarded(png_jmpbuf(state_.png), step, [this] { fail(); });
+    if (state_.lacks_memory) throw std::bad_alloc();  // a chunk that is left out may be how to turn the image
   }
 
   [[noreturn]] void fail() const {
-    if (std::strcmp(state_.message.data(), "Out of memory") == 0) throw std::bad_alloc();
+    if (state_.lacks_memory) throw std::bad_alloc();
     throw DecodeError(state_.message.data());
   }
 
