@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cxxabi.h>
+#include <execinfo.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -84,14 +85,24 @@ void name_lack_of_threads(int status, void* /*unused*/) {
   ::_exit(static_cast<int>(ExitCode::out_of_memory));
 }
 
+/// Prints a line and takes no memory for that; returns the exit code.
+int report_lack_of_memory(std::string_view line) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  return static_cast<int>(ExitCode::out_of_memory);
+}
+
 /// What a library throws while it starts, before main, ends here.
 [[noreturn]] void end_start() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   if (type == nullptr || *type != typeid(std::bad_alloc)) std::abort();
-  constexpr std::string_view kText =
-      "trainer: error: not enough memory for the program's libraries to start\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(static_cast<int>(ExitCode::out_of_memory));
+  ::_exit(report_lack_of_memory("trainer: error: not enough memory for the program's libraries to start\n"));
+}
+
+/// An exception that passes the C library is one that is thrown through oneDNN. For that the C library loads
+/// another library, which it could not do without memory.
+void prepare_to_throw() {
+  void* here = nullptr;
+  ::backtrace(&here, 1);
 }
 
 void expect_failing_libraries() {
@@ -110,5 +121,10 @@ int main(int argc, char** argv) {
   ::on_exit(trainer::name_lack_of_threads, nullptr);
   // A limit of file sizes makes writing fail, as a full disk does.
   std::signal(SIGXFSZ, SIG_IGN);
-  return trainer::finish_output(trainer::run_and_report(argc, argv));
+  try {
+    trainer::prepare_to_throw();
+    return trainer::finish_output(trainer::run_and_report(argc, argv));
+  } catch (const std::bad_alloc&) {
+    return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // where a message got none
+  }
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/ranks/star.h"
@@ -59,7 +60,10 @@ void Control::begin() {
 }
 
 Control::~Control() {
-  farewell(ExitCode::done, "");
+  try {
+    farewell(ExitCode::done, "");
+  } catch (const std::bad_alloc&) {  // the others then report that this rank is lost
+  }
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;

@@ -133,7 +133,7 @@ void Checkpoints::save(const LoopState& loop) {
 /// In the background: touches only the image, the files, and what is read once it is done.
 void Checkpoints::write(const RunState& state) {
   const double began = steady_seconds();
-  problem_.clear();
+  problem_ = nullptr;
   try {
     durable_();
     CheckpointWriter writer(root_, state.loop.step);
@@ -146,12 +146,8 @@ void Checkpoints::write(const RunState& state) {
     rotation_.add(state.loop.step);
     forget_difference(root_);
     rotation_.remove_old(state.loop.step, state.best_step);
-  } catch (const Error& error) {
-    problem_ = error.what();
-    // No later save would mend that, as it would a full disk.
-    if (error.code() == ExitCode::internal) fatal_ = std::current_exception();
-  } catch (const std::exception& error) {
-    problem_ = error.what();
+  } catch (...) {  // and takes no memory, of which there may be none
+    problem_ = std::current_exception();
   }
   seconds_ = steady_seconds() - began;
 }
@@ -166,7 +162,7 @@ void Checkpoints::report() {
   is_told_ = true;
   longest_seconds_ = std::max(longest_seconds_, seconds_);
   tell_notes();
-  if (problem_.empty()) {
+  if (problem_ == nullptr) {
     in_a_row_ = 0;
     saved_ = saving_;
     facts_.best_step = saving_best_;
@@ -174,13 +170,23 @@ void Checkpoints::report() {
   }
   ++failures_;
   ++in_a_row_;
-  if (fatal_) std::rethrow_exception(std::exchange(fatal_, nullptr));
-  log_.warn(fmt::format("saving step {} failed ({} in a row): {}", saving_.step, in_a_row_, problem_));
+  const std::string text = text_of_problem();
+  log_.warn(fmt::format("saving step {} failed ({} in a row): {}", saving_.step, in_a_row_, text));
   if (in_a_row_ >= kMostFailures) {
     throw Error(ExitCode::io, fmt::format("{} saves in a row failed: {}; fix the cause and start the same "
                                           "command again to resume from the last checkpoint",
-                                          in_a_row_, problem_));
+                                          in_a_row_, text));
   }
+}
+
+/// Throws the problem where no later save would mend it, as one would a full disk.
+std::string Checkpoints::text_of_problem() const try {
+  std::rethrow_exception(problem_);
+} catch (const Error& error) {
+  if (error.code() == ExitCode::internal) throw;
+  return error.what();
+} catch (const std::exception& error) {
+  return failure_of(error).text;
 }
 
 void Checkpoints::save_now(const LoopState& state) {

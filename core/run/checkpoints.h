@@ -90,6 +90,7 @@ class Checkpoints final : public Checkpointer {
   void write(const RunState& state);
   void tell_notes();
   RunState full_state(const LoopState& loop) const;
+  std::string text_of_problem() const;
   void warn_if_disk_is_full();
 
   Executable& executable_;
@@ -105,8 +106,7 @@ class Checkpoints final : public Checkpointer {
 
   std::thread writer_;
   std::atomic<bool> is_done_ = true;  ///< the writer has come to its end: what follows may be read
-  std::string problem_;               ///< of the last save; empty where it went well
-  std::exception_ptr fatal_;          ///< the problem, where it ends the run at once
+  std::exception_ptr problem_;        ///< of the last save; null where it went well
   double seconds_ = 0;
 
   bool is_told_ = true;
