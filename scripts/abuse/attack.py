@@ -8,7 +8,6 @@ import subprocess
 import threading
 
 PATIENCE = 120  # seconds that one process may take on a busy machine
-WITHOUT_RECIPE = (['schema'], ['inspect'], ['runs'], ['watch'], ['report'])
 NO_LOADER = 127  # a limit under which not even the program's libraries can be loaded
 BROKEN_PIPE = 141  # ended by PIPE, as other tools that only print
 
@@ -26,6 +25,7 @@ logging: {interval: 3ba}
 checkpoint: {interval: 5ba}
 device: {type: cpu, threads: 2}
 '''
+WITHOUT_RECIPE = {'--version', '--help', 'schema', 'layers', 'doctor', 'completion', 'man', 'runs', 'inspect', 'report', 'watch', 'init'}
 ENDLESS = 'training.max_duration=3000000ba'
 
 
@@ -34,8 +34,8 @@ class Failure(Exception):
 
 
 class Context:
-    def __init__(self, trainer, work, thorough):
-        self.trainer, self.work, self.thorough = trainer, work, thorough
+    def __init__(self, trainer, faults, memory_faults, work, thorough):
+        self.trainer, self.faults, self.memory_faults, self.work, self.thorough = trainer, faults, memory_faults, work, thorough
         self.lock = threading.Lock()
 
     def place(self, name):
@@ -66,7 +66,7 @@ class Place:
 
     def start(self, arguments, prefix=(), environment=None, **streams):
         words = [str(self.context.trainer), *arguments]
-        if not {'--config', '-c', '--version'} & set(words) and words[1:2] not in WITHOUT_RECIPE:
+        if not {'--config', '-c'} & set(words) and not any(word in WITHOUT_RECIPE for word in words[1:3]):
             words += ['--config', 'r.yaml']
         streams.setdefault('stdout', open(self.directory / 'stdout', 'wb'))
         streams.setdefault('stderr', subprocess.PIPE)  # which limits of file sizes leave alone

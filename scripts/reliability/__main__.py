@@ -66,16 +66,19 @@ from `/proc`, and files from the run's directory and from `TMPDIR`. The slope is
 
 ## Attacks from outside
 
-`python3 scripts/abuse --trainer build/release/bin/trainer` attacks the program itself:
+`python3 scripts/abuse` attacks the program itself, which `--trainer` names; `--faults` and `--memory-faults` name two libraries of the
+tests, `libfaults.so` and `libmemory_faults.so`. It attacks with:
 
 - the limits of `ulimit` at several values, variables of OpenMP, and every signal that asks for the end;
 - every integer of the recipe's schema, with values at which 32 and 64 bits overflow;
 - recipes that are bombs, damaged or forged files, outputs without a reader;
-- directories that are taken, read only or in use.
+- directories that are taken, read only or in use;
+- every command with an allocation that fails, at a hundred places each, in libraries too, and with memory full from twenty on;
+- a resume, and commands that look at a run, with each of their reads failing once.
 
-Each attack must end with one of its documented exit codes and a sentence, never with a crash. Afterwards the same
-command, undisturbed, must end with the bits of a run that was never attacked. The test `abuse` runs them all with fewer values;
-`--thorough` takes more: 2308 attacks on 2026-11-22, all of which ended as they must.
+Each attack must end with one of its documented exit codes and a sentence, never with a crash. A command that reports success must
+have done all of its work. Afterwards the same command, undisturbed, must end with the bits of a run that was never attacked. The
+test `abuse` runs them all with fewer values; `--thorough` takes more: 2308 attacks on 2026-11-22, all of which ended as they must.
 '''
 
 

@@ -69,9 +69,7 @@ std::string Faults::path_of(int fd) {
 int Faults::before(const char* call, const std::string& path, const std::string& detail, const void* data,
                    size_t bytes) {
   std::unique_lock lock(mutex_);
-  if (!is_of_this_rank_ || path_.empty() || path.find(path_) == std::string::npos) return 0;
-  if (!calls_.empty() && ("," + calls_ + ",").find("," + std::string(call) + ",") == std::string::npos)
-    return 0;
+  if (!is_of_this_rank_ || !is_counted(call, path)) return 0;
   ++count_;
   const bool hit = at_ > 0 && (count_ == at_ || (always_ && count_ > at_));
   log(std::to_string(count_) + "\t" + call + "\t" + path + "\t" + detail + "\t" + (hit ? action_ : "") +
@@ -80,6 +78,11 @@ int Faults::before(const char* call, const std::string& path, const std::string&
   if (!hit) return 0;
   lock.unlock();  // other threads go on meanwhile
   return act();
+}
+
+bool Faults::is_counted(const char* call, const std::string& path) const {
+  if (path_.empty() || (path_ != "*" && path.find(path_) == std::string::npos)) return false;
+  return calls_.empty() || ("," + calls_ + ",").find("," + std::string(call) + ",") != std::string::npos;
 }
 
 void Faults::log(const std::string& line) const {

@@ -10,7 +10,7 @@
 
 // A library that is loaded before a program (LD_PRELOAD). It counts the program's calls whose subject holds
 // FAULT_PATH, and at call FAULT_AT does as FAULT_ACTION says. A subject is the path of a file, or what
-// ranks.cpp says.
+// ranks.cpp says; a FAULT_PATH of * is in all.
 //   FAULT_ACTION: before the call: kill, segv, stop (each by that signal) or exit (with 0); stall (for ever);
 //                 short (half of a write); flip (a bit of what a broadcast sends, or the first of a read); or
 //                 the number of the errno with which it fails
@@ -45,6 +45,7 @@ class Faults {
 
  private:
   Faults();
+  bool is_counted(const char* call, const std::string& path) const;
   void log(const std::string& line) const;
   int act() const;
 

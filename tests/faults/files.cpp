@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,6 +111,55 @@ ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
   const ssize_t read = real(fd, bytes, error == faults::kHalf && count > 1 ? count / 2 : count, offset);
   if (error == faults::kFlip && read > 0) *static_cast<unsigned char*>(bytes) ^= 1;
   return read;
+}
+
+ssize_t read(int fd, void* bytes, size_t count) {
+  static auto* const real = next<ssize_t(int, void*, size_t)>("read");
+  Faults& faults = Faults::instance();
+  const int error = faults.before("read", faults.path_of(fd), std::to_string(count));
+  if (error > 0) return failed(error);
+  return real(fd, bytes, error < 0 && count > 1 ? count / 2 : count);
+}
+
+/// Streams open and read by functions that are the C library's own.
+FILE* fopen(const char* path, const char* mode) {
+  FILE* const file = next<FILE*(const char*, const char*)>("fopen")(path, mode);
+  if (file != nullptr) Faults::instance().opened(fileno(file), path);
+  return file;
+}
+
+size_t fread(void* bytes, size_t size, size_t count, FILE* file) {
+  static auto* const real = next<size_t(void*, size_t, size_t, FILE*)>("fread");
+  Faults& faults = Faults::instance();
+  const int error = faults.before("fread", faults.path_of(fileno(file)), std::to_string(size * count));
+  if (error <= 0) return real(bytes, size, count, file);
+  file->_flags |= _IO_ERR_SEEN;
+  errno = error;
+  return 0;
+}
+
+DIR* opendir(const char* path) {
+  DIR* const directory = next<DIR*(const char*)>("opendir")(path);
+  if (directory != nullptr) Faults::instance().opened(dirfd(directory), path);
+  return directory;
+}
+
+dirent* readdir(DIR* directory) {
+  static auto* const real = next<dirent*(DIR*)>("readdir");
+  const int error = Faults::instance().before("readdir", Faults::instance().path_of(dirfd(directory)), "");
+  if (error > 0) return failed(error), nullptr;
+  return real(directory);
+}
+
+/// What it maps is read later.
+void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) noexcept {
+  static auto* const real = next<void*(void*, size_t, int, int, int, off_t)>("mmap");
+  if (fd >= 0) {
+    const int error =
+        Faults::instance().before("mmap", Faults::instance().path_of(fd), std::to_string(length));
+    if (error > 0) return failed(error), MAP_FAILED;
+  }
+  return real(address, length, protection, flags, fd, offset);
 }
 
 int fsync(int fd) {
