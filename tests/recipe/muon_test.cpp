@@ -114,7 +114,7 @@ TEST_CASE("muon leaves the last linear layer to AdamW under every loss") {
       const auto recipe = recipe_of(
           " {input: [3, 4, 4], layers: [flatten, linear: {name: up, out_features: 9}, "
           "tanh, linear: {name: down, out_features: 48}" +
-              end + kPictureData + "loss: " + loss.name + "\n",
+              end + kPictureData + "loss: " + loss.name + "\nvalidation: {metrics: []}\n",
           training);
       check_division(muon_program(*recipe), {"up.weight"}, {"up.bias", "down.weight", "down.bias"});
     }
