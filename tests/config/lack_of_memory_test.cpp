@@ -20,33 +20,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* const kText =
+const char* const kJsonText =
     R"({"a name that needs memory": [1, 2.5, "a text that needs memory", {}], "b": {"c": [[], null, true]}})";
 
 /// Longer than what a text holds without memory.
-const std::string kLong(40, 'x');
+const std::string kLongText(40, 'x');
 
 TEST_CASE("a JSON value reports each allocation that fails") {
-  const Json value = Json::parse_or_null(kText);
+  const Json value = Json::parse_or_null(kJsonText);
   CHECK(fail_each_allocation([&] { const Json copy(value); }) > 5);
   CHECK(fail_each_allocation([&] {
           Json copy("another");
           copy = value;
         }) > 5);
   CHECK(fail_each_allocation([&] { value.dump(2); }) > 5);
-  CHECK(fail_each_allocation([&] { Json::parse_or_null(kText); }) > 5);
+  CHECK(fail_each_allocation([&] { Json::parse_or_null(kJsonText); }) > 5);
   CHECK(fail_each_allocation([&] {
-          Json list = {{kLong, {1, 2, kLong}}, {"b", Json{{"c", kLong}}}};
+          Json list = {{kLongText, {1, 2, kLongText}}, {"b", Json{{"c", kLongText}}}};
           list.sort();
         }) > 5);
 }
 
 TEST_CASE("a variant's copy reports each allocation that fails") {
   using Value = Variant<int, std::string, std::vector<int>>;
-  const Value text(kLong), list(std::vector<int>{1, 2, 3});
+  const Value text(kLongText), list(std::vector<int>{1, 2, 3});
   CHECK(fail_each_allocation([&] { const Value copy(text); }) == 1);
   CHECK(fail_each_allocation([&] { const Value copy(list); }) == 1);
-  CHECK(std::get<std::string>(Value(text)) == kLong);
+  CHECK(std::get<std::string>(Value(text)) == kLongText);
 }
 
 /// Whether an allocation that fails is one that the program sees.
@@ -54,7 +54,7 @@ bool sees_failure() {
   fail_allocation(1);
   bool seen = false;
   try {
-    std::string(kLong);
+    const std::string copy(kLongText);
   } catch (const std::bad_alloc&) {
     seen = true;
   }
