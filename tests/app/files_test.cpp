@@ -35,7 +35,8 @@ class Stopped {
     return file.lexically_relative(workspace.path()).string();
   }
 
-  static inline const std::string kRun = "run.output_dir=run checkpoint.interval=2ba checkpoint.keep_last=1";
+  static inline const std::string kRun =
+      "run.output_dir=run checkpoint.interval=2ba checkpoint.keep_latest=1";
   Workspace workspace;
 };
 
@@ -205,7 +206,8 @@ TEST_CASE("names of pictures are shown on one line, whatever they hold") {
   fs::create_symlink("circle.png", workspace.path() / "train/bright/circle.png");
   fs::create_symlink("circle", workspace.path() / "train/circle");
   const Outcome outcome = run_trainer(
-      {"-c", "pictures.yaml", "data.error_budget=10", "training.max_duration=1ep"}, workspace.path());
+      {"-c", "pictures.yaml", "data.error_budget=10", "data.drop_last=false", "training.max_duration=1ep"},
+      workspace.path());
   INFO(outcome.errors);
   CHECK(outcome.code == 0);
   const std::string name = "a\\nerror: forged \\x1b[2J\\u009b.png: ";
