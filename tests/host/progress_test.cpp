@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <optional>
 #include <vector>
 
 #include "core/base/file.h"
 #include "core/host/log.h"
+#include "tests/storage/file_size_limit.h"
 #include "tests/storage/scratch_directory.h"
 
 namespace trainer {
@@ -188,14 +190,21 @@ TEST_CASE("log: the file's lines carry the time, the screen's do not") {
   CHECK(file == time + "started\n" + time + "warning: slow\n" + time + "error: broken\n");
 }
 
-TEST_CASE("log: a full disk is said once and ends nothing") {
+TEST_CASE("log: a file that can no longer be written is said once and ends nothing") {
+  constexpr size_t kWritten = 1000;  // more than goes to the screen, which is a file too
   Screen screen(false);
   Log log(*screen.progress);
-  log.attach("/dev/full");
-  log.info("one");
+  const std::filesystem::path path = screen.scratch / "log.txt";
+  std::ofstream(path) << std::string(kWritten, '.');
+  log.attach(path);
+  {
+    const test::FileSizeLimit full(kWritten);
+    log.info("one");
+  }
   log.info("two");
   CHECK(screen.shown() ==
-        "one\nwarning: /dev/full: write: No space left on device; logging to this file stops\ntwo\n");
+        "one\nwarning: " + path.string() + ": write: File too large; logging to this file stops\ntwo\n");
+  CHECK(contents(path).size() == kWritten);
   error_text(ExitCode::io, [&] { log.attach(screen.scratch / "no/log.txt"); });
 }
 
