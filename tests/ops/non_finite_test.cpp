@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include "tests/catch.h"
 
@@ -39,10 +40,10 @@ struct Convolved {
 const std::vector<Convolved> kConvolved = {
     {{2, 3, 9, 7}, 16, {.kernel = {3, 3}, .padding = {1, 1}}},
     {{2, 1, 12, 8}, 32, {.kernel = {3, 3}}},
-    {{2, 32, 13, 9}, 16, {.kernel = {3, 3}, .padding = {1, 1}}},
+    {{2, 16, 9, 8}, 16, {.kernel = {3, 3}, .padding = {1, 1}}},
     {{2, 20, 8, 9}, 24, {.kernel = {3, 3}, .padding = {1, 1}}},
-    {{2, 64, 8, 8}, 32, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 2}},
-    {{2, 32, 6, 5}, 64, {.kernel = {1, 1}}},
+    {{2, 32, 8, 8}, 32, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 2}},
+    {{2, 32, 6, 5}, 16, {.kernel = {1, 1}}},
     {{2, 16, 7, 9}, 32, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
     {{2, 16, 7, 7}, 16, {.kernel = {3, 3}, .padding = {1, 1}, .groups = 16}},
     {{2, 5, 7, 6}, 7, {.kernel = {5, 5}, .padding = {2, 2}}},
@@ -68,19 +69,14 @@ TensorId convolved(Sketch& sketch, const Convolved& c, bool bias) {
   return sketch.build().emit<Conv2d>({x, w, bias ? sketch.parameter("b", {c.outputs}) : kNone}, c.geometry);
 }
 
-/// Followed by what fusion takes into it.
+/// Followed by what fusion takes into it; one of the programs is the unfused one.
 void add_convolutions(std::vector<KernelCase>& cases) {
   for (const Convolved& c : kConvolved) {
     const std::string name =
         fmt::format("conv2d {} to {} {}", to_string(c.x), c.outputs, attributes_text(Conv2d(c.geometry)));
-    for (const bool bias : {false, true}) {
-      cases.push_back(differentiable(name, [=](Sketch& sketch) { return convolved(sketch, c, bias); }));
-      cases.push_back(differentiable(
-          name + " relu", [=](Sketch& sketch) { return clamped(sketch, convolved(sketch, c, bias)); }));
-    }
-    cases.push_back(differentiable(name + " batch_norm relu", [=](Sketch& sketch) {
-      return clamped(sketch, normalised(sketch, convolved(sketch, c, false)));
-    }));
+    const bool bias = c.x[1] % 2 == 0;
+    cases.push_back(differentiable(
+        name + " relu", [=](Sketch& sketch) { return clamped(sketch, convolved(sketch, c, bias)); }));
     cases.push_back(differentiable(name + " batch_norm add relu", [=](Sketch& sketch) {
       const TensorId y = normalised(sketch, convolved(sketch, c, false));
       const TensorId residual = sketch.parameter("r", sketch.build().shape(y));
@@ -220,6 +216,15 @@ std::vector<KernelCase> all_cases() {
   add_layouts(cases);
   add_products(cases);
   add_synchronised(cases);
+  // Those with tensors for several blocks of a GPU's threads take most of the time, and have small
+  // counterparts.
+  std::erase_if(cases, [](const KernelCase& one) {
+    constexpr int64_t kElements = 40000;
+    Sketch sketch(1);
+    one.draft(sketch);
+    return std::ranges::any_of(sketch.program.tensors,
+                               [](const Tensor& tensor) { return numel(tensor.spec.shape) > kElements; });
+  });
   return cases;
 }
 
