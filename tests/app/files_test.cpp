@@ -35,8 +35,7 @@ class Stopped {
     return file.lexically_relative(workspace.path()).string();
   }
 
-  static inline const std::string kRun =
-      "run.output_dir=run checkpoint.interval=2ba checkpoint.keep_latest=1";
+  static inline const std::string kRun = "run.output_dir=run checkpoint.interval=4ba";
   Workspace workspace;
 };
 
