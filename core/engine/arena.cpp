@@ -40,14 +40,16 @@ size_t topmost(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>
   return top;
 }
 
+/// Beyond the lifetimes of any network that comes with the program.
+constexpr size_t kMany = 3000;
+
 /// Tries one order, then again and again with whatever ended up on top placed earlier.
-Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> order, int64_t bound) {
+Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> order, int64_t enough) {
   constexpr double kAttempts = 24;  // networks with skip connections settle within ten
-  constexpr double kMany = 3000;    // beyond the lifetimes of any network that comes with the program
-  const double share = std::min(1.0, kMany / static_cast<double>(std::max<size_t>(1, lifetimes.size())));
+  const double share = static_cast<double>(kMany) / static_cast<double>(std::max(kMany, lifetimes.size()));
   const auto attempts = static_cast<size_t>(kAttempts * share * share);  // each takes longer, too
   Arrangement best = arrange_in(lifetimes, order), now = best;
-  for (size_t attempt = 0; attempt < attempts && best.bytes > bound; ++attempt) {
+  for (size_t attempt = 0; attempt < attempts && best.bytes > enough; ++attempt) {
     const auto top = order.begin() + static_cast<std::ptrdiff_t>(topmost(lifetimes, order, now));
     const auto earlier = order.begin() + (top - order.begin()) / 2;
     std::rotate(earlier, top, top + 1);
@@ -61,6 +63,8 @@ Arrangement improve(const std::vector<Lifetime>& lifetimes, std::vector<size_t> 
 
 Arrangement arrange(const std::vector<Lifetime>& lifetimes) {
   const int64_t bound = lower_bound_bytes(lifetimes);
+  // Of very many lifetimes another order takes seconds, and can gain no more than a thousandth.
+  const int64_t enough = lifetimes.size() > kMany ? bound + bound / 1000 : bound;
   const auto steps = [](const Lifetime& life) { return life.last - life.first + 1; };
   const std::array<std::function<int64_t(const Lifetime&)>, 5> firsts = {
       [](const Lifetime& life) { return life.bytes; },
@@ -75,9 +79,9 @@ Arrangement arrange(const std::vector<Lifetime>& lifetimes) {
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return key(lifetimes[a]) > key(lifetimes[b]); });
-    const Arrangement found = improve(lifetimes, order, bound);
+    const Arrangement found = improve(lifetimes, order, enough);
     if (best.offsets.empty() || found.bytes < best.bytes) best = found;
-    if (best.bytes == bound) break;
+    if (best.bytes <= enough) break;
   }
   return best;
 }

@@ -26,7 +26,8 @@ struct Arrangement {
 /// Offsets such that what lives at the same time never overlaps. In turn largest, longest and earliest first,
 /// each into the smallest gap that holds it (Pisarchyk, Lee, "Efficient memory management for deep neural net
 /// inference", 2020), and each order improved by placing earlier what ended up on top (squeaky wheel
-/// optimisation: Joslin, Clements, 1999), less often where they are very many. The best is taken.
+/// optimisation: Joslin, Clements, 1999). The best is taken; of more than 3,000 lifetimes the first that is
+/// within a thousandth of the lower bound, and fewer are improved.
 Arrangement arrange(const std::vector<Lifetime>& lifetimes);
 
 /// The bytes alive at the first step of each lifetime, each lifetime's rounded up to the alignment.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,9 +11,10 @@ struct TakenBytes {
   int64_t first, last, begin, end;
 };
 
-/// Which bytes are taken at which steps. What is taken lies in the order of its begins, in blocks that are
-/// skipped as a whole where nothing in them, or everything, is taken at the steps that are looked at. In a
-/// network most blocks are such: they hold the same tensor of consecutive layers.
+/// Which bytes are taken at which steps. What is taken lies in the order of its begins, in blocks and in
+/// groups of blocks. Each is skipped as a whole where nothing in it, or all of it without a gap that is large
+/// enough, is taken at the steps that are looked at. In a deep network most are such: they hold the same
+/// tensor of consecutive layers.
 class OccupiedSpace {
  public:
   void take(const TakenBytes& taken);
@@ -23,15 +23,31 @@ class OccupiedSpace {
   int64_t best_gap(int64_t first, int64_t last, int64_t bytes, int64_t alignment) const;
 
  private:
+  /// Of several that are taken: their steps, where they begin and end, and the largest gap between them if
+  /// all are taken at the same time.
+  struct Summary {
+    int64_t least_first, most_first, least_last, most_last, begin, end, largest_gap;
+  };
   struct Block {
-    std::vector<TakenBytes> taken;
-    int64_t least_first = 0, most_first = 0, least_last = 0, most_last = 0;
-    int64_t end = 0, largest_gap = 0;  ///< of all in the block
+    std::vector<TakenBytes> parts;
+    Summary summary;
+  };
+  struct Group {
+    std::vector<Block> parts;
+    Summary summary;
   };
   class Search;
-  static void summarize(Block& block);
+  static Summary summary_of(const TakenBytes& taken);
+  template <class Whole>
+  static Summary summary_of(const Whole& whole) {
+    return whole.summary;
+  }
+  template <class Whole>
+  static void summarize(Whole& whole);
+  template <class Whole>
+  static void split_if_full(std::vector<Whole>& all, typename std::vector<Whole>::iterator whole);
 
-  std::vector<Block> blocks_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace trainer
