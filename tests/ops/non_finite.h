@@ -36,6 +36,10 @@ void check_non_finite_bf16(const Backend& backend, const Draft& draft, uint64_t 
 void check_non_finite_narrow(const Backend& backend, const Draft& draft, DType dtype, uint64_t seed,
                              NonFiniteCoverage& coverage, Planting planting = Planting::thorough);
 
+/// Whether a tensor of the draft has more: such are there for sums of several blocks, and take most of the
+/// time.
+bool has_more_elements(const Draft& draft, int64_t elements);
+
 /// A line with all counts.
 std::string summary(const NonFiniteCoverage& coverage);
 

@@ -216,15 +216,7 @@ std::vector<KernelCase> all_cases() {
   add_layouts(cases);
   add_products(cases);
   add_synchronised(cases);
-  // Those with tensors for several blocks of a GPU's threads take most of the time, and have small
-  // counterparts.
-  std::erase_if(cases, [](const KernelCase& one) {
-    constexpr int64_t kElements = 40000;
-    Sketch sketch(1);
-    one.draft(sketch);
-    return std::ranges::any_of(sketch.program.tensors,
-                               [](const Tensor& tensor) { return numel(tensor.spec.shape) > kElements; });
-  });
+  std::erase_if(cases, [](const KernelCase& one) { return has_more_elements(one.draft, 40000); });
   return cases;
 }
 
