@@ -68,7 +68,7 @@ model:
     - linear: {out_features: 5, name: fc2}
 data: {format: synthetic, synthetic: {train_samples: 640}, val: null}
 training: {max_duration: 60ba, global_batch_size: 32}
-optimizer: {name: sgd, lr: 2, momentum: 0.9}
+optimizer: {name: sgd, lr: 1.0e+10, momentum: 0.9}
 validation: {metrics: []}
 )";
 
