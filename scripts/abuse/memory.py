@@ -3,6 +3,7 @@
 its work nevertheless, and then to the last byte. Afterwards the same command, undisturbed, makes what it always makes."""
 import re
 
+from attack import Failure
 from commands import COMMANDS, Trial
 
 MEMORY, IO = 71, 74
@@ -10,14 +11,14 @@ ONCE, FULL = 100, 20  # places of a thorough trial: of one allocation that fails
 SENTENCE = re.compile(r'memory|thread')
 
 
-def count(trial, command):
-    """How many allocations it takes."""
-    place = trial.place('counted', command)
+def undisturbed(trial, command):
+    """What it makes, and how many allocations that takes."""
+    place = trial.place('undisturbed', command)
     path = place.directory / 'count'
     place.run(command.words, {0}, environment=environment(trial.context, FAULT_MEMORY_COUNT=path))
-    number = int.from_bytes(path.read_bytes(), 'little')
+    made = command.result(place), int.from_bytes(path.read_bytes(), 'little')
     place.remove()
-    return number
+    return made
 
 
 def environment(context, **settings):
@@ -31,17 +32,29 @@ def spread(count, places):
 
 def attack_at(trial, command, at, full, expected):
     settings = {'FAULT_MEMORY_AT': at, **({'FAULT_MEMORY_FULL': 1} if full else {})}
+    place = trial.place(f'memory full at {at}' if full else f'allocation {at}', command)
+    code = place.run(command.words, {0, MEMORY, IO}, environment=environment(trial.context, **settings))
+    place.require(code != MEMORY or SENTENCE.search(place.errors), 'it does not speak of memory')
+    if code == 0:
+        place.require(command.result(place) == expected, 'exit 0 with another result')
+    elif command.product:
+        place.run(command.words, {0})
+        place.require(command.result(place) == expected, 'another result afterwards')
+    place.remove()
 
+
+def attacks_on(trial, command, once, full):
+    """All of one command; each place is tried, whatever comes of the others."""
     def attack():
-        place = trial.place(f'memory full at {at}' if full else f'allocation {at}', command)
-        code = place.run(command.words, {0, MEMORY, IO}, environment=environment(trial.context, **settings))
-        place.require(code != MEMORY or SENTENCE.search(place.errors), 'it does not speak of memory')
-        if code == 0:
-            place.require(command.result(place) == expected, 'exit 0 with another result')
-        elif command.product:
-            place.run(command.words, {0})
-            place.require(command.result(place) == expected, 'another result afterwards')
-        place.remove()
+        expected, number = undisturbed(trial, command)
+        failures = []
+        for at, is_full in [(at, False) for at in spread(number, once)] + [(at, True) for at in spread(number, full)]:
+            try:
+                attack_at(trial, command, at, is_full, expected)
+            except Failure as failure:
+                failures.append(str(failure))
+        if failures:
+            raise Failure('\nFAILED: '.join(failures))
     return attack
 
 
@@ -49,8 +62,4 @@ def attacks(context):
     trial = Trial(context, 'memory')
     once, full = (ONCE, FULL) if context.thorough else (2, 1)
     for command in COMMANDS:
-        expected, number = trial.expected(command), count(trial, command)
-        for at in spread(number, once):
-            yield attack_at(trial, command, at, False, expected)
-        for at in spread(number, full):
-            yield attack_at(trial, command, at, True, expected)
+        yield attacks_on(trial, command, once, full)
