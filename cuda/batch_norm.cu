@@ -87,7 +87,7 @@ __device__ inline Moments moments_of_ranks(const GivenMoments& given, int64_t ch
 __device__ inline Moments moments_of_sums(const GivenMoments& given, int64_t rows, int64_t c) {
   const double count = static_cast<double>(rows), mean = given.sums[c] / count;
   const double variance = given.squares[c] / count - mean * mean;
-  return {mean, variance < 0 ? 0 : variance};
+  return {mean, variance < 0 ? 0 * variance : variance};  // -infinity becomes NaN
 }
 
 /// Means and sums of squared deviations of each part, (parts, channels). A thread's sums are of differences
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
   settle_column(walk, parts, sums_of_part, [&](int64_t c, const Totals& sums) {
     const double rows = static_cast<double>(walk.rows), mean = sums.a / rows;
     const double variance = sums.b / rows - mean * mean;
-    target.put(c, mean, variance < 0 ? 0 : variance);
+    target.put(c, mean, variance < 0 ? 0 * variance : variance);
   });
 }
 

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(1) update_scale(LossScaling how, LossScaleStat
   int32_t good = *old.good + (stays ? 0 : 1), skipped = *old.skipped;
   if (!stays && *found != 0) {
     const double lower = scale * how.backoff;
-    scale = static_cast<float>(lower > how.smallest ? lower : how.smallest);
+    scale = static_cast<float>(lower < how.smallest ? how.smallest : lower);
     good = 0;
     ++skipped;
   } else if (!stays && good == how.interval) {

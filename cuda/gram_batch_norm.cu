@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
     squares += static_cast<double>(to.w[i]) * to.t[i];
   });
   const double mean = BlockTeam::sum(sum) / rows, difference = BlockTeam::sum(squares) / rows - mean * mean;
-  const double variance = difference < 0 ? 0 : difference;  // NaN stays
+  const double variance = difference < 0 ? 0 * difference : difference;  // NaN if infinite
   // A beta that is no number would be in the bias alone, where a relu may hide it from all gradients.
   const double scale = to.gamma[c] / math::sqrt(variance + eps) + 0.0 * to.beta[c];
   auto* folded = static_cast<T*>(to.folded);

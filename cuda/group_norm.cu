@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kThreads, kFewBlocks)
   }
   const double variance = warp_sum(squares) / values;
   if (WarpTeam::member() != 0) return;
-  const float factor = static_cast<float>(1 / math::sqrt((variance < 0 ? 0 : variance) + eps));  // NaN stays
+  const float factor =
+      static_cast<float>(1 / math::sqrt((variance < 0 ? 0 * variance : variance) + eps));  // NaN stays
   settled[index] = static_cast<float>(mean);
   settled[walk.samples * walk.groups + index] = factor;
   if (mean_of != nullptr) mean_of[index] = static_cast<float>(mean);

@@ -106,7 +106,7 @@ std::vector<double> counted_target(const Call& call, size_t logits, const Positi
                                    const LossCounting& counting) {
   std::vector<double> target(position.row.size());
   const double even = counting.label_smoothing / static_cast<double>(target.size());
-  for (size_t c = 0; c < target.size(); ++c) target[c] = even * class_weight(call, logits, c);
+  for (size_t c = 0; even != 0 && c < target.size(); ++c) target[c] = even * class_weight(call, logits, c);
   const auto label = static_cast<size_t>(position.label);
   target[label] += (1 - counting.label_smoothing) * class_weight(call, logits, label);
   return target;
