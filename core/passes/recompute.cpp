@@ -130,7 +130,7 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
 /// How many candidates are tried at once. Each attempt looks at all nodes, so that in very deep networks one
 /// by one would take time that grows with the square of their depth.
 size_t size_of_groups(size_t candidates, size_t nodes) {
-  constexpr size_t kMostVisits = 4'000'000;  // of nodes; no network that comes with the program needs more
+  constexpr size_t kMostVisits = 1'000'000;  // of nodes; no network that comes with the program needs more
   return candidates * nodes / kMostVisits + 1;
 }
 
