@@ -122,7 +122,7 @@ class JsonWriter {
   void end_line() {
     if (indent_ < 0) return;
     text_ += '\n';
-    text_.append(static_cast<size_t>(depth_ * indent_), ' ');
+    text_.append(static_cast<size_t>(depth_) * static_cast<size_t>(indent_), ' ');
   }
 
   int indent_, depth_ = 0;

@@ -106,9 +106,9 @@ void LauncherReport::take(const std::string& line) {
 
 void LauncherReport::close_frame() {
   // "process rank 1 with PID 4242 on node a exited on signal 9 (Killed)", broken anywhere.
-  static const std::regex kKilled(R"((rank\s+\d+)\s[^:]*exited\s+on\s+signal)");
+  static const std::regex killed(R"((rank\s+\d+)\s[^:]*exited\s+on\s+signal)");
   std::smatch found;
-  if (killed_rank_.empty() && std::regex_search(frame_, found, kKilled))
+  if (killed_rank_.empty() && std::regex_search(frame_, found, killed))
     killed_rank_ = "rank " + found[1].str().substr(found[1].str().find_first_of("0123456789"));
   if (is_exit_report(frame_)) {
     exit_reports_ += frame_;

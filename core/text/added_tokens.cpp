@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 #include <utility>
 
 #include "core/text/utf8.h"
@@ -48,9 +47,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 void AddedTokens::insert(size_t number) {
   const std::string& text = tokens_[number].text;
   size_t node = 0;
-  for (auto byte = text.rbegin(); byte != text.rend(); ++byte) {
-    const auto [found, is_new] = next_.try_emplace(edge(node, *byte), nodes_.size());
-    if (is_new) nodes_.push_back({.parent = node, .depth = nodes_[node].depth + 1, .byte = *byte});
+  for (const char byte : std::string(text.rbegin(), text.rend())) {
+    const auto [found, is_new] = next_.try_emplace(edge(node, byte), nodes_.size());
+    if (is_new) nodes_.push_back({.parent = node, .depth = nodes_[node].depth + 1, .byte = byte});
     node = found->second;
   }
   nodes_[node].longest = number;
@@ -83,13 +82,14 @@ std::vector<AddedTokens::Match> AddedTokens::matches(std::string_view text) cons
     node = step(node, text[at]);
     if (nodes_[node].longest != kNoToken) found.push_back({at, nodes_[node].longest});
   }
+  std::ranges::reverse(found);
   return found;
 }
 
 void AddedTokens::cut(std::string_view text, const std::function<void(std::string_view)>& between,
                       const std::function<void(int32_t token)>& found) const {
   size_t done = 0;
-  for (const Match& match : std::views::reverse(matches(text))) {
+  for (const Match& match : matches(text)) {
     if (match.begin < done) continue;
     const AddedToken& token = tokens_[match.number];
     const size_t begin = token.takes_blanks_before ? blanks_before(text, done, match.begin) : match.begin;

@@ -46,7 +46,7 @@ class AddedTokens {
   void link();
   /// The node after one more byte.
   size_t step(size_t node, char byte) const;
-  /// From right to left; no match begins elsewhere.
+  /// From left to right; no match begins elsewhere.
   std::vector<Match> matches(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;
