@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
-#include <ranges>
+#include <span>
 #include <utility>
 
 #include "core/engine/arena.h"
@@ -98,7 +98,8 @@ class StoragePlanner {
       std::ranges::sort(sorted_inputs_);
       sorted_inputs_of_ = n;
     }
-    return std::ranges::equal_range(sorted_inputs_, id).size() == 1;
+    const auto [begin, end] = std::equal_range(sorted_inputs_.begin(), sorted_inputs_.end(), id);
+    return end - begin == 1;
   }
 
   bool may_overwrite(TensorId state, TensorId value, size_t assign) const {
@@ -166,13 +167,14 @@ class StoragePlanner {
   };
 
   /// Those of this node that lie there. Outputs of the node change nothing about its inputs.
-  std::ranges::subrange<std::vector<Operand>::const_iterator> operands_in(const Node& node, TensorId owner) {
+  std::span<const Operand> operands_in(const Node& node, TensorId owner) {
     if (operands_.empty()) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] != kNone) operands_.push_back({root(node.inputs[i]), i});
       std::ranges::stable_sort(operands_, {}, &Operand::owner);
     }
-    return std::ranges::equal_range(std::as_const(operands_), owner, {}, &Operand::owner);
+    const auto begin = std::ranges::lower_bound(operands_, owner, {}, &Operand::owner);
+    return {begin, std::ranges::upper_bound(operands_, owner, {}, &Operand::owner)};
   }
 
   /// Numbers that the entry puts out lie side by side, so that they can travel together (outputs.h).

@@ -78,8 +78,8 @@ void require_same_settings(const Recipe& recipe, const SessionOptions& options, 
     std::vector<Difference> all = setting_differences(parsed(first.substr(end + 1)), parsed(own));
     if (all.empty()) return;
     // A key that both have says more than those of a component that only one has.
-    std::ranges::stable_partition(
-        all, [](const Difference& each) { return !each.before.empty() && !each.after.empty(); });
+    std::stable_partition(all.begin(), all.end(),
+                          [](const Difference& each) { return !each.before.empty() && !each.after.empty(); });
     const Difference& one = all.front();
     throw Error(
         ExitCode::recipe,
