@@ -42,10 +42,11 @@ TEST_CASE("what is no regular file is refused with its name and kind, and never 
   make_socket(scratch / "socket");
   for (const auto& [name, kind] : std::vector<std::pair<std::string, std::string>>{
            {"pipe", "a pipe"}, {"directory", "a directory"}, {"zero", "a device"}, {"socket", "a socket"}}) {
-    const std::string expected = (scratch / name).string() + ": expected a regular file, found " + kind;
-    CHECK(error_text(ExitCode::data, [&] { read_text(scratch / name); }) == expected);
-    CHECK(error_text(ExitCode::data, [&] { read_lines(scratch / name, Links::follow, {}); }) == expected);
-    CHECK(error_text(ExitCode::data, [&] { open_regular(scratch / name, O_WRONLY | O_APPEND); }) == expected);
+    const fs::path path = scratch / name;
+    const std::string expected = path.string() + ": expected a regular file, found " + kind;
+    CHECK(error_text(ExitCode::data, [&] { read_text(path); }) == expected);
+    CHECK(error_text(ExitCode::data, [&] { read_lines(path, Links::follow, {}); }) == expected);
+    CHECK(error_text(ExitCode::data, [&] { open_regular(path, O_WRONLY | O_APPEND); }) == expected);
   }
 }
 
