@@ -10,7 +10,7 @@ from attack import ENDLESS, simple
 from limits import as_nobody
 from signals import after_some_steps
 
-IO, RECIPE, SAVED = 74, 78, 75
+DATA, IO, RECIPE, SAVED = 65, 74, 78, 75
 
 
 def second_process(context):
@@ -63,7 +63,7 @@ def taken(context, name, make):
     def attack():
         place = context.place(f'taken by {name}')
         make(place.directory / 'run')
-        place.run([], {IO, RECIPE})
+        place.run([], {DATA, IO, RECIPE})
         place.remove()
     return attack
 

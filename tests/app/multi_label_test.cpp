@@ -48,7 +48,7 @@ class LabelSets {
   }
   void refuse(const std::string& command, const std::string& more, int code,
               const std::string& message) const {
-    const Outcome outcome = run(command, more);
+    const Outcome outcome = run(command, (command == "train" ? "run.output_dir=refused " : "") + more);
     INFO(command << " " << more);
     CHECK(outcome.code == code);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));

@@ -38,7 +38,7 @@ class Pictures {
   }
   void refuse(const std::string& more, int code, const std::string& message,
               const std::string& command = "train") const {
-    const Outcome outcome = run(more, command);
+    const Outcome outcome = run((command == "train" ? "run.output_dir=refused " : "") + more, command);
     INFO(command << " " << more);
     CHECK(outcome.code == code);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));

@@ -219,7 +219,8 @@ TEST_CASE("the 3x3 convolution of the shipped network is a Winograd one in all d
   auto own = algorithms("auto"), others = algorithms("off");
   CHECK(own["winograd, own"] + own["winograd"] == (kOnX86 ? 3 : 0));
   CHECK(others["winograd, own"] == 0);
-  CHECK((others["winograd"] == 0 || others["winograd"] == 3));  // oneDNN's needs AVX-512
+  // oneDNN's needs AVX-512, and forward takes none of its functions but a relu that loses NaN.
+  CHECK((others["winograd"] == 0 || others["winograd"] == 2));
 }
 
 TEST_CASE("planned peak memory is within 5 % or 32 MiB of the measured one") {

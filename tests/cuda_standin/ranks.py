@@ -152,7 +152,7 @@ def hangs(scratch):
                   f'parallelism.deadline={deadline}s', f'checkpoint.interval={interval}', 'data.prefetch=4')
         log = run.directory / 'calls.txt'
         process = run.start(2, LD_PRELOAD=str(PROGRAMS.parent / 'bin/libfaults.so'), FAULT_RANK='1', FAULT_PATH='pictures/train',
-                            FAULT_CALLS='open', FAULT_AT='400', FAULT_ACTION='stall', FAULT_LOG=str(log))
+                            FAULT_CALLS='open', FAULT_AT='392', FAULT_ACTION='stall', FAULT_LOG=str(log))
         while not (log.exists() and 'stall' in log.read_text()):
             time.sleep(0.02)
             if process.poll() is not None:

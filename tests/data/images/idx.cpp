@@ -102,7 +102,7 @@ TEST_CASE("missing files are listed, and opening them is an error of the recipe"
   }
 }
 
-TEST_CASE("a folder in the place of a file is an error of the system") {
+TEST_CASE("a folder in the place of a file is named as one") {
   Files files;
   std::filesystem::remove(files.labels);
   std::filesystem::create_directory(files.labels);
@@ -110,7 +110,8 @@ TEST_CASE("a folder in the place of a file is an error of the system") {
     open_idx(files.prefix);
     FAIL("opened");
   } catch (const Error& error) {
-    CHECK(error.code() == ExitCode::io);
+    CHECK(error.code() == ExitCode::data);
+    CHECK(error.what() == files.labels + ": expected a regular file, found a directory");
   }
 }
 
