@@ -48,7 +48,7 @@ class LabelSets {
   }
   void refuse(const std::string& command, const std::string& more, int code,
               const std::string& message) const {
-    const Outcome outcome = run(command, (command == "train" ? "run.output_dir=refused " : "") + more);
+    const Outcome outcome = run(command, more);
     INFO(command << " " << more);
     CHECK(outcome.code == code);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
@@ -188,8 +188,9 @@ TEST_CASE(
   CHECK(json::parse(sets.run_well("eval", words + "--json")).at("loss").get<double>() ==
         Approx(losses[2]).epsilon(1e-6));
   sets.refuse("predict", words, 78, "loss.name: predict prints classes of images");
-  sets.refuse("train", words + "data.mix.mixup=0.5", 78, "data.mix: mixes labels");
-  sets.refuse("train", words + "'model.layers=[flatten, linear: 9]'", 78,
+  const std::string other = words + "run.output_dir=other ";
+  sets.refuse("train", other + "data.mix.mixup=0.5", 78, "data.mix: mixes labels");
+  sets.refuse("train", other + "'model.layers=[flatten, linear: 9]'", 78,
               "with loss.name: mse the network's output must have the shape of its input, 3x4x4, got 9");
   sets.refuse("train", words + "'validation.metrics=[top1]'", 78,
               "top1 is not measured with loss.name: mse, only the loss; set validation.metrics to []");

@@ -38,7 +38,7 @@ class Pictures {
   }
   void refuse(const std::string& more, int code, const std::string& message,
               const std::string& command = "train") const {
-    const Outcome outcome = run((command == "train" ? "run.output_dir=refused " : "") + more, command);
+    const Outcome outcome = run(more, command);
     INFO(command << " " << more);
     CHECK(outcome.code == code);
     CHECK_THAT(outcome.errors, ContainsSubstring(message));
@@ -82,11 +82,13 @@ TEST_CASE("own data: a network with more outputs than classes is refused, with b
   pictures.refuse(layers, 78, "the network has 1000 outputs, data.val (val, r.yaml:7:3) has 2 classes",
                   "eval");
   // Those of a trained network cannot stay.
-  pictures.refuse("'model.layers=[flatten, linear: {name: head, out_features: 9}]' model.initial_weights=run",
-                  78, "set out_features to 2 and list \"head.*\" in model.replace");
+  const std::string elsewhere = " run.output_dir=elsewhere";
+  pictures.refuse(
+      "'model.layers=[flatten, linear: {name: head, out_features: 9}]' model.initial_weights=run" + elsewhere,
+      78, "set out_features to 2 and list \"head.*\" in model.replace");
   for (const char* split : {"train", "val"})
     pictures.run_well(std::string("--split ") + split + " --out " + split + ".rec", "data pack");
-  pictures.refuse(layers + " data.format=record data.train=train.rec data.val=val.rec", 78,
+  pictures.refuse(layers + " data.format=record data.train=train.rec data.val=val.rec" + elsewhere, 78,
                   "the network has 1000 outputs, data.train (train.rec, ");
 }
 
