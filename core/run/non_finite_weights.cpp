@@ -71,14 +71,4 @@ void NonFiniteWeights::refuse_to_save(const std::string& file) const {
                   found, file));
 }
 
-void NonFiniteWeights::refuse_to_load(const std::string& file) const {
-  const std::string found = text();
-  if (found.empty()) return;
-  throw Error(
-      ExitCode::data,
-      fmt::format("{}: expected finite weights, found infinite or NaN values in {}; the run that wrote them "
-                  "diverged, take an earlier checkpoint",
-                  file, found));
-}
-
 }  // namespace trainer

@@ -11,16 +11,14 @@
 
 namespace trainer {
 
-/// Counts the infinite and NaN values of weights that are written or loaded. No file that this program writes
-/// holds such a weight, and it loads none.
+/// Counts the infinite and NaN values of weights that are written. No file that this program writes holds
+/// such a weight.
 class NonFiniteWeights {
  public:
   /// Values in any order and any number of pieces; i32 and u8 have none.
   void count(const std::string& name, DType dtype, std::span<const std::byte> values);
   /// Throws Error (exit 70) naming the first tensor that has some, what was not written, and what to do.
   void refuse_to_save(const std::string& file) const;
-  /// Throws Error (exit 65) naming them, and the file that was loaded.
-  void refuse_to_load(const std::string& file) const;
 
  private:
   struct Found {

@@ -134,7 +134,6 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
   }
   const size_t prefix = missing_prefix(executable, file).size();
   LoadedWeights found{.loaded = {}, .replaced = {}, .left = names_of(file)};
-  NonFiniteWeights non_finite;
   std::set<std::string> used;
   for (TensorId id : weights(executable)) {
     const std::string& name = tensor(executable, id).name;
@@ -144,12 +143,8 @@ LoadedWeights load(Executable& executable, const std::filesystem::path& path, co
     (is_replaced ? found.replaced : found.loaded).push_back(name);
     const TensorId into = executable.tensor(name + suffix);
     const StoredTensor* stored = file.find(stored_name);
-    if (is_replaced || into == kNone || stored == nullptr) continue;
-    const std::vector<float> values = file.read_floats(*stored);
-    non_finite.count(stored_name, DType::f32, std::as_bytes(std::span(values)));
-    executable.write(into, values);
+    if (!is_replaced && into != kNone && stored != nullptr) executable.write(into, file.read_floats(*stored));
   }
-  non_finite.refuse_to_load(path.string());
   std::erase_if(found.left, [&](const std::string& name) { return used.contains(name); });
   return found;
 }

@@ -40,8 +40,7 @@ struct LoadedWeights {
 /// Gives every parameter and running statistic the value that the file has under its name, or under what is
 /// left of the name where the file leaves out the first part of all, as "transformer.". Throws Error (exit
 /// 65) naming whatever is missing, does not fit or is left over, or (exit 78) a pattern that matches nothing;
-/// nothing is changed then. Values that are
-/// not finite are refused too (exit 65), once all are loaded.
+/// nothing is changed then.
 LoadedWeights load_weights(Executable& executable, const std::filesystem::path& path,
                            const Replaced& replaced = {});
 /// The same of their averages, once the weights are there: what the file lacks has not been trained, and its
