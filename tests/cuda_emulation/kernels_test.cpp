@@ -54,11 +54,13 @@ TEST_CASE("NaN and infinities arrive through every kernel") {
   const auto backend = make_emulated_backend();
   emulation::set_schedule(0);
   NonFiniteCoverage coverage;
+  size_t number = 0;
   for (const CaseFamily& family : case_families()) {
     std::vector<KernelCase> cases;
     family.add(cases);
     for (const KernelCase& one : cases) {
       INFO(one.name);
+      if (number++ % few_or_all<size_t>(16, 1) != 0) continue;
       if (has_more_elements(one.draft, 2000)) continue;
       check_non_finite(backend, one.draft, 1, coverage, Planting::brief);
       if (one.narrow) check_non_finite_narrow(backend, one.draft, DType::f16, 1, coverage, Planting::brief);

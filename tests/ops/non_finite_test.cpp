@@ -26,6 +26,7 @@
 #include "tests/ops/bf16_cpu.h"
 #include "tests/ops/functions.h"
 #include "tests/reference/backend.h"
+#include "tests/sanitized.h"
 
 namespace trainer {
 namespace {
@@ -225,7 +226,9 @@ std::vector<KernelCase> all_cases() {
 TEST_CASE("NaN and infinities arrive through every operation, form and layout of the CPU") {
   const Backend cpu = make_cpu_backend(2), low = make_bf16_cpu_backend(2);
   NonFiniteCoverage coverage;
-  for (const KernelCase& one : all_cases()) {
+  const std::vector<KernelCase> cases = all_cases();
+  for (size_t i = 0; i < cases.size(); i += few_or_all<size_t>(16, 1)) {
+    const KernelCase& one = cases[i];
     INFO(one.name);
     check_non_finite(cpu, one.draft, 1, coverage);
     if (one.narrow) check_non_finite_bf16(low, one.draft, 2, coverage);
@@ -233,6 +236,7 @@ TEST_CASE("NaN and infinities arrive through every operation, form and layout of
   std::set<std::type_index> operations = reference_operations();
   operations.erase(typeid(Assign));  // moves bits, mostly none
   for (const std::type_index& operation : operations) {
+    if (kIsSanitized) break;  // not all cases were run
     INFO(operation.name());
     CHECK((coverage.operations.contains(operation) || coverage.refused.contains(operation)));
   }
