@@ -125,7 +125,7 @@ TEST_CASE("a time limit in which a run makes no progress is called too short") {
   const Workspace workspace;
   // One step takes longer than the whole limit.
   workspace.write("r.yaml", R"(version: 1
-run: {output_dir: run, max_wall_time: 2s}
+run: {output_dir: run, max_wall_time: 8s}
 model:
   input: [3, 224, 224]
   layers:
@@ -147,7 +147,7 @@ training: {max_duration: 5ba, global_batch_size: 1024, micro_batch_size: 4}
       second.errors,
       ContainsSubstring(
           "warning: the last process started from this step too, and was ended before it could save: if "
-          "run.max_wall_time of 2s ended it, set run.max_wall_time (or the job's limit) to at least 4s"));
+          "run.max_wall_time of 8s ended it, set run.max_wall_time (or the job's limit) to at least 16s"));
 }
 
 TEST_CASE(
