@@ -74,7 +74,7 @@ validation: {metrics: []}
 
 }  // namespace
 
-TEST_CASE("weights that become NaN behind a relu end the run, and are not hidden by it") {
+TEST_CASE("a run whose weights become NaN ends with an error, also where a relu follows") {
   const Workspace workspace;
   workspace.write("clamped.yaml", kClampedRecipe);
   for (const char* winograd : {"auto", "off"}) {

@@ -184,7 +184,7 @@ std::string sealed(const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("a manifest of a newer version is refused as such, and only one that is not whole is damaged") {
+TEST_CASE("a newer manifest version is refused, and only an incomplete manifest counts as damaged") {
   const std::string text = to_text({.step = 12, .files = {{"a.safetensors", 1, 0xABCu}}});
   const std::string rest = text.substr(text.find('\n'));
   CHECK_FALSE(is_damage("trainer checkpoint 2\nwhatever\n", "is of version 2, this program reads version 1"));
