@@ -13,7 +13,7 @@
 #include "cuda/timing.h"
 
 // relu is a kernel of ours: cuBLASLt's own makes 0 of NaN, and guards must see one. It is cuBLASLt's where
-// its mask is kept; guards then look at gradients (hides_nan in core/optim/guarded_step.h).
+// its mask is kept; guards then look at gradients (hides_nan in core/step/guard.h).
 //
 // cuBLASLt's gelu is the approximation by tanh, up to 5e-4 from that by erf, and a recipe must mean one
 // function on every device: gelu_tanh joins the product, gelu stays an operation of its own.

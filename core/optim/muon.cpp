@@ -134,6 +134,20 @@ class Muon final : public Optimizer {
   /// A matrix is made orthogonal as a whole.
   bool can_shard() const override { return false; }
 
+  void append_step(Builder& build, const StepInputs& inputs,
+                   const std::vector<ParameterGradient>& parameters) const override {
+    const std::set<TensorId> spared = tables_and_last_layers(build.program());
+    std::vector<ParameterGradient> others;
+    for (const ParameterGradient& pair : parameters) {
+      if (build.shape(pair.parameter).size() == 2 && !spared.contains(pair.parameter)) {
+        append_matrix(build, inputs, pair);
+      } else {
+        others.push_back(pair);
+      }
+    }
+    if (!others.empty()) append_rule(build, inputs, adamw_, others, adamw_lr_factor_);
+  }
+
  protected:
   void declare_parameters(Fields& fields) override {
     fields.add("momentum", &momentum_, "decay of the running mean of a matrix's gradients")
@@ -147,20 +161,6 @@ class Muon final : public Optimizer {
     fields.add("adamw_beta1", &adamw_.beta1, "AdamW's decay of the first moment").at_least(0).below(1);
     fields.add("adamw_beta2", &adamw_.beta2, "AdamW's decay of the second moment").at_least(0).below(1);
     fields.add("adamw_eps", &adamw_.eps, "added by AdamW to the square root of the second moment").above(0);
-  }
-
-  void append_step(Builder& build, const StepInputs& inputs,
-                   const std::vector<ParameterGradient>& parameters) const override {
-    const std::set<TensorId> spared = tables_and_last_layers(build.program());
-    std::vector<ParameterGradient> others;
-    for (const ParameterGradient& pair : parameters) {
-      if (build.shape(pair.parameter).size() == 2 && !spared.contains(pair.parameter)) {
-        append_matrix(build, inputs, pair);
-      } else {
-        others.push_back(pair);
-      }
-    }
-    if (!others.empty()) append_walk(build, inputs, adamw_, others, adamw_lr_factor_);
   }
 
  private:
@@ -182,7 +182,7 @@ class Muon final : public Optimizer {
         std::sqrt(std::max(1.0, static_cast<double>(shape[0]) / static_cast<double>(shape[1])));
     const TensorId x = orthogonalised(build, u, ns_steps_, eps_, longer);
     // SGD without momentum: w -= lr * (x + decay * w), so the decay is decoupled.
-    append_walk(build, inputs, update::Sgd{}, {{pair.parameter, x}});
+    append_rule(build, inputs, update::Sgd{}, {{pair.parameter, x}});
   }
 
   double momentum_ = 0.95, eps_ = 1e-7, adamw_lr_factor_ = 1;

@@ -4,29 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <utility>
 
 #include "core/config/messages.h"
 #include "core/config/patterns.h"
 #include "core/graph/names.h"
 #include "core/graph/operation.h"
-#include "core/graph/ops/loss_scale.h"
-#include "core/graph/ops/unary.h"
-#include "core/optim/loss_scaling.h"
-#include "core/optim/step_report.h"
 
 namespace trainer {
 namespace {
 
 TensorId counter(Program& program, const std::string& name) {
   return program.persistent(name, {{1}, DType::i32}, Role::state, {});
-}
-
-/// Whoever follows the metric writes it between steps.
-TensorId learning_rate_factor(Program& program) {
-  return program.persistent(state_name::kLearningRateFactor, {{1}, DType::f32}, Role::optimizer,
-                            {.kind = Initial::Kind::fill, .a = 1, .b = 0, .table = {}});
 }
 
 }  // namespace
@@ -105,102 +93,7 @@ bool Optimizer::is_spared(const Tensor& parameter) const {
   return parameter.spec.shape.size() == 1 && listed("norm");
 }
 
-void Optimizer::append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                              const StepGuards& guards, bool adapts_lr) const {
-  Builder build(program, entry);
-  build.set_phase(Phase::update);
-  build.set_origin(origin);
-  const TensorId table = program.persistent(
-      state_name::kLearningRates, {{static_cast<int64_t>(lr_table.size())}, DType::f32}, Role::constant,
-      {.kind = Initial::Kind::table, .a = 0, .b = 0, .table = {lr_table.begin(), lr_table.end()}});
-  StepInputs inputs{.lr = kNone, .updates = update_counter(program)};
-  inputs.lr = build.emit<TableLookup>({table, inputs.updates});
-  if (adapts_lr) inputs.lr = build.emit<MultiplyBy>({inputs.lr, learning_rate_factor(program)});
-  put_out(build, &StepReport::lr, inputs.lr);
-  const CountedLoss loss = append_mean_loss(build);
-  // A limit of the norm reads all gradients anyway. Elsewhere a NaN among them reaches the next loss.
-  const bool watches = guards.loss && (clip_norm || hides_nan(program));
-  if (scales_loss(program) || guards.counts || watches) {
-    append_watch(build, inputs, guards, loss);
-  } else {
-    if (guards.loss) inputs.skip = append_guard(build, guards, {}, false).skip;
-    if (loss.counts()) append_counted_clipping(build, inputs, loss);
-    if (!loss.counts()) append_clipping(build, inputs);
-  }
-  append_step(build, inputs, std::exchange(entry.gradients, {}));
-  std::vector<TensorId> counted = {inputs.updates};
-  if (inputs.skip != kNone) counted.push_back(inputs.skip);
-  build.assign(inputs.updates, build.emit<Increment>(counted));
-  const TensorId steps = step_counter(program);
-  build.assign(steps, build.emit<Increment>({steps}));
-}
-
-/// Looks at all gradients. The factor that undoes the loss's scale goes through the step's own walk; only a
-/// limit for each element needs one before.
-void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards,
-                             const CountedLoss& counted) const {
-  Entry& entry = build.entry();
-  const bool scaled = scales_loss(build.program());
-  std::vector<TensorId> read = {counted.counts() ? counted.divisor : scale_of_loss(build.program())};
-  for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
-  auto limit = clip_value ? std::nullopt : clip_norm;
-  const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
-  if (watches_norm && !limit) limit = std::numeric_limits<double>::infinity();
-  const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
-  if (limit) put_out(build, &StepReport::grad_norm, found[2]);
-  const bool guarded = guards.counts || guards.loss;
-  const Watched watched{.found = found[1], .norm = limit ? found[2] : kNone};
-  const GuardedStep step =
-      guarded ? append_guard(build, guards, watched, scaled) : GuardedStep{.skip = found[1]};
-  inputs.skip = step.skip;
-  if (clip_value) {
-    for (ParameterGradient& pair : entry.gradients) {
-      if (scaled || counted.counts()) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
-    }
-    append_clipping(build, inputs);
-  } else {
-    if (scaled || clip_norm || counted.counts()) inputs.scale = found[0];
-  }
-  if (scaled) append_scale_update(build, found[1], step.held);
-}
-
-/// Gradients of a loss that counts are divided by what it has counted, before any limit; by the step's own
-/// walk where there is none for each element.
-void Optimizer::append_counted_clipping(Builder& build, StepInputs& inputs,
-                                        const CountedLoss& counted) const {
-  Entry& entry = build.entry();
-  if (clip_value) {
-    for (ParameterGradient& pair : entry.gradients)
-      pair.gradient = build.emit<MultiplyBy>({pair.gradient, counted.factor});
-    return append_clipping(build, inputs);
-  }
-  inputs.scale = counted.factor;
-  if (!clip_norm) return;
-  std::vector<TensorId> read = {counted.divisor};
-  for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
-  const auto found = build.emit_all(std::make_shared<Unscale>(clip_norm), read);
-  inputs.scale = found[0];
-  put_out(build, &StepReport::grad_norm, found[2]);
-}
-
-void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
-  Entry& entry = build.entry();
-  if (clip_value) {
-    const elementwise::HardTanh clip{.min_value = -*clip_value, .max_value = *clip_value};
-    for (ParameterGradient& pair : entry.gradients) {
-      pair.gradient = build.emit<Unary>({pair.gradient}, elementwise::Function(clip));
-    }
-  }
-  if (clip_norm) {
-    std::vector<TensorId> gradients;
-    for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
-    const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
-    inputs.scale = clipped[0];
-    if (!puts_out(entry, &StepReport::grad_norm)) put_out(build, &StepReport::grad_norm, clipped[1]);
-  }
-}
-
-void Optimizer::append_walk(Builder& build, const StepInputs& inputs, const update::Rule& rule,
+void Optimizer::append_rule(Builder& build, const StepInputs& inputs, const update::Rule& rule,
                             const std::vector<ParameterGradient>& parameters, double lr_factor) const {
   Program& program = build.program();
   const update::MomentNames moments = std::visit([](const auto& one) { return one.moments(); }, rule);

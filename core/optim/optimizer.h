@@ -4,8 +4,6 @@
 #include "core/config/fields.h"
 #include "core/graph/builder.h"
 #include "core/graph/ops/optimizer_steps.h"
-#include "core/optim/counted_loss.h"
-#include "core/optim/guarded_step.h"
 
 namespace trainer {
 
@@ -34,21 +32,6 @@ class Optimizer : public Component {
   /// groups before it have taken.
   void check_groups(const std::vector<std::string>& parameters) const;
 
-  /// Appends to an entry the update of every parameter in `entry.gradients`; lr_table holds one learning rate
-  /// per update, which with `adapts_lr` the state "lr_factor" multiplies. Gradients are clipped by value
-  /// first, then by norm. Counts "counter.updates" and "counter.step" up, and puts out the fields of
-  /// StepReport: grad_norm where the norm is limited or watched for spikes. In a program that scales its loss
-  /// gradients are unscaled, and a step whose gradients are not finite changes nothing but "counter.step" and
-  /// the scale. With guards a step that they refuse changes nothing but "counter.step" and their own
-  /// counters; they look at the loss, and at gradients where they count or the program hides a NaN from the
-  /// loss.
-  void append_update(Program& program, Entry& entry, const std::vector<float>& lr_table,
-                     const StepGuards& guards = {}, bool adapts_lr = false) const;
-
-  /// Whether each of several ranks may hold the moments of some parameters only.
-  virtual bool can_shard() const { return true; }
-
- protected:
   /// What the update of all parameters reads besides the parameters.
   struct StepInputs {
     TensorId lr = kNone;       ///< (1), of this update
@@ -56,21 +39,21 @@ class Optimizer : public Component {
     TensorId scale = kNone;    ///< (1), what gradients are multiplied with; kNone: nothing
     TensorId skip = kNone;     ///< (1), not 0 where the step is skipped; kNone: never
   };
-
-  virtual void declare_parameters(Fields& fields) = 0;
   /// Appends what changes these parameters and their moments.
   virtual void append_step(Builder& build, const StepInputs& inputs,
                            const std::vector<ParameterGradient>& parameters) const = 0;
-  /// One walk over these parameters by a rule, with moments of its own. `lr_factor` multiplies the learning
+
+  /// Whether each of several ranks may hold the moments of some parameters only.
+  virtual bool can_shard() const { return true; }
+
+ protected:
+  virtual void declare_parameters(Fields& fields) = 0;
+  /// One pass over these parameters by a rule, with moments of its own. `lr_factor` multiplies the learning
   /// rate beside the groups' factors.
-  void append_walk(Builder& build, const StepInputs& inputs, const update::Rule& rule,
+  void append_rule(Builder& build, const StepInputs& inputs, const update::Rule& rule,
                    const std::vector<ParameterGradient>& parameters, double lr_factor = 1) const;
 
  private:
-  void append_watch(Builder& build, StepInputs& inputs, const StepGuards& guards,
-                    const CountedLoss& counted) const;
-  void append_counted_clipping(Builder& build, StepInputs& inputs, const CountedLoss& counted) const;
-  void append_clipping(Builder& build, StepInputs& inputs) const;
   StepSetting setting_of(const Tensor& parameter, const update::Rule& rule) const;
   /// Whether no_decay lists the parameter's kind.
   bool is_spared(const Tensor& parameter) const;

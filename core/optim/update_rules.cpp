@@ -17,13 +17,13 @@ class RuleOptimizer final : public Optimizer {
     if (Rule::kSparesBiasAndNorm) no_decay = {"bias", "norm"};
   }
 
- protected:
-  void declare_parameters(Fields& fields) override { rule_.declare(fields); }
-
   void append_step(Builder& build, const StepInputs& inputs,
                    const std::vector<ParameterGradient>& parameters) const override {
-    append_walk(build, inputs, rule_, parameters);
+    append_rule(build, inputs, rule_, parameters);
   }
+
+ protected:
+  void declare_parameters(Fields& fields) override { rule_.declare(fields); }
 
  private:
   Rule rule_;

@@ -39,7 +39,11 @@ Pass dead_code() {
   auto run = [](Program& program) {
     for (Entry& entry : program.entries) sweep(program, entry);
   };
-  return {.name = "dead_code", .help = "remove what nothing needs", .optional = false, .run = run};
+  return {.name = "dead_code",
+          .help = "remove what nothing needs",
+          .optional = false,
+          .run = run,
+          .after = {"update", "average_weights", "given_averages"}};
 }
 
 std::optional<Pass> dead_code_pass(const PassOptions&) {

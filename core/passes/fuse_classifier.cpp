@@ -214,7 +214,8 @@ Pass fuse_classifier(int64_t piece_bytes) {
   return {.name = "fuse_classifier",
           .help = "make many logits for some samples at a time, and at once their loss and gradients",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"autodiff", "fuse_residual", "fuse_relu", "fuse_gradient_sum"}};
 }
 
 std::optional<Pass> fuse_classifier_pass(const PassOptions&) {

@@ -98,7 +98,8 @@ Pass fuse_gelu(const Planner& planner) {
       .name = "fuse_gelu",
       .help = "compute gelu_tanh and its gradient together with the product before it, where the device can",
       .optional = true,
-      .run = run};
+      .run = run,
+      .after = {"autodiff"}};
 }
 
 std::optional<Pass> fuse_gelu_pass(const PassOptions& options) {

@@ -64,7 +64,8 @@ Pass fuse_gradient_sum() {
   return {.name = "fuse_gradient_sum",
           .help = "add gradients that meet at a normalisation in its own walk",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"autodiff"}};
 }
 
 std::optional<Pass> fuse_gradient_sum_pass(const PassOptions& options) {

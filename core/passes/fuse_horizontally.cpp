@@ -249,7 +249,8 @@ Pass fuse_horizontally(const Planner& planner) {
               "other "
               "micro-batches in one and clear all sums in one, where the device can",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"dead_code"}};
 }
 
 std::optional<Pass> fuse_horizontally_pass(const PassOptions& options) {

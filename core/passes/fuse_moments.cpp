@@ -50,7 +50,8 @@ Pass fuse_moments(const Planner& planner) {
       .name = "fuse_moments",
       .help = "let a convolution measure what the batch normalisation behind it needs, where the device can",
       .optional = true,
-      .run = run};
+      .run = run,
+      .after = {"autodiff", "sync_batch_norm", "gram_batch_norm"}};
 }
 
 std::optional<Pass> fuse_moments_pass(const PassOptions& options) {

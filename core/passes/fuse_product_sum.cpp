@@ -105,7 +105,8 @@ Pass fuse_product_sum(const Planner& planner) {
       .name = "fuse_product_sum",
       .help = "add a gradient to what it is summed with in the product that makes it, where the device can",
       .optional = true,
-      .run = run};
+      .run = run,
+      .after = {"autodiff", "fuse_classifier", "accumulate", "data_parallel"}};
 }
 
 std::optional<Pass> fuse_product_sum_pass(const PassOptions& options) {

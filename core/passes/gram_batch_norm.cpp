@@ -273,7 +273,8 @@ Pass gram_batch_norm(const Planner& planner, int64_t least_saved) {
               "normalise what a 1x1 convolution makes within its product, by moments that follow from its "
               "input, where the device can",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"autodiff", "sync_batch_norm"}};
 }
 
 std::optional<Pass> gram_batch_norm_pass(const PassOptions& options) {

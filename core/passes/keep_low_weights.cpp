@@ -101,7 +101,8 @@ Pass keep_low_weights() {
   return {.name = "keep_low_weights",
           .help = "cast weights once a step, not once for each micro-batch or generated token",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"mixed_precision", "accumulate"}};
 }
 
 std::optional<Pass> keep_low_weights_pass(const PassOptions& options) {

@@ -103,7 +103,8 @@ Pass pad_channels(const Planner& planner) {
   return {.name = "pad_channels",
           .help = "give images channels of zeros where the first convolution's gradient then moves less",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"read_pixels"}};
 }
 
 std::optional<Pass> pad_channels_pass(const PassOptions& options) {

@@ -21,10 +21,11 @@ struct Pass {
   std::string help;  ///< one line
   bool optional = false;
   std::function<void(Program&)> run;
+  std::vector<std::string> after = {};  ///< passes that come earlier, where both run
 };
 
-/// The entry that the optimiser is in: `update` where there are micro-batches, else `train_step`.
-const char* updating_entry(const Program& program);
+/// Throws std::logic_error where one of the passes precedes another that it has to come after.
+void check_order(const std::vector<Pass>& passes);
 
 /// A batch normalisation whose only reader is a sum adds the other operand in its own walk.
 Pass fuse_residual();
@@ -33,10 +34,6 @@ Pass fuse_residual();
 Pass fold_batch_norm();
 /// A relu that is the only reader of a convolution, batch normalisation or linear layer is computed with it.
 Pass fuse_relu();
-/// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
-/// and what follows them are computed in `low`. Outputs stay f32. Comes before autodiff, which so writes
-/// gradients in both types. `planner` says which losses read logits of the low type; without one all get f32.
-Pass mixed_precision(DType low, const Planner* planner = nullptr);
 /// What the bytes of each channel become: scale * byte + offset.
 struct PixelScales {
   std::vector<float> scale, offset;
@@ -59,10 +56,6 @@ Pass read_samples(std::map<std::string, SampleSet> sets);
 /// weights. Comes after read_pixels, whose kernel writes them, and before differentiation, which cuts that
 /// gradient.
 Pass pad_channels(const Planner& planner);
-/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
-/// not frozen; with
-/// `scales_loss` of the loss times the state loss_scale, which the optimiser then has to undo.
-Pass autodiff(bool scales_loss = false);
 /// A sum of two gradients whose only reader is the gradient of a batch normalisation is made in the latter's
 /// walk.
 Pass fuse_gradient_sum();
@@ -71,9 +64,6 @@ Pass fuse_gradient_sum();
 /// the layer reads: logits of all samples never exist, and `evaluate` puts out none. Comes after all passes
 /// that look at single operations, and before the entry is copied for micro-batches.
 Pass fuse_classifier(int64_t piece_bytes);
-/// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks. Comes
-/// after all fusions, whose nodes it splits, and before the entry is copied for micro-batches.
-Pass sync_batch_norm(int64_t ranks);
 /// A 1x1 convolution of stride 1 with a batch normalisation behind it becomes one product with folded
 /// weights, whose moments follow from its input's Gram matrix (ops/gram_batch_norm.h), where the device's
 /// planner takes that: what lies between both is then neither stored nor differentiated. Behind a relu its
@@ -103,33 +93,9 @@ struct Recompute {
 /// Forgets activations, cheapest bytes first, as long as each lowers the peak. The numbers stay the same
 /// bits.
 Pass recompute(const Recompute& setting);
-/// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
-/// `accumulate_next`, and `update` finds the sums.
-Pass accumulate(int64_t micro_batches);
 /// With micro-batches weights are cast in the first run of a step only; NAME.low keeps them for the others.
 /// In generation they are cast once, by the entry `cast_weights`.
 Pass keep_low_weights();
-/// Sums the loss of a step of micro-batches, for the guard that the optimiser puts before its step.
-Pass sum_losses();
-/// Adds up the gradients of all ranks, and with them the loss and what running statistics move by. Gradients
-/// travel in buckets of about so many bytes, each from the moment when its last one is made; the update comes
-/// after all of them. Of several micro-batches the last, `accumulate_last`, communicates. Its loss is then
-/// the whole step's. Comes before the optimiser.
-Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
-/// ZeRO stage 1 (Rajbhandari et al., SC 2020) with whole parameters: each rank holds the moments of some,
-/// updates these, and sends them to all. Every rank has all gradients, so what comes before the update stays
-/// as it is. Comes after the optimiser, before whatever reads new parameters.
-Pass shard_optimizer(int64_t ranks);
-/// Where the optimiser's step can be skipped, running statistics stay as they were in a step that is. Without
-/// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
-/// the step is kept. Comes after the optimiser.
-Pass guard_statistics();
-/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic, but
-/// not where the step was skipped; `evaluate_averages` is `evaluate` with these. Comes after the optimiser.
-Pass average_weights(double decay);
-/// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
-/// parameter and running statistic.
-Pass given_averages();
 /// Removes what no output and no assign needs.
 Pass dead_code();
 /// Casts of a step's weights become one node, and so do running averages of one share, where the device's
@@ -140,7 +106,7 @@ Pass fuse_horizontally(const Planner& planner);
 /// Called after each pass with its name.
 using PassObserver = std::function<void(const std::string& pass, const Program& program)>;
 
-/// Runs the passes in order, verifying after each.
+/// Runs the passes in order, which it checks, verifying the program after each.
 void run_passes(Program& program, const std::vector<Pass>& passes, const PassObserver& observe = {});
 
 }  // namespace trainer

@@ -54,7 +54,8 @@ Pass read_pixels(std::map<std::string, PixelScales> scales) {
   return {.name = "read_pixels",
           .help = "read images as bytes and scale them on the device",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"mixed_precision"}};
 }
 
 std::optional<Pass> read_pixels_pass(const PassOptions& options) {

@@ -54,7 +54,8 @@ Pass read_samples(std::map<std::string, SampleSet> sets) {
   return {.name = "read_samples",
           .help = "take samples from the device's memory and augment them there (data.cache)",
           .optional = false,
-          .run = run};
+          .run = run,
+          .after = {"read_pixels"}};
 }
 
 std::optional<Pass> read_samples_pass(const PassOptions& options) {

@@ -170,7 +170,8 @@ Pass recompute(const Recompute& setting) {
   return {.name = "recompute",
           .help = "forget activations and make them again for the backward part (memory.recompute)",
           .optional = true,
-          .run = run};
+          .run = run,
+          .after = {"autodiff"}};
 }
 
 std::optional<Pass> recompute_pass(const PassOptions& options) {

@@ -8,8 +8,8 @@
 
 #include "core/config/patterns.h"
 #include "core/graph/ops/embedding.h"
-#include "core/passes/table.h"
 #include "core/recipe/generation.h"
+#include "core/step/step.h"
 #include "core/tasks/confusion_matrix.h"
 
 namespace trainer {
@@ -166,23 +166,6 @@ bool shards_optimizer(const Recipe& recipe, bool is_async) {
   return shards;
 }
 
-/// Removes the passes of these names, which must be optional ones.
-void leave_out(std::vector<Pass>& passes, const std::vector<std::string>& disabled) {
-  for (const std::string& name : disabled) {
-    const auto found = std::find_if(passes.begin(), passes.end(),
-                                    [&](const Pass& pass) { return pass.name == name && pass.optional; });
-    if (found == passes.end()) {
-      std::vector<std::string> optional;
-      for (const Pass& pass : passes) {
-        if (pass.optional) optional.push_back(pass.name);
-      }
-      throw Error(ExitCode::usage, fmt::format("unknown optional pass '{}'; optional passes: {}", name,
-                                               fmt::join(optional, ", ")));
-    }
-    passes.erase(found);
-  }
-}
-
 }  // namespace
 
 Program forward_program(const Recipe& recipe, Purpose purpose, const SequenceExtents& extents) {
@@ -258,32 +241,27 @@ BatchInputs batch_contents(const Recipe& recipe, const Program& program) {
 }
 
 std::vector<Pass> passes_for(const Recipe& recipe, const PassSetting& setting) {
-  PassOptions options{.trains = setting.purpose == Purpose::train,
-                      .generates = setting.purpose == Purpose::generate,
-                      .averages = setting.averages,
-                      .precision = recipe.training.parsed_precision(),
-                      .recompute = *recipe.memory.parsed_recompute(),
-                      .planner = setting.planner};
-  if (options.trains) {
-    if (setting.is_async && recipe.data.mix.mixup == 0) options.pixels = pixel_scales(recipe);
-    options.samples = setting.samples;
-    options.micro_batches = recipe.training.micro_batches();
-    options.ranks = recipe.training.share.ranks;
-    options.sync_batch_norm = recipe.parallelism.sync_batch_norm;
-    options.shard_optimizer = shards_optimizer(recipe, setting.is_async);
-    options.bucket_bytes = recipe.parallelism.bucket.bytes;
-    const StepGuards guards = recipe.guards.step_guards(scales_loss(options.precision));
-    options.watches_loss = guards.loss || recipe.loss->counts();
-    options.may_skip = guards.counts || scales_loss(options.precision);
-    options.ema_decay = recipe.training.ema_decay;
-    options.update = [&recipe, lr_table = setting.lr_table, guards](Program& program) {
-      recipe.optimizer->append_update(program, program.entry(updating_entry(program)), lr_table, guards,
-                                      recipe.lr_scheduler->plateau().has_value());
-    };
-  }
-  std::vector<Pass> passes = passes_of(options);
-  leave_out(passes, setting.disabled);
-  return passes;
+  StepSpec spec{.passes = {.trains = setting.purpose == Purpose::train,
+                           .generates = setting.purpose == Purpose::generate,
+                           .recompute = *recipe.memory.parsed_recompute(),
+                           .planner = setting.planner},
+                .precision = recipe.training.parsed_precision(),
+                .left_out = setting.disabled};
+  if (!spec.passes.trains) return inference(spec, setting.averages);
+  if (setting.is_async && recipe.data.mix.mixup == 0) spec.passes.pixels = pixel_scales(recipe);
+  spec.passes.samples = setting.samples;
+  spec.micro_batches = recipe.training.micro_batches();
+  spec.ranks = recipe.training.share.ranks;
+  spec.sync_batch_norm = recipe.parallelism.sync_batch_norm;
+  spec.shard_optimizer = shards_optimizer(recipe, setting.is_async);
+  spec.bucket_bytes = recipe.parallelism.bucket.bytes;
+  spec.counts_targets = recipe.loss->counts();
+  spec.update = {.optimizer = recipe.optimizer.get(),
+                 .learning_rates = setting.lr_table,
+                 .guards = recipe.guards.step_guards(scales_loss(spec.precision)),
+                 .adapts_lr = recipe.lr_scheduler->plateau().has_value()};
+  spec.ema_decay = recipe.training.ema_decay;
+  return training_step(spec);
 }
 
 }  // namespace trainer

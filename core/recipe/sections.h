@@ -12,8 +12,8 @@
 #include "core/config/fields.h"
 #include "core/data/order.h"
 #include "core/metrics/metrics_sinks.h"
-#include "core/optim/guard.h"
-#include "core/optim/guarded_step.h"
+#include "core/train/guard.h"
+#include "core/step/guard.h"
 #include "core/passes/pass.h"
 #include "core/train/early_stop.h"
 

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/graph/names.h"
 #include "core/host/process.h"
-#include "core/optim/guarded_step.h"
+#include "core/step/guard.h"
 #include "core/train/replicas.h"
 
 namespace trainer {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/optim/guard.h"
+#include "core/train/guard.h"
 #include "core/train/checkpointer.h"
 #include "core/train/evaluation.h"
 #include "core/train/recorder.h"

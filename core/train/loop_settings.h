@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/optim/guard.h"
+#include "core/train/guard.h"
 #include "core/optim/plateau.h"
 #include "core/tasks/metric.h"
 #include "core/train/early_stop.h"

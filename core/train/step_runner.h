@@ -8,7 +8,7 @@
 
 #include "core/engine/agreement.h"
 #include "core/engine/outputs.h"
-#include "core/optim/step_report.h"
+#include "core/step/step_report.h"
 #include "core/train/batch_feed.h"
 #include "core/train/trace.h"
 

@@ -10,7 +10,7 @@
 #include "core/graph/ops/cast.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/gram_batch_norm.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 #include "tests/cuda/cases.h"
 #include "tests/cuda/two_backends.h"
 #include "tests/reference/backend.h"

@@ -4,7 +4,7 @@
 
 #include "core/base/rng.h"
 #include "core/graph/ops/keep.h"
-#include "core/optim/guarded_step.h"
+#include "core/step/guard.h"
 #include "core/passes/pass.h"
 #include "tests/cuda_emulation/backend.h"
 #include "tests/cuda_emulation/faults.h"

@@ -9,7 +9,7 @@
 
 #include "core/base/rng.h"
 #include "core/engine/input_feed.h"
-#include "core/optim/guarded_step.h"
+#include "core/step/guard.h"
 #include "cpu/backend.h"
 #include "tests/engine/late_backend.h"
 #include "tests/reference/backend.h"
@@ -36,8 +36,8 @@ Program program_of(int64_t micro_batches) {
   const StepGuards guards{.loss = true, .counts = true, .skip_steps = {}};
   Program program = forward_program(network_from(kNetwork), kRows);
   run_passes(program, {fuse_relu(), autodiff(), accumulate(micro_batches), sum_losses()});
-  optimizer_from("{name: sgd, momentum: 0.9}")
-      ->append_update(program, program.entry(updating_entry(program)), {0.1f}, guards);
+  append_update(*optimizer_from("{name: sgd, momentum: 0.9}"), program,
+                program.entry(updating_entry(program)), {0.1f}, guards);
   run_passes(program, {guard_statistics(), dead_code()});
   return program;
 }

@@ -61,8 +61,8 @@ Program recomputed_program_with(const Recompute& setting, const std::string& tex
   run_passes(program, {fuse_residual(), fuse_relu()});
   if (low) run_passes(program, {mixed_precision(*low)});
   run_passes(program, {autodiff(), fuse_gradient_sum(), recompute(setting)});
-  optimizer_from("{name: sgd, momentum: 0.9}")
-      ->append_update(program, program.entry(entry_name::kTrainStep), {0.05f});
+  append_update(*optimizer_from("{name: sgd, momentum: 0.9}"), program, program.entry(entry_name::kTrainStep),
+                {0.05f});
   run_passes(program, {dead_code()});
   return program;
 }

@@ -33,9 +33,8 @@ Program guarded_program(int64_t micro_batches) {
                                    "batch_norm, relu, flatten, {linear: 4}]}"),
                       kRollbackRows);
   run_passes(program, {autodiff(), accumulate(micro_batches), sum_losses()});
-  optimizer_from("{name: sgd, momentum: 0.9}")
-      ->append_update(program, program.entry(updating_entry(program)),
-                      std::vector<float>(kRollbackSteps, 0.1f), guards());
+  append_update(*optimizer_from("{name: sgd, momentum: 0.9}"), program,
+                program.entry(updating_entry(program)), std::vector<float>(kRollbackSteps, 0.1f), guards());
   run_passes(program, {guard_statistics(), dead_code()});
   return program;
 }

@@ -69,7 +69,7 @@ Program program_of(int64_t micro_batches, Content content) {
   }
   for (const Pass& pass : {autodiff(), accumulate(micro_batches)}) passes.push_back(pass);
   run_passes(program, passes);
-  optimizer->append_update(program, program.entry(updating_entry(program)), rates);
+  append_update(*optimizer, program, program.entry(updating_entry(program)), rates);
   run_passes(program, {dead_code()});
   return program;
 }

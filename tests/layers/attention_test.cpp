@@ -4,7 +4,7 @@
 
 #include "core/base/rng.h"
 #include "core/graph/operation.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/networks.h"
@@ -56,8 +56,8 @@ AttentionState attention_trained(const std::vector<Pass>& passes, const Backend&
                                  const std::string& network = kAttentionNetwork) {
   Program program = forward_program(network_from(network), kAttentionBatch);
   run_passes(program, passes);
-  optimizer_from("{name: sgd, lr: 0.1, momentum: 0.9}")
-      ->append_update(program, program.entry(entry_name::kTrainStep), {0.1f});
+  append_update(*optimizer_from("{name: sgd, lr: 0.1, momentum: 0.9}"), program,
+                program.entry(entry_name::kTrainStep), {0.1f});
   run_passes(program, {dead_code()});
   Session session(program, backend);
   session.set(attention_batch(0, kAttentionBatch));

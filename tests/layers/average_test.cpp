@@ -106,7 +106,7 @@ TEST_CASE("averages move once per update, however many micro-batches it has") {
   const auto made = optimizer();
   Program program = forward_program(network_from(kNetwork), kBatch / 2);
   run_passes(program, {autodiff(), accumulate(2)});
-  made->append_update(program, program.entry(updating_entry(program)), {0.1f});
+  append_update(*made, program, program.entry(updating_entry(program)), {0.1f});
   run_passes(program, {average_weights(kDecay), dead_code()});
   const Backend reference = make_reference_backend();
   Session session(program, reference);

@@ -6,7 +6,7 @@
 #include "core/engine/arena.h"
 #include "core/engine/plan.h"
 #include "core/graph/ops/binary.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
 #include "tests/ops/harness.h"

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 #include "core/graph/ops/linear.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/ops/attention.h"
 #include "tests/ops/harness.h"

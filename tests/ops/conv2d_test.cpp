@@ -7,7 +7,7 @@
 
 #include "core/engine/plan.h"
 #include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
 #include "tests/processor.h"

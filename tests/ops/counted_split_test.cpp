@@ -6,7 +6,7 @@
 #include "core/graph/ops/counted_cross_entropy.h"
 #include "core/graph/ops/linear.h"
 #include "core/optim/optimizer.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
 #include "tests/reference/networks.h"
@@ -46,7 +46,7 @@ Program split_program(const Split& split, const std::string& optimizer, bool sca
   program.entries[0].outputs = {{output_name::kLoss, sums[0]}, {output_name::kLossWeight, sums[1]}};
   run_passes(program, {autodiff(scaled), accumulate(split.micro_batches), sum_losses(),
                        data_parallel(split.ranks, split.micro_batches, 64)});
-  optimizer_from(optimizer)->append_update(program, program.entry(updating_entry(program)), {0.5f});
+  append_update(*optimizer_from(optimizer), program, program.entry(updating_entry(program)), {0.5f});
   run_passes(program, {dead_code()});
   return program;
 }

@@ -49,8 +49,8 @@ void add_batches(Program& program) {
 Program program_of(const Training& training) {
   Program program = forward_program(training.network, training.batch, 1, loss_from(training.loss).get());
   run_passes(program, {fuse_residual(), fold_batch_norm(), fuse_relu(), autodiff(), fuse_gradient_sum()});
-  optimizer_from("{name: sgd, momentum: 0.9}")
-      ->append_update(program, program.entry(entry_name::kTrainStep), {training.lr});
+  append_update(*optimizer_from("{name: sgd, momentum: 0.9}"), program, program.entry(entry_name::kTrainStep),
+                {training.lr});
   run_passes(program, {dead_code()});
   add_batches(program);
   return program;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/catch.h"
 #include "tests/ops/harness.h"

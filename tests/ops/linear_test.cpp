@@ -10,7 +10,7 @@
 #include "core/graph/ops/pool2d.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
 #include "tests/reference/session.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include "tests/catch.h"
 
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/ops/fixture.h"
 #include "tests/reference/backend.h"
@@ -36,7 +36,7 @@ Program scaled_update(const std::string& optimizer, int64_t size) {
       program.persistent("w", spec, Role::parameter, {.kind = Initial::Kind::uniform, .a = -1, .b = 1});
   const TensorId g = build.emit<MultiplyBy>({program.input("g", spec), loss_scale(program)});
   program.entries[0].gradients.push_back({w, g});
-  optimizer_from(optimizer)->append_update(program, program.entries[0], {0.01f});
+  append_update(*optimizer_from(optimizer), program, program.entries[0], {0.01f});
   return program;
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("micro-batches are scaled each, and skipped together") {
   const auto cpu = make_cpu_backend(1);
   Program program = forward_program(network, 2);
   run_passes(program, {autodiff(true), accumulate(2)});
-  optimizer_from("{name: sgd, lr: 0.5}")->append_update(program, program.entry(entry_name::kUpdate), {0.5f});
+  append_update(*optimizer_from("{name: sgd, lr: 0.5}"), program, program.entry(entry_name::kUpdate), {0.5f});
   run_passes(program, {dead_code()});
   Session session(program, cpu);
   session.set({{input_name::kLabels, {0, 1}}, {input_name::kWeights, {0.25f, 0.25f}}});
@@ -203,7 +203,7 @@ TEST_CASE("the shipped MLP in fp16 has PyTorch's losses and scales") {
   const Backend backend = make_reference_backend(true);
   Program program = forward_program(network_file("configs/models/mlp_10.yaml"), kBatch);
   run_passes(program, {fuse_relu(), mixed_precision(DType::f16), autodiff(true)});
-  optimizer_from("{name: sgd, lr: 0.01}")->append_update(program, program.entry(kScalingStep), {0.01f});
+  append_update(*optimizer_from("{name: sgd, lr: 0.01}"), program, program.entry(kScalingStep), {0.01f});
   run_passes(program, {dead_code()});
   Session session(program, backend, 1);
   session.set(input_name::kWeights, std::vector<float>(kBatch, 1.0f / kBatch));

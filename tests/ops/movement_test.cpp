@@ -9,7 +9,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/ops/harness.h"
 

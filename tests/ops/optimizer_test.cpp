@@ -173,7 +173,7 @@ TEST_CASE("three micro-batches update as one batch does") {
   const Program whole = training_program(network, kBatch, *optimizer, kRates, {});
   Program split = forward_program(network, kMicro);
   run_passes(split, {fuse_relu(), autodiff(), accumulate(kCount)});
-  optimizer->append_update(split, split.entry(entry_name::kUpdate), kRates);
+  append_update(*optimizer, split, split.entry(entry_name::kUpdate), kRates);
   run_passes(split, {dead_code()});
 
   struct Case {

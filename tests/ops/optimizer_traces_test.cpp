@@ -36,7 +36,7 @@ Program traced_program(const Fixture& fixture, const Trace& trace) {
     const TensorId w = program.persistent(fmt::format("w{}", i), spec, Role::parameter, {});
     program.entries[0].gradients.push_back({w, program.input(fmt::format("g{}", i), spec)});
   }
-  optimizer_from(trace.optimizer)->append_update(program, program.entries[0], {trace.lr});
+  append_update(*optimizer_from(trace.optimizer), program, program.entries[0], {trace.lr});
   return program;
 }
 

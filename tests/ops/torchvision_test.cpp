@@ -60,8 +60,8 @@ Program program_of(const Published& published) {
   run_passes(program, {fuse_residual(), fold_batch_norm(), fuse_relu()});
   if (published.rate > 0) {
     run_passes(program, {autodiff(), fuse_gradient_sum()});
-    optimizer_from("{name: sgd}")
-        ->append_update(program, program.entry(entry_name::kTrainStep), {published.rate});
+    append_update(*optimizer_from("{name: sgd}"), program, program.entry(entry_name::kTrainStep),
+                  {published.rate});
   }
   run_passes(program, {dead_code()});
   add_pictures(program);

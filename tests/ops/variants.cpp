@@ -7,7 +7,7 @@
 
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {

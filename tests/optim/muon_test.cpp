@@ -42,7 +42,7 @@ std::map<std::string, std::vector<float>> muon_batch(int64_t rows, int step) {
 Program muon_program(const std::string& optimizer, int64_t micro_batches, bool scaled) {
   Program program = forward_program(network_from(kMuonNetwork), kMuonRows / micro_batches);
   run_passes(program, {autodiff(scaled), accumulate(micro_batches)});
-  optimizer_from(optimizer)->append_update(program, program.entry(updating_entry(program)), {1e-2f});
+  append_update(*optimizer_from(optimizer), program, program.entry(updating_entry(program)), {1e-2f});
   run_passes(program, {dead_code()});
   return program;
 }
@@ -112,7 +112,7 @@ TEST_CASE("muon's step has singular values near 1, times the root of how much lo
     program.entries.emplace_back(entry_name::kUpdate);
     const TensorId w = program.persistent("w", {shape, DType::f32}, Role::parameter, {});
     program.entries[0].gradients.push_back({w, program.input("g", {shape, DType::f32})});
-    optimizer_from("{name: muon, weight_decay: 0}")->append_update(program, program.entries[0], {1.0f});
+    append_update(*optimizer_from("{name: muon, weight_decay: 0}"), program, program.entries[0], {1.0f});
     Session session(program, reference);
     std::vector<float> g(static_cast<size_t>(numel(shape)));
     RandomStream random(random_key(3, "g"), 0);
@@ -137,7 +137,7 @@ TEST_CASE("muon leaves a matrix without a gradient to its decay") {
     const TensorSpec spec{{5, 3}, DType::f32};
     const TensorId w = program.persistent("w", spec, Role::parameter, {.kind = Initial::Kind::fill, .a = 2});
     program.entries[0].gradients.push_back({w, program.input("g", spec)});
-    optimizer_from("{name: muon, weight_decay: 0.5}")->append_update(program, program.entries[0], {0.5f});
+    append_update(*optimizer_from("{name: muon, weight_decay: 0.5}"), program, program.entries[0], {0.5f});
     Session session(program, *backend);
     session.set("g", std::vector<float>(15, 0));
     session.run(entry_name::kUpdate);

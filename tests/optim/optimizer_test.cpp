@@ -28,7 +28,7 @@ std::map<std::string, double> decays(const std::string& optimizer) {
   add("fc.bias", {4});
   add("norm.weight", {4});
   add("norm.bias", {4});
-  optimizer_from(optimizer)->append_update(program, entry, {0.1f, 0.2f});
+  append_update(*optimizer_from(optimizer), program, entry, {0.1f, 0.2f});
   verify(program);
   CHECK(entry.gradients.empty());
   std::map<std::string, double> found;
@@ -83,8 +83,8 @@ TEST_CASE("a factor that is a state multiplies the rates of all updates, and is 
   Program program = forward_program(
       network_from("{input: [1, 2, 2], layers: [flatten, {linear: {out_features: 2, name: fc}}]}"), 2);
   run_passes(program, {autodiff()});
-  optimizer_from("sgd")->append_update(program, program.entry(entry_name::kTrainStep), {0.5f, 0.25f}, {},
-                                       true);
+  append_update(*optimizer_from("sgd"), program, program.entry(entry_name::kTrainStep), {0.5f, 0.25f}, {},
+                true);
   run_passes(program, {dead_code()});
   const auto cpu = make_cpu_backend(1);
   Session session(program, cpu);

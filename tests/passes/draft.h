@@ -9,7 +9,7 @@
 #include "core/graph/ops/linear.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 

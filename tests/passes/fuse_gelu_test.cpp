@@ -76,14 +76,14 @@ TEST_CASE("steps with and without fuse_gelu are the same, with micro-batches too
       "skip}}, "
       "gelu_tanh, {linear: {out_features: 16, bias: false}}, {gelu_tanh: {name: end}}, "
       "{add: {inputs: [end, skip]}}, {linear: 10}]}",
-      {.micro_batches = GENERATE(int64_t{1}, int64_t{2}), .planner = reference.planner.get()});
+      {.passes = {.planner = reference.planner.get()}, .micro_batches = GENERATE(int64_t{1}, int64_t{2})});
 }
 
 TEST_CASE("fuse_gelu has no part in programs that recompute") {
   const Backend reference = make_reference_backend();
   for (const auto kind : {Recompute::Kind::none, Recompute::Kind::cheap}) {
     const std::vector<Pass> passes =
-        passes_of({.recompute = {.kind = kind}, .planner = reference.planner.get()});
+        passes_at(Place::micro_batch, {.recompute = {.kind = kind}, .planner = reference.planner.get()});
     const bool has_it = std::ranges::find(passes, "fuse_gelu", &Pass::name) != passes.end();
     CHECK(has_it == (kind == Recompute::Kind::none));
   }

@@ -9,7 +9,7 @@
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/for_each.h"
 #include "core/graph/ops/linear.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 #include "tests/passes/draft.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/session.h"

@@ -68,9 +68,9 @@ TEST_CASE("steps with and without fuse_moments are the same, with recompute and 
   const auto kind = GENERATE(Recompute::Kind::none, Recompute::Kind::full);
   const int64_t micro_batches = GENERATE(int64_t{1}, int64_t{2});
   const Backend reference = make_reference_backend();
-  check_same_as_without_planner(
-      kResidual,
-      {.recompute = {.kind = kind}, .micro_batches = micro_batches, .planner = reference.planner.get()});
+  check_same_as_without_planner(kResidual,
+                                {.passes = {.recompute = {.kind = kind}, .planner = reference.planner.get()},
+                                 .micro_batches = micro_batches});
 }
 
 TEST_CASE("a normalisation over several ranks keeps the table that it has") {

@@ -130,5 +130,5 @@ TEST_CASE("steps with and without fuse_product_sum are the same") {
       "{linear: {out_features: 16, bias: false, weight_of: again}}, {relu: {name: shared}}, {linear: "
       "{out_features: 10, name: one}}, {linear: {inputs: [shared], out_features: 10, name: two}}, "
       "{linear: {inputs: [shared], out_features: 10, name: three}}, {add: {inputs: [one, two, three]}}]}",
-      {.micro_batches = GENERATE(int64_t{1}, int64_t{2}), .planner = reference.planner.get()});
+      {.passes = {.planner = reference.planner.get()}, .micro_batches = GENERATE(int64_t{1}, int64_t{2})});
 }

@@ -104,18 +104,18 @@ bool is_changed(const Otherwise& otherwise, const Planner& planner, int64_t leas
 TEST_CASE("steps of a residual network with and without gram_batch_norm are the same") {
   const Backend reference = make_reference_backend();
   const std::string network = residual_network("");
-  PassOptions options{.least_saved = 0, .planner = reference.planner.get()};
+  StepSpec spec{.passes = {.least_saved = 0, .planner = reference.planner.get()}};
   using Kind = Recompute::Kind;
-  std::tie(options.precision, options.micro_batches, options.recompute.kind) =
+  std::tie(spec.precision, spec.micro_batches, spec.passes.recompute.kind) =
       GENERATE(std::tuple{Precision::fp32, int64_t{1}, Kind::none},
                std::tuple{Precision::fp32, int64_t{2}, Kind::full},
                std::tuple{Precision::amp_fp16, int64_t{1}, Kind::cheap},
                std::tuple{Precision::amp_fp16, int64_t{2}, Kind::none},
                std::tuple{Precision::amp_bf16, int64_t{1}, Kind::full});
-  check_same_as_without_planner(network, options);
+  check_same_as_without_planner(network, spec);
   std::string text;
-  trained(network, options, &text);
-  CHECK(count(text, " gram_batch_norm_backward(") == 4 * (options.micro_batches > 1 ? 2 : 1));
+  trained(network, spec, &text);
+  CHECK(count(text, " gram_batch_norm_backward(") == 4 * (spec.micro_batches > 1 ? 2 : 1));
 }
 
 TEST_CASE(
@@ -193,12 +193,11 @@ Program guarded(const Planner* planner) {
   Program program = forward_program(
       network_from(residual_network("{conv2d: {out_channels: 4, kernel_size: 1}}, ")), kRowsOfTrained);
   const auto rule = optimizer_from("{name: sgd}");
-  PassOptions options{
-      .precision = Precision::amp_bf16, .least_saved = 0, .watches_loss = true, .planner = planner};
-  options.update = [&](Program& whole) {
-    rule->append_update(whole, whole.entry(updating_entry(whole)), {0.01f}, {.loss = true});
-  };
-  run_passes(program, passes_of(options));
+  run_passes(program,
+             training_step(
+                 {.passes = {.least_saved = 0, .planner = planner},
+                  .precision = Precision::amp_bf16,
+                  .update = {.optimizer = rule.get(), .learning_rates = {0.01f}, .guards = {.loss = true}}}));
   return program;
 }
 

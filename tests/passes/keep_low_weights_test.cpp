@@ -5,7 +5,7 @@
 #include "core/graph/operation.h"
 #include "core/graph/ops/cross_entropy.h"
 #include "core/graph/ops/linear.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 
 using namespace trainer;
 

@@ -95,8 +95,8 @@ TEST_CASE("steps with and without pad_channels are the same, with micro-batches 
   const CopyingPlanner planner(4);
   const PixelScales scales{.scale = {0.01f, 0.02f, 0.03f}, .offset = {-1, 0, 1}};
   check_same_as_without_planner(
-      network, {.precision = Precision::amp_bf16,
-                .pixels = {{entry_name::kTrainStep, scales}, {entry_name::kEvaluate, scales}},
-                .micro_batches = micro_batches,
-                .planner = &planner});
+      network, {.passes = {.pixels = {{entry_name::kTrainStep, scales}, {entry_name::kEvaluate, scales}},
+                           .planner = &planner},
+                .precision = Precision::amp_bf16,
+                .micro_batches = micro_batches});
 }

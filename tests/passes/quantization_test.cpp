@@ -2,8 +2,8 @@
 #include "tests/catch.h"
 
 #include "core/graph/ops/binary.h"
-#include "core/passes/copy_entry.h"
 #include "core/passes/pass.h"
+#include "core/step/copy_entry.h"
 
 namespace trainer {
 namespace {

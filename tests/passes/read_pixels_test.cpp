@@ -4,7 +4,7 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/conv2d.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 
 using namespace trainer;
 

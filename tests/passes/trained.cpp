@@ -22,20 +22,18 @@ std::map<std::string, std::vector<float>> made_up_inputs(const Program& program)
   return values;
 }
 
-std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,
+std::map<std::string, std::vector<double>> trained(const std::string& network, StepSpec spec,
                                                    std::string* text) {
   Program program = forward_program(network_from(network), kRowsOfTrained);
   const auto rule = optimizer_from("{name: sgd, momentum: 0.9}");
-  options.update = [&](Program& whole) {
-    rule->append_update(whole, whole.entry(updating_entry(whole)), {0.01f, 0.01f, 0.01f}, {});
-  };
-  run_passes(program, passes_of(options));
+  spec.update = {.optimizer = rule.get(), .learning_rates = {0.01f, 0.01f, 0.01f}};
+  run_passes(program, training_step(spec));
   if (text != nullptr) *text = to_text(program);
   const Backend reference = make_reference_backend();
   Session session(program, reference);
   session.set(made_up_inputs(program));
   std::vector<const char*> entries{entry_name::kTrainStep};
-  if (options.micro_batches > 1)
+  if (spec.micro_batches > 1)
     entries = {entry_name::kAccumulateFirst, entry_name::kAccumulateNext, entry_name::kUpdate};
   std::map<std::string, std::vector<double>> all;
   for (int step = 0; step < 3; ++step) {
@@ -52,11 +50,11 @@ std::map<std::string, std::vector<double>> trained(const std::string& network, P
   return all;
 }
 
-void check_same_as_without_planner(const std::string& network, const PassOptions& options) {
-  PassOptions without = options;
-  without.planner = nullptr;
+void check_same_as_without_planner(const std::string& network, const StepSpec& spec) {
+  StepSpec without = spec;
+  without.passes.planner = nullptr;
   std::string text, text_without;
-  const auto expected = trained(network, without, &text_without), found = trained(network, options, &text);
+  const auto expected = trained(network, without, &text_without), found = trained(network, spec, &text);
   CHECK(text != text_without);
   REQUIRE(found.size() == expected.size());
   for (const auto& [name, values] : expected) {

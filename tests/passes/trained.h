@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/passes/table.h"
+#include "core/step/step.h"
 
 namespace trainer {
 
@@ -17,11 +17,11 @@ std::map<std::string, std::vector<float>> made_up_inputs(const Program& program)
 
 /// Every parameter, moment, statistic and sum after three steps of SGD on made-up samples, with the losses,
 /// by the reference; and the program's text. The network is text, as recipes have it.
-std::map<std::string, std::vector<double>> trained(const std::string& network, PassOptions options,
+std::map<std::string, std::vector<double>> trained(const std::string& network, StepSpec spec,
                                                    std::string* text = nullptr);
 
 /// Checks that training with the options comes to the same as without the planner in them, by another
 /// program.
-void check_same_as_without_planner(const std::string& network, const PassOptions& options);
+void check_same_as_without_planner(const std::string& network, const StepSpec& spec);
 
 }  // namespace trainer

@@ -118,6 +118,13 @@ std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {
   return optimizer;
 }
 
+void append_update(const Optimizer& optimizer, Program& program, Entry& entry,
+                   const std::vector<float>& learning_rates, const StepGuards& guards, bool adapts_lr) {
+  append_update(
+      program, entry,
+      {.optimizer = &optimizer, .learning_rates = learning_rates, .guards = guards, .adapts_lr = adapts_lr});
+}
+
 std::unique_ptr<Loss> loss_from(const std::string& text) {
   std::unique_ptr<Loss> loss = losses().front().make();
   read_text("loss: " + text, [&](Fields& fields) { fields.component("loss", loss, losses(), "the loss"); });
@@ -140,7 +147,7 @@ Program training_program(const Network& network, int64_t batch, const Optimizer&
   Program program = forward_program(network, batch);
   run_passes(program, optional_passes);
   run_passes(program, {autodiff()});
-  optimizer.append_update(program, program.entry(entry_name::kTrainStep), lr_table);
+  append_update(optimizer, program, program.entry(entry_name::kTrainStep), lr_table);
   run_passes(program, {dead_code()});
   return program;
 }

@@ -9,7 +9,7 @@
 #include "core/layers/loss.h"
 #include "core/layers/network.h"
 #include "core/optim/optimizer.h"
-#include "core/passes/pass.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 
@@ -29,6 +29,11 @@ Network network_from(const std::string& text);
 Network network_file(const std::string& path, const std::vector<std::string>& overrides = {});
 /// An optimiser from a map such as "{name: sgd, lr: 0.1}".
 std::unique_ptr<Optimizer> optimizer_from(const std::string& text);
+
+/// Appends the update of the entry's gradients by the optimiser.
+void append_update(const Optimizer& optimizer, Program& program, Entry& entry,
+                   const std::vector<float>& learning_rates, const StepGuards& guards = {},
+                   bool adapts_lr = false);
 
 /// A loss from such a map.
 std::unique_ptr<Loss> loss_from(const std::string& text);

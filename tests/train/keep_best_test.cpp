@@ -55,7 +55,7 @@ Program forgetting_program() {
   Program made =
       forward_program(network_from("{input: [1, 6, 6], layers: [flatten, {linear: 4}]}"), kBatchRows);
   run_passes(made, {autodiff()});
-  optimizer_from("{name: sgd}")->append_update(made, made.entry(updating_entry(made)), rates());
+  append_update(*optimizer_from("{name: sgd}"), made, made.entry(updating_entry(made)), rates());
   run_passes(made, {average_weights(0.5), dead_code()});
   return made;
 }

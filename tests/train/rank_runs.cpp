@@ -12,8 +12,8 @@
 #include "core/engine/agreement.h"
 #include "core/engine/shared_state.h"
 #include "core/graph/ops/confusion_cells.h"
-#include "core/passes/table.h"
 #include "core/run/weights.h"
+#include "core/step/step.h"
 #include "core/train/evaluation.h"
 #include "core/train/step_runner.h"
 #include "cpu/backend.h"
@@ -40,22 +40,17 @@ Program shared_program(const char* network, const char* optimizer, const Divisio
   const auto rule = optimizer_from(optimizer);
   const std::vector<float> rates(kTrainedSteps, 0.05f);
   const StepGuards counted{.loss = true, .counts = true, .skip_steps = division.skip_steps};
-  const PassOptions options{.precision = division.precision,
-                            .recompute = division.recompute,
-                            .micro_batches = division.micro_batches,
-                            .ranks = division.ranks,
-                            .sync_batch_norm = division.sync_batch_norm,
-                            .shard_optimizer = division.shard_optimizer,
-                            .bucket_bytes = division.bucket_bytes,
-                            .watches_loss = guards,
-                            .may_skip = guards,
-                            .update =
-                                [&](Program& whole) {
-                                  rule->append_update(whole, whole.entry(updating_entry(whole)), rates,
-                                                      guards ? counted : StepGuards{});
-                                },
-                            .ema_decay = division.ema_decay};
-  run_passes(program, passes_of(options));
+  const StepSpec spec{
+      .passes = {.recompute = division.recompute},
+      .precision = division.precision,
+      .micro_batches = division.micro_batches,
+      .ranks = division.ranks,
+      .sync_batch_norm = division.sync_batch_norm,
+      .shard_optimizer = division.shard_optimizer,
+      .bucket_bytes = division.bucket_bytes,
+      .update = {.optimizer = rule.get(), .learning_rates = rates, .guards = guards ? counted : StepGuards{}},
+      .ema_decay = division.ema_decay};
+  run_passes(program, training_step(spec));
   return program;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/catch.h"
 
-#include "core/passes/table.h"
+#include "core/step/step.h"
 #include "cpu/backend.h"
 #include "tests/reference/networks.h"
 #include "tests/reference/session.h"
@@ -81,13 +81,12 @@ TEST_CASE("a rank that computes by itself normalises with its own statistics") {
   const Backend backend = make_cpu_backend(1, nullptr, false, &seat);
   const Network network = network_from(kResidual);
   const auto rule = optimizer_from("{name: sgd}");
-  const auto update = [&](Program& program) {
-    rule->append_update(program, program.entry(entry_name::kTrainStep), {0.1f}, {});
-  };
   std::vector<std::vector<double>> losses;
   for (const bool sync : {false, true}) {
     Program program = forward_program(network, 4);
-    run_passes(program, passes_of({.ranks = 3, .sync_batch_norm = sync, .update = update}));
+    run_passes(program, training_step({.ranks = 3,
+                                       .sync_batch_norm = sync,
+                                       .update = {.optimizer = rule.get(), .learning_rates = {0.1f}}}));
     Session session(program, backend);
     RandomStream random(7);
     for (const char* name : {"images", "weights"}) {

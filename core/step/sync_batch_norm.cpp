@@ -9,7 +9,7 @@
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/blend.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -91,17 +91,13 @@ void synchronise(Program& program, Entry& entry, int64_t ranks) {
 }  // namespace
 
 Pass sync_batch_norm(int64_t ranks) {
-  return {.name = "sync_batch_norm",
-          .help = "take batch normalisation's statistics over all ranks (parallelism.sync_batch_norm)",
-          .optional = false,
-          .run = [ranks](Program& program) {
-            synchronise(program, program.entry(entry_name::kTrainStep), ranks);
-          }};
-}
-
-std::optional<Pass> sync_batch_norm_pass(const PassOptions& options) {
-  const bool is_wanted = options.trains && options.sync_batch_norm && options.ranks > 1;
-  return is_wanted ? std::optional(sync_batch_norm(options.ranks)) : std::nullopt;
+  return {
+      .name = "sync_batch_norm",
+      .help = "take batch normalisation's statistics over all ranks (parallelism.sync_batch_norm)",
+      .optional = false,
+      .run =
+          [ranks](Program& program) { synchronise(program, program.entry(entry_name::kTrainStep), ranks); },
+      .after = {"autodiff", "fuse_residual", "fuse_relu", "fuse_gradient_sum"}};
 }
 
 }  // namespace trainer

@@ -10,9 +10,9 @@
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/blend.h"
-#include "core/passes/copy_entry.h"
-#include "core/passes/statistics.h"
-#include "core/passes/table.h"
+#include "core/step/copy_entry.h"
+#include "core/step/running_statistics.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -289,13 +289,11 @@ Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes) {
       share_last(program, ranks, micro_batches, bucket_bytes);
     }
   };
-  return {
-      .name = "data_parallel", .help = "add up the gradients of all ranks", .optional = false, .run = run};
-}
-
-std::optional<Pass> data_parallel_pass(const PassOptions& options) {
-  if (!options.trains || options.ranks == 1) return std::nullopt;
-  return data_parallel(options.ranks, options.micro_batches, options.bucket_bytes);
+  return {.name = "data_parallel",
+          .help = "add up the gradients of all ranks",
+          .optional = false,
+          .run = run,
+          .after = {"autodiff", "accumulate", "sum_losses"}};
 }
 
 }  // namespace trainer

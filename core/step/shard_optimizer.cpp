@@ -8,7 +8,7 @@
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/optimizer_steps.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -135,16 +135,11 @@ void shard(Program& program, Entry& entry, int64_t ranks) {
 }  // namespace
 
 Pass shard_optimizer(int64_t ranks) {
-  return {
-      .name = "shard_optimizer",
-      .help = "give each rank a share of the optimizer's moments (parallelism.shard_optimizer)",
-      .optional = false,
-      .run = [ranks](Program& program) { shard(program, program.entry(updating_entry(program)), ranks); }};
-}
-
-std::optional<Pass> shard_optimizer_pass(const PassOptions& options) {
-  const bool is_wanted = options.trains && options.shard_optimizer && options.ranks > 1;
-  return is_wanted ? std::optional(shard_optimizer(options.ranks)) : std::nullopt;
+  return {.name = "shard_optimizer",
+          .help = "give each rank a share of the optimizer's moments (parallelism.shard_optimizer)",
+          .optional = false,
+          .run = [ranks](Program& program) { shard(program, program.entry(updating_entry(program)), ranks); },
+          .after = {"update"}};
 }
 
 }  // namespace trainer

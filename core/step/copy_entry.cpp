@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/passes/copy_entry.h"
+#include "core/step/copy_entry.h"
 
 namespace trainer {
 

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/graph/builder.h"
 #include "core/graph/names.h"
 #include "core/graph/ops/step_guard.h"
 
@@ -35,22 +34,5 @@ TensorId guard_skip_steps(Program& program, const StepGuards& guards);
 inline constexpr std::array kGuardStates = {state_name::kGuardSkipped, state_name::kGuardInARow,
                                             state_name::kGuardWindow, state_name::kGuardAccepted,
                                             state_name::kGuardSkipSteps};
-
-/// A guard's outputs for a step, each (1). `skip`: the update is discarded. `held`: a smaller loss scale
-/// would not help (kNone if guards do not count).
-struct GuardedStep {
-  TensorId skip = kNone, held = kNone;
-};
-
-/// Facts about all gradients, each (1): `found` is not 0 if one is not finite; `norm` is their joint 2-norm,
-/// needed only to detect spikes.
-struct Watched {
-  TensorId found = kNone, norm = kNone;
-};
-
-/// Appends the guard of a step to the entry that updates. One that counts puts out the guard's fields of
-/// StepReport; one that does not, only the reason, and only where it is told about gradients. It keeps
-/// nothing either, so that a checkpoint fits programs with and without a relu that hides a NaN.
-GuardedStep append_guard(Builder& build, const StepGuards& guards, const Watched& watched, bool scaled);
 
 }  // namespace trainer

@@ -1,34 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/passes/guards.h"
-
-#include <stdexcept>
-
 #include "core/graph/builder.h"
-#include "core/graph/ops/binary.h"
 #include "core/graph/ops/keep.h"
-#include "core/graph/ops/optimizer_steps.h"
-#include "core/graph/ops/step_guard.h"
-#include "core/passes/statistics.h"
-#include "core/passes/table.h"
+#include "core/step/running_statistics.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
-
-/// state := value on the first run, state + value on the others.
-void sum_up(Program& program, Entry& entry, const char* state, TensorId value, bool first) {
-  const TensorId sum = program.persistent(state, {{1}, DType::f32}, Role::gradient_sum, {});
-  Builder build(program, entry);
-  build.set_phase(Phase::backward);
-  build.assign(sum, first ? value : build.emit<Binary>({sum, value}, Binary::Kind::add));
-}
-
-/// The loss and, where it counts, its weight.
-void sum_loss(Program& program, Entry& entry, bool first) {
-  const TensorId loss = entry.output(output_name::kLoss), weight = entry.output(output_name::kLossWeight);
-  if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
-  sum_up(program, entry, state_name::kGuardLoss, loss, first);
-  if (weight != kNone) sum_up(program, entry, state_name::kLossWeight, weight, first);
-}
 
 /// Where one entry does everything, statistics move at its end, by what the forward part has found.
 void put_off(Program& program, Entry& entry, TensorId skip) {
@@ -63,26 +40,6 @@ void restore(Program& program, Entry& first, Entry& update, TensorId skip) {
 
 }  // namespace
 
-TensorId skip_of(const Entry& entry) {
-  for (const Node& node : entry.nodes) {
-    if (dynamic_cast<const OptimizerStep*>(node.op.get()) != nullptr)
-      return node.inputs[OptimizerStep::kSkip];
-  }
-  return kNone;
-}
-
-Pass sum_losses() {
-  auto run = [](Program& program) {
-    if (program.find_entry(entry_name::kUpdate) == nullptr) return;
-    sum_loss(program, program.entry(entry_name::kAccumulateFirst), true);
-    sum_loss(program, program.entry(entry_name::kAccumulateNext), false);
-  };
-  return {.name = "sum_losses",
-          .help = "sum the loss over the micro-batches of a step, for its guard and for other ranks",
-          .optional = false,
-          .run = run};
-}
-
 Pass guard_statistics() {
   auto run = [](Program& program) {
     Entry& updating = program.entry(updating_entry(program));
@@ -97,16 +54,8 @@ Pass guard_statistics() {
   return {.name = "guard_statistics",
           .help = "leave running statistics as they were in a step that is skipped",
           .optional = false,
-          .run = run};
-}
-
-std::optional<Pass> sum_losses_pass(const PassOptions& options) {
-  const bool is_read = options.watches_loss || options.ranks > 1;
-  return options.trains && is_read ? std::optional(sum_losses()) : std::nullopt;
-}
-
-std::optional<Pass> guard_statistics_pass(const PassOptions& options) {
-  return options.trains && options.may_skip ? std::optional(guard_statistics()) : std::nullopt;
+          .run = run,
+          .after = {"update"}};
 }
 
 }  // namespace trainer

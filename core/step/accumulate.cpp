@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/operation.h"
 #include "core/graph/ops/binary.h"
-#include "core/passes/copy_entry.h"
-#include "core/passes/table.h"
+#include "core/step/copy_entry.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -49,11 +49,8 @@ Pass accumulate(int64_t micro_batches) {
   return {.name = "accumulate",
           .help = "sum gradients over the micro-batches of a step",
           .optional = false,
-          .run = run};
-}
-
-std::optional<Pass> accumulate_pass(const PassOptions& options) {
-  return options.trains ? std::optional(accumulate(options.micro_batches)) : std::nullopt;
+          .run = run,
+          .after = {"autodiff", "fuse_classifier", "sync_batch_norm", "recompute"}};
 }
 
 }  // namespace trainer

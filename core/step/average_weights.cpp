@@ -2,9 +2,8 @@
 #include "core/graph/builder.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/blend.h"
-#include "core/passes/copy_entry.h"
-#include "core/passes/guards.h"
-#include "core/passes/table.h"
+#include "core/step/copy_entry.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -72,7 +71,8 @@ Pass average_weights(double decay) {
   return {.name = "average_weights",
           .help = "keep running averages of the weights, and evaluate them too",
           .optional = false,
-          .run = run};
+          .run = run,
+          .after = {"update", "shard_optimizer", "guard_statistics"}};
 }
 
 Pass given_averages() {
@@ -88,15 +88,6 @@ Pass given_averages() {
           .help = "evaluate averages of the weights that another run has kept",
           .optional = false,
           .run = run};
-}
-
-std::optional<Pass> average_weights_pass(const PassOptions& options) {
-  if (!options.trains || !options.ema_decay) return std::nullopt;
-  return average_weights(*options.ema_decay);
-}
-
-std::optional<Pass> given_averages_pass(const PassOptions& options) {
-  return options.averages && !options.trains ? std::optional(given_averages()) : std::nullopt;
 }
 
 }  // namespace trainer

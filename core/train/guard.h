@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/optim/step_report.h"
+#include "core/step/step_report.h"
 
 namespace trainer {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/optim/guard.h"
+#include "core/train/guard.h"
 
 #include <cmath>
 #include "tests/catch.h"

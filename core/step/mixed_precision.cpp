@@ -4,7 +4,7 @@
 #include "core/engine/planner.h"
 #include "core/graph/operation.h"
 #include "core/graph/ops/cast.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -98,11 +98,6 @@ Pass mixed_precision(DType low, const Planner* planner) {
           .help = "compute products and what follows them in a type of two bytes (training.precision)",
           .optional = false,
           .run = run};
-}
-
-std::optional<Pass> mixed_precision_pass(const PassOptions& options) {
-  const auto low = low_type(options.precision);
-  return low ? std::optional(mixed_precision(*low, options.planner)) : std::nullopt;
 }
 
 }  // namespace trainer

@@ -8,7 +8,7 @@
 #include "core/graph/ops/binary.h"
 #include "core/graph/ops/loss_scale.h"
 #include "core/passes/dependence.h"
-#include "core/passes/table.h"
+#include "core/step/stages.h"
 
 namespace trainer {
 namespace {
@@ -89,11 +89,11 @@ Pass autodiff(bool scales_loss) {
     if (loss == kNone) throw std::logic_error("entry " + entry.name + " has no loss");
     ReverseWalk(program, entry).run(loss, seed);
   };
-  return {.name = "autodiff", .help = "append the gradient of the loss", .optional = false, .run = run};
-}
-
-std::optional<Pass> autodiff_pass(const PassOptions& options) {
-  return options.trains ? std::optional(autodiff(scales_loss(options.precision))) : std::nullopt;
+  return {.name = "autodiff",
+          .help = "append the gradient of the loss",
+          .optional = false,
+          .run = run,
+          .after = {"mixed_precision", "fuse_residual", "fold_batch_norm", "fuse_relu", "pad_channels"}};
 }
 
 }  // namespace trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/optim/step_report.h"
+#include "core/step/step_report.h"
 
 #include <set>
 #include "tests/catch.h"

@@ -44,7 +44,7 @@ Program program_of(const Form& form, const StepGuards& guards) {
   Program program = forward_program(network_from(kNetwork), kRows);
   run_passes(program, {fuse_relu(), autodiff(form.scaled), accumulate(form.micro_batches)});
   if (guards.loss) run_passes(program, {sum_losses()});
-  optimizer->append_update(program, program.entry(updating_entry(program)), {0.05f, 0.04f, 0.03f}, guards);
+  append_update(*optimizer, program, program.entry(updating_entry(program)), {0.05f, 0.04f, 0.03f}, guards);
   if (guards.counts || form.scaled) run_passes(program, {guard_statistics()});
   run_passes(program, {average_weights(0.75), dead_code()});
   return program;

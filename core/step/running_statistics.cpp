@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/passes/statistics.h"
+#include "core/step/running_statistics.h"
 
 #include <set>
 #include <stdexcept>

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graph/ops/loss_scale.h"
+#include "core/graph/ops/optimizer_steps.h"
+#include "core/graph/ops/unary.h"
+#include "core/step/step_report.h"
+#include "core/step/update.h"
+
+namespace trainer {
+namespace {
+
+void clip_values(Update& update, double limit) {
+  const elementwise::HardTanh clip{.min_value = -limit, .max_value = limit};
+  for (ParameterGradient& pair : update.entry.gradients)
+    pair.gradient = update.build.emit<Unary>({pair.gradient}, elementwise::Function(clip));
+}
+
+void clip_norm(Update& update, double limit) {
+  std::vector<TensorId> gradients;
+  for (const ParameterGradient& pair : update.entry.gradients) gradients.push_back(pair.gradient);
+  const auto clipped = update.build.emit_all(std::make_shared<ClipByNorm>(limit), gradients);
+  update.state.inputs.scale = clipped[0];
+  if (!puts_out(update.entry, &StepReport::grad_norm))
+    put_out(update.build, &StepReport::grad_norm, clipped[1]);
+}
+
+/// The same for gradients that are to be divided first.
+void divide_and_clip_norm(Update& update, double limit) {
+  std::vector<TensorId> read = {update.state.divisor};
+  for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);
+  const auto found = update.build.emit_all(std::make_shared<Unscale>(limit), read);
+  update.state.inputs.scale = found[0];
+  put_out(update.build, &StepReport::grad_norm, found[2]);
+}
+
+}  // namespace
+
+void limit_gradients(Update& update) {
+  UpdateState& state = update.state;
+  const auto &value = update.spec.optimizer->clip_value, &norm = update.spec.optimizer->clip_norm;
+  const bool is_multiple = scales_loss(update.program) || state.counts_targets();
+  const TensorId factor = state.is_measured() ? state.unscale : state.factor;
+  if (value) {
+    for (ParameterGradient& pair : update.entry.gradients) {
+      if (is_multiple) pair.gradient = update.build.emit<MultiplyBy>({pair.gradient, factor});
+    }
+    clip_values(update, *value);
+    if (norm) clip_norm(update, *norm);
+    return;
+  }
+  // The factor, with the limit of the norm, is applied where the update reads gradients.
+  if (is_multiple || (norm && state.is_measured())) state.inputs.scale = factor;
+  if (!norm || state.is_measured()) return;
+  if (is_multiple) {
+    divide_and_clip_norm(update, *norm);
+  } else {
+    clip_norm(update, *norm);
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "core/passes/pass.h"
+#include "core/step/update.h"
+
+namespace trainer {
+
+class Planner;
+
+// The stages of a step, a file each; step.cpp says in which order. The forward part, with its loss, is in the
+// program before (core/recipe/assemble.h).
+
+/// The entry that the update is in: `update` where there are micro-batches, else `train_step`.
+const char* updating_entry(const Program& program);
+
+/// Gives each operation its inputs in the type that it asks for (Operation::input_type), by casts: products
+/// and what follows them are computed in `low`. Outputs stay f32. `planner` says which losses read logits of
+/// the low type; without one all get f32.
+Pass mixed_precision(DType low, const Planner* planner = nullptr);
+/// Appends to `train_step` the gradient of its output "loss" with respect to every parameter it uses that is
+/// not frozen; with `scales_loss` of the loss times the state loss_scale, which the update then has to undo.
+Pass autodiff(bool scales_loss = false);
+/// Makes batch normalisation in `train_step` take its statistics over the micro-batches of all ranks.
+Pass sync_batch_norm(int64_t ranks);
+/// Splits `train_step` for `micro_batches` > 1: gradients are summed over runs of `accumulate_first` and
+/// `accumulate_next`, and `update` finds the sums.
+Pass accumulate(int64_t micro_batches);
+/// Sums the loss of a step of micro-batches, for the guard and for other ranks.
+Pass sum_losses();
+/// Adds up the gradients of all ranks, and with them the loss and what running statistics move by. Gradients
+/// are all-reduced in buckets of about so many bytes, each as soon as its last one is made, so that this
+/// overlaps the backward part; the update comes after all of them. Of several micro-batches the last,
+/// `accumulate_last`, communicates. Its loss is then the whole step's.
+Pass data_parallel(int64_t ranks, int64_t micro_batches, int64_t bucket_bytes);
+
+// The update, in stages that share a state: see update.h.
+Pass learning_rate(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+Pass mean_loss(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+Pass guard(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+Pass clip_gradients(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+Pass adapt_loss_scale(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+Pass apply_update(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state);
+
+/// ZeRO stage 1 (Rajbhandari et al., SC 2020) with whole parameters: each rank holds the moments of some,
+/// updates these, and sends them to all. Every rank has all gradients, so the stages before the update stay
+/// as they are.
+Pass shard_optimizer(int64_t ranks);
+/// Where the update can be skipped, running statistics stay as they were in a step that is. Without
+/// micro-batches they move at the end of the step, which costs nothing; with them a copy of each from before
+/// the step is kept.
+Pass guard_statistics();
+/// After each update moves NAME.ema by 1 - decay towards NAME, for every parameter and running statistic, but
+/// not where the step was skipped; `evaluate_averages` is `evaluate` with these.
+Pass average_weights(double decay);
+/// `evaluate_averages` for a program that is not trained: `evaluate` with a state NAME.ema in place of every
+/// parameter and running statistic.
+Pass given_averages();
+
+}  // namespace trainer

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/step/step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/step/stages.h"
+
+namespace trainer {
+namespace {
+
+/// Stages and the optional passes between them, in order.
+class Sequence {
+ public:
+  explicit Sequence(const PassOptions& options) : options_(options) {}
+
+  void stage(Pass pass) { all_.push_back(std::move(pass)); }
+  void passes(Place place) {
+    for (Pass& pass : passes_at(place, options_)) stage(std::move(pass));
+  }
+
+  /// What was put together, less these passes.
+  std::vector<Pass> without(const std::vector<std::string>& names) {
+    for (const std::string& name : names) leave_out(name);
+    check_order(all_);
+    return std::move(all_);
+  }
+
+ private:
+  void leave_out(const std::string& name) {
+    const auto found =
+        std::ranges::find_if(all_, [&](const Pass& pass) { return pass.name == name && pass.optional; });
+    if (found == all_.end()) {
+      std::vector<std::string> optional;
+      for (const Pass& pass : all_) {
+        if (pass.optional) optional.push_back(pass.name);
+      }
+      throw Error(ExitCode::usage, fmt::format("unknown optional pass '{}'; optional passes: {}", name,
+                                               fmt::join(optional, ", ")));
+    }
+    all_.erase(found);
+  }
+
+  const PassOptions& options_;
+  std::vector<Pass> all_;
+};
+
+}  // namespace
+
+std::vector<Pass> training_step(const StepSpec& spec) {
+  const std::optional<DType> low = low_type(spec.precision);
+  const bool is_scaled = scales_loss(spec.precision), has_peers = spec.ranks > 1;
+  const auto update = std::make_shared<UpdateState>();
+  Sequence step(spec.passes);
+  step.passes(Place::forward);
+  if (low) step.stage(mixed_precision(*low, spec.passes.planner));
+  step.passes(Place::inputs);
+  step.stage(autodiff(is_scaled));
+  step.passes(Place::backward);
+  if (spec.sync_batch_norm && has_peers) step.stage(sync_batch_norm(spec.ranks));
+  step.passes(Place::micro_batch);
+  step.stage(accumulate(spec.micro_batches));
+  step.passes(Place::accumulated);
+  if (spec.update.guards.loss || spec.counts_targets || has_peers) step.stage(sum_losses());
+  if (has_peers) step.stage(data_parallel(spec.ranks, spec.micro_batches, spec.bucket_bytes));
+  step.passes(Place::reduced);
+  step.stage(learning_rate(spec.update, update));
+  step.stage(mean_loss(spec.update, update));
+  step.stage(guard(spec.update, update));
+  step.stage(clip_gradients(spec.update, update));
+  if (is_scaled) step.stage(adapt_loss_scale(spec.update, update));
+  step.stage(apply_update(spec.update, update));
+  if (spec.shard_optimizer && has_peers) step.stage(shard_optimizer(spec.ranks));
+  if (spec.update.guards.counts || is_scaled) step.stage(guard_statistics());
+  if (spec.ema_decay) step.stage(average_weights(*spec.ema_decay));
+  step.passes(Place::finished);
+  return step.without(spec.left_out);
+}
+
+std::vector<Pass> inference(const StepSpec& spec, bool evaluates_averages) {
+  const std::optional<DType> low = low_type(spec.precision);
+  Sequence forward(spec.passes);
+  forward.passes(Place::forward);
+  if (low) forward.stage(mixed_precision(*low, spec.passes.planner));
+  forward.passes(Place::inputs);
+  forward.passes(Place::backward);
+  forward.passes(Place::micro_batch);
+  forward.passes(Place::accumulated);
+  forward.passes(Place::reduced);
+  if (evaluates_averages) forward.stage(given_averages());
+  forward.passes(Place::finished);
+  return forward.without(spec.left_out);
+}
+
+}  // namespace trainer
