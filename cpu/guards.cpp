@@ -23,7 +23,7 @@ void put_number(void* const* slot, T value) {
   if (slot != nullptr) *at<T>(slot) = value;
 }
 
-bool is_told(const int32_t* pairs, int64_t size, int32_t step) {
+bool is_listed(const int32_t* pairs, int64_t size, int32_t step) {
   for (int64_t i = 0; i < size; i += 2) {
     if (pairs[i] <= step && step <= pairs[i + 1]) return true;
   }
@@ -49,8 +49,9 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
     const float loss = *at<const float>(in[StepGuard::kLoss]);
     const float norm = in[StepGuard::kNorm] == nullptr ? 0 : *at<const float>(in[StepGuard::kNorm]);
     StepFacts step{.finite_loss = std::isfinite(loss), .found = is_set(in[StepGuard::kFound])};
-    step.told = in[StepGuard::kSkipSteps] != nullptr && is_told(at<const int32_t>(in[StepGuard::kSkipSteps]),
-                                                                pairs, count_or_0(in[StepGuard::kSteps]) + 1);
+    step.listed =
+        in[StepGuard::kSkipSteps] != nullptr &&
+        is_listed(at<const int32_t>(in[StepGuard::kSkipSteps]), pairs, count_or_0(in[StepGuard::kSteps]) + 1);
     void* const* window = in[StepGuard::kWindow];
     const int32_t accepted = count_or_0(in[StepGuard::kAccepted]);
     if (window != nullptr) {

@@ -12,7 +12,7 @@ __device__ inline int32_t value_or_0(const int32_t* from) {
   return from == nullptr ? 0 : *from;
 }
 
-__device__ inline bool is_told(const GuardInputs& in) {
+__device__ inline bool is_listed(const GuardInputs& in) {
   const int32_t step = value_or_0(in.steps) + 1;
   for (int64_t i = 0; in.pairs != nullptr && i < in.pair_numbers; i += 2) {
     if (in.pairs[i] <= step && step <= in.pairs[i + 1]) return true;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kWarp) guard_step(bool scaled, GuardInputs in,
   wait_for_previous_kernels();
   const float loss = *in.loss;
   const float norm = in.norm == nullptr ? 0 : *in.norm;
-  StepFacts step{.told = is_told(in), .finite_loss = loss - loss == 0};
+  StepFacts step{.listed = is_listed(in), .finite_loss = loss - loss == 0};
   step.found = in.found != nullptr && *in.found != 0;
   if (in.window != nullptr) {
     if (in.loss_sigmas > 0) step.loss_jumps = is_spike(in.loss_sigmas, loss, in.window, in);

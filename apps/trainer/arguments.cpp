@@ -265,7 +265,7 @@ void add_shell_commands(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("completion", "print a script that completes trainer's commands in a shell");
   CLI::Option* shell = completion->add_option(
       "shell", arguments.completed,
-      "the shell; `words` prints the completions of a command line, whose words follow behind `--`");
+      "the shell; `words` prints the completions of a command line, whose words follow `--`");
   make_choice(*shell, {"bash", "zsh", "fish", "words"});
   shell->required();
   completion->add_option("words", arguments.inputs, "of the command line to complete")->type_name("WORD");

@@ -30,7 +30,7 @@ Prompt make_prompt(const std::string& text, const std::string& place, const Reci
   if (!prompt.tokens.empty()) return prompt;
   if (!tokenizer.end_of_text) {
     throw Error(ExitCode::usage, fmt::format("{} is empty, and the tokenizer has no token that ends a text, "
-                                             "behind which another could begin; write a word or more",
+                                             "after which a new one could begin; write a word or more",
                                              place));
   }
   prompt.tokens = {*tokenizer.end_of_text};

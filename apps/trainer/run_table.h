@@ -33,7 +33,7 @@ std::string name_of(const RunOverview& run, const std::filesystem::path& root);
 /// The number that a value of a recipe begins with: 5 of "5ep".
 std::optional<double> leading_number(const std::string& text);
 
-/// A table at most 100 columns wide; with keys in which the runs differ, as many as find room, 120.
+/// A table at most 100 columns wide; with keys in which the runs differ, as many as fit, 120.
 void print_run_table(const std::vector<ListedRun>& runs, const std::filesystem::path& root);
 
 }  // namespace trainer

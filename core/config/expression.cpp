@@ -213,7 +213,7 @@ std::string replaced(const std::string& text, const std::function<std::string(st
   size_t done = 0;
   for (size_t start; (start = text.find(kStart, done)) != std::string::npos;) {
     const size_t begin = start + kStart.size(), end = text.find('}', begin);
-    if (end == std::string::npos) throw BadExpression{"expected '}' behind '${'", ""};
+    if (end == std::string::npos) throw BadExpression{"expected '}' after '${'", ""};
     result.append(text, done, start - done);
     result += each(std::string_view(text).substr(begin, end - begin));
     done = end + 1;

@@ -51,7 +51,7 @@ std::vector<Step> read_steps(const std::string& path) {
       steps.push_back({"", index, static_cast<int>(start) + 1, path.substr(0, start)});
     }
     if (at == path.size()) return steps;
-    if (path[at] != '.') throw Refused{static_cast<int>(at) + 1, "expected '.' or '[' behind an index"};
+    if (path[at] != '.') throw Refused{static_cast<int>(at) + 1, "expected '.' or '[' after an index"};
     ++at;
   }
 }

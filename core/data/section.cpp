@@ -29,8 +29,9 @@ void DataSection::declare(Fields& fields) {
            "any text and ? one character")
       .left_to_samples();
   fields
-      .add("token_type", &token_type,
-           "type of the numbers in shards of format tokens; llm.c's shards have a header, which says it")
+      .add(
+          "token_type", &token_type,
+          "integer type of the token ids in shards (format tokens); shards of llm.c state it in their header")
       .one_of({"uint16", "uint32"});
   fields
       .add("tokenizer", &tokenizer,
@@ -46,9 +47,8 @@ void DataSection::declare(Fields& fields) {
       .at_most(2147483646);
   fields
       .add("documents", &documents,
-           "join: windows run on over the ends of documents; separate: attention and positions begin again "
-           "behind each "
-           "end_of_text")
+           "join: windows continue across the ends of documents; separate: attention and positions restart "
+           "after each end_of_text")
       .one_of({"join", "separate"});
   fields.add("val", &val, "validation samples, as train; null or empty: no validation").left_to_samples();
   fields
@@ -66,12 +66,13 @@ void DataSection::declare(Fields& fields) {
       .at_least(0)
       .at_most(100)
       .keeps_mathematics();
-  fields.add("max_pixels", &max_pixels, "images with more pixels count as unreadable").at_least(1);
-  fields.add("workers", &workers, "threads that prepare batches; 0: the training thread prepares them")
+  fields.add("max_pixels", &max_pixels, "images with more pixels than this are treated as unreadable")
+      .at_least(1);
+  fields.add("workers", &workers, "threads that load and augment samples; 0: the training thread does it")
       .at_least(0)
       .at_most(64)
       .keeps_mathematics();
-  fields.add("prefetch", &prefetch, "batches prepared ahead; never fewer than workers + 1")
+  fields.add("prefetch", &prefetch, "batches to prepare in advance; at least workers + 1")
       .at_least(1)
       .at_most(1024)
       .keeps_mathematics();
@@ -80,7 +81,7 @@ void DataSection::declare(Fields& fields) {
              "with them");
   fields
       .add("cache", &cache,
-           "device: keep all samples in GPU memory, crop and flip them there; none: workers send batches")
+           "device: keep all samples in GPU memory and augment them there; none: workers send batches")
       .one_of({"none", "device"})
       .keeps_mathematics();
   fields.components("augment", augment, transforms(), "transforms of training samples, in order");

@@ -18,18 +18,18 @@ class AttentionLayer final : public Layer {
   size_t max_inputs() const override { return 3; }
 
   void declare_parameters(Fields& fields) override {
-    fields.add("heads", &heads_, "heads of the query, each with its own probabilities")
-        .required()
-        .extent(1)
-        .bare();
-    fields.add("kv_heads", &kv_heads_, "heads of key and value; a divisor of heads; default: as many")
+    fields.add("heads", &heads_, "number of query heads").required().extent(1).bare();
+    fields
+        .add("kv_heads", &kv_heads_,
+             "number of key and value heads (grouped-query attention); must divide heads; default: heads")
         .extent(1);
-    fields.add("causal", &causal_, "a position sees only itself and those before it");
-    fields.add("window", &window_, "with causal: a position sees only the last so many").extent(1);
-    fields.add("dropout", &dropout_, "probability that a probability becomes 0 in training")
-        .at_least(0)
-        .below(1);
-    fields.add("scale", &scale_, "factor of the scores; default: 1 / sqrt(features of a head)").above(0);
+    fields.add("causal", &causal_, "causal mask: a position attends only to itself and earlier ones");
+    fields
+        .add("window", &window_,
+             "sliding window, with causal: a position attends to this many positions, itself included")
+        .extent(1);
+    fields.add("dropout", &dropout_, "dropout probability of the attention weights").at_least(0).below(1);
+    fields.add("scale", &scale_, "scale of the scores; default: 1 / sqrt(head dimension)").above(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -96,11 +96,10 @@ class AttentionLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> attention_layer() {
-  return {
-      "attention",
-      "scaled dot-product attention of sequences: reads queries, keys and values, or one input that holds "
-      "all three side by side",
-      [] { return std::make_unique<AttentionLayer>(); }};
+  return {"attention",
+          "scaled dot-product attention over sequences; reads queries, keys and values as three inputs, or "
+          "as one that concatenates them",
+          [] { return std::make_unique<AttentionLayer>(); }};
 }
 
 }  // namespace trainer

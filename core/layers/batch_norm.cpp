@@ -12,8 +12,10 @@ namespace {
 class BatchNormLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("eps", &eps_, "added to the variance").above(0);
-    fields.add("momentum", &momentum_, "weight of a batch in the running statistics").at_least(0).at_most(1);
+    fields.add("eps", &eps_, "added to the variance for numerical stability").above(0);
+    fields.add("momentum", &momentum_, "weight of the current batch in the running statistics")
+        .at_least(0)
+        .at_most(1);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -62,7 +64,7 @@ class BatchNormLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> batch_norm_layer() {
-  return {"batch_norm", "normalise each channel over the batch; running statistics in evaluation",
+  return {"batch_norm", "batch normalisation; uses running statistics in evaluation",
           [] { return std::make_unique<BatchNormLayer>(); }};
 }
 

@@ -16,9 +16,9 @@ class Conv2dLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("out_channels", &out_channels_, "channels of the output").required().extent(1);
     fields.add("kernel_size", &geometry_.kernel, "height and width of the kernel").required().extent(1);
-    fields.add("stride", &geometry_.stride, "distance between two positions of the kernel").extent(1);
+    fields.add("stride", &geometry_.stride, "stride of the convolution").extent(1);
     fields.add("padding", &geometry_.padding, "zeros added on each side").extent(0);
-    fields.add("dilation", &geometry_.dilation, "distance between the kernel's elements").extent(1);
+    fields.add("dilation", &geometry_.dilation, "spacing between kernel elements").extent(1);
     fields.add("groups", &geometry_.groups, "groups of channels that are convolved separately").extent(1);
     fields.add("bias", &bias_, "add a learned bias to each output channel");
     initializer_.declare(fields);

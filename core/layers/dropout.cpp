@@ -9,7 +9,7 @@ namespace {
 class DropoutLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("p", &p_, "probability that an element becomes 0 in training").at_least(0).below(1).bare();
+    fields.add("p", &p_, "dropout probability").at_least(0).below(1).bare();
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -25,7 +25,8 @@ class DropoutLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> dropout_layer() {
-  return {"dropout", "sets elements to 0 at random in training, scaling the others by 1 / (1 - p)",
+  return {"dropout",
+          "dropout: sets elements to 0 at random in training, and scales the others by 1 / (1 - p)",
           [] { return std::make_unique<DropoutLayer>(); }};
 }
 

@@ -10,7 +10,9 @@ namespace {
 class EmbeddingLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("vocabulary", &vocabulary_, "rows of the table; token ids are below it").required().extent(1);
+    fields.add("vocabulary", &vocabulary_, "number of rows of the table; token ids must be smaller")
+        .required()
+        .extent(1);
     fields.add("features", &features_, "features of each token").required().extent(1);
     initializer_.declare(fields);
   }
@@ -29,7 +31,7 @@ class EmbeddingLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> embedding_layer() {
-  return {"embedding", "token ids (N, T) to a learned row of features for each: (N, T, features)",
+  return {"embedding", "looks up a learned vector for each token id: (N, T) to (N, T, features)",
           [] { return std::make_unique<EmbeddingLayer>(); }};
 }
 

@@ -23,10 +23,8 @@ TensorId normalised_groups(LayerContext& context, TensorId x, int64_t groups, do
 class GroupNormLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("groups", &groups_, "groups of channels that have a mean and a variance each")
-        .required()
-        .extent(1);
-    fields.add("eps", &eps_, "added to the variance").above(0);
+    fields.add("groups", &groups_, "number of groups of channels").required().extent(1);
+    fields.add("eps", &eps_, "added to the variance for numerical stability").above(0);
     fields.add("affine", &affine_, "a learned weight and bias for each channel");
   }
 
@@ -52,7 +50,7 @@ class GroupNormLayer final : public Layer {
 class InstanceNormLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("eps", &eps_, "added to the variance").above(0);
+    fields.add("eps", &eps_, "added to the variance for numerical stability").above(0);
     fields.add("affine", &affine_, "a learned weight and bias for each channel");
   }
 
@@ -74,14 +72,12 @@ class InstanceNormLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> group_norm_layer() {
-  return {"group_norm", "normalise each sample's groups of channels, as PyTorch's GroupNorm",
+  return {"group_norm", "group normalisation, as PyTorch's GroupNorm",
           [] { return std::make_unique<GroupNormLayer>(); }};
 }
 
 Registered<Layer> instance_norm_layer() {
-  return {"instance_norm",
-          "normalise each channel of each sample, as PyTorch's InstanceNorm2d "
-          "without statistics",
+  return {"instance_norm", "instance normalisation, as PyTorch's InstanceNorm2d without running statistics",
           [] { return std::make_unique<InstanceNormLayer>(); }};
 }
 

@@ -18,9 +18,9 @@ Initial around_zero(double deviation, Initial::Kind kind = Initial::Kind::normal
 void Initializer::declare(Fields& fields) {
   fields
       .add("init", &name,
-           "initial weights; default: PyTorch's, uniform in 1/sqrt(fan_in), for tables normal with deviation "
-           "1; kaiming_*: fan-out mode unless it ends in _fan_in, for relu; trunc_normal: drawn within two "
-           "standard deviations; uniform: around 0")
+           "weight initialisation; default: PyTorch's (uniform in 1/sqrt(fan_in); embeddings: normal with "
+           "standard deviation 1); kaiming_*: for relu, fan-out mode unless it ends in _fan_in; "
+           "trunc_normal: normal, truncated at two standard deviations; uniform: around 0")
       .one_of({"default", "kaiming_normal", "kaiming_uniform", "kaiming_normal_fan_in",
                "kaiming_uniform_fan_in", "xavier_normal", "xavier_uniform", "normal", "trunc_normal",
                "uniform", "zeros"});

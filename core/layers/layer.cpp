@@ -45,7 +45,8 @@ bool LayerContext::is_frozen(const std::string& suffix) const {
 
 void Layer::declare(Fields& fields) {
   declare_parameters(fields);
-  fields.add("name", &name, "prefix of its parameters' names, and how other layers refer to it");
+  fields.add("name", &name,
+             "name of the layer: the prefix of its parameters' names, and what other layers refer to");
   fields.add("inputs", &inputs,
              "names of the layers it reads, or \"input\"; NAME:1 is the second output of a layer that has "
              "several; default: the previous layer");

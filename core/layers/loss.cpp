@@ -34,7 +34,7 @@ class LabelLoss : public Loss {
   void declare(Fields& fields) override {
     fields
         .add("ignore_index", &ignore_index_,
-             "label of positions that count for nothing; the loss is the mean over the others")
+             "label of positions to ignore; the loss is the mean over the others")
         .at_least(std::numeric_limits<int32_t>::min() + 1.0)
         .at_most(std::numeric_limits<int32_t>::max());
     fields
@@ -116,7 +116,8 @@ class FocalLoss final : public LabelLoss {
   void declare(Fields& fields) override {
     fields
         .add("gamma", &gamma_,
-             "power of 1 - p, p the label's probability, by which its loss is multiplied; 0: cross entropy")
+             "focusing parameter: each loss is multiplied by (1 - p)^gamma, where p is the label's "
+             "probability; 0: cross entropy")
         .at_least(0);
     LabelLoss::declare(fields);
   }
@@ -133,9 +134,7 @@ class FocalLoss final : public LabelLoss {
 class BinaryCrossEntropyLoss final : public Loss {
  public:
   void declare(Fields& fields) override {
-    fields
-        .add("pos_weight", &pos_weight_,
-             "for each class how many times a sample that has it counts, as PyTorch's pos_weight")
+    fields.add("pos_weight", &pos_weight_, "weight of positive samples, per class, as PyTorch's pos_weight")
         .at_least(0);
   }
   TargetKind target_kind() const override { return TargetKind::label_set; }
@@ -171,14 +170,14 @@ class MeanSquaredErrorLoss final : public Loss {
 
 const Registry<Loss>& losses() {
   static const Registry<Loss> table = {
-      {"cross_entropy", "softmax and cross entropy of class labels",
+      {"cross_entropy", "cross-entropy loss of class labels, with softmax",
        [] { return std::make_unique<CrossEntropyLoss>(); }},
-      {"focal", "cross entropy in which labels that are predicted well count less, for rare classes",
+      {"focal", "focal loss: cross entropy that down-weights well-classified samples, for rare classes",
        [] { return std::make_unique<FocalLoss>(); }},
       {"binary_cross_entropy",
-       "sigmoid and binary cross entropy of several labels for each image (data.labels)",
+       "binary cross-entropy loss with sigmoid, for images with several labels each (data.labels)",
        [] { return std::make_unique<BinaryCrossEntropyLoss>(); }},
-      {"mse", "mean squared error of the network's output and its input, over all pixels and channels",
+      {"mse", "mean squared error between the network's output and its input, over all pixels and channels",
        [] { return std::make_unique<MeanSquaredErrorLoss>(); }},
   };
   return table;

@@ -32,7 +32,7 @@ class BinaryLayer final : public MergeLayer {
 class ConcatLayer final : public MergeLayer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("axis", &axis_, "dimension to join along; 1: channels or features").at_least(1);
+    fields.add("axis", &axis_, "dimension to concatenate along; 1: channels or features").at_least(1);
   }
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
     return {context.build.emit<Concat>(x, axis_)};

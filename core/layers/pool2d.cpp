@@ -11,7 +11,7 @@ class Pool2dLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     fields.add("kernel_size", &kernel_, "height and width of the window").required().extent(1).bare();
-    fields.add("stride", &stride_, "distance between two windows; 0: the window's size").extent(0);
+    fields.add("stride", &stride_, "stride of the window; 0: the window's size").extent(0);
     fields.add("padding", &padding_, "rows and columns added on each side").extent(0);
   }
 
@@ -39,17 +39,16 @@ class GlobalAvgPool2dLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> max_pool2d_layer() {
-  return {"max_pool2d", "the maximum of each window",
-          [] { return std::make_unique<Pool2dLayer<MaxPool2d>>(); }};
+  return {"max_pool2d", "max pooling", [] { return std::make_unique<Pool2dLayer<MaxPool2d>>(); }};
 }
 
 Registered<Layer> avg_pool2d_layer() {
-  return {"avg_pool2d", "the mean of each window, padding counted as zeros",
+  return {"avg_pool2d", "average pooling; padding counts as zeros",
           [] { return std::make_unique<Pool2dLayer<AvgPool2d>>(); }};
 }
 
 Registered<Layer> global_avg_pool2d_layer() {
-  return {"global_avg_pool2d", "the mean of each channel: (N, C, H, W) to (N, C, 1, 1)",
+  return {"global_avg_pool2d", "global average pooling: (N, C, H, W) to (N, C, 1, 1)",
           [] { return std::make_unique<GlobalAvgPool2dLayer>(); }};
 }
 

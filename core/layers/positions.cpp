@@ -27,7 +27,7 @@ Shape expect_sequences(const LayerContext& context, TensorId x, const Origin& or
 class PositionsLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("max_positions", &most_, "positions in the table; no sequence is longer")
+    fields.add("max_positions", &most_, "number of positions in the table, the longest sequence")
         .required()
         .extent(1)
         .at_most(kMostPositions);
@@ -76,19 +76,19 @@ class PositionsLayer final : public Layer {
 class RotaryLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("heads", &heads_, "heads side by side in the input, of keys and values too")
+    fields.add("heads", &heads_, "number of heads in the input, those of keys and values included")
         .required()
         .extent(1);
     fields
         .add("rotated", &rotated_,
-             "of these the first so many are turned: those of queries and keys; default: all")
+             "number of leading heads to rotate, those of queries and keys; default: all")
         .extent(1);
-    fields.add("features", &features_, "of each head the first so many are turned; default: all").extent(2);
-    fields.add("theta", &theta_, "base of the angles' wave lengths").above(1);
+    fields.add("features", &features_, "number of leading features of each head to rotate; default: all")
+        .extent(2);
+    fields.add("theta", &theta_, "base of the rotation's wavelengths").above(1);
     fields
         .add("style", &style_,
-             "half: feature i turns with i + features / 2, as in Llama; interleaved: with "
-             "its neighbour")
+             "half: rotates feature i with i + features / 2, as in Llama; interleaved: with its neighbour")
         .one_of({"half", "interleaved"});
   }
 
@@ -136,12 +136,12 @@ class RotaryLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> positions_layer() {
-  return {"positions", "adds to each token of (N, T, features) the row of a table for its position",
+  return {"positions", "adds a position embedding to each token of (N, T, features)",
           [] { return std::make_unique<PositionsLayer>(); }};
 }
 
 Registered<Layer> rotary_layer() {
-  return {"rotary", "turns pairs of features of each head by angles that grow with the position",
+  return {"rotary", "rotary position embedding (RoPE) of each head",
           [] { return std::make_unique<RotaryLayer>(); }};
 }
 

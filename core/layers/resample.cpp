@@ -68,7 +68,7 @@ Registered<Layer> upsample_layer() {
 }
 
 Registered<Layer> adaptive_avg_pool2d_layer() {
-  return {"adaptive_avg_pool2d", "average pooling to a given output size",
+  return {"adaptive_avg_pool2d", "adaptive average pooling to a given output size",
           [] { return std::make_unique<AdaptiveAvgPool2dLayer>(); }};
 }
 

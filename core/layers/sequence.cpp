@@ -56,9 +56,10 @@ class ClassTokenLayer final : public Layer {
 class SliceLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    dimension_.declare(fields, "axis", "dimension that is cut; 1: tokens, or channels of images");
-    fields.add("begin", &begin_, "first index that is kept; negative: from the end");
-    fields.add("end", &end_, "index behind the last one that is kept; negative: from the end; default: all");
+    dimension_.declare(fields, "axis", "dimension to slice; 1: tokens, or channels of images");
+    fields.add("begin", &begin_, "first index to keep; negative: counted from the end");
+    fields.add("end", &end_,
+               "index after the last one to keep; negative: counted from the end; default: the end");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -85,9 +86,9 @@ class SliceLayer final : public Layer {
 class PadLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    dimension_.declare(fields, "axis", "dimension that grows; 1: tokens, or channels of images");
-    fields.add("before", &before_, "zeros before").extent(0);
-    fields.add("after", &after_, "zeros behind").extent(0);
+    dimension_.declare(fields, "axis", "dimension to pad; 1: tokens, or channels of images");
+    fields.add("before", &before_, "zeros at the start").extent(0);
+    fields.add("after", &after_, "zeros at the end").extent(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -103,8 +104,8 @@ class PadLayer final : public Layer {
 class ScaleLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("value", &value_, "the factors, or what learned ones begin with");
-    fields.add("learned", &learned_, "learn a factor for each feature, as LayerScale");
+    fields.add("value", &value_, "value of the factors; the initial one if they are learned");
+    fields.add("learned", &learned_, "learn the factors (LayerScale)");
     fields.add("bare", &bare_,
                "store learned factors as (features, 1, 1), named as the layer itself without .weight, as "
                "torchvision's layer_scale");
@@ -136,8 +137,8 @@ class TransposeLayer final : public Layer {
  public:
   TransposeLayer() { second_.number = 2; }
   void declare_parameters(Fields& fields) override {
-    first_.declare(fields, "first", "one of the dimensions that change places; 0 would be the samples");
-    second_.declare(fields, "second", "the other one");
+    first_.declare(fields, "first", "first of the dimensions to swap; 0 would be the samples");
+    second_.declare(fields, "second", "second of the dimensions to swap");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -169,31 +170,29 @@ class MeanTokensLayer final : public Layer {
 
 Registered<Layer> class_token_layer() {
   return {"class_token",
-          "puts a learned token, named as the layer, before each sequence: (N, T, features) to (N, T + 1, "
-          "features)",
+          "prepends a learned class token, named as the layer: (N, T, features) to (N, T + 1, features)",
           [] { return std::make_unique<ClassTokenLayer>(); }};
 }
 
 Registered<Layer> slice_layer() {
-  return {"slice", "a range of one dimension", [] { return std::make_unique<SliceLayer>(); }};
+  return {"slice", "selects a range along one dimension", [] { return std::make_unique<SliceLayer>(); }};
 }
 
 Registered<Layer> pad_layer() {
-  return {"pad", "adds zeros before and behind along one dimension",
-          [] { return std::make_unique<PadLayer>(); }};
+  return {"pad", "pads one dimension with zeros", [] { return std::make_unique<PadLayer>(); }};
 }
 
 Registered<Layer> scale_layer() {
-  return {"scale", "multiplies each feature, the last dimension, by a factor of its own",
+  return {"scale", "multiplies each feature (last dimension) by its own factor",
           [] { return std::make_unique<ScaleLayer>(); }};
 }
 
 Registered<Layer> transpose_layer() {
-  return {"transpose", "exchanges two dimensions", [] { return std::make_unique<TransposeLayer>(); }};
+  return {"transpose", "swaps two dimensions", [] { return std::make_unique<TransposeLayer>(); }};
 }
 
 Registered<Layer> mean_tokens_layer() {
-  return {"mean_tokens", "the mean of each sequence's tokens: (N, T, features) to (N, features)",
+  return {"mean_tokens", "average over the tokens of each sequence: (N, T, features) to (N, features)",
           [] { return std::make_unique<MeanTokensLayer>(); }};
 }
 

@@ -18,10 +18,13 @@ class SqueezeExciteLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
     fields.add("squeeze_channels", &squeeze_channels_, "channels between its two convolutions").extent(1);
-    fields.add("ratio", &ratio_, "alternatively, input channels divided by squeeze_channels; default: 16")
+    fields
+        .add("ratio", &ratio_,
+             "reduction ratio, instead of squeeze_channels: input channels divided by it; default: 16")
         .extent(1);
-    fields.add("activation", &activation_, "function between the convolutions").one_of(function_names());
-    fields.add("gate", &gate_, "function that computes the factors").one_of(function_names());
+    fields.add("activation", &activation_, "activation between the two convolutions")
+        .one_of(function_names());
+    fields.add("gate", &gate_, "activation that computes the factors").one_of(function_names());
     initializer_.declare(fields);
   }
 
@@ -55,7 +58,8 @@ class SqueezeExciteLayer final : public Layer {
 
 Registered<Layer> squeeze_excite_layer() {
   return {"squeeze_excite",
-          "scales each channel by a factor computed from all channels' means by two 1x1 convolutions",
+          "squeeze-and-excitation: scales each channel by a factor computed from the channel means by two "
+          "1x1 convolutions",
           [] { return std::make_unique<SqueezeExciteLayer>(); }};
 }
 

@@ -13,16 +13,12 @@ namespace {
 class StochasticDepthLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("p", &p_, "probability that a sample skips this branch in training")
-        .required()
-        .at_least(0)
-        .below(1)
-        .bare();
+    fields.add("p", &p_, "drop probability of the branch").required().at_least(0).below(1).bare();
     fields
         .add("block", &block_,
-             "number of this block, by which p grows from block to block: p * block / blocks")
+             "index of this block, for a probability that grows with depth: p * block / blocks")
         .extent(0);
-    fields.add("blocks", &blocks_, "number of the block that is skipped with probability p").extent(1);
+    fields.add("blocks", &blocks_, "index of the block whose drop probability is p").extent(1);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -51,8 +47,8 @@ class StochasticDepthLayer final : public Layer {
 
 Registered<Layer> stochastic_depth_layer() {
   return {"stochastic_depth",
-          "sets whole samples to 0 at random in training, scaling the others by 1 / (1 - p); put it before "
-          "an add",
+          "stochastic depth: drops the whole branch for random samples in training, and scales the others by "
+          "1 / (1 - p); place it before an add",
           [] { return std::make_unique<StochasticDepthLayer>(); }};
 }
 

@@ -34,14 +34,13 @@ class ToImagesLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> to_tokens_layer() {
-  return {"to_tokens", "each pixel becomes a token: (N, C, H, W) to (N, H * W, C)",
+  return {"to_tokens", "turns each pixel into a token: (N, C, H, W) to (N, H * W, C)",
           [] { return std::make_unique<ToTokensLayer>(); }};
 }
 
 Registered<Layer> to_images_layer() {
   return {"to_images",
-          "the reverse of to_tokens: (N, H * W, C) to (N, C, H, W), with H and W of the images that it reads "
-          "second",
+          "the inverse of to_tokens: (N, H * W, C) to (N, C, H, W); H and W are those of its second input",
           [] { return std::make_unique<ToImagesLayer>(); }};
 }
 

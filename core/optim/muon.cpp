@@ -150,17 +150,17 @@ class Muon final : public Optimizer {
 
  protected:
   void declare_parameters(Fields& fields) override {
-    fields.add("momentum", &momentum_, "decay of the running mean of a matrix's gradients")
-        .at_least(0)
-        .below(1);
+    fields.add("momentum", &momentum_, "decay of the momentum").at_least(0).below(1);
     fields.add("nesterov", &nesterov_, "use Nesterov momentum");
-    fields.add("ns_steps", &ns_steps_, "steps of the Newton-Schulz iteration").at_least(1).at_most(100);
-    fields.add("eps", &eps_, "added to the norm that a matrix is divided by").above(0);
-    fields.add("adamw_lr_factor", &adamw_lr_factor_, "multiplies the learning rate where AdamW updates")
+    fields.add("ns_steps", &ns_steps_, "number of Newton-Schulz iterations").at_least(1).at_most(100);
+    fields.add("eps", &eps_, "added to the norm of each matrix for numerical stability").above(0);
+    fields
+        .add("adamw_lr_factor", &adamw_lr_factor_,
+             "multiplies the learning rate of parameters that AdamW updates")
         .at_least(0);
     fields.add("adamw_beta1", &adamw_.beta1, "AdamW's decay of the first moment").at_least(0).below(1);
     fields.add("adamw_beta2", &adamw_.beta2, "AdamW's decay of the second moment").at_least(0).below(1);
-    fields.add("adamw_eps", &adamw_.eps, "added by AdamW to the square root of the second moment").above(0);
+    fields.add("adamw_eps", &adamw_.eps, "AdamW's eps").above(0);
   }
 
  private:
@@ -205,8 +205,8 @@ std::set<TensorId> tables_and_last_layers(const Program& program) {
 
 Registered<Optimizer> muon_optimizer() {
   return {"muon",
-          "momentum made orthogonal for matrices, as PyTorch's Muon; AdamW for vectors, kernels, tables of "
-          "embeddings and positions, and the last linear layer",
+          "Muon: orthogonalised momentum for matrices, as PyTorch's Muon; AdamW for vectors, convolution "
+          "kernels, embedding and position tables, and the last linear layer",
           [] { return std::make_unique<Muon>(); }};
 }
 

@@ -29,14 +29,14 @@ TensorId update_counter(Program& program) {
 void ParameterGroup::declare(Fields& fields) {
   fields.add("pattern", &pattern, "names of the group's parameters, such as \"layer1.*\"").required();
   fields.add("lr_factor", &lr_factor, "multiplies the learning rate").at_least(0);
-  fields.add("weight_decay", &weight_decay, "weight decay of all in the group; default: as without a group")
+  fields.add("weight_decay", &weight_decay, "weight decay of the group; default: the optimizer's")
       .at_least(0);
 }
 
 void Optimizer::declare(Fields& fields) {
   fields.add("lr", &lr, "base learning rate; lr_scheduler multiplies it").at_least(0);
   declare_parameters(fields);
-  fields.add("weight_decay", &weight_decay, "coefficient of the weight decay").at_least(0);
+  fields.add("weight_decay", &weight_decay, "weight decay coefficient").at_least(0);
   fields
       .add("no_decay", &no_decay,
            "kinds of parameters without weight decay; norm: every one-dimensional parameter except biases")

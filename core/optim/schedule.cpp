@@ -22,7 +22,7 @@ class MultiStep : public Schedule {
  public:
   void declare(Fields& fields) override {
     Schedule::declare(fields);
-    fields.add("milestones", &milestones_, "when the rate drops, as durations from the start: [3ep, 5ep]")
+    fields.add("milestones", &milestones_, "when to drop the rate, from the start of training: [3ep, 5ep]")
         .required();
     fields.add("gamma", &gamma_, "factor at each milestone").above(0).at_most(1);
   }
@@ -97,7 +97,7 @@ class Polynomial : public Falling {
  public:
   void declare(Fields& fields) override {
     Falling::declare(fields);
-    fields.add("power", &power_, "exponent of the remaining fraction of training").above(0);
+    fields.add("power", &power_, "exponent of the polynomial").above(0);
   }
 
  private:
@@ -111,9 +111,7 @@ class Trapezoid : public Falling {
  public:
   void declare(Fields& fields) override {
     Falling::declare(fields);
-    fields.add("decay", &decay_, "fraction of training, at its end, during which the rate falls")
-        .above(0)
-        .at_most(1);
+    fields.add("decay", &decay_, "fraction of training spent in the final decay").above(0).at_most(1);
   }
 
  private:
@@ -136,7 +134,7 @@ class Exponential : public Schedule {
   void declare(Fields& fields) override {
     Schedule::declare(fields);
     fields.add("gamma", &gamma_, "factor after each period").above(0).at_most(1);
-    fields.add("period", &period_, "how long the rate stays the same").at_least(1);
+    fields.add("period", &period_, "length of a period").at_least(1);
   }
 
  private:
@@ -156,9 +154,9 @@ class CosineRestarts : public Schedule {
  public:
   void declare(Fields& fields) override {
     Schedule::declare(fields);
-    fields.add("period", &period_, "length of the first wave").at_least(1);
-    fields.add("growth", &growth_, "length of a wave over that of the wave before").at_least(1);
-    fields.add("min_factor", &min_factor_, "factor at the end of a wave").at_least(0).at_most(1);
+    fields.add("period", &period_, "length of the first cycle").at_least(1);
+    fields.add("growth", &growth_, "length of each cycle relative to the previous one").at_least(1);
+    fields.add("min_factor", &min_factor_, "factor at the end of a cycle").at_least(0).at_most(1);
   }
 
  private:
@@ -214,10 +212,10 @@ class Plateau : public Schedule {
     fields.add("threshold", &settings_.threshold, "an improvement must be larger than this").at_least(0);
     fields
         .add("threshold_mode", &threshold_mode_,
-             "rel: threshold is a part of the best value so far; abs: a difference from it")
+             "rel: the threshold is relative to the best value so far; abs: it is an absolute difference")
         .one_of({"rel", "abs"});
     fields.add("cooldown", &settings_.cooldown, "evaluations after a drop that are not counted").at_least(0);
-    fields.add("min_factor", &settings_.min_factor, "smallest factor of the base rate")
+    fields.add("min_factor", &settings_.min_factor, "lower limit of the rate, as a factor of the base rate")
         .at_least(0)
         .at_most(1);
   }
@@ -249,22 +247,21 @@ double Schedule::factor(int64_t update, int64_t total_updates, const BatchCounts
 
 const Registry<Schedule>& schedules() {
   static const Registry<Schedule> table = {
-      {"constant", "the rate stays the same", [] { return std::make_unique<Constant>(); }},
-      {"multi_step", "the rate drops by a factor at each milestone",
+      {"constant", "constant learning rate", [] { return std::make_unique<Constant>(); }},
+      {"multi_step", "multiplies the rate by gamma at each milestone",
        [] { return std::make_unique<MultiStep>(); }},
-      {"cosine", "the rate falls along half a cosine wave", [] { return std::make_unique<Cosine>(); }},
-      {"linear", "the rate falls along a line", [] { return std::make_unique<LinearDecay>(); }},
-      {"polynomial", "the rate falls as a power of the remaining fraction of training",
-       [] { return std::make_unique<Polynomial>(); }},
-      {"trapezoid", "the rate stays the same, then falls along a line",
-       [] { return std::make_unique<Trapezoid>(); }},
-      {"inverse_sqrt", "the rate falls as the inverse square root of the number of updates",
+      {"cosine", "cosine decay", [] { return std::make_unique<Cosine>(); }},
+      {"linear", "linear decay", [] { return std::make_unique<LinearDecay>(); }},
+      {"polynomial", "polynomial decay", [] { return std::make_unique<Polynomial>(); }},
+      {"trapezoid", "constant rate, then linear decay (WSD)", [] { return std::make_unique<Trapezoid>(); }},
+      {"inverse_sqrt", "decay with the inverse square root of the number of updates",
        [] { return std::make_unique<InverseSqrt>(); }},
-      {"exponential", "the rate drops by a factor after each period",
+      {"exponential", "multiplies the rate by gamma after each period",
        [] { return std::make_unique<Exponential>(); }},
-      {"cosine_restarts", "the rate falls along half a cosine wave, again and again",
+      {"cosine_restarts", "cosine decay with warm restarts (SGDR)",
        [] { return std::make_unique<CosineRestarts>(); }},
-      {"one_cycle", "the rate rises to its base value, then falls far below its initial value",
+      {"one_cycle",
+       "one-cycle policy: the rate rises to its base value, then falls far below its initial value",
        [] { return std::make_unique<OneCycle>(); }},
       {"plateau", "the rate drops by a factor when a metric of the validation split no longer improves",
        [] { return std::make_unique<Plateau>(); }},

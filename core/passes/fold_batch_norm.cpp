@@ -56,12 +56,13 @@ Pass fold_batch_norm() {
   auto run = [](Program& program) {
     for (Entry& entry : program.entries) fold_all(program, entry);
   };
-  return {.name = "fold_batch_norm",
-          .help =
-              "in evaluation and where nothing is trained, let the convolution's weights do the batch "
-              "normalisation behind it",
-          .optional = true,
-          .run = run};
+  return {
+      .name = "fold_batch_norm",
+      .help =
+          "fold a batch normalisation with fixed statistics into the convolution before it, in evaluation "
+          "and in frozen networks",
+      .optional = true,
+      .run = run};
 }
 
 std::optional<Pass> fold_batch_norm_pass(const PassOptions&) {

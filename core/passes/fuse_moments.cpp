@@ -46,12 +46,13 @@ Pass fuse_moments(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) fuse_moments_in(program, entry, planner);
   };
-  return {
-      .name = "fuse_moments",
-      .help = "let a convolution measure what the batch normalisation behind it needs, where the device can",
-      .optional = true,
-      .run = run,
-      .after = {"autodiff", "sync_batch_norm", "gram_batch_norm"}};
+  return {.name = "fuse_moments",
+          .help =
+              "let a convolution compute the moments that the following batch normalisation needs, if the "
+              "device can",
+          .optional = true,
+          .run = run,
+          .after = {"autodiff", "sync_batch_norm", "gram_batch_norm"}};
 }
 
 std::optional<Pass> fuse_moments_pass(const PassOptions& options) {

@@ -45,7 +45,7 @@ void read_pixels_of(Program& program, Entry& entry, TensorId images, const Pixel
 Pass read_pixels(std::map<std::string, PixelScales> scales) {
   auto run = [scales = std::move(scales)](Program& program) {
     const TensorId images = program.find(input_name::kImages);
-    if (images == kNone) throw std::logic_error("the program has no pictures");
+    if (images == kNone) throw std::logic_error("the program has no images");
     program.tensors[static_cast<size_t>(images)].spec.dtype = DType::u8;
     for (Entry& entry : program.entries) {
       read_pixels_of(program, entry, images, scales.at(entry.name));

@@ -54,7 +54,7 @@ Endpoint endpoint_of(int number) {
   if (::getsockname(number, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
       ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), port.data(),
                     port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    throw Error(ExitCode::no_device, "the address on which rank 0 listens cannot be told");
+    throw Error(ExitCode::no_device, "the address on which rank 0 listens cannot be determined");
   return {host.data(), static_cast<uint16_t>(std::stoi(port.data()))};
 }
 

@@ -182,17 +182,18 @@ void Recipe::declare() {
   fields_.section("device", "the device to run on", [&](Fields& f) { device.declare(f); })
       .keeps_mathematics();
   fields_.section("memory", "trading time for memory", [&](Fields& f) { memory.declare(f); });
-  fields_.section("runtime", "how operations are run", [&](Fields& f) { runtime.declare(f); })
+  fields_.section("runtime", "how operations are executed", [&](Fields& f) { runtime.declare(f); })
       .keeps_mathematics();
   fields_.section("parallelism", "several processes that train together",
                   [&](Fields& f) { parallelism.declare(f); });
   fields_.section("model", "the network", [&](Fields& f) { model.declare(f); }).required();
   fields_.section("data", "data sets and their transforms", [&](Fields& f) { data.declare(f); }).required();
   fields_.section("training", "duration, batch sizes and precision", [&](Fields& f) { training.declare(f); });
-  fields_.component("loss", loss, losses(), "the loss to minimise");
+  fields_.component("loss", loss, losses(), "loss function");
   fields_.component("optimizer", optimizer, optimizers(), "the optimiser");
   fields_.component("lr_scheduler", lr_scheduler, schedules(), "the learning-rate schedule");
-  fields_.section("guards", "reactions to NaN, infinity and spikes", [&](Fields& f) { guards.declare(f); });
+  fields_.section("guards", "what to do about NaN, infinity and loss spikes",
+                  [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); }).keeps_mathematics();
   fields_.section("checkpoint", "when to save, and what to keep", [&](Fields& f) { checkpoint.declare(f); })

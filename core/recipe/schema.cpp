@@ -204,7 +204,7 @@ Json template_schema() {
   return {{"type", "object"},
           {"properties",
            {{"arguments",
-             {{"description", "names with their defaults; without a default it is required"},
+             {{"description", "arguments and their defaults; an argument without a default is required"},
               {"type", Json::array({"object", "null"})},
               {"additionalProperties", argument}}},
             {"layers", {{"type", "array"}, {"items", reference("template_item")}}}}},
@@ -241,7 +241,7 @@ Json definitions_of(Json& model) {
   properties["when"]["description"] = "false: omit the layer";
   properties["repeat"] = replaceable("integer");
   properties["repeat"]["minimum"] = 0;
-  properties["repeat"]["description"] = "how often to repeat the layer; ${index} counts from 0";
+  properties["repeat"]["description"] = "number of times to repeat the layer; ${index} counts from 0";
   definitions["layer_item"] = layer_item(properties, bare, false);
   definitions["template_item"] = layer_item(properties, {{"type", "string"}}, reference("template_use"));
   definitions["template_use"] = template_use();

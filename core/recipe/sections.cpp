@@ -26,12 +26,13 @@ void RunSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields
       .add("deterministic", &deterministic,
-           "avoid GPU library algorithms whose last bits vary between runs; the CPU has none")
+           "use only GPU library algorithms whose results are bitwise identical from run to run; on CPUs all "
+           "are")
       .keeps_mathematics();
   fields
       .add("resume", &resume,
-           "where to resume: auto (newest checkpoint of this run), never, or the path of a checkpoint or a "
-           "run; eval and predict load their weights from there, or from a .safetensors file")
+           "checkpoint to resume from: auto (the newest of this run), never, or the path of a checkpoint or "
+           "a run; eval and predict load weights from it, or from a .safetensors file")
       .path_where([](const std::string& text) { return text != kAuto && text != kNever; })
       .keeps_mathematics();
   fields
@@ -86,7 +87,7 @@ void DeviceSection::declare(Fields& fields) {
           "description.json")
       .path_where([](const std::string& text) { return text.ends_with(".json"); })
       .keeps_mathematics();
-  fields.add("threads", &threads, "CPU threads; 0: one for each core that the process may use")
+  fields.add("threads", &threads, "CPU threads; 0: one per core available to the process")
       .at_least(0)
       .at_most(1024);
   fields.add("memory", &memory, "memory limit; default: all of the device's memory");
@@ -112,18 +113,16 @@ std::optional<Recompute> MemorySection::parsed_recompute() const {
 }
 
 void RuntimeSection::declare(Fields& fields) {
-  fields.add(
-      "autotune", &autotune,
-      "time the algorithms of each convolution, on a GPU also of each matrix product and attention. The run "
-      "keeps the fastest; on a GPU the user's other runs find them, too");
+  fields.add("autotune", &autotune,
+             "time the available algorithms of each convolution, on a GPU also of each matrix product and "
+             "attention, and keep the fastest; on a GPU they are cached for the user's other runs");
   fields
       .add("winograd", &winograd,
-           "on a CPU: auto: 3x3 convolutions by this program's own Winograd kernels where they are the "
-           "fastest; "
-           "off: all convolutions by oneDNN's algorithms")
+           "CPUs only; auto: use this program's own Winograd kernels for 3x3 convolutions if they are the "
+           "fastest; off: use oneDNN for all convolutions")
       .one_of({kAuto, "off"});
   fields.add("cuda_graph", &cuda_graph,
-             "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
+             "GPUs only: replay each step as one CUDA graph instead of launching its kernels one by one");
 }
 
 /// Seconds; a week.
@@ -132,29 +131,31 @@ constexpr int64_t kMostDeadline = 7 * 24 * 3600;
 void ParallelismSection::declare(Fields& fields) {
   fields
       .add("data", &data,
-           "processes that train together, each on its share of the samples of a step; auto: those that a "
-           "launcher (mpirun, srun, torchrun) has started, else one")
+           "number of processes that train together, each on its share of the global batch; auto: as many as "
+           "the launcher (mpirun, srun, torchrun) started, else 1")
       .at_least(1)
       .at_most(65536)
       .keeps_mathematics();
-  fields.add("bucket", &bucket, "size at which gradients begin to travel, while others are still computed")
+  fields
+      .add("bucket", &bucket,
+           "bucket size: gradients are all-reduced in buckets of this size, overlapping the backward pass")
       .keeps_mathematics();
   fields
       .add("deadline", &deadline,
-           "how long a rank waits for the others before the run ends with exit code 76")
+           "time after which a rank that waits for the others ends the run with exit code 76")
       .at_least(2)
       .at_most(kMostDeadline)
       .keeps_mathematics();
   fields
       .add("verify", &verify,
-           "how often the ranks compare their weights, which must have the same bits (1000ba, 1ep); also "
+           "interval at which ranks verify that their weights are bitwise identical (1000ba, 1ep), also "
            "before each save; 0ba: never")
       .keeps_mathematics();
   fields.add("sync_batch_norm", &sync_batch_norm,
-             "take batch normalisation's statistics from the micro-batches of all ranks, not of each");
+             "compute batch normalisation's statistics over the micro-batches of all ranks");
   fields
       .add("shard_optimizer", &shard_optimizer,
-           "divide the optimizer's moments among the ranks (ZeRO stage 1); CPUs only")
+           "shard the optimizer's state across the ranks (ZeRO stage 1); CPUs only")
       .keeps_mathematics();
 }
 
@@ -163,26 +164,26 @@ void TrainingSection::declare(Fields& fields) {
       .add("max_duration", &max_duration,
            "how long to train: epochs (10ep), batches (500ba) or tokens (1000000tok)")
       .at_least(1);
-  fields.add("global_batch_size", &global_batch_size, "samples per update, on any hardware")
+  fields.add("global_batch_size", &global_batch_size, "samples per update, independent of the hardware")
       .at_least(1)
       .at_most(16777216);
   fields
       .add("micro_batch_size", &micro_batch_size,
-           "samples that a rank computes at once; must divide its share of global_batch_size; auto: as many "
-           "as "
-           "fit into memory; default: its share")
+           "samples per forward and backward pass on each rank; must divide the rank's share of "
+           "global_batch_size; auto: as many as fit in memory; default: the whole share")
       .at_least(1)
       .keeps_mathematics();
   fields
       .add("precision", &precision,
-           "number formats: fp32; tf32 (GPUs: f32 with rounded products); amp_bf16, amp_fp16 (products and "
-           "activations in two bytes, weights in f32; fp16 with a scaled loss)")
+           "number formats: fp32; tf32 (GPUs: fp32 with TF32 matrix products); amp_bf16, amp_fp16 (mixed "
+           "precision: 16-bit products and activations, fp32 weights; amp_fp16 scales the loss)")
       .one_of({kPrecisionNames.begin(), kPrecisionNames.end()});
-  fields.section("ema", "running averages of the weights, also evaluated and saved", [&](Fields& ema) {
-    ema.add("decay", &ema_decay, "decay of the average at each update; 0.999 is usual; default: no average")
-        .at_least(0)
-        .below(1);
-  });
+  fields.section(
+      "ema", "exponential moving average of the weights, which is evaluated and saved too", [&](Fields& ema) {
+        ema.add("decay", &ema_decay, "decay of the average per update, typically 0.999; default: no average")
+            .at_least(0)
+            .below(1);
+      });
 }
 
 void GuardSection::declare(Fields& fields) {
@@ -191,19 +192,21 @@ void GuardSection::declare(Fields& fields) {
            "if the loss or a gradient is infinite or NaN: stop the run; skip: discard the step; rollback: as "
            "skip, and after max_skips in a row return to the last checkpoint")
       .one_of({"stop", "skip", "rollback"});
-  fields.add("spike", &spike, "the same if the loss is far above the last ones; none: accept the step")
+  fields
+      .add("spike", &spike,
+           "what to do if the loss is far above the recent ones, as for nonfinite; none: accept the step")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("gradient_spike", &gradient_spike,
-           "the same for the joint 2-norm of all gradients, before clipping")
+           "what to do if the joint 2-norm of all gradients, before clipping, is far above the recent ones")
       .one_of({"none", "skip", "rollback", "stop"});
   fields
       .add("spike_sigmas", &spike_sigmas,
-           "a spike is this many standard deviations above the mean of the last losses or norms")
+           "threshold of a spike, in standard deviations above the mean of the recent losses or norms")
       .above(0);
   fields
       .add("spike_window", &spike_window,
-           "number of last steps to compare with; no spike is detected before half of them")
+           "number of recent steps to compare with; no spike is detected before half of them")
       .at_least(4)
       .at_most(65536);
   fields
@@ -212,7 +215,7 @@ void GuardSection::declare(Fields& fields) {
       .at_least(0);
   fields
       .add("max_rollbacks", &max_rollbacks,
-           "how often a run may roll back; each time it skips the steps since the checkpoint")
+           "maximum number of rollbacks; each skips the steps since the checkpoint")
       .at_least(0)
       .at_most(1000);
   fields.add("skip_steps", &skip_steps, "steps to skip in any case, counted from 1")

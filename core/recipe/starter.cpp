@@ -83,14 +83,14 @@ std::string transforms(const Fit& fit, const Starter& starter) {
     const std::string augment =
         starter.data.format.starts_with("cifar")
             ? "    - random_crop: {size: 32, padding: 4}\n    - horizontal_flip\n"
-            : "    # - horizontal_flip    # where a mirrored picture is of the same class\n";
-    return "  augment:                            # of training pictures\n" + augment + normalize +
+            : "    # - horizontal_flip    # if a mirrored image is of the same class\n";
+    return "  augment:                            # of training images\n" + augment + normalize +
            "  eval_transform:                     # of all others\n" + normalize;
   }
   return fmt::format(
-      "  augment:                            # of training pictures\n"
+      "  augment:                            # of training images\n"
       "    - random_resized_crop: {{size: {0}, scale: [0.5, 1]}}\n"
-      "    - horizontal_flip                 # remove it where a mirrored picture is of another class\n"
+      "    - horizontal_flip                 # remove it if a mirrored image is of another class\n"
       "{1}"
       "  eval_transform:                     # of all others\n"
       "    - resize: {2}\n"

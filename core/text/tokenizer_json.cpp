@@ -90,7 +90,7 @@ class PreTokenizerReader {
   void read(const Placed& step) {
     const std::string& type = step["type"].text();
     if (type == "Sequence") return step["pretokenizers"].each_item([&](const Placed& item) { read(item); });
-    if (is_done_) step.refuse(type + " behind ByteLevel", "ByteLevel as the last pre-tokenizer");
+    if (is_done_) step.refuse(type + " after ByteLevel", "ByteLevel as the last pre-tokenizer");
     if (++steps_ > kMostSteps)
       step.refuse(fmt::format("step {} of the pre-tokenizer", steps_), fmt::format("at most {}", kMostSteps));
     if (type == "Split") return split(step);

@@ -27,8 +27,8 @@ std::string name_of(SkipReason reason) {
   switch (reason) {
     case SkipReason::none:
       return "";
-    case SkipReason::told:
-      return "told";
+    case SkipReason::listed:
+      return "listed";
     case SkipReason::loss:
       return "loss";
     case SkipReason::gradients:
@@ -65,7 +65,7 @@ GuardDecision Guard::judge(const StepReport& step) {
     return decision;
   }
   switch (step.reason()) {
-    case SkipReason::told:
+    case SkipReason::listed:
       decision.event = "skip";
       decision.text = fmt::format("step {} was skipped: it is in the list of steps to skip", step.step);
       return decision;

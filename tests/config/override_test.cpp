@@ -66,7 +66,7 @@ TEST_CASE("a refused override changes nothing and says where it is wrong") {
       {"a.list[x]=1", "command line:2:7: error: expected an index such as [2]"},
       {"a.list[-1]=1", "command line:2:7: error: expected an index such as [2]"},
       {"a.list[1=1", "command line:2:7: error: expected an index such as [2]"},
-      {"a.list[1]k=1", "command line:2:10: error: expected '.' or '[' behind an index"},
+      {"a.list[1]k=1", "command line:2:10: error: expected '.' or '[' after an index"},
       {"a.list[3]=1", "command line:2:7: error: index 3 is out of range: 'a.list' has [0] to [2]"},
       {"a[0]=1", "command line:2:2: error: 'a' is a map (r.yaml:2:3), not a list"},
       {"made.up[0]=1", "command line:2:8: error: 'made.up' is nothing (command line:2:6), not a list"},

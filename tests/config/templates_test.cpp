@@ -109,7 +109,7 @@ TEST_CASE("an expression that cannot be computed says why") {
   CHECK(problem_of_expression("${0x10}") == "in ${0x10}: expected a whole number or a name, found '0x10'");
   CHECK(problem_of_expression("${99999999999999999999}") ==
         "in ${99999999999999999999}: expected a whole number or a name, found '99999999999999999999'");
-  CHECK(problem_of_expression("a ${1") == "expected '}' behind '${'");
+  CHECK(problem_of_expression("a ${1") == "expected '}' after '${'");
   CHECK(problem_of_expression("${" + std::string(5000, '(') + "}").find("nested deeper than 64 levels") !=
         std::string::npos);
   CHECK(problem_of_expression("${" + std::string(5000, '-') + "1}").find("nested deeper than 64 levels") !=

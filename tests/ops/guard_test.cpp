@@ -72,7 +72,7 @@ class Expected {
     const bool told = std::find(told_.begin(), told_.end(), ++number_) != told_.end();
     SkipReason reason = SkipReason::none;
     if (told) {
-      reason = SkipReason::told;
+      reason = SkipReason::listed;
     } else if (!std::isfinite(step.loss)) {
       reason = SkipReason::loss;
     } else if (step.found && !scaled_) {

@@ -76,5 +76,5 @@ TEST_CASE("samples that do not fit together are refused") {
   CHECK_THROWS_WITH(read(steps_of({}), {samples, answers, rows, few}),
                     Catch::Matchers::ContainsSubstring("a number and an epoch"));
   CHECK_THROWS_WITH(read(steps_of({window(1, 7, 4)}), {samples, answers, rows, rows}),
-                    Catch::Matchers::ContainsSubstring("a window is larger than its padded picture 5x1x4x4"));
+                    Catch::Matchers::ContainsSubstring("a window is larger than its padded image 5x1x4x4"));
 }

@@ -47,7 +47,7 @@ bool spike(const Call& call, size_t input, int64_t row) {
 
 SkipReason reason(const Call& call) {
   const bool found = call.has_input(Guard::kFound) && call.in(Guard::kFound)[0] != 0;
-  if (told(call)) return SkipReason::told;
+  if (told(call)) return SkipReason::listed;
   if (!std::isfinite(call.in(Guard::kLoss)[0])) return SkipReason::loss;
   if (found && !call.as<Guard>().scaled) return SkipReason::gradients;
   if (spike(call, Guard::kLoss, 0)) return SkipReason::spike;
@@ -81,7 +81,7 @@ void step_guard(const Call& call) {
   }
   put(call, kFirst + 1, skip ? accepted : accepted + 1);
   put(call, kFirst + 2, count(call, Guard::kSkipped) + (held ? 1 : 0));
-  const bool counts = held && why != SkipReason::told;
+  const bool counts = held && why != SkipReason::listed;
   put(call, kFirst + 3, counts ? in_a_row + 1 : skip ? in_a_row : 0);
 }
 

@@ -72,9 +72,9 @@ TEST_CASE("steps are skipped up to a number in a row, then the run stops") {
     CHECK(third.text.find("step 7") != std::string::npos);
     CHECK(third.text.find("guards.max_skips allows 2") != std::string::npos);
   }
-  const GuardDecision told = guard.judge(bad(8, SkipReason::told, 3));
+  const GuardDecision told = guard.judge(bad(8, SkipReason::listed, 3));
   CHECK(told.what == What::go_on);
-  CHECK(told.reason == "told");
+  CHECK(told.reason == "listed");
   const GuardDecision spike = guard.judge(bad(9, SkipReason::spike, 1));
   CHECK(spike.what == What::stop);
   CHECK_FALSE(spike.nonfinite);

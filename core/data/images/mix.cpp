@@ -55,8 +55,8 @@ void draw_window(double lambda, int64_t height, int64_t width, RandomStream& ran
 }  // namespace
 
 void Mix::declare(Fields& fields) {
-  fields.add("mixup", &mixup, "alpha of mixup, which blends whole images; 0: off").at_least(0).at_most(1000);
-  fields.add("cutmix", &cutmix, "alpha of cutmix, which pastes a window of another image; 0: off")
+  fields.add("mixup", &mixup, "mixup's alpha (blends two images); 0: off").at_least(0).at_most(1000);
+  fields.add("cutmix", &cutmix, "CutMix's alpha (pastes a rectangle of another image); 0: off")
       .at_least(0)
       .at_most(1000);
 }

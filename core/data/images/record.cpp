@@ -76,7 +76,7 @@ class RecordFile {
       fail(8, fmt::format("version {}", kRecordVersion), std::to_string(head_.version));
     }
     if (head_.kind != RecordKind::pixels && head_.kind != RecordKind::encoded) {
-      fail(12, "samples of kind 0 (pixels) or 1 (encoded pictures)",
+      fail(12, "samples of kind 0 (pixels) or 1 (encoded images)",
            std::to_string(static_cast<uint32_t>(head_.kind)));
     }
     if (size < sizeof head_ + sizeof tail_) fail(size, "the tail of a record file", "the end of the file");

@@ -42,7 +42,7 @@ void take_header(TokenPiece& shard, const ShardHeader& header) {
   }
   const auto size = static_cast<int64_t>(shard.bytes.size() - kHeaderBytes);
   if (count < 1 || count * header.width != size) {
-    fail_in_file(shard.path, 8, fmt::format("the number of tokens in the {} bytes behind the header", size),
+    fail_in_file(shard.path, 8, fmt::format("the number of tokens in the {} bytes after the header", size),
                  std::to_string(count));
   }
   shard.bytes = shard.bytes.subspan(kHeaderBytes);

@@ -108,11 +108,9 @@ std::unique_ptr<RowReader> window_rows(WindowReader read, int64_t length, std::o
 int64_t window_count(const TokenStream& stream, const WindowRequest& request) {
   const int64_t tokens = request.end - request.begin, count = (tokens - 1) / request.length;
   if (count < 1) {
-    throw Error(
-        ExitCode::data,
-        fmt::format(
-            "{}: expected at least {} tokens, a window of model.input and the one behind it, found {}",
-            stream.path(), request.length + 1, tokens));
+    throw Error(ExitCode::data,
+                fmt::format("{}: expected at least {} tokens, model.input and the one after it, found {}",
+                            stream.path(), request.length + 1, tokens));
   }
   // Any shift below a window's length leaves as many, so that epochs are equally long.
   return request.shifts ? std::max<int64_t>(1, (tokens - request.length) / request.length) : count;

@@ -163,7 +163,7 @@ struct Elu {
   double alpha = 1;
   template <class F>
   void declare(F& fields) {
-    fields.add("alpha", &alpha, "limit for x towards minus infinity, negated");
+    fields.add("alpha", &alpha, "negated limit for x towards minus infinity");
   }
   template <class T>
   TRAINER_HD T operator()(T x) const {
@@ -239,7 +239,7 @@ struct HardTanh {
   double min_value = -1, max_value = 1;
   template <class F>
   void declare(F& fields) {
-    fields.add("min_value", &min_value, "least y");
+    fields.add("min_value", &min_value, "smallest y");
     fields.add("max_value", &max_value, "largest y");
   }
   template <class T>

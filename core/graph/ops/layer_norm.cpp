@@ -31,7 +31,7 @@ std::vector<TensorSpec> LayerNorm::infer(std::span<const TensorSpec> inputs) con
   const Shape& x = inputs[0].shape;
   expect(x.size() == 2 || x.size() == 3,
          "expected features (N, K) or (N, T, K), got shape " + to_string(x) +
-             "; pictures are normalised by `group_norm`, `instance_norm` or `batch_norm`");
+             "; images are normalised by `group_norm`, `instance_norm` or `batch_norm`");
   expect_of_features(inputs[1], x.back());
   expect_of_features(inputs[2], x.back());
   expect(inputs[2].shape.empty() || !inputs[1].shape.empty(), "a bias needs weights");

@@ -30,7 +30,7 @@ std::vector<TensorSpec> ReadSamples::infer(std::span<const TensorSpec> inputs) c
     const SampleStep& step = steps.steps[i];
     if (step.mirrors) continue;
     expect(step.height <= row[2] + 2 * step.padding && step.width <= row[3] + 2 * step.padding,
-           "a window is larger than its padded picture " + to_string(row));
+           "a window is larger than its padded image " + to_string(row));
     row[2] = step.height, row[3] = step.width;
   }
   return {{.shape = row, .dtype = DType::u8}, {.shape = inputs[2].shape, .dtype = DType::i32}};

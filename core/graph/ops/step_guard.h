@@ -11,7 +11,7 @@ namespace trainer {
 /// all gradients, is far above the last ones. Programs output these numbers, so they must not change.
 enum class SkipReason : int32_t {
   none = 0,
-  told = 1,
+  listed = 1,
   loss = 2,
   gradients = 3,
   spike = 4,
@@ -74,7 +74,7 @@ class StepGuard final : public Operation {
 
 /// What a StepGuard sees of a step.
 struct StepFacts {
-  bool told = false, finite_loss = true, found = false;
+  bool listed = false, finite_loss = true, found = false;
   bool loss_jumps = false, norm_jumps = false;
 };
 
@@ -87,13 +87,13 @@ struct StepVerdict {
   TRAINER_HD int32_t skipped(int32_t before) const { return before + (held() ? 1 : 0); }
   /// A listed step does not count: it tells nothing about the run.
   TRAINER_HD int32_t in_a_row(int32_t before) const {
-    if (reason == SkipReason::told) return before;
+    if (reason == SkipReason::listed) return before;
     if (reason == SkipReason::none) return skip ? before : 0;
     return before + 1;
   }
 
   static TRAINER_HD StepVerdict of(const StepFacts& step, bool scaled) {
-    if (step.told) return {SkipReason::told, true};
+    if (step.listed) return {SkipReason::listed, true};
     if (!step.finite_loss) return {SkipReason::loss, true};
     if (step.found && !scaled) return {SkipReason::gradients, true};
     if (step.loss_jumps) return {SkipReason::spike, true};

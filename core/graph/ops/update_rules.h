@@ -57,7 +57,7 @@ struct Sgd : Defaults {
 
   template <class F>
   void declare(F& fields) {
-    fields.add("momentum", &momentum, "fraction of the last update to keep").at_least(0).below(1);
+    fields.add("momentum", &momentum, "momentum factor").at_least(0).below(1);
     fields.add("nesterov", &nesterov, "use Nesterov momentum");
   }
   MomentNames moments() const { return momentum > 0 ? MomentNames{".momentum"} : MomentNames{}; }
@@ -84,7 +84,7 @@ struct Adam : Defaults {
   void declare(F& fields) {
     fields.add("beta1", &beta1, "decay of the first moment").at_least(0).below(1);
     fields.add("beta2", &beta2, "decay of the second moment").at_least(0).below(1);
-    fields.add("eps", &eps, "added to the square root of the second moment").above(0);
+    fields.add("eps", &eps, "added to the denominator for numerical stability").above(0);
   }
   MomentNames moments() const { return {".exp_avg", ".exp_avg_sq"}; }
 
@@ -128,7 +128,7 @@ struct AdamW : Adam {
 struct Lars : Sgd {
   static constexpr const char* kName = "lars";
   static constexpr const char* kHelp =
-      "SGD with momentum, for large batches: each tensor's step is proportional to its norm";
+      "LARS: SGD with momentum and layer-wise rate scaling, for large batches";
   static constexpr double kFlops = 10;
   static constexpr bool kSparesBiasAndNorm = true, kAdapts = true;
   double trust_coefficient = 1e-3, eps = 1e-8;
@@ -140,7 +140,7 @@ struct Lars : Sgd {
     fields.add("trust_coefficient", &trust_coefficient, "ratio of a step's norm to the norm of the weights")
         .above(0)
         .formerly("trust");
-    fields.add("eps", &eps, "added to the gradient's norm").at_least(0);
+    fields.add("eps", &eps, "added to the denominator for numerical stability").at_least(0);
   }
 
   /// From the 2-norms of the parameter and of its gradient.
@@ -155,7 +155,7 @@ struct Lars : Sgd {
 struct Lion : Defaults {
   static constexpr const char* kName = "lion";
   static constexpr const char* kHelp =
-      "steps by the sign of gradient and momentum, with decoupled weight decay";
+      "Lion: updates by the sign of the momentum, with decoupled weight decay";
   static constexpr double kLr = 1e-4;
   static constexpr size_t kMoments = 1;
   static constexpr double kFlops = 9;
@@ -163,8 +163,8 @@ struct Lion : Defaults {
 
   template <class F>
   void declare(F& fields) {
-    fields.add("beta1", &beta1, "share of the running mean in a step").at_least(0).below(1);
-    fields.add("beta2", &beta2, "decay of the running mean").at_least(0).below(1);
+    fields.add("beta1", &beta1, "weight of the momentum in the update").at_least(0).below(1);
+    fields.add("beta2", &beta2, "decay of the momentum").at_least(0).below(1);
   }
   MomentNames moments() const { return {".exp_avg"}; }
 
@@ -193,10 +193,11 @@ struct RmsProp : Defaults {
 
   template <class F>
   void declare(F& fields) {
-    fields.add("alpha", &alpha, "decay of the running mean square").at_least(0).below(1);
-    fields.add("eps", &eps, "added to the square root").above(0);
-    fields.add("momentum", &momentum, "fraction of the last update to keep").at_least(0).below(1);
-    fields.add("centered", &centered, "divide by the standard deviation instead: one more moment");
+    fields.add("alpha", &alpha, "decay of the mean of squared gradients").at_least(0).below(1);
+    fields.add("eps", &eps, "added to the denominator for numerical stability").above(0);
+    fields.add("momentum", &momentum, "momentum factor").at_least(0).below(1);
+    fields.add("centered", &centered,
+               "divide by the standard deviation instead, which takes one more moment");
   }
   MomentNames moments() const {
     MomentNames names = {".square_avg"};

@@ -75,12 +75,12 @@ TEST_CASE("shards that are empty, odd, or not what their header says are refused
   CHECK(problem(shard<uint16_t>(20240520, 2, 2, {7, 8})) ==
         path + ": offset 4: expected version 1 of a shard's header, found 2");
   const std::string wanted =
-      ": offset 8: expected the number of tokens in the 4 bytes behind the header, found ";
+      ": offset 8: expected the number of tokens in the 4 bytes after the header, found ";
   for (const int32_t count : {-1, 0, 1, 3, 2147483647}) {
     CHECK(problem(shard<uint16_t>(20240520, 1, count, {7, 8})) == path + wanted + std::to_string(count));
   }
   CHECK(problem(shard<uint16_t>(20240520, 1, 0, {})) ==
-        path + ": offset 8: expected the number of tokens in the 0 bytes behind the header, found 0");
+        path + ": offset 8: expected the number of tokens in the 0 bytes after the header, found 0");
 }
 
 TEST_CASE("a token that the network has no output for is refused with file and offset") {

@@ -127,8 +127,8 @@ TEST_CASE("windows of a part stay in it, and too few tokens for one are refused"
         std::vector<int32_t>{40, 47});
   CHECK(data_error([&] {
           token_windows(places(folder, 60), {.begin = 53, .end = 60, .length = 7, .vocabulary = 256});
-        }) == folder.path("text") +
-                  ": expected at least 8 tokens, a window of model.input and the one behind it, found 7");
+        }) ==
+        folder.path("text") + ": expected at least 8 tokens, model.input and the one after it, found 7");
 }
 
 }  // namespace

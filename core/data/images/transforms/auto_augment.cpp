@@ -15,7 +15,9 @@ class AutoAugment : public Transform {
   void declare(Fields& fields) override {
     std::vector<std::string> names;
     for (const NamedAutoAugmentPolicy& policy : auto_augment_policies()) names.emplace_back(policy.name);
-    fields.add("policy", &policy_, "the data set that the operations were found for").one_of(names).bare();
+    fields.add("policy", &policy_, "data set that the pairs of operations were learned for")
+        .one_of(names)
+        .bare();
   }
   bool is_random() const override { return true; }
 

@@ -10,7 +10,9 @@ class RandomAugment : public Transform {
  public:
   void declare(Fields& fields) override {
     fields.add("num_ops", &num_ops_, "number of operations").at_least(1).at_most(100);
-    fields.add("magnitude", &magnitude_, "strength of each").at_least(0).at_most(kRandAugmentLevels - 1);
+    fields.add("magnitude", &magnitude_, "magnitude of the operations")
+        .at_least(0)
+        .at_most(kRandAugmentLevels - 1);
   }
   bool is_random() const override { return true; }
 

@@ -19,10 +19,10 @@ class RandomErasing : public Transform {
         .at_least(0)
         .at_most(1);
     fields.add("ratio", &ratio_, "smallest and largest height / width of the rectangle").above(0);
-    fields.add("value", &value_, "bytes to put there, for each channel or one for all")
+    fields.add("value", &value_, "pixel value of the rectangle, per channel or one for all")
         .at_least(0)
         .at_most(255);
-    fields.add("noise", &noise_, "puts random bytes there instead of `value`");
+    fields.add("noise", &noise_, "fill the rectangle with random pixels instead of `value`");
   }
   bool is_random() const override { return true; }
 

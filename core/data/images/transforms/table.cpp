@@ -5,7 +5,7 @@ namespace trainer {
 
 const Registry<Transform>& transforms() {
   static const Registry<Transform> table = {
-      {"auto_augment", "AutoAugment: one of 25 pairs of operations that were found for a data set",
+      {"auto_augment", "AutoAugment: one of 25 pairs of operations, learned for a data set",
        make_auto_augment},
       {"center_crop", "crops the centre", make_center_crop},
       {"color_jitter", "changes brightness, contrast, saturation and hue by random amounts, in random order",
@@ -15,15 +15,15 @@ const Registry<Transform>& transforms() {
       {"horizontal_flip", "flips left and right, with probability p", make_horizontal_flip},
       {"median", "median filter, which removes single wrong pixels", make_median},
       {"normalize", "(x / 255 - mean) / std for each channel; must come last", make_normalize},
-      {"random_augment", "RandAugment: random operations out of 14, all of one strength",
+      {"random_augment", "RandAugment: random operations out of 14, all with the same magnitude",
        make_random_augment},
       {"random_crop", "pads with zeros, then crops a random window", make_random_crop},
-      {"random_erasing", "replaces a random rectangle by a colour or noise, with probability p",
+      {"random_erasing", "replaces a random rectangle with a colour or noise, with probability p",
        make_random_erasing},
       {"random_resized_crop", "crops a random window and resizes it", make_random_resized_crop},
       {"resize", "resizes, keeping the aspect ratio", make_resize},
       {"rotation", "rotates by a random angle; uncovered pixels become black", make_rotation},
-      {"trivial_augment", "TrivialAugmentWide: one random operation out of 14, of random strength",
+      {"trivial_augment", "TrivialAugmentWide: one random operation out of 14, with a random magnitude",
        make_trivial_augment},
   };
   return table;

@@ -10,7 +10,7 @@ namespace {
 class TrivialAugment : public Transform {
  public:
   void declare(Fields& fields) override {
-    fields.add("num_magnitude_bins", &bins_, "number of strengths to draw from").at_least(2).at_most(1000);
+    fields.add("num_magnitude_bins", &bins_, "number of magnitudes to draw from").at_least(2).at_most(1000);
   }
   bool is_random() const override { return true; }
 
