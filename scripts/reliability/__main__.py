@@ -29,56 +29,57 @@ PARTS = {'stops': stops.both, 'saves': saves.all_of, 'asked': asked.all_of, 'dam
          'power': power.all_of, 'soak': soak.soak, 'ranks': ranks.faults}
 
 
-SUMMARY = '''# What runs have survived
+SUMMARY = '''# Reliability of runs
 
-No run was lost: every run below was killed, stopped or disturbed, started again with the same command, and ended with the same
-bits as an undisturbed run.
+No run was lost. Every run below was killed, stopped or disturbed, and started again with the same command. Its result was bitwise
+identical to that of an undisturbed run.
 
-The networks are an MLP, a CNN with dropout and augmentation, and ResNet-18 with averaged weights and two micro-batches. What must
-be equal, byte for byte: weights, optimiser, averages, the state without wall-clock facts, and the metrics without timings. Every
-checkpoint found on the way must be intact, verified by a separate reader. Signals are sent once the process handles them; earlier
-ones end it before anything has begun.
+The networks are an MLP, a CNN with dropout and augmentation, and ResNet-18 with averaged weights and two micro-batches. These must
+be equal, byte for byte: weights, optimiser state, averages, the state without wall-clock times, and the metrics without timings. A
+separate reader verifies every checkpoint found on the way. Signals are sent after the process handles them; earlier signals end it
+before anything has begun.
 
-`python3 scripts/reliability --thorough --summary docs/reliability.md` writes this page. The test `reliability` does less of the
-same.
+`python3 scripts/reliability --thorough --summary docs/reliability.md` writes this page. The test `reliability` runs a smaller
+version.
 
 {date}, commit {commit}, seed {seed}, {cores} cores.
 
-| what | outcome |
+| test | outcome |
 |---|---|
 {lines}
 
 ## Long runs
 
 `python3 scripts/reliability --thorough --only soak` trains a tiny network for 200,000 steps, with 200 checkpoints, 200 evaluations,
-TensorBoard and CSV: once in one process, and once in processes that are stopped and resumed 50 times. Both must end with the same
-bits. A third run returns to its last checkpoint again and again, within one process. Memory, descriptors and threads are sampled
+TensorBoard and CSV: once in one process, and once in processes that are stopped and resumed 50 times. Both results must be bitwise
+identical. A third run rolls back to its last checkpoint repeatedly, within one process. Memory, descriptors and threads are sampled
 from `/proc`, and files from the run's directory and from `TMPDIR`. The slope is a least-squares fit after the first tenth.
 
-- `metrics.jsonl`, `metrics.csv`, the event file and `log.txt` grow with what is logged. They have figures of their own. Everything
-  else in a run's directory must stay as large as it is.
-- Memory may gain 20,000 bytes per 1,000 steps and 50,000 per resume or rollback, and descriptors, threads and files 0.5. Leaks planted
-  for the purpose were found: 48 bytes in each step; one descriptor, thread or file per checkpoint; one file per resume; one
+- `metrics.jsonl`, `metrics.csv`, the event file and `log.txt` grow with the log and have separate figures. Everything else in a
+  run's directory must keep its size.
+- Memory may gain 20,000 bytes per 1,000 steps and 50,000 per resume or rollback, and descriptors, threads and files 0.5. Planted
+  leaks were found: 48 bytes in each step; one descriptor, thread or file per checkpoint; one file per resume; one
   descriptor per rollback.
-- The allocator is told to return at once what is freed. Otherwise it keeps what a resume or rollback needs to read the metrics so
-  far, which looks like growth: 28,000 bytes per resume and 17,000 per rollback here.
-- What a process leaks once, at its start, ends with the process. That is no slope, and is not looked for.
+- The allocator is set to return freed memory at once. Otherwise it keeps the memory with which a resume or rollback reads earlier
+  metrics, which looks like growth: 28,000 bytes per resume and 17,000 per rollback here.
+- A single leak at the start of a process ends with the process. It gives no slope, and the test does not look for it.
 
 ## Attacks from outside
 
-`python3 scripts/abuse` attacks the program itself, which `--trainer` names; `--faults` and `--memory-faults` name two libraries of the
-tests, `libfaults.so` and `libmemory_faults.so`. It attacks with:
+`python3 scripts/abuse` attacks the real program. `--trainer` names it; `--faults` and `--memory-faults` name two libraries of the tests,
+`libfaults.so` and `libmemory_faults.so`. The attacks are:
 
-- the limits of `ulimit` at several values, variables of OpenMP, and every signal that asks for the end;
+- the limits of `ulimit` at several values, variables of OpenMP, and every signal that requests a stop;
 - every integer of the recipe's schema, with values at which 32 and 64 bits overflow;
-- recipes that are bombs, damaged or forged files, outputs without a reader;
-- directories that are taken, read only or in use;
-- every command with an allocation that fails, at a hundred places each, in libraries too, and with memory full from twenty on;
+- recipes that expand without limit, damaged or forged files, outputs without a reader;
+- directories that are taken over, read-only or in use;
+- every command with one failing allocation, at a hundred places each, in libraries too, and with full memory from each of twenty places on;
 - a resume, and commands that look at a run, with each of their reads failing once.
 
-Each attack must end with one of its documented exit codes and a sentence, never with a crash. A command that reports success must
-have done all of its work. Afterwards the same command, undisturbed, must end with the bits of a run that was never attacked. The
-test `abuse` runs them all with fewer values; `--thorough` takes more: 2308 attacks on 2026-11-22, all of which ended as they must.
+Each attack must end with one of its documented exit codes and a message, never with a crash. A command that reports success must
+have done all of its work. Afterwards the same command, undisturbed, must give results bitwise identical to those of a run that was
+never attacked. The test `abuse` runs all attacks with fewer values; `--thorough` takes more values. On 2026-11-22 it made 2,308 attacks,
+and all ended as documented.
 '''
 
 
