@@ -22,10 +22,10 @@ class AttentionLayer final : public Layer {
         .required()
         .extent(1)
         .bare();
-    fields.add("kv_heads", &kv_heads_, "heads of key and value; a divisor of heads; default: as many")
+    fields.add("kv_heads", &kv_heads_, "heads of keys and values; a divisor of heads; default: heads")
         .extent(1);
     fields.add("causal", &causal_, "a position sees only itself and those before it");
-    fields.add("window", &window_, "with causal: a position sees only the last so many").extent(1);
+    fields.add("window", &window_, "with causal: number of last positions that a position sees").extent(1);
     fields.add("dropout", &dropout_, "probability that a probability becomes 0 in training")
         .at_least(0)
         .below(1);

@@ -13,7 +13,7 @@ class LayerNormLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     fields.add("eps", &eps_, rms_ ? "added to the mean of the squares" : "added to the variance").above(0);
     fields.add("elementwise_affine", &affine_, "multiply each feature by a learned weight");
-    if (!rms_) fields.add("bias", &bias_, "add a learned bias to each feature, where there are weights");
+    if (!rms_) fields.add("bias", &bias_, "add a learned bias to each feature, if there are weights");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -36,12 +36,12 @@ class LayerNormLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> layer_norm_layer() {
-  return {"layer_norm", "normalise the last extent of each row, as PyTorch's LayerNorm",
+  return {"layer_norm", "normalise each row over the last dimension, as PyTorch's LayerNorm",
           [] { return std::make_unique<LayerNormLayer>(false); }};
 }
 
 Registered<Layer> rms_norm_layer() {
-  return {"rms_norm", "divide the last extent of each row by its root mean square, as PyTorch's RMSNorm",
+  return {"rms_norm", "divide each row by its root mean square over the last dimension, as PyTorch's RMSNorm",
           [] { return std::make_unique<LayerNormLayer>(true); }};
 }
 

@@ -53,7 +53,7 @@ class LinearLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> linear_layer() {
-  return {"linear", "y = x wT + bias over the last extent, as PyTorch's Linear",
+  return {"linear", "y = x wT + bias over the last dimension, as PyTorch's Linear",
           [] { return std::make_unique<LinearLayer>(); }};
 }
 

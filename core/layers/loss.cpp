@@ -135,7 +135,7 @@ class BinaryCrossEntropyLoss final : public Loss {
   void declare(Fields& fields) override {
     fields
         .add("pos_weight", &pos_weight_,
-             "for each class how many times a sample that has it counts, as PyTorch's pos_weight")
+             "for each class, the weight of samples that have it, as PyTorch's pos_weight")
         .at_least(0);
   }
   TargetKind target_kind() const override { return TargetKind::label_set; }

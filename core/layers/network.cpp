@@ -70,7 +70,7 @@ void Network::declare(Fields& fields) {
       .extent(1);
   std::vector<std::string> kinds;
   for (const InputRow& row : input_rows()) kinds.push_back(row.name);
-  fields.add("input_kind", &input_kind, "what model.input is the shape of").one_of(kinds);
+  fields.add("input_kind", &input_kind, "kind of the values whose shape is model.input").one_of(kinds);
   fields.components("layers", layers, trainer::layers(), "the layers in order; `trainer layers` lists them")
       .required();
   fields.add("initial_weights", &initial_weights,

@@ -81,9 +81,12 @@ class RotaryLayer final : public Layer {
         .extent(1);
     fields
         .add("rotated", &rotated_,
-             "of these the first so many are turned: those of queries and keys; default: all")
+             "number of heads to rotate, from the first: those of queries and keys; default: all")
         .extent(1);
-    fields.add("features", &features_, "of each head the first so many are turned; default: all").extent(2);
+    fields
+        .add("features", &features_,
+             "number of features of each head to rotate, from the first; default: all")
+        .extent(2);
     fields.add("theta", &theta_, "base of the angles' wave lengths").above(1);
     fields
         .add("style", &style_,

@@ -58,7 +58,7 @@ class SliceLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     dimension_.declare(fields, "axis", "dimension that is cut; 1: tokens, or channels of images");
     fields.add("begin", &begin_, "first index that is kept; negative: from the end");
-    fields.add("end", &end_, "index behind the last one that is kept; negative: from the end; default: all");
+    fields.add("end", &end_, "index after the last one to keep; negative: from the end; default: all");
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -87,7 +87,7 @@ class PadLayer final : public Layer {
   void declare_parameters(Fields& fields) override {
     dimension_.declare(fields, "axis", "dimension that grows; 1: tokens, or channels of images");
     fields.add("before", &before_, "zeros before").extent(0);
-    fields.add("after", &after_, "zeros behind").extent(0);
+    fields.add("after", &after_, "zeros after").extent(0);
   }
 
   std::vector<TensorId> build(LayerContext& context, const std::vector<TensorId>& x) const override {
@@ -103,7 +103,7 @@ class PadLayer final : public Layer {
 class ScaleLayer final : public Layer {
  public:
   void declare_parameters(Fields& fields) override {
-    fields.add("value", &value_, "the factors, or what learned ones begin with");
+    fields.add("value", &value_, "the factors, or the first values of learned factors");
     fields.add("learned", &learned_, "learn a factor for each feature, as LayerScale");
     fields.add("bare", &bare_,
                "store learned factors as (features, 1, 1), named as the layer itself without .weight, as "
@@ -179,12 +179,12 @@ Registered<Layer> slice_layer() {
 }
 
 Registered<Layer> pad_layer() {
-  return {"pad", "adds zeros before and behind along one dimension",
+  return {"pad", "adds zeros before and after the values along one dimension",
           [] { return std::make_unique<PadLayer>(); }};
 }
 
 Registered<Layer> scale_layer() {
-  return {"scale", "multiplies each feature, the last dimension, by a factor of its own",
+  return {"scale", "multiplies each feature (last dimension) by its own factor",
           [] { return std::make_unique<ScaleLayer>(); }};
 }
 

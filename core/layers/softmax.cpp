@@ -20,12 +20,12 @@ class SoftmaxLayer final : public Layer {
 }  // namespace
 
 Registered<Layer> softmax_layer() {
-  return {"softmax", "y = exp(x) / sum of exp(x) over the last extent; of pictures: over the channels",
+  return {"softmax", "y = exp(x) / sum of exp(x) over the last dimension; for images over the channels",
           [] { return std::make_unique<SoftmaxLayer>(false); }};
 }
 
 Registered<Layer> log_softmax_layer() {
-  return {"log_softmax", "the logarithm of softmax, over the last extent; of pictures: over the channels",
+  return {"log_softmax", "the logarithm of softmax, over the last dimension; for images over the channels",
           [] { return std::make_unique<SoftmaxLayer>(true); }};
 }
 

@@ -142,7 +142,9 @@ class Muon final : public Optimizer {
     fields.add("nesterov", &nesterov_, "use Nesterov momentum");
     fields.add("ns_steps", &ns_steps_, "steps of the Newton-Schulz iteration").at_least(1).at_most(100);
     fields.add("eps", &eps_, "added to the norm that a matrix is divided by").above(0);
-    fields.add("adamw_lr_factor", &adamw_lr_factor_, "multiplies the learning rate where AdamW updates")
+    fields
+        .add("adamw_lr_factor", &adamw_lr_factor_,
+             "multiplies the learning rate of parameters that AdamW updates")
         .at_least(0);
     fields.add("adamw_beta1", &adamw_.beta1, "AdamW's decay of the first moment").at_least(0).below(1);
     fields.add("adamw_beta2", &adamw_.beta2, "AdamW's decay of the second moment").at_least(0).below(1);

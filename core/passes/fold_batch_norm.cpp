@@ -59,7 +59,7 @@ Pass fold_batch_norm() {
   return {.name = "fold_batch_norm",
           .help =
               "in evaluation and where nothing is trained, let the convolution's weights do the batch "
-              "normalisation behind it",
+              "normalisation after it",
           .optional = true,
           .run = run};
 }

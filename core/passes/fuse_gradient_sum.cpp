@@ -62,7 +62,7 @@ Pass fuse_gradient_sum() {
     }
   };
   return {.name = "fuse_gradient_sum",
-          .help = "add gradients that meet at a normalisation in its own walk",
+          .help = "add gradients that meet at a normalisation in its own kernel",
           .optional = true,
           .run = run};
 }

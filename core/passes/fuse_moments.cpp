@@ -48,7 +48,7 @@ Pass fuse_moments(const Planner& planner) {
   };
   return {
       .name = "fuse_moments",
-      .help = "let a convolution measure what the batch normalisation behind it needs, where the device can",
+      .help = "let a convolution compute the moments for the batch normalisation after it, if the device can",
       .optional = true,
       .run = run};
 }

@@ -101,11 +101,10 @@ Pass fuse_product_sum(const Planner& planner) {
   auto run = [&planner](Program& program) {
     for (Entry& entry : program.entries) FuseProductSum(program, entry, planner).run();
   };
-  return {
-      .name = "fuse_product_sum",
-      .help = "add a gradient to what it is summed with in the product that makes it, where the device can",
-      .optional = true,
-      .run = run};
+  return {.name = "fuse_product_sum",
+          .help = "let the product that makes a gradient add it to its sum, if the device can",
+          .optional = true,
+          .run = run};
 }
 
 std::optional<Pass> fuse_product_sum_pass(const PassOptions& options) {

@@ -60,7 +60,7 @@ Pass fuse_residual() {
     }
   };
   return {.name = "fuse_residual",
-          .help = "add a residual in the walk of the normalisation beside it",
+          .help = "add a residual in the kernel of the normalisation beside it",
           .optional = true,
           .run = run};
 }

@@ -26,7 +26,7 @@ void RunSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields
       .add("deterministic", &deterministic,
-           "avoid GPU library algorithms whose last bits vary between runs; the CPU has none")
+           "avoid GPU library algorithms whose results vary between runs; the CPU has none")
       .keeps_mathematics();
   fields
       .add("resume", &resume,
@@ -71,10 +71,9 @@ void CheckpointSection::declare(Fields& fields) {
 
 void DeviceSection::declare(Fields& fields) {
   fields
-      .add("type", &type,
-           "type of the device; auto: the checkpoint's when a run resumes, else cuda where there is a GPU, "
-           "else "
-           "cpu")
+      .add(
+          "type", &type,
+          "type of the device; auto: that of the checkpoint on resume, else cuda if there is a GPU, else cpu")
       .one_of({kAuto, "cpu", "cuda"});
   fields.add("index", &index, "GPU to use, of those that CUDA_VISIBLE_DEVICES shows")
       .at_least(0)
@@ -118,9 +117,8 @@ void RuntimeSection::declare(Fields& fields) {
       "keeps the fastest; on a GPU the user's other runs find them, too");
   fields
       .add("winograd", &winograd,
-           "on a CPU: auto: 3x3 convolutions by this program's own Winograd kernels where they are the "
-           "fastest; "
-           "off: all convolutions by oneDNN's algorithms")
+           "on a CPU: auto: this program's own Winograd kernels compute 3x3 convolutions if they are the "
+           "fastest; off: oneDNN computes all convolutions")
       .one_of({kAuto, "off"});
   fields.add("cuda_graph", &cuda_graph,
              "on a GPU: replay each step as one CUDA graph instead of launching its kernels");
@@ -147,7 +145,7 @@ void ParallelismSection::declare(Fields& fields) {
       .keeps_mathematics();
   fields
       .add("verify", &verify,
-           "how often the ranks compare their weights, which must have the same bits (1000ba, 1ep); also "
+           "how often the ranks compare their weights, which must be bitwise identical (1000ba, 1ep); also "
            "before each save; 0ba: never")
       .keeps_mathematics();
   fields.add("sync_batch_norm", &sync_batch_norm,
