@@ -35,9 +35,8 @@ void DataSection::declare(Fields& fields) {
       .one_of({"uint16", "uint32"});
   fields
       .add("tokenizer", &tokenizer,
-           "what makes tokens of format text: bytes (the default), tokenizer.json, vocab.json beside "
-           "merges.txt, a "
-           "SentencePiece model, or a folder with one of these; of shards, what made them")
+           "tokenizer for format text: bytes (the default), tokenizer.json, vocab.json beside merges.txt, a "
+           "SentencePiece model, or a folder with one of these; for shards, the tokenizer that made them")
       .path_where([](const std::string& text) { return text != kBytesTokenizer; })
       .left_to_samples();
   fields

@@ -101,7 +101,7 @@ Pass pad_channels(const Planner& planner) {
     pad_channels_in(program, program.entry(entry_name::kTrainStep), planner);
   };
   return {.name = "pad_channels",
-          .help = "give images channels of zeros where the first convolution's gradient then moves less",
+          .help = "add channels of zeros to images if the first convolution's gradient then moves less",
           .optional = true,
           .run = run,
           .after = {"read_pixels"}};

@@ -196,7 +196,9 @@ void Recipe::declare() {
                   [&](Fields& f) { guards.declare(f); });
   fields_.section("validation", "evaluation on data.val", [&](Fields& f) { validation.declare(f); });
   fields_.section("logging", "metrics files", [&](Fields& f) { logging.declare(f); }).keeps_mathematics();
-  fields_.section("checkpoint", "when to save, and what to keep", [&](Fields& f) { checkpoint.declare(f); })
+  fields_
+      .section("checkpoint", "when to save, and which checkpoints to keep",
+               [&](Fields& f) { checkpoint.declare(f); })
       .keeps_mathematics();
 }
 

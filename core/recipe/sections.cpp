@@ -72,10 +72,9 @@ void CheckpointSection::declare(Fields& fields) {
 
 void DeviceSection::declare(Fields& fields) {
   fields
-      .add("type", &type,
-           "type of the device; auto: the checkpoint's when a run resumes, else cuda where there is a GPU, "
-           "else "
-           "cpu")
+      .add(
+          "type", &type,
+          "type of the device; auto: that of the checkpoint on resume, else cuda if there is a GPU, else cpu")
       .one_of({kAuto, "cpu", "cuda"});
   fields.add("index", &index, "GPU to use, of those that CUDA_VISIBLE_DEVICES shows")
       .at_least(0)
