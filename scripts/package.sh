@@ -51,6 +51,13 @@ fi
 loaded() {
   ldd "$@" 2>/dev/null | sed -nE 's/^\s*(\S+) => (\/\S+) .*/\1 \2/p' | sort -u
 }
+add_licence() { # PACKAGE OF-WHAT
+  if [ -z "$1" ] || [ ! -f "/usr/share/doc/$1/copyright" ]; then
+    echo "package: no licence is known for $2; install it from a package that has one" >&2
+    exit 70
+  fi
+  cp -L "/usr/share/doc/$1/copyright" "$root/share/doc/trainer/licences/$1"
+}
 mkdir -p "$root/lib" "$root/share/doc/trainer/licences"
 while read -r library place; do
   [[ $library =~ $not_bundled ]] && continue
@@ -60,12 +67,10 @@ while read -r library place; do
   # The packages' lists say /lib or /usr/lib, whichever they were made with.
   real=$(realpath "$place")
   package=$(dpkg-query -S "$place" "$real" "${real#/usr}" 2>/dev/null | head -n 1 | cut -d: -f1) || true
-  if [ -z "$package" ] || [ ! -f "/usr/share/doc/$package/copyright" ]; then
-    echo "package: no licence is known for $place; install it from a package that has one" >&2
-    exit 70
-  fi
-  cp -L "/usr/share/doc/$package/copyright" "$root/share/doc/trainer/licences/$package"
+  add_licence "$package" "$place"
 done < <(loaded "$root"/bin/* "$root"/lib/*.so)
+# Headers alone, compiled in (THIRD_PARTY.md).
+for package in libcli11-dev nlohmann-json3-dev libprotozero-dev libxxhash-dev; do add_licence "$package" "$package"; done
 
 tar -C "$staging" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
 echo "$out/$name.tar.gz: $(du -h "$out/$name.tar.gz" | cut -f1)"

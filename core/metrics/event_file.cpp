@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
+#include <protozero/pbf_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,7 @@ namespace trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using protozero::pbf_writer;
 
 // A file is a sequence of framed messages of the type Event. The numbers of fields are those of TensorFlow's
 // event.proto and summary.proto.
@@ -67,41 +69,6 @@ std::string framed(const std::string& message) {
   return length + masked_sum(length) + message + masked_sum(message);
 }
 
-/// Builds one message of Protocol Buffers.
-class Message {
- public:
-  Message& add_integer(int field, int64_t value) {
-    put_varint(static_cast<uint64_t>(field) << 3);
-    put_varint(static_cast<uint64_t>(value));
-    return *this;
-  }
-  Message& add_double(int field, double value) {
-    put_varint(static_cast<uint64_t>(field) << 3 | 1);
-    bytes_ += bytes_of(value);
-    return *this;
-  }
-  Message& add_bytes(int field, std::string_view bytes) {
-    put_varint(static_cast<uint64_t>(field) << 3 | 2);
-    put_varint(bytes.size());
-    bytes_ += bytes;
-    return *this;
-  }
-  Message& add_float(int field, float value) {
-    put_varint(static_cast<uint64_t>(field) << 3 | 5);
-    bytes_ += bytes_of(value);
-    return *this;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void put_varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
-
 /// Axes of a plot, not curves.
 bool is_axis(std::string_view key) {
   return key == "step" || key == "updates" || key == "epoch" || key == "time";
@@ -112,26 +79,33 @@ double wall_seconds() {
 }
 
 std::string event_of(const MetricsRecord& record) {
-  Message summary;
+  std::string summary, event;
+  pbf_writer values(summary), fields(event);
   for (const auto& [key, number] : numbers_of(record)) {
     if (is_axis(key)) continue;
-    Message value;
-    value.add_bytes(kTag, record.split + "/" + key);
+    std::string text;
+    pbf_writer value(text);
+    value.add_string(kTag, record.split + "/" + key);
     value.add_float(kSimpleValue, std::visit([](auto v) { return static_cast<float>(v); }, number));
-    summary.add_bytes(kValue, value.bytes());
+    values.add_message(kValue, text);
   }
-  Message event;
-  event.add_double(kWallTime, record.time.value_or(wall_seconds())).add_integer(kStep, record.step);
-  return framed(event.add_bytes(kSummary, summary.bytes()).bytes());
+  fields.add_double(kWallTime, record.time.value_or(wall_seconds()));
+  fields.add_int64(kStep, record.step);
+  fields.add_message(kSummary, summary);
+  return framed(event);
 }
 
 /// What a file begins with. A program that has read an earlier file of this directory is told to forget it.
 std::string beginning() {
-  Message version, start, session;
-  version.add_double(kWallTime, wall_seconds()).add_bytes(kFileVersion, "brain.Event:2");
-  session.add_integer(kSessionStatus, kSessionStart);
-  start.add_double(kWallTime, wall_seconds()).add_integer(kStep, 0).add_bytes(kSessionLog, session.bytes());
-  return framed(version.bytes()) + framed(start.bytes());
+  std::string version, start, session;
+  pbf_writer of_version(version), of_start(start);
+  of_version.add_double(kWallTime, wall_seconds());
+  of_version.add_string(kFileVersion, "brain.Event:2");
+  pbf_writer(session).add_enum(kSessionStatus, kSessionStart);
+  of_start.add_double(kWallTime, wall_seconds());
+  of_start.add_int64(kStep, 0);
+  of_start.add_message(kSessionLog, session);
+  return framed(version) + framed(start);
 }
 
 std::vector<fs::path> event_files(const fs::path& directory) {

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/metrics
   USES host storage base
-  PRIVATE fmt::fmt)
+  PRIVATE protozero::protozero fmt::fmt)

@@ -2,6 +2,11 @@
 #include "core/text/sentence_piece_model.h"
 
 #include <fmt/core.h>
+#include <protozero/data_view.hpp>
+#include <protozero/exception.hpp>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/types.hpp>
+#include <protozero/varint.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -12,67 +17,34 @@
 namespace trainer {
 namespace {
 
+using protozero::pbf_reader;
+using protozero::tag_and_type;
+
 [[noreturn]] void fail_in_model(const std::string& path, const std::string& expected,
                                 const std::string& found) {
   throw Error(ExitCode::data, fmt::format("{}: expected {}, found {}", path, expected, found));
 }
 
-/// The fields of a message of Protocol Buffers
-/// (https://protobuf.dev/programming-guides/encoding).
-class MessageFields {
- public:
-  MessageFields(const std::string& path, std::string_view message) : path_(path), rest_(message) {}
+constexpr auto kVarint = protozero::pbf_wire_type::varint, kFloat = protozero::pbf_wire_type::fixed32,
+               kDelimited = protozero::pbf_wire_type::length_delimited;
 
-  uint64_t number = 0;     ///< of the field
-  uint64_t value = 0;      ///< of a varint
-  std::string_view bytes;  ///< of any other
+/// Goes to the next field of a message, if there is one. protozero drops the upper half of a length, so
+/// lengths are compared with what is left before it reads them.
+bool advance(const std::string& path, pbf_reader& message) {
+  if (!message.next()) return false;
+  if (!message.has_wire_type(kDelimited)) return true;
+  const char* at = message.data().data();
+  const char* const end = at + message.length();
+  const uint64_t length = protozero::decode_varint(&at, end);
+  if (length > static_cast<uint64_t>(end - at))
+    fail_in_model(path, fmt::format("{} bytes of a field", length), "the end of the file");
+  return true;
+}
 
-  bool next() {
-    if (rest_.empty()) return false;
-    const uint64_t tag = varint();
-    number = tag >> 3U;
-    value = 0;
-    bytes = {};
-    switch (tag & 7U) {
-      case 0:
-        value = varint();
-        break;
-      case 1:
-        bytes = take(8);
-        break;
-      case 2:
-        bytes = take(varint());
-        break;
-      case 5:
-        bytes = take(4);
-        break;
-      default:
-        fail_in_model(path_, "a SentencePiece model", fmt::format("a field of type {}", tag & 7U));
-    }
-    return true;
-  }
-
- private:
-  std::string_view take(uint64_t count) {
-    if (count > rest_.size())
-      fail_in_model(path_, fmt::format("{} bytes of a field", count), "the end of the file");
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return taken;
-  }
-  uint64_t varint() {
-    uint64_t number_read = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      number_read |= uint64_t{byte & 0x7FU} << shift;
-      if (byte < 0x80) return number_read;
-    }
-    fail_in_model(path_, "a number of at most 64 bits", "a longer one");
-  }
-
-  const std::string& path_;
-  std::string_view rest_;  ///< of the message
-};
+std::string_view bytes_of(pbf_reader& field) {
+  const protozero::data_view view = field.get_view();
+  return {view.data(), view.size()};
+}
 
 uint32_t unit_at(std::string_view bytes, size_t index) {
   uint32_t unit = 0;
@@ -119,37 +91,86 @@ bool is_known_rule(std::string_view name) {
          name == "nmt_nfkc_cf";
 }
 
-void check_piece(const std::string& path, std::string_view piece) {
-  for (MessageFields field(path, piece); field.next();) {
-    if (field.number != 2 || field.bytes.size() != sizeof(float)) continue;
-    float score = 0;
-    std::memcpy(&score, field.bytes.data(), sizeof(score));
-    if (!std::isfinite(score)) fail_in_model(path, "finite scores of pieces", fmt::format("{}", score));
+void check_piece(const std::string& path, pbf_reader piece) {
+  constexpr int kScore = 2;
+  while (advance(path, piece)) {
+    if (piece.tag_and_type() != tag_and_type(kScore, kFloat)) {
+      piece.skip();
+    } else if (const float score = piece.get_float(); !std::isfinite(score)) {
+      fail_in_model(path, "finite scores of pieces", fmt::format("{}", score));
+    }
   }
+}
+
+void read_trainer(const std::string& path, pbf_reader trainer, SentencePieceModel& found) {
+  constexpr int kModelType = 3, kWordModel = 3, kBlanksEndWords = 24;
+  while (advance(path, trainer)) {
+    switch (trainer.tag_and_type()) {
+      case tag_and_type(kModelType, kVarint):
+        found.can_be_cut &= trainer.get_enum() != kWordModel;
+        break;
+      case tag_and_type(kBlanksEndWords, kVarint):
+        found.can_be_cut &= trainer.get_uint64() == 0;
+        break;
+      default:
+        trainer.skip();
+    }
+  }
+}
+
+void read_normalizer(const std::string& path, pbf_reader normalizer, SentencePieceModel& found) {
+  constexpr int kName = 1, kTable = 2, kRemovesBlanks = 4;
+  while (advance(path, normalizer)) {
+    switch (normalizer.tag_and_type()) {
+      case tag_and_type(kName, kDelimited):
+        found.can_be_cut &= is_known_rule(bytes_of(normalizer));
+        break;
+      case tag_and_type(kTable, kDelimited):
+        check_normalizations(path, bytes_of(normalizer));
+        break;
+      case tag_and_type(kRemovesBlanks, kVarint):
+        found.removes_blanks = normalizer.get_uint64() != 0;
+        break;
+      default:
+        normalizer.skip();
+    }
+  }
+}
+
+SentencePieceModel read_model(const std::string& path, std::string_view model) {
+  constexpr int kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5;
+  SentencePieceModel found, ignored;
+  for (pbf_reader field(model.data(), model.size()); advance(path, field);) {
+    switch (field.tag_and_type()) {
+      case tag_and_type(kPieces, kDelimited):
+        check_piece(path, field.get_message());
+        break;
+      case tag_and_type(kTrainer, kDelimited):
+        read_trainer(path, field.get_message(), found);
+        break;
+      case tag_and_type(kNormalizer, kDelimited):
+        read_normalizer(path, field.get_message(), found);
+        break;
+      case tag_and_type(kDenormalizer, kDelimited):
+        read_normalizer(path, field.get_message(), ignored);
+        break;
+      default:
+        field.skip();
+    }
+  }
+  return found;
 }
 
 }  // namespace
 
-SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model) {
-  constexpr uint64_t kPieces = 1, kTrainer = 2, kNormalizer = 3, kDenormalizer = 5;
-  constexpr uint64_t kModelType = 3, kWordModel = 3, kBlanksEndWords = 24, kName = 1;
-  SentencePieceModel found;
-  for (MessageFields field(path, model); field.next();) {
-    if (field.number == kPieces) check_piece(path, field.bytes);
-    if (field.number == kTrainer) {
-      for (MessageFields part(path, field.bytes); part.next();) {
-        if (part.number == kModelType && part.value == kWordModel) found.can_be_cut = false;
-        if (part.number == kBlanksEndWords && part.value != 0) found.can_be_cut = false;
-      }
-    }
-    if (field.number != kNormalizer && field.number != kDenormalizer) continue;
-    for (MessageFields part(path, field.bytes); part.next();) {
-      if (part.number == kName && field.number == kNormalizer) found.can_be_cut &= is_known_rule(part.bytes);
-      if (part.number == 2) check_normalizations(path, part.bytes);
-      if (part.number == 4 && field.number == kNormalizer) found.removes_blanks = part.value != 0;
-    }
-  }
-  return found;
+SentencePieceModel check_sentence_piece_model(const std::string& path, std::string_view model) try {
+  return read_model(path, model);
+} catch (const protozero::end_of_buffer_exception&) {
+  fail_in_model(path, "a whole field", "the end of the file");
+} catch (const protozero::varint_too_long_exception&) {
+  fail_in_model(path, "a number of at most 64 bits", "a longer one");
+} catch (const protozero::exception&) {  // of a field's type or number
+  fail_in_model(path, "a SentencePiece model", "a field of an unknown type");
 }
 
 }  // namespace trainer

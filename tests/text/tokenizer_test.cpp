@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/text/tokenizer.h"
 
+#include <protozero/pbf_writer.hpp>
+
 #include <chrono>
 #include <filesystem>
 #include <numeric>
@@ -290,16 +292,13 @@ std::string model_with_trie(const std::vector<uint32_t>& units, const std::strin
   const auto bytes = [](uint32_t number) {
     return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
   };
-  const auto varint = [](size_t number) {
-    std::string text;
-    for (; number > 0x7F; number >>= 7U) text.push_back(static_cast<char>(number | 0x80U));
-    return text + static_cast<char>(number);
-  };
   std::string table = bytes(static_cast<uint32_t>(units.size() * sizeof(uint32_t)));
   for (const uint32_t unit : units) table += bytes(unit);
   table += texts;
-  const std::string field = "\x12" + varint(table.size()) + table;
-  return contents(tokenizer_fixture("sp_bpe.model")) + "\x1a" + varint(field.size()) + field;
+  std::string model = contents(tokenizer_fixture("sp_bpe.model"));
+  protozero::pbf_writer whole(model);
+  protozero::pbf_writer(whole, 3).add_bytes(2, table);
+  return model;
 }
 
 TEST_CASE("a trie of normalizations leads nowhere but into itself") {
@@ -329,6 +328,46 @@ TEST_CASE("a trie of normalizations leads nowhere but into itself") {
   CHECK_THAT(changed(256 ^ 'a' ^ 1, 0x7FFFFFFFU), ContainsSubstring(refused));
   CHECK_THAT(changed(256 ^ 'a' ^ 1, 'a' | 5 * kOffset), ContainsSubstring(refused));
   CHECK_THAT(changed(256 ^ 'a' ^ 1, kIsValue | 4), ContainsSubstring(refused));
+}
+
+TEST_CASE("a SentencePiece model with malformed fields is refused, and unknown fields are skipped") {
+  const std::string path = tokenizer_fixture("sp_plain.model"), model = contents(path);
+  const SentencePieceModel whole = check_sentence_piece_model(path, model);
+  const auto problem = [&](std::string_view more) -> std::string {
+    try {
+      const SentencePieceModel found = check_sentence_piece_model(path, model + std::string(more));
+      const bool is_same =
+          found.can_be_cut == whole.can_be_cut && found.removes_blanks == whole.removes_blanks;
+      return is_same ? "" : "another model";
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::data);
+      const std::string place = path + ": expected ", text = error.what();
+      return text.starts_with(place) ? text.substr(place.size()) : text;
+    }
+  };
+  using namespace std::string_view_literals;
+  const std::string end = "the end of the file", long_number(10, '\xff');
+  CHECK(problem("\x0a") == "a whole field, found " + end);
+  CHECK(problem("\x0a\x80") == "a whole field, found " + end);
+  CHECK(problem("\x0a\x02x") == "2 bytes of a field, found " + end);
+  CHECK(problem("\x0dxyz") == "a whole field, found " + end);
+  CHECK(problem("\x09stuvwxy") == "a whole field, found " + end);
+  CHECK(problem("\x0a\x03\x15xy") == "a whole field, found " + end);  // of a piece
+  // A length whose lower half is that of a field that is there.
+  CHECK(problem("\x0a\x81\x80\x80\x80\x10x") == "4294967297 bytes of a field, found " + end);
+  CHECK(problem("\x42\x81\x80\x80\x80\x10x") == "4294967297 bytes of a field, found " + end);
+  CHECK(problem("\x0a" + long_number + "\x01") == "a number of at most 64 bits, found a longer one");
+  CHECK(problem("\x40" + long_number + "\x01") == "a number of at most 64 bits, found a longer one");
+  for (const std::string_view other : {"\x0b"sv, "\x0c"sv, "\x0e"sv, "\x0f"sv, "\0"sv, "\x02\x01x"sv})
+    CHECK(problem(other) == "a SentencePiece model, found a field of an unknown type");
+  CHECK(problem("\x0a\x05\x15\0\0\xc0\x7f"sv) == "finite scores of pieces, found nan");
+  // The library reads the lower half of a field's number, too.
+  CHECK(problem("\x8a\x80\x80\x80\x10\x05\x15\0\0\xc0\x7f"sv) == "finite scores of pieces, found nan");
+  // Fields of other numbers or types than the library reads.
+  for (const std::string_view other :
+       {"\x40\x07"sv, "\x41stuvwxyz"sv, "\x45wxyz"sv, "\x42\x01x"sv, "\x08\x01"sv, "\x0dwxyz"sv,
+        "\x12\x07\x1a\x01\x03\xc2\x01\x01x"sv, "\x1a\x03\x22\x01x"sv})
+    CHECK(problem(other).empty());
 }
 
 TEST_CASE("damaged files are refused with the place, exit 65") {
