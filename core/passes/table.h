@@ -9,8 +9,8 @@ namespace trainer {
 
 /// What decides which optional passes a program gets.
 struct PassOptions {
-  bool trains = true;      ///< false: only the forward part is wanted
-  bool generates = false;  ///< it continues sequences token by token
+  bool trains = true;                         ///< false: only the forward part is wanted
+  bool generates = false;                     ///< it continues sequences token by token
   std::map<std::string, PixelScales> pixels;  ///< by entry; empty: images come as numbers
   std::map<std::string, SampleSet> samples;   ///< by entry; empty: they come from the host
   Recompute recompute;

@@ -12,10 +12,10 @@
 #include "core/config/fields.h"
 #include "core/data/order.h"
 #include "core/metrics/metrics_sinks.h"
-#include "core/train/guard.h"
-#include "core/step/guard.h"
 #include "core/passes/pass.h"
+#include "core/step/guard.h"
 #include "core/train/early_stop.h"
+#include "core/train/guard.h"
 
 namespace trainer {
 

@@ -7,9 +7,9 @@
 
 #include "core/base/printable.h"
 #include "core/graph/names.h"
-#include "core/step/guard.h"
 #include "core/run/non_finite_weights.h"
 #include "core/run/weights.h"
+#include "core/step/guard.h"
 #include "core/storage/safetensors.h"
 
 namespace trainer {

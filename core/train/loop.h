@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "core/train/guard.h"
 #include "core/train/checkpointer.h"
 #include "core/train/evaluation.h"
+#include "core/train/guard.h"
 #include "core/train/recorder.h"
 #include "core/train/step_runner.h"
 #include "core/train/trace.h"

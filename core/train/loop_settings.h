@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/train/guard.h"
 #include "core/optim/plateau.h"
 #include "core/tasks/metric.h"
 #include "core/train/early_stop.h"
+#include "core/train/guard.h"
 
 namespace trainer {
 

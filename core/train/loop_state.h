@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/train/guard.h"
 #include "core/train/early_stop.h"
+#include "core/train/guard.h"
 #include "core/train/plateau.h"
 
 namespace trainer {

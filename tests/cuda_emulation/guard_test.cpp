@@ -4,8 +4,8 @@
 
 #include "core/base/rng.h"
 #include "core/graph/ops/keep.h"
-#include "core/step/guard.h"
 #include "core/passes/pass.h"
+#include "core/step/guard.h"
 #include "tests/cuda_emulation/backend.h"
 #include "tests/cuda_emulation/faults.h"
 #include "tests/cuda_emulation/scheduler.h"
