@@ -83,6 +83,7 @@ check_includes() {
       lib["zlib.h"] = lib["jpeglib.h"] = lib["jerror.h"] = lib["jpegint.h"] = lib["png.h"] = lib["webp/"] = lib["xxhash.h"] = "[.]cpp$"
       lib["pcre2.h"] = lib["sentencepiece"] = lib["utf8proc.h"] = "^core/text/.*[.]cpp$"
       lib["protozero/"] = "^(core/(metrics|text)|tests/text)/.*[.]cpp$"
+      lib["sodium.h"] = "^core/ranks/.*[.]cpp$"
       lib["catch2/"] = "^tests/"
       lib["mpi.h"] = "^mpi/"
       lib["cuda"] = lib["cublas"] = lib["cudnn"] = lib["nccl"] = "^(cuda|tests/cuda_emulation|tests/cuda_standin)/"

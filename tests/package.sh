@@ -20,7 +20,7 @@ if [ -n "$outside" ]; then
   echo "$outside" >&2
   exit 1
 fi
-for package in libcli11-dev nlohmann-json3-dev libprotozero-dev libxxhash-dev; do [ -s "unpacked/share/doc/trainer/licences/$package" ]; done
+for package in libcli11-dev nlohmann-json3-dev libprotozero-dev libsodium23 libxxhash-dev; do [ -s "unpacked/share/doc/trainer/licences/$package" ]; done
 [ "$(find unpacked/share/doc/trainer/licences -type f -size +0 | wc -l)" -ge 5 ]
 
 cat >recipe.yaml <<'TEXT'

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 trainer_library(core/ranks
   USES base
-  PRIVATE fmt::fmt ${CMAKE_DL_LIBS})
+  PRIVATE PkgConfig::SODIUM fmt::fmt ${CMAKE_DL_LIBS})

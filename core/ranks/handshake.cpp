@@ -6,21 +6,23 @@
 namespace trainer {
 namespace {
 
-constexpr std::string_view kGreeting = "trainer ranks 1";
+/// The number is raised where any frame changes: ranks of two formats do not meet.
+constexpr std::string_view kGreeting = "trainer ranks 2", kGreetingOfAny = "trainer ranks ";
 constexpr size_t kNonceBytes = 16;
 constexpr size_t kMostOfHost = 255;
 
 std::string text_of(const Secret& nonce) {
-  return {nonce.begin(), nonce.end()};
+  return {nonce.bytes.begin(), nonce.bytes.end()};
 }
 
-uint64_t proof_of_joining(const Secret& secret, const std::string& first_nonce, const std::string& nonce,
-                          int64_t rank, int64_t ranks, const std::string& host) {
-  return proof(secret, fmt::format("join {} {} {}{}{}", rank, ranks, first_nonce, nonce, host));
+/// What a rank proves that joins, and what rank 0 proves that lets it in.
+std::string text_of_joining(const std::string& first_nonce, const std::string& nonce, int64_t rank,
+                            int64_t ranks, const std::string& host) {
+  return fmt::format("join {} {} {}{}{}", rank, ranks, first_nonce, nonce, host);
 }
 
-uint64_t proof_of_welcome(const Secret& secret, const std::string& nonce, const std::string& host) {
-  return proof(secret, fmt::format("welcome {}{}", nonce, host));
+std::string text_of_welcome(const std::string& nonce, const std::string& host) {
+  return fmt::format("welcome {}{}", nonce, host);
 }
 
 }  // namespace
@@ -34,12 +36,13 @@ Doorman::Guest Doorman::admit(const Frame& join) const {
   BodyReader body(join.body);
   const uint64_t rank = body.number(), ranks = body.number();
   Guest guest{.rank = static_cast<int64_t>(rank), .host = body.text(), .nonce = body.text()};
-  const uint64_t proven = body.number();
+  const std::string proven = body.text();
   body.end();
   if (guest.host.size() > kMostOfHost || guest.nonce.size() != kNonceBytes)
     throw BadFrame("a request to join that no rank sends");
-  if (proven != proof_of_joining(secret_, text_of(nonce_), guest.nonce, guest.rank,
-                                 static_cast<int64_t>(ranks), guest.host))
+  if (!is_proof(
+          proven, secret_,
+          text_of_joining(text_of(nonce_), guest.nonce, guest.rank, static_cast<int64_t>(ranks), guest.host)))
     throw Refused("it has another secret: set the same TRAINER_SECRET for all ranks, or for none");
   if (ranks != static_cast<uint64_t>(ranks_))
     throw Refused(fmt::format("it was started with {} ranks, this one with {}", ranks_, ranks));
@@ -49,15 +52,19 @@ Doorman::Guest Doorman::admit(const Frame& join) const {
 
 std::string Doorman::welcome(const Guest& guest, const std::string& host) const {
   return encode(FrameKind::welcome,
-                BodyWriter().text(host).number(proof_of_welcome(secret_, guest.nonce, host)).take());
+                BodyWriter().text(host).text(proof(secret_, text_of_welcome(guest.nonce, host))).take());
 }
 
 std::string Visitor::join(const Frame& hello) {
   if (hello.kind != FrameKind::hello) throw BadFrame("no greeting of a rank 0");
   BodyReader body(hello.body);
-  if (body.text() != kGreeting) throw BadFrame("no greeting of a rank 0 of this release");
+  const std::string greeting = body.text();
+  if (!greeting.starts_with(kGreetingOfAny)) throw BadFrame("no greeting of a rank 0");
+  if (greeting != kGreeting)
+    throw Refused("it runs another release of trainer: start the same program for all ranks");
   first_nonce_ = body.text();
   body.end();
+  if (first_nonce_.size() != kNonceBytes) throw BadFrame("a greeting that no rank 0 sends");
   const std::string nonce = text_of(nonce_);
   return encode(FrameKind::join,
                 BodyWriter()
@@ -65,7 +72,7 @@ std::string Visitor::join(const Frame& hello) {
                     .number(static_cast<uint64_t>(ranks_))
                     .text(host_)
                     .text(nonce)
-                    .number(proof_of_joining(secret_, first_nonce_, nonce, rank_, ranks_, host_))
+                    .text(proof(secret_, text_of_joining(first_nonce_, nonce, rank_, ranks_, host_)))
                     .take());
 }
 
@@ -74,9 +81,9 @@ std::string Visitor::enter(const Frame& answer) const {
   if (answer.kind == FrameKind::refuse) throw Refused(body.text());
   if (answer.kind != FrameKind::welcome) throw BadFrame("no answer to a request to join");
   std::string host = body.text();
-  const uint64_t proven = body.number();
+  const std::string proven = body.text();
   body.end();
-  if (proven != proof_of_welcome(secret_, text_of(nonce_), host))
+  if (!is_proof(proven, secret_, text_of_welcome(text_of(nonce_), host)))
     throw Refused("it does not know the secret of this run");
   return host;
 }

@@ -49,7 +49,8 @@ class Visitor {
   Visitor(const Secret& secret, int64_t rank, int64_t ranks, std::string host)
       : secret_(secret), rank_(rank), ranks_(ranks), host_(std::move(host)), nonce_(random_bytes()) {}
 
-  /// The answer to rank 0's hello. Throws BadFrame where that is none.
+  /// The answer to rank 0's hello. Throws BadFrame where that is none, and Refused where it is another
+  /// release's.
   std::string join(const Frame& hello);
   /// The host of rank 0. Throws Refused where it is not the rank 0 of this run, or does not want this rank.
   std::string enter(const Frame& answer) const;

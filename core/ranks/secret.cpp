@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sodium.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,36 +24,13 @@ constexpr const char* kVariable = "TRAINER_SECRET";
 constexpr size_t kDigits = 32;
 constexpr std::chrono::milliseconds kBetweenLooks(50);
 
-uint64_t little_endian(std::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) value |= uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * i);
-  return value;
+/// Of the key that proofs are made with. A key for anything else would be derived by other words.
+constexpr std::string_view kPurpose = "trainer: proofs of ranks";
+constexpr size_t kKeyBytes = 32, kProofBytes = 32;
+
+const unsigned char* unsigned_bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
 }
-
-/// The four words of SipHash and its rounds.
-struct SipHash {
-  uint64_t a, b, c, d;
-
-  void mix(int rounds) {
-    for (int i = 0; i < rounds; ++i) {
-      a += b;
-      b = std::rotl(b, 13) ^ a;
-      a = std::rotl(a, 32);
-      c += d;
-      d = std::rotl(d, 16) ^ c;
-      a += d;
-      d = std::rotl(d, 21) ^ a;
-      c += b;
-      b = std::rotl(b, 17) ^ c;
-      c = std::rotl(c, 32);
-    }
-  }
-  void put(uint64_t word) {
-    d ^= word;
-    mix(2);
-    a ^= word;
-  }
-};
 
 [[noreturn]] void fail(ExitCode code, const std::filesystem::path& file, const std::string& text) {
   throw Error(code, fmt::format("{}: {}", one_line(file.string()), text));
@@ -61,12 +38,13 @@ struct SipHash {
 
 /// Appears with all that it holds, or not at all. Whether another process was first does not matter.
 void make(const std::filesystem::path& file) {
-  const std::string text = to_hex(random_bytes()) + "\n", temporary = file.string() + ".XXXXXX";
-  std::string name = temporary;
+  std::string text = to_hex(random_bytes()), name = file.string() + ".XXXXXX";
+  text += '\n';
   const int descriptor = ::mkstemp(name.data());  // of mode 0600
   if (descriptor < 0) fail(ExitCode::io, file, std::strerror(errno));
   const bool is_written = ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int problem = errno;
+  ::sodium_memzero(text.data(), text.size());
   ::close(descriptor);
   const bool is_there = is_written && (::link(name.c_str(), file.c_str()) == 0 || errno == EEXIST);
   const int other_problem = errno;
@@ -86,51 +64,60 @@ std::optional<Secret> read(const std::filesystem::path& file) {
   std::array<char, kDigits + 2> text{};
   const bool is_known = ::fstat(descriptor, &about) == 0;
   const ssize_t bytes = ::read(descriptor, text.data(), text.size());
+  const int problem = errno;
   ::close(descriptor);
-  if (!is_known || bytes < 0) fail(ExitCode::io, file, std::strerror(errno));
+  auto secret =
+      from_hex(std::string_view(text.data(), std::min<size_t>(kDigits, static_cast<size_t>(bytes))));
+  ::sodium_memzero(text.data(), text.size());
+  if (!is_known || bytes < 0) fail(ExitCode::io, file, std::strerror(problem));
   if ((about.st_mode & 077) != 0)
     fail(ExitCode::usage, file,
          "others can read the secret of the ranks; remove it, and a new one is made, or set TRAINER_SECRET "
          "for all ranks");
-  const auto secret =
-      from_hex(std::string_view(text.data(), std::min<size_t>(kDigits, static_cast<size_t>(bytes))));
   if (!secret) fail(ExitCode::usage, file, "is not the secret of ranks; remove it, and a new one is made");
   return secret;
 }
 
 }  // namespace
 
+Secret::~Secret() {
+  ::sodium_memzero(bytes.data(), bytes.size());
+}
+
+bool Secret::operator==(const Secret& other) const {
+  return ::sodium_memcmp(bytes.data(), other.bytes.data(), bytes.size()) == 0;
+}
+
+/// libsodium ends the process where there are no random bytes, so the system is asked first.
 Secret random_bytes() {
-  Secret secret{};
-  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+  uint8_t probe = 0;
+  if (::getrandom(&probe, sizeof probe, 0) != sizeof probe || ::sodium_init() < 0)
     throw Error(ExitCode::no_device,
                 fmt::format("the system gives no random bytes: {}", std::strerror(errno)));
+  Secret secret;
+  ::randombytes_buf(secret.bytes.data(), secret.bytes.size());
   return secret;
 }
 
 std::string to_hex(const Secret& secret) {
-  std::string text;
-  for (const uint8_t byte : secret) text += fmt::format("{:02x}", byte);
+  std::string text(kDigits + 1, '\0');  // libsodium writes a zero at the end
+  ::sodium_bin2hex(text.data(), text.size(), secret.bytes.data(), secret.bytes.size());
+  text.pop_back();
   return text;
 }
 
 std::optional<Secret> from_hex(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  if (text.size() != kDigits) return std::nullopt;
-  Secret secret{};
-  for (size_t i = 0; i < kDigits; ++i) {
-    const size_t digit =
-        kHex.find(static_cast<char>(text[i] >= 'A' && text[i] <= 'F' ? text[i] + 32 : text[i]));
-    if (digit == std::string_view::npos) return std::nullopt;
-    secret[i / 2] = static_cast<uint8_t>(secret[i / 2] << 4 | digit);
-  }
+  Secret secret;
+  if (text.size() != kDigits || ::sodium_hex2bin(secret.bytes.data(), secret.bytes.size(), text.data(),
+                                                 text.size(), nullptr, nullptr, nullptr) != 0)
+    return std::nullopt;
   return secret;
 }
 
 std::optional<Secret> secret_of_environment() {
   const char* text = std::getenv(kVariable);
   if (text == nullptr || *text == '\0') return std::nullopt;
-  const std::optional<Secret> secret = from_hex(text);
+  std::optional<Secret> secret = from_hex(text);
   if (!secret)
     throw Error(ExitCode::usage, fmt::format("{} must be {} hexadecimal digits", kVariable, kDigits));
   return secret;
@@ -153,17 +140,20 @@ Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chr
   }
 }
 
-uint64_t proof(const Secret& secret, std::string_view text) {
-  const std::string_view key(reinterpret_cast<const char*>(secret.data()), secret.size());
-  const uint64_t low = little_endian(key.substr(0, 8)), high = little_endian(key.substr(8));
-  SipHash state{low ^ 0x736f6d6570736575U, high ^ 0x646f72616e646f6dU, low ^ 0x6c7967656e657261U,
-                high ^ 0x7465646279746573U};
-  size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) state.put(little_endian(text.substr(at, 8)));
-  state.put(uint64_t{text.size()} << 56 | little_endian(text.substr(at)));
-  state.c ^= 0xff;
-  state.mix(4);
-  return state.a ^ state.b ^ state.c ^ state.d;
+std::string proof(const Secret& secret, std::string_view text) {
+  std::array<unsigned char, kKeyBytes> key{};
+  std::string proven(kProofBytes, '\0');
+  ::crypto_generichash(key.data(), key.size(), unsigned_bytes(kPurpose), kPurpose.size(), secret.bytes.data(),
+                       secret.bytes.size());
+  ::crypto_generichash(reinterpret_cast<unsigned char*>(proven.data()), proven.size(), unsigned_bytes(text),
+                       text.size(), key.data(), key.size());
+  ::sodium_memzero(key.data(), key.size());
+  return proven;
+}
+
+bool is_proof(std::string_view proven, const Secret& secret, std::string_view text) {
+  return proven.size() == kProofBytes &&
+         ::sodium_memcmp(proven.data(), proof(secret, text).data(), kProofBytes) == 0;
 }
 
 }  // namespace trainer

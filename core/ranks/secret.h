@@ -11,8 +11,14 @@
 
 namespace trainer {
 
-/// What the ranks of one run know, and nobody else: 128 bits.
-using Secret = std::array<uint8_t, 16>;
+/// What the ranks of one run know, and nobody else: 128 bits. Its memory is overwritten at its end.
+struct Secret {
+  ~Secret();
+  /// Takes as long wherever the two differ.
+  bool operator==(const Secret& other) const;
+
+  std::array<uint8_t, 16> bytes{};
+};
 
 /// Sixteen bytes that nobody can guess. Throws Error (exit 69) where the system has none.
 Secret random_bytes();
@@ -29,8 +35,9 @@ std::optional<Secret> secret_of_environment();
 /// holds something else.
 Secret secret_of_file(const std::filesystem::path& file, bool is_first, std::chrono::seconds patience);
 
-/// 64 bits that prove the knowledge of the secret to who has drawn a part of the text: SipHash-2-4
-/// (Aumasson and Bernstein, 2012).
-uint64_t proof(const Secret& secret, std::string_view text);
+/// 32 bytes that prove the knowledge of the secret to who has drawn a part of the text: keyed BLAKE2b (RFC
+/// 7693), with a key that is derived from the secret.
+std::string proof(const Secret& secret, std::string_view text);
+bool is_proof(std::string_view proven, const Secret& secret, std::string_view text);
 
 }  // namespace trainer

@@ -13,7 +13,7 @@ from pathlib import Path
 from processes import PATIENCE, SAVED, Ranks, processes_of
 from runs import require
 
-GREETING = b'trainer ranks 1'
+GREETING = b'trainer ranks 2'
 HELLO, JOIN = 0, 1
 MOST_OPEN = 100  # more than rank 0 keeps
 
@@ -137,7 +137,7 @@ class Strangers:
     def other_version(self):
         """As a later release may ask to join."""
         with connect(self.place) as line:
-            line.sendall(frame(HELLO, text(b'trainer ranks 2') + text(self.random.randbytes(16))))
+            line.sendall(frame(HELLO, text(b'trainer ranks 3') + text(self.random.randbytes(16))))
         with connect(self.place) as line:
             line.sendall(frame(JOIN, self.join[5:] + b'more'))
 

@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr trainer::Secret kSecret = {1, 2, 3};
+const trainer::Secret kSecret{{1, 2, 3}};
 
 /// What both sides of a connection make of a frame of a stranger: they refuse it, since no proof can be
 /// right.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ranks/secret.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <thread>
 #include "tests/catch.h"
@@ -24,18 +27,41 @@ struct Scratch {
 
 }  // namespace
 
-TEST_CASE("a proof is SipHash-2-4, by its authors' vectors") {
-  Secret key{};
-  std::iota(key.begin(), key.end(), uint8_t{0});
-  std::string text;
-  const uint64_t expected[] = {0x726fdb47dd0e0e31, 0x74f839c593dc67fd, 0x0d6c8009d9a94f5a,
-                               0x85676696d7fb7e2d};
-  for (const uint64_t value : expected) {
-    CHECK(proof(key, text) == value);
-    text += static_cast<char>(text.size());
+TEST_CASE("a proof is keyed BLAKE2b, with a key derived from the secret") {
+  // From hashlib of Python, which has code of its own.
+  const std::map<size_t, std::string> expected = {
+      {0, "64d6aa28ab71c9968d7f3f6f46863a9b2cc1b75069423354bed3f7bcfe099b0e"},
+      {3, "78a7ec057af9ad3af00d7df7ba06223ce78e821a669d663e58394f8103c8f072"},
+      {200, "dbda1c983f53baae47a9636dbfc9956eb5076c4d0cb1f85215e773033ee8ede7"}};
+  Secret secret;
+  std::iota(secret.bytes.begin(), secret.bytes.end(), uint8_t{0});
+  for (const auto& [size, digits] : expected) {
+    std::string text(size, '\0');
+    std::iota(text.begin(), text.end(), '\0');
+    const std::string proven = proof(secret, text);
+    std::string found;
+    for (const char byte : proven) found += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+    CHECK(found == digits);
+    CHECK(is_proof(proven, secret, text));
+    CHECK_FALSE(is_proof(proven, secret, text + "x"));
+    CHECK_FALSE(is_proof(proven, random_bytes(), text));
+    CHECK_FALSE(is_proof(proven.substr(1), secret, text));
+    CHECK_FALSE(is_proof(proven + proven, secret, text));
+    CHECK_FALSE(is_proof("", secret, text));
+    for (const size_t at : {0, 31}) {
+      std::string other = proven;
+      other[at] = static_cast<char>(other[at] ^ 1);
+      CHECK_FALSE(is_proof(other, secret, text));
+    }
   }
-  while (text.size() < 15) text += static_cast<char>(text.size());
-  CHECK(proof(key, text) == 0xa129ca6149be45e5);
+}
+
+TEST_CASE("the memory of a secret is overwritten at its end") {
+  alignas(Secret) std::array<unsigned char, sizeof(Secret)> memory{};
+  auto* secret = new (memory.data()) Secret(random_bytes());
+  CHECK(std::ranges::count(memory, 0) < 16);
+  secret->~Secret();
+  CHECK(std::ranges::count(memory, 0) == 16);
 }
 
 TEST_CASE("a secret is 32 hexadecimal digits") {
@@ -45,6 +71,9 @@ TEST_CASE("a secret is 32 hexadecimal digits") {
   CHECK(from_hex("ABCDEF00000000000000000000000000") == from_hex("abcdef00000000000000000000000000"));
   CHECK_FALSE(from_hex("abc"));
   CHECK_FALSE(from_hex("g0000000000000000000000000000000"));
+  CHECK_FALSE(from_hex("0000000000000000000000000000000g"));
+  CHECK_FALSE(from_hex("00000000:00000000:00000000:00000"));
+  CHECK_FALSE(from_hex(to_hex(secret) + "00"));
   ::setenv("TRAINER_SECRET", "short", 1);
   CHECK_THROWS_WITH(secret_of_environment(), "TRAINER_SECRET must be 32 hexadecimal digits");
   ::setenv("TRAINER_SECRET", to_hex(secret).c_str(), 1);
