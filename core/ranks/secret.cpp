@@ -66,7 +66,7 @@ std::optional<Secret> read(const std::filesystem::path& file) {
   const ssize_t bytes = ::read(descriptor, text.data(), text.size());
   const int problem = errno;
   ::close(descriptor);
-  const auto secret =
+  auto secret =
       from_hex(std::string_view(text.data(), std::min<size_t>(kDigits, static_cast<size_t>(bytes))));
   ::sodium_memzero(text.data(), text.size());
   if (!is_known || bytes < 0) fail(ExitCode::io, file, std::strerror(problem));
@@ -117,7 +117,7 @@ std::optional<Secret> from_hex(std::string_view text) {
 std::optional<Secret> secret_of_environment() {
   const char* text = std::getenv(kVariable);
   if (text == nullptr || *text == '\0') return std::nullopt;
-  const std::optional<Secret> secret = from_hex(text);
+  std::optional<Secret> secret = from_hex(text);
   if (!secret)
     throw Error(ExitCode::usage, fmt::format("{} must be {} hexadecimal digits", kVariable, kDigits));
   return secret;
