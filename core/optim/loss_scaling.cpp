@@ -20,12 +20,11 @@ void append_scale_update(Builder& build, TensorId found, TensorId held) {
   const std::vector<TensorId> states = {loss_scale(program), good_step_counter(program),
                                         skipped_step_counter(program)};
   std::vector<TensorId> read = states;
-  read.push_back(found);
-  if (held != kNone) read.push_back(held);
+  read.insert(read.end(), {found, held});
   const auto next = build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
   for (size_t i = 0; i < states.size(); ++i) build.assign(states[i], next[i]);
-  put_out(build, &StepReport::loss_scale, next[0]);
-  put_out(build, &StepReport::overflows, next[2]);
+  put_out(build, &StepReport::loss_scale, next[UpdateLossScale::kScale]);
+  put_out(build, &StepReport::overflows, next[UpdateLossScale::kSkipped]);
 }
 
 }  // namespace trainer

@@ -128,9 +128,7 @@ void Optimizer::append_update(Program& program, Entry& entry, const std::vector<
     if (!loss.counts()) append_clipping(build, inputs);
   }
   append_step(build, inputs, std::exchange(entry.gradients, {}));
-  std::vector<TensorId> counted = {inputs.updates};
-  if (inputs.skip != kNone) counted.push_back(inputs.skip);
-  build.assign(inputs.updates, build.emit<Increment>(counted));
+  build.assign(inputs.updates, build.emit<Increment>({inputs.updates, inputs.skip}));
   const TensorId steps = step_counter(program);
   build.assign(steps, build.emit<Increment>({steps}));
 }
@@ -147,21 +145,22 @@ void Optimizer::append_watch(Builder& build, StepInputs& inputs, const StepGuard
   const bool watches_norm = guards.spike && guards.spike->norm_sigmas > 0;
   if (watches_norm && !limit) limit = std::numeric_limits<double>::infinity();
   const auto found = build.emit_all(std::make_shared<Unscale>(limit), read);
-  if (limit) put_out(build, &StepReport::grad_norm, found[2]);
+  if (limit) put_out(build, &StepReport::grad_norm, found[Unscale::kNorm]);
   const bool guarded = guards.counts || guards.loss;
-  const Watched watched{.found = found[1], .norm = limit ? found[2] : kNone};
+  const Watched watched{.found = found[Unscale::kFound], .norm = limit ? found[Unscale::kNorm] : kNone};
   const GuardedStep step =
-      guarded ? append_guard(build, guards, watched, scaled) : GuardedStep{.skip = found[1]};
+      guarded ? append_guard(build, guards, watched, scaled) : GuardedStep{.skip = found[Unscale::kFound]};
   inputs.skip = step.skip;
   if (clip_value) {
     for (ParameterGradient& pair : entry.gradients) {
-      if (scaled || counted.counts()) pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[0]});
+      if (scaled || counted.counts())
+        pair.gradient = build.emit<MultiplyBy>({pair.gradient, found[Unscale::kFactor]});
     }
     append_clipping(build, inputs);
   } else {
-    if (scaled || clip_norm || counted.counts()) inputs.scale = found[0];
+    if (scaled || clip_norm || counted.counts()) inputs.scale = found[Unscale::kFactor];
   }
-  if (scaled) append_scale_update(build, found[1], step.held);
+  if (scaled) append_scale_update(build, found[Unscale::kFound], step.held);
 }
 
 /// Gradients of a loss that counts are divided by what it has counted, before any limit; by the step's own
@@ -179,8 +178,8 @@ void Optimizer::append_counted_clipping(Builder& build, StepInputs& inputs,
   std::vector<TensorId> read = {counted.divisor};
   for (const ParameterGradient& pair : entry.gradients) read.push_back(pair.gradient);
   const auto found = build.emit_all(std::make_shared<Unscale>(clip_norm), read);
-  inputs.scale = found[0];
-  put_out(build, &StepReport::grad_norm, found[2]);
+  inputs.scale = found[Unscale::kFactor];
+  put_out(build, &StepReport::grad_norm, found[Unscale::kNorm]);
 }
 
 void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
@@ -195,8 +194,9 @@ void Optimizer::append_clipping(Builder& build, StepInputs& inputs) const {
     std::vector<TensorId> gradients;
     for (const ParameterGradient& pair : entry.gradients) gradients.push_back(pair.gradient);
     const auto clipped = build.emit_all(std::make_shared<ClipByNorm>(*clip_norm), gradients);
-    inputs.scale = clipped[0];
-    if (!puts_out(entry, &StepReport::grad_norm)) put_out(build, &StepReport::grad_norm, clipped[1]);
+    inputs.scale = clipped[ClipByNorm::kScale];
+    if (!puts_out(entry, &StepReport::grad_norm))
+      put_out(build, &StepReport::grad_norm, clipped[ClipByNorm::kNorm]);
   }
 }
 
