@@ -100,8 +100,8 @@ void add_all_reduce(Handlers& handlers) {
         static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
     const int64_t count = stored_counts(context, choice)[0];
     return kernel([=] {
-      const auto* x = at<const float>(slots.inputs[0]);
-      float* y = at<float>(slots.outputs[0]);
+      const auto* x = at<const float>(slots.inputs[DecayByRank::kX]);
+      float* y = at<float>(slots.outputs[DecayByRank::kY]);
       for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
     });
   };

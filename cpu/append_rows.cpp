@@ -12,8 +12,8 @@ namespace {
 
 std::unique_ptr<Kernel> compile_append_rows(const OpContext& context, const Choice&, const Slots& slots) {
   const AppendExtents extents(context.inputs);
-  return kernel([=, cache = slots.inputs[append_input::kCache], rows = slots.inputs[append_input::kRows],
-                 place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
+  return kernel([=, cache = slots.inputs[AppendRows::kCache], rows = slots.inputs[AppendRows::kRows],
+                 place = slots.inputs[AppendRows::kFirstRow], y = slots.outputs[AppendRows::kY]] {
     const int64_t sample_bytes = extents.cached * extents.row_bytes;
     // The plan computes y in the cache's own memory, where nothing else reads the cache.
     if (*cache != *y) {

@@ -66,24 +66,28 @@ class GivenSlots {
   std::vector<void* const*> inputs_;
 };
 
-void* wanted(const std::vector<void* const*>& outputs, size_t output) {
-  return output < outputs.size() && outputs[output] != nullptr ? *outputs[output] : nullptr;
+void* wanted(const Slots& slots, size_t output) {
+  void* const* slot = slots.output(output);
+  return slot == nullptr ? nullptr : *slot;
 }
 
 std::unique_ptr<Kernel> compile_attention(const OpContext& c, const Choice&, const Slots& slots) {
   std::shared_ptr<attention::Forward> forward = attention_forward(c);
-  return kernel([forward, given = GivenSlots(slots), outputs = slots.outputs, workspace = slots.workspace] {
-    forward->run(given.forward(), *outputs[0], static_cast<float*>(wanted(outputs, 1)), at<float>(workspace));
+  return kernel([forward, given = GivenSlots(slots), slots, workspace = slots.workspace] {
+    forward->run(given.forward(), *slots.outputs[Attention::kY],
+                 static_cast<float*>(wanted(slots, Attention::kLogSum)), at<float>(workspace));
   });
 }
 
 std::unique_ptr<Kernel> compile_attention_backward(const OpContext& c, const Choice&, const Slots& slots) {
   std::shared_ptr<attention::Backward> backward = attention_backward(c);
   const bool packed = c.inputs[in::kK].shape.empty();
-  return kernel([=, given = GivenSlots(slots), outputs = slots.outputs, workspace = slots.workspace] {
-    void* dq = wanted(outputs, 0);
+  return kernel([=, given = GivenSlots(slots), workspace = slots.workspace] {
+    void* dq = wanted(slots, AttentionBackward::kDq);
     backward->run(given.backward(),
-                  {.dq = dq, .dk = packed ? dq : wanted(outputs, 1), .dv = packed ? dq : wanted(outputs, 2)},
+                  {.dq = dq,
+                   .dk = packed ? dq : wanted(slots, AttentionBackward::kDk),
+                   .dv = packed ? dq : wanted(slots, AttentionBackward::kDv)},
                   at<float>(workspace));
   });
 }

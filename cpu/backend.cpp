@@ -80,7 +80,9 @@ bool is_worth_threads(const OpContext& context) {
   constexpr double kWork = 1 << 19, kWorkOfElement = 16;  // about 10 us of one thread
   double elements = 0;
   for (const auto* specs : {&context.inputs, &context.outputs}) {
-    for (const TensorSpec& spec : *specs) elements += static_cast<double>(numel(spec.shape));
+    for (const TensorSpec& spec : *specs) {
+      if (is_given(spec)) elements += static_cast<double>(numel(spec.shape));
+    }
   }
   return context.op.flops(context.inputs, context.outputs) + kWorkOfElement * elements >= kWork;
 }

@@ -78,9 +78,10 @@ class BatchNormKernel final : public Kernel {
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
-    const T *x = at<const T>(in[0]), *residual = in[3] == nullptr ? nullptr : at<const T>(in[3]);
-    T* y = at<T>(out[0]);
-    int32_t* mask = out.size() > 3 && out[3] != nullptr ? at<int32_t>(out[3]) : nullptr;
+    const T *x = at<const T>(in[BatchNorm::kX]),
+            *residual = in[BatchNorm::kResidual] == nullptr ? nullptr : at<const T>(in[BatchNorm::kResidual]);
+    T* y = at<T>(out[BatchNorm::kY]);
+    int32_t* mask = slots_.output(BatchNorm::kMask) == nullptr ? nullptr : at<int32_t>(out[BatchNorm::kMask]);
     auto apply = [&](const Piece& p, const Affine& affine) {
       apply_affine(affine, x + p.offset, residual == nullptr ? nullptr : residual + p.offset, relu_, ceiling_,
                    y + p.offset, mask == nullptr ? nullptr : mask + p.bits, p.count);
@@ -107,13 +108,15 @@ class BatchNormKernel final : public Kernel {
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
       const auto [mean, variance] = moments(lane);
       const int64_t c = block * blocks_.lanes + lane;
-      if (writes && out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(mean);
-      if (writes && out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(variance);
-      const double scale = at<const float>(in[1])[c] / std::sqrt(variance + eps_);
+      if (writes && out[BatchNorm::kMean] != nullptr)
+        at<float>(out[BatchNorm::kMean])[c] = static_cast<float>(mean);
+      if (writes && out[BatchNorm::kVariance] != nullptr)
+        at<float>(out[BatchNorm::kVariance])[c] = static_cast<float>(variance);
+      const double scale = at<const float>(in[BatchNorm::kGamma])[c] / std::sqrt(variance + eps_);
       for_each_column(blocks_, lane, [&, mean = mean](size_t s) {
         affine.mean[s] = static_cast<float>(mean);
         affine.scale[s] = static_cast<float>(scale);
-        affine.shift[s] = at<const float>(in[2])[c];
+        affine.shift[s] = at<const float>(in[BatchNorm::kBeta])[c];
       });
     }
     return affine;
@@ -121,7 +124,7 @@ class BatchNormKernel final : public Kernel {
 
   /// The moments of all ranks together, each of which has as many values.
   Affine of_ranks(int64_t block, bool writes) const {
-    const auto* table = at<const float>(slots_.inputs[4]);
+    const auto* table = at<const float>(slots_.inputs[BatchNorm::kTable]);
     return settled(block, writes, [&](int64_t lane) {
       const int64_t c = block * blocks_.lanes + lane;
       Moments all{};
@@ -140,31 +143,33 @@ class BatchNormKernel final : public Kernel {
 };
 
 Choice select_norm(const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select_blocks(context, inputs, 0);
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  if (choice.outputs.size() > 3) choice.outputs[3] = bits_layout(blocks);
-  if (context.inputs.size() < 5) choice.workspace_bytes = record_bytes<Moments>(blocks);
+  Choice choice = select_blocks(context, inputs, BatchNorm::kX);
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNorm::kX], context.inputs[BatchNorm::kX].shape);
+  if (static_cast<const BatchNorm&>(context.op).relu) choice.outputs[BatchNorm::kMask] = bits_layout(blocks);
+  if (!context.has_input(BatchNorm::kTable)) choice.workspace_bytes = record_bytes<Moments>(blocks);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_norm(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-    return std::make_unique<BatchNormKernel<decltype(element)>>(static_cast<const BatchNorm&>(context.op),
-                                                                blocks, table_of(context, 4), slots);
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNorm::kX], context.inputs[BatchNorm::kX].shape);
+  return with_storage(context.inputs[BatchNorm::kX].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+    return std::make_unique<BatchNormKernel<decltype(element)>>(
+        static_cast<const BatchNorm&>(context.op), blocks, table_of(context, BatchNorm::kTable), slots);
   });
 }
 
 /// No convolution of the CPU gives such sums.
 std::optional<std::string> why_not_norm(const OpContext& context) {
-  if (context.inputs.size() < 6) return std::nullopt;
+  if (!context.has_input(BatchNorm::kSums)) return std::nullopt;
   return "batch normalisation on the CPU measures for itself";
 }
 
 }  // namespace
 
 std::optional<RankTable> table_of(const OpContext& context, size_t input) {
-  if (context.inputs.size() <= input) return std::nullopt;
+  if (!context.has_input(input)) return std::nullopt;
   return RankTable(context.inputs[input].shape, nullptr);
 }
 

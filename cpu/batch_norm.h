@@ -113,7 +113,7 @@ class RankTable {
   const Communicator* all_;
 };
 
-/// The input of that number, where the operation has so many.
+/// The input in that place, where it is given.
 std::optional<RankTable> table_of(const OpContext& context, size_t input);
 
 }  // namespace trainer::cpu

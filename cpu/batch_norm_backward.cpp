@@ -44,9 +44,12 @@ class BatchNormBackwardKernel final : public Kernel {
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<T>(slot); };
-    const Operands<T> given{at<const T>(in[0]), optional(in[6]), at<const T>(in[1]),
-                            in[5] == nullptr ? nullptr : at<const int32_t>(in[5])};
-    T *dx = at<T>(out[0]), *masked = residual_ ? optional(out[3]) : nullptr;
+    const Operands<T> given{
+        at<const T>(in[BatchNormBackward::kDy]), optional(in[BatchNormBackward::kOtherDy]),
+        at<const T>(in[BatchNormBackward::kX]),
+        in[BatchNormBackward::kMask] == nullptr ? nullptr : at<const int32_t>(in[BatchNormBackward::kMask])};
+    T *dx = at<T>(out[BatchNormBackward::kDx]),
+      *masked = residual_ ? optional(out[BatchNormBackward::kDresidual]) : nullptr;
     // The second walk reads the masked gradient where there is one: dy may have been overwritten by it.
     const Operands<T> kept = masked == nullptr ? given : Operands<T>{masked, nullptr, given.x, nullptr};
     auto apply = [&](const Piece& p, const GradientTerms& affine) {
@@ -56,7 +59,7 @@ class BatchNormBackwardKernel final : public Kernel {
       return one_walk(
           blocks_, [&](int64_t block, bool) { return of_ranks(block); }, apply);
     auto measure = [&](int64_t block, const Piece& p, Slopes& record) {
-      const auto mean = spread_mean(blocks_, block, at<const float>(in[3]));
+      const auto mean = spread_mean(blocks_, block, at<const float>(in[BatchNormBackward::kMean]));
       T* to = masked == nullptr ? nullptr : masked + p.offset;
       measure_slopes(mean.data(), given.from(p), to, p.count, record);
     };
@@ -71,10 +74,11 @@ class BatchNormBackwardKernel final : public Kernel {
   template <class SumsOf>
   GradientTerms settled(int64_t block, double values, const SumsOf& sums) const {
     const auto& in = slots_.inputs;
-    GradientTerms affine{.mean = spread_mean(blocks_, block, at<const float>(in[3]))};
+    GradientTerms affine{.mean = spread_mean(blocks_, block, at<const float>(in[BatchNormBackward::kMean]))};
     for (int64_t lane = 0; lane < blocks_.lanes_used(block); ++lane) {
       const int64_t c = block * blocks_.lanes + lane;
-      const double inverse = inverse_of(c), scale = at<const float>(in[2])[c] * inverse;
+      const double inverse = inverse_of(c),
+                   scale = at<const float>(in[BatchNormBackward::kGamma])[c] * inverse;
       const auto [slope, normal] = sums(lane, c);
       for_each_column(blocks_, lane, [&, slope = slope, normal = normal](size_t s) {
         affine.scale[s] = static_cast<float>(scale);
@@ -86,7 +90,9 @@ class BatchNormBackwardKernel final : public Kernel {
   }
 
   /// 1 / sqrt(variance + eps)
-  double inverse_of(int64_t c) const { return 1 / std::sqrt(at<const float>(slots_.inputs[4])[c] + eps_); }
+  double inverse_of(int64_t c) const {
+    return 1 / std::sqrt(at<const float>(slots_.inputs[BatchNormBackward::kVariance])[c] + eps_);
+  }
   double values() const {
     const int64_t of_channel = blocks_.samples * blocks_.run / blocks_.lanes;
     return static_cast<double>(of_channel);
@@ -96,14 +102,16 @@ class BatchNormBackwardKernel final : public Kernel {
     return settled(block, values(), [&](int64_t lane, int64_t c) {
       ChannelSums sums = sums_of(blocks_, records, lane);
       sums.product *= inverse_of(c);
-      if (writes && slots_.outputs[1] != nullptr) at<float>(slots_.outputs[1])[c] = float(sums.product);
-      if (writes && slots_.outputs[2] != nullptr) at<float>(slots_.outputs[2])[c] = float(sums.slope);
+      if (writes && slots_.outputs[BatchNormBackward::kDgamma] != nullptr)
+        at<float>(slots_.outputs[BatchNormBackward::kDgamma])[c] = float(sums.product);
+      if (writes && slots_.outputs[BatchNormBackward::kDbeta] != nullptr)
+        at<float>(slots_.outputs[BatchNormBackward::kDbeta])[c] = float(sums.slope);
       return sums;
     });
   }
 
   GradientTerms of_ranks(int64_t block) const {
-    const auto* table = at<const float>(slots_.inputs[7]);
+    const auto* table = at<const float>(slots_.inputs[BatchNormBackward::kTable]);
     return settled(block, values() * double(table_->ranks()), [&](int64_t, int64_t c) {
       ChannelSums all{};
       for (int64_t rank = 0; rank < table_->ranks(); ++rank) {
@@ -122,20 +130,25 @@ class BatchNormBackwardKernel final : public Kernel {
 };
 
 Choice select_norm_backward(const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select_blocks(context, inputs, 1);
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
-  if (!context.inputs[5].shape.empty()) choice.inputs[5] = bits_layout(blocks);
-  if (context.inputs.size() < 8) choice.workspace_bytes = record_bytes<Slopes>(blocks);
+  Choice choice = select_blocks(context, inputs, BatchNormBackward::kX);
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNormBackward::kX], context.inputs[BatchNormBackward::kX].shape);
+  if (!context.inputs[BatchNormBackward::kMask].shape.empty())
+    choice.inputs[BatchNormBackward::kMask] = bits_layout(blocks);
+  if (!context.has_input(BatchNormBackward::kTable)) choice.workspace_bytes = record_bytes<Slopes>(blocks);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_norm_backward(const OpContext& context, const Choice& choice,
                                               const Slots& slots) {
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
-  return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-    return std::make_unique<BatchNormBackwardKernel<decltype(element)>>(
-        static_cast<const BatchNormBackward&>(context.op), blocks, table_of(context, 7), slots);
-  });
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNormBackward::kX], context.inputs[BatchNormBackward::kX].shape);
+  return with_storage(context.inputs[BatchNormBackward::kX].dtype,
+                      [&](auto element) -> std::unique_ptr<Kernel> {
+                        return std::make_unique<BatchNormBackwardKernel<decltype(element)>>(
+                            static_cast<const BatchNormBackward&>(context.op), blocks,
+                            table_of(context, BatchNormBackward::kTable), slots);
+                      });
 }
 
 }  // namespace

@@ -26,19 +26,20 @@ TRAINER_MULTIVERSION void affine_run(const float* scale_of, const float* shift_o
 
 Choice select_inference(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  const Layout layout = inputs[0].value_or(Layout{});
-  if (!channel_blocks(layout, context.inputs[0].shape)) return choice;
-  choice.inputs[0] = choice.outputs[0] = layout;
+  const Layout layout = inputs[BatchNormInference::kX].value_or(Layout{});
+  if (!channel_blocks(layout, context.inputs[BatchNormInference::kX].shape)) return choice;
+  choice.inputs[BatchNormInference::kX] = choice.outputs[BatchNormInference::kY] = layout;
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_inference(const OpContext& context, const Choice& choice,
                                           const Slots& slots) {
   const double eps = static_cast<const BatchNormInference&>(context.op).eps;
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNormInference::kX], context.inputs[BatchNormInference::kX].shape);
+  return with_storage(context.inputs[BatchNormInference::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
+    return kernel([=, in = slots.inputs, y = slots.outputs[BatchNormInference::kY]] {
       parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           float scale[kColumns] = {}, shift[kColumns] = {};
@@ -46,12 +47,14 @@ std::unique_ptr<Kernel> compile_inference(const OpContext& context, const Choice
           for (int64_t s = 0; s < kColumns; ++s) {
             const int64_t lane = s % blocks.lanes, c = block * blocks.lanes + lane;
             if (lane >= blocks.lanes_used(block)) continue;
-            const double factor = at<const float>(in[1])[c] / std::sqrt(at<const float>(in[4])[c] + eps);
+            const double factor = at<const float>(in[BatchNormInference::kGamma])[c] /
+                                  std::sqrt(at<const float>(in[BatchNormInference::kVariance])[c] + eps);
             scale[s] = static_cast<float>(factor);
-            shift[s] = static_cast<float>(at<const float>(in[2])[c] - at<const float>(in[3])[c] * factor);
+            shift[s] = static_cast<float>(at<const float>(in[BatchNormInference::kBeta])[c] -
+                                          at<const float>(in[BatchNormInference::kMean])[c] * factor);
           }
-          affine_run(scale, shift, at<const T>(in[0]) + i * blocks.run, at<T>(y) + i * blocks.run,
-                     blocks.run);
+          affine_run(scale, shift, at<const T>(in[BatchNormInference::kX]) + i * blocks.run,
+                     at<T>(y) + i * blocks.run, blocks.run);
         }
       });
     });
@@ -129,24 +132,28 @@ BlockedWeights blocked(const Layout& layout, const Shape& shape) {
 
 std::unique_ptr<Kernel> compile_fold(const OpContext& context, const Choice& choice, const Slots& slots) {
   const double eps = static_cast<const FoldBatchNorm&>(context.op).eps;
-  const int64_t channels = context.inputs[2].shape[0];
-  const BlockedWeights weights = blocked(choice.inputs[0], context.inputs[0].shape);
+  const int64_t channels = context.inputs[FoldBatchNorm::kGamma].shape[0];
+  const BlockedWeights weights =
+      blocked(choice.inputs[FoldBatchNorm::kWeight], context.inputs[FoldBatchNorm::kWeight].shape);
   return kernel([=, blocks = weights.blocks, inner = weights.channels,
                  scales = std::vector<float>(static_cast<size_t>(channels)), in = slots.inputs,
                  out = slots.outputs]() mutable {
     for (int64_t c = 0; c < channels; ++c) {
-      const double scale = at<const float>(in[2])[c] / std::sqrt(at<const float>(in[5])[c] + eps);
-      const double bias = in[1] == nullptr ? 0 : at<const float>(in[1])[c];
+      const double scale = at<const float>(in[FoldBatchNorm::kGamma])[c] /
+                           std::sqrt(at<const float>(in[FoldBatchNorm::kVariance])[c] + eps);
+      const double bias =
+          in[FoldBatchNorm::kBias] == nullptr ? 0 : at<const float>(in[FoldBatchNorm::kBias])[c];
       scales[static_cast<size_t>(c)] = static_cast<float>(scale);
-      at<float>(out[1])[c] =
-          static_cast<float>((bias - at<const float>(in[4])[c]) * scale + at<const float>(in[3])[c]);
+      at<float>(out[FoldBatchNorm::kFoldedBias])[c] =
+          static_cast<float>((bias - at<const float>(in[FoldBatchNorm::kMean])[c]) * scale +
+                             at<const float>(in[FoldBatchNorm::kBeta])[c]);
     }
     parallel_rows(static_cast<int64_t>(blocks.size()), static_cast<int64_t>(inner.size()),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t b = begin; b < end; ++b) {
                       const WeightBlock& block = blocks[static_cast<size_t>(b)];
-                      const float* w = at<const float>(in[0]) + block.offset;
-                      float* folded = at<float>(out[0]) + block.offset;
+                      const float* w = at<const float>(in[FoldBatchNorm::kWeight]) + block.offset;
+                      float* folded = at<float>(out[FoldBatchNorm::kFoldedWeight]) + block.offset;
                       for (size_t i = 0; i < inner.size(); ++i) {
                         const int64_t c =
                             std::min(block.channel + inner[i], channels - 1);  // padding is zero
@@ -165,10 +172,10 @@ TRAINER_MULTIVERSION void blend_range(float share, float scale, const float* old
 
 std::unique_ptr<Kernel> compile_blend(const OpContext& context, const Choice& choice, const Slots& slots) {
   const auto& op = static_cast<const Blend&>(context.op);
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
+  const int64_t count = stored_elements(choice.inputs[Blend::kOld], context.inputs[Blend::kOld].shape);
   return kernel([=, share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                 old = slots.inputs[0], fresh = slots.inputs[1], y = slots.outputs[0],
-                 skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr] {
+                 old = slots.inputs[Blend::kOld], fresh = slots.inputs[Blend::kFresh],
+                 y = slots.outputs[Blend::kY], skip = slots.inputs[Blend::kSkip]] {
     const bool skips = skip != nullptr && *at<const float>(skip) != 0;
     if (skips && *old == *y) return;
     parallel_elements(count, [&](int64_t begin, int64_t end) {
@@ -189,17 +196,20 @@ void add_batch_norm_inference(Handlers& handlers) {
   handlers[typeid(BatchNormInference)] = {select_inference, compile_inference, {}};
   handlers[typeid(FoldBatchNorm)] = {[](const OpContext& context, const OpenLayouts& inputs) {
                                        Choice choice = select_row_major(context, inputs);
-                                       choice.inputs[0] = choice.outputs[0] = inputs[0].value_or(Layout{});
+                                       choice.inputs[FoldBatchNorm::kWeight] =
+                                           choice.outputs[FoldBatchNorm::kFoldedWeight] =
+                                               inputs[FoldBatchNorm::kWeight].value_or(Layout{});
                                        return choice;
                                      },
                                      compile_fold,
                                      {}};
-  handlers[typeid(Blend)] = {
-      [](const OpContext& context, const OpenLayouts& inputs) {
-        return select_same(context, {inputs[0] ? inputs[0] : inputs[1], inputs[1]}, true);
-      },
-      compile_blend,
-      {}};
+  handlers[typeid(Blend)] = {[](const OpContext& context, const OpenLayouts& inputs) {
+                               return select_same(
+                                   context,
+                                   {inputs[Blend::kOld] ? inputs[Blend::kOld] : inputs[Blend::kFresh]}, true);
+                             },
+                             compile_blend,
+                             {}};
 }
 
 }  // namespace trainer::cpu

@@ -66,12 +66,13 @@ TRAINER_MULTIVERSION void measure(const T* x, int64_t count, Moments& moments) {
 
 std::unique_ptr<Kernel> compile_moments(const OpContext& context, const Choice& choice, const Slots& slots,
                                         const Communicator* ranks) {
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNormMoments::kX], context.inputs[BatchNormMoments::kX].shape);
+  return with_storage(context.inputs[BatchNormMoments::kX].dtype, [&](auto element) {
     using T = decltype(element);
     return kernel([=, in = slots.inputs, out = slots.outputs, workspace = slots.workspace,
-                   table = RankTable(context.outputs[0].shape, ranks)] {
-      const T* x = at<const T>(in[0]);
+                   table = RankTable(context.outputs[BatchNormMoments::kTable].shape, ranks)] {
+      const T* x = at<const T>(in[BatchNormMoments::kX]);
       auto* records = at<Moments>(workspace);
       measure_walk(blocks, records, [&](int64_t, const Piece& p, Moments& record) {
         measure_moments(x + p.offset, p.count, record);
@@ -79,15 +80,16 @@ std::unique_ptr<Kernel> compile_moments(const OpContext& context, const Choice& 
       for (int64_t c = 0; c < blocks.channels; ++c) {
         const Moments* of_block = records + c / blocks.lanes * blocks.pieces();
         const auto [mean, variance] = moments_of(blocks, of_block, c % blocks.lanes);
-        table.put(at<float>(out[0]), c, mean, variance);
+        table.put(at<float>(out[BatchNormMoments::kTable]), c, mean, variance);
       }
     });
   });
 }
 
 Choice select_moments(const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select_blocks(context, inputs, 0);
-  choice.workspace_bytes = record_bytes<Moments>(*channel_blocks(choice.inputs[0], context.inputs[0].shape));
+  Choice choice = select_blocks(context, inputs, BatchNormMoments::kX);
+  choice.workspace_bytes = record_bytes<Moments>(
+      *channel_blocks(choice.inputs[BatchNormMoments::kX], context.inputs[BatchNormMoments::kX].shape));
   return choice;
 }
 

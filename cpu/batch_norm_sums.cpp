@@ -52,22 +52,26 @@ class BatchNormSumsKernel final : public Kernel {
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
     auto optional = [](void* const* slot) { return slot == nullptr ? nullptr : at<T>(slot); };
-    const Operands<T> given{at<const T>(in[0]), optional(in[5]), at<const T>(in[1]),
-                            in[4] == nullptr ? nullptr : at<const int32_t>(in[4])};
-    T* masked = out.size() > 3 ? optional(out[3]) : nullptr;
+    const Operands<T> given{
+        at<const T>(in[BatchNormSums::kDy]), optional(in[BatchNormSums::kOtherDy]),
+        at<const T>(in[BatchNormSums::kX]),
+        in[BatchNormSums::kMask] == nullptr ? nullptr : at<const int32_t>(in[BatchNormSums::kMask])};
+    T* masked = optional(slots_.output(BatchNormSums::kDresidual));
     auto* records = at<Slopes>(slots_.workspace);
     measure_walk(blocks_, records, [&](int64_t block, const Piece& p, Slopes& record) {
-      const auto mean = spread_mean(blocks_, block, at<const float>(in[2]));
+      const auto mean = spread_mean(blocks_, block, at<const float>(in[BatchNormSums::kMean]));
       T* to = masked == nullptr ? nullptr : masked + p.offset;
       measure_slopes(mean.data(), given.from(p), to, p.count, record);
     });
     for (int64_t c = 0; c < blocks_.channels; ++c) {
       const Slopes* of_block = records + c / blocks_.lanes * blocks_.pieces();
       const auto [slope, product] = sums_of(blocks_, of_block, c % blocks_.lanes);
-      const double normal = product / std::sqrt(at<const float>(in[3])[c] + eps_);
-      table_.put(at<float>(out[0]), c, slope, normal);
-      if (out[1] != nullptr) at<float>(out[1])[c] = static_cast<float>(normal);
-      if (out[2] != nullptr) at<float>(out[2])[c] = static_cast<float>(slope);
+      const double normal = product / std::sqrt(at<const float>(in[BatchNormSums::kVariance])[c] + eps_);
+      table_.put(at<float>(out[BatchNormSums::kTable]), c, slope, normal);
+      if (out[BatchNormSums::kDgamma] != nullptr)
+        at<float>(out[BatchNormSums::kDgamma])[c] = static_cast<float>(normal);
+      if (out[BatchNormSums::kDbeta] != nullptr)
+        at<float>(out[BatchNormSums::kDbeta])[c] = static_cast<float>(slope);
     }
   }
 
@@ -79,9 +83,11 @@ class BatchNormSumsKernel final : public Kernel {
 };
 
 Choice select_sums(const OpContext& context, const OpenLayouts& inputs) {
-  Choice choice = select_blocks(context, inputs, 1);
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
-  if (!context.inputs[4].shape.empty()) choice.inputs[4] = bits_layout(blocks);
+  Choice choice = select_blocks(context, inputs, BatchNormSums::kX);
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[BatchNormSums::kX], context.inputs[BatchNormSums::kX].shape);
+  if (!context.inputs[BatchNormSums::kMask].shape.empty())
+    choice.inputs[BatchNormSums::kMask] = bits_layout(blocks);
   choice.workspace_bytes = record_bytes<Slopes>(blocks);
   return choice;
 }
@@ -121,12 +127,14 @@ std::array<float, kColumns> spread_mean(const ChannelBlocks& blocks, int64_t blo
 void add_batch_norm_sums(Handlers& handlers) {
   const Communicator* ranks = handlers.ranks();
   const auto compile = [ranks](const OpContext& context, const Choice& choice, const Slots& slots) {
-    const ChannelBlocks blocks = *channel_blocks(choice.inputs[1], context.inputs[1].shape);
-    return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-      return std::make_unique<BatchNormSumsKernel<decltype(element)>>(
-          static_cast<const BatchNormSums&>(context.op).eps, blocks,
-          RankTable(context.outputs[0].shape, ranks), slots);
-    });
+    const ChannelBlocks blocks =
+        *channel_blocks(choice.inputs[BatchNormSums::kX], context.inputs[BatchNormSums::kX].shape);
+    return with_storage(context.inputs[BatchNormSums::kX].dtype,
+                        [&](auto element) -> std::unique_ptr<Kernel> {
+                          return std::make_unique<BatchNormSumsKernel<decltype(element)>>(
+                              static_cast<const BatchNormSums&>(context.op).eps, blocks,
+                              RankTable(context.outputs[BatchNormSums::kTable].shape, ranks), slots);
+                        });
   };
   handlers[typeid(BatchNormSums)] = {select_sums, compile, {}};
 }

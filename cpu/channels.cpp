@@ -77,8 +77,9 @@ int64_t row_stride(const Layout& layout, const Shape& shape) {
 }
 
 Choice select_scale(const OpContext& context, const OpenLayouts& inputs) {
-  const Layout x = blocked_or_row_major(inputs[0], context.inputs[0].shape);
-  return {.inputs = {x, blocked_or_row_major(inputs[1], context.inputs[1].shape)},
+  const Layout x = blocked_or_row_major(inputs[ScaleChannels::kX], context.inputs[ScaleChannels::kX].shape);
+  return {.inputs = {x, blocked_or_row_major(inputs[ScaleChannels::kFactors],
+                                             context.inputs[ScaleChannels::kFactors].shape)},
           .outputs = {x},
           .implementation = "loop",
           .algorithm = ""};
@@ -86,10 +87,12 @@ Choice select_scale(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile_scale(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  const int64_t stride = row_stride(choice.inputs[1], context.inputs[1].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const int64_t stride =
+      row_stride(choice.inputs[ScaleChannels::kFactors], context.inputs[ScaleChannels::kFactors].shape);
+  return with_storage(context.inputs[ScaleChannels::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, x = slots.inputs[0], s = slots.inputs[1], y = slots.outputs[0]] {
+    return kernel([=, x = slots.inputs[ScaleChannels::kX], s = slots.inputs[ScaleChannels::kFactors],
+                   y = slots.outputs[ScaleChannels::kY]] {
       for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
         const auto columns = columns_of(blocks, block, at<const T>(s) + sample * stride);
         apply_range<true, T>(columns.data(), at<const T>(x) + offset, at<T>(y) + offset, blocks.run);
@@ -100,11 +103,11 @@ std::unique_ptr<Kernel> compile_scale(const OpContext& context, const Choice& ch
 
 /// The factors' gradient in blocks as wide as those of the images.
 Choice select_scale_backward(const OpContext& context, const OpenLayouts& inputs) {
-  const Shape& shape = context.inputs[0].shape;
-  const Layout x = blocked_or_row_major(inputs[0], shape);
+  const Shape& shape = context.inputs[ScaleChannelsBackward::kDy].shape;
+  const Layout x = blocked_or_row_major(inputs[ScaleChannelsBackward::kDy], shape);
   const int64_t lanes = channel_blocks(x, shape)->lanes;
   return {.inputs = {x, x},
-          .outputs = {channel_layout(lanes, context.outputs[0].shape)},
+          .outputs = {channel_layout(lanes, context.outputs[ScaleChannelsBackward::kDfactors].shape)},
           .implementation = "loop",
           .algorithm = ""};
 }
@@ -119,9 +122,11 @@ double lane_sum(const std::array<double, kColumns>& sums, int64_t lanes, int64_t
 std::unique_ptr<Kernel> compile_scale_backward(const OpContext& context, const Choice& choice,
                                                const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[ScaleChannelsBackward::kDy].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, dy = slots.inputs[0], x = slots.inputs[1], ds = slots.outputs[0]] {
+    return kernel([=, dy = slots.inputs[ScaleChannelsBackward::kDy],
+                   x = slots.inputs[ScaleChannelsBackward::kX],
+                   ds = slots.outputs[ScaleChannelsBackward::kDfactors]] {
       for_each_run(blocks, [=](int64_t sample, int64_t block, int64_t offset) {
         std::array<double, kColumns> sums{};
         sum_range(at<const T>(dy) + offset, at<const T>(x) + offset, blocks.run, sums.data());
@@ -135,15 +140,16 @@ std::unique_ptr<Kernel> compile_scale_backward(const OpContext& context, const C
 }
 
 Choice select_add(const OpContext& context, const OpenLayouts& inputs) {
-  const Layout x = blocked_or_row_major(inputs[0], context.inputs[0].shape);
+  const Layout x = blocked_or_row_major(inputs[AddChannels::kX], context.inputs[AddChannels::kX].shape);
   return {.inputs = {x, Layout{}}, .outputs = {x}, .implementation = "loop", .algorithm = ""};
 }
 
 std::unique_ptr<Kernel> compile_add(const OpContext& context, const Choice& choice, const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[AddChannels::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, x = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
+    return kernel([=, x = slots.inputs[AddChannels::kX], b = slots.inputs[AddChannels::kBias],
+                   y = slots.outputs[AddChannels::kY]] {
       for_each_run(blocks, [=](int64_t, int64_t block, int64_t offset) {
         const auto columns = columns_of(blocks, block, at<const float>(b));
         apply_range<false, T>(columns.data(), at<const T>(x) + offset, at<T>(y) + offset, blocks.run);
@@ -153,7 +159,8 @@ std::unique_ptr<Kernel> compile_add(const OpContext& context, const Choice& choi
 }
 
 Choice select_add_backward(const OpContext& context, const OpenLayouts& inputs) {
-  return {.inputs = {blocked_or_row_major(inputs[0], context.inputs[0].shape)},
+  return {.inputs = {blocked_or_row_major(inputs[AddChannelsBackward::kDy],
+                                          context.inputs[AddChannelsBackward::kDy].shape)},
           .outputs = {Layout{}},
           .implementation = "loop",
           .algorithm = ""};
@@ -163,23 +170,24 @@ Choice select_add_backward(const OpContext& context, const OpenLayouts& inputs) 
 std::unique_ptr<Kernel> compile_add_backward(const OpContext& context, const Choice& choice,
                                              const Slots& slots) {
   const ChannelBlocks blocks = blocks_of(context, choice);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[AddChannelsBackward::kDy].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, dy = slots.inputs[0], db = slots.outputs[0]] {
-      parallel_rows(blocks.blocks, blocks.samples * blocks.run, [=](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) {
-          std::array<double, kColumns> sums{};
-          for (int64_t n = 0; n < blocks.samples; ++n) {
-            const T* run = at<const T>(dy) + (n * blocks.blocks + block) * blocks.run;
-            sum_range<T>(run, nullptr, blocks.run, sums.data());
-          }
-          float* of_block = at<float>(db) + block * blocks.lanes;
-          for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
-            of_block[lane] = static_cast<float>(lane_sum(sums, blocks.lanes, lane));
-          }
-        }
-      });
-    });
+    return kernel(
+        [=, dy = slots.inputs[AddChannelsBackward::kDy], db = slots.outputs[AddChannelsBackward::kDbias]] {
+          parallel_rows(blocks.blocks, blocks.samples * blocks.run, [=](int64_t begin, int64_t end) {
+            for (int64_t block = begin; block < end; ++block) {
+              std::array<double, kColumns> sums{};
+              for (int64_t n = 0; n < blocks.samples; ++n) {
+                const T* run = at<const T>(dy) + (n * blocks.blocks + block) * blocks.run;
+                sum_range<T>(run, nullptr, blocks.run, sums.data());
+              }
+              float* of_block = at<float>(db) + block * blocks.lanes;
+              for (int64_t lane = 0; lane < blocks.lanes_used(block); ++lane) {
+                of_block[lane] = static_cast<float>(lane_sum(sums, blocks.lanes, lane));
+              }
+            }
+          });
+        });
   });
 }
 

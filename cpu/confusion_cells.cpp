@@ -26,10 +26,12 @@ int32_t first_largest(const float* x, int64_t classes, int64_t stride) {
 }
 
 std::unique_ptr<Kernel> compile_confusion_cells(const OpContext& context, const Choice&, const Slots& slots) {
-  const LogitExtents extents(context.inputs[0].shape);
-  const bool of_pixels = is_per_pixel(context.inputs[0]);
-  return kernel([=, ignored = static_cast<const ConfusionCells&>(context.op).ignored, x = slots.inputs[0],
-                 labels = slots.inputs[1], weights = slots.inputs[2], cells = slots.outputs[0]] {
+  const LogitExtents extents(context.inputs[ConfusionCells::kLogits].shape);
+  const bool of_pixels = is_per_pixel(context.inputs[ConfusionCells::kLogits]);
+  return kernel([=, ignored = static_cast<const ConfusionCells&>(context.op).ignored,
+                 x = slots.inputs[ConfusionCells::kLogits], labels = slots.inputs[ConfusionCells::kLabels],
+                 weights = slots.inputs[ConfusionCells::kWeights],
+                 cells = slots.outputs[ConfusionCells::kCells]] {
     const int64_t positions = extents.positions, classes = extents.classes;
     parallel_rows(extents.samples * positions, classes, [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -47,9 +49,11 @@ std::unique_ptr<Kernel> compile_confusion_cells(const OpContext& context, const 
 }
 
 std::unique_ptr<Kernel> compile_label_set_cells(const OpContext& context, const Choice&, const Slots& slots) {
-  const int64_t samples = context.inputs[0].shape[0], classes = context.inputs[0].shape[1];
-  return kernel([=, x = slots.inputs[0], targets = slots.inputs[1], weights = slots.inputs[2],
-                 cells = slots.outputs[0]] {
+  const int64_t samples = context.inputs[LabelSetCells::kLogits].shape[0],
+                classes = context.inputs[LabelSetCells::kLogits].shape[1];
+  return kernel([=, x = slots.inputs[LabelSetCells::kLogits], targets = slots.inputs[LabelSetCells::kTargets],
+                 weights = slots.inputs[LabelSetCells::kWeights],
+                 cells = slots.outputs[LabelSetCells::kCells]] {
     parallel_rows(samples, classes, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin * classes; i < end * classes; ++i) {
         at<int32_t>(cells)[i] =

@@ -108,8 +108,8 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2d&>(c.op);
-  Problem p(op.geometry, c.inputs[0], c.inputs[1], c.outputs[0].shape);
-  p.bias = !c.inputs[2].shape.empty();
+  Problem p(op.geometry, c.inputs[Conv2d::kX], c.inputs[Conv2d::kWeight], c.outputs[Conv2d::kY].shape);
+  p.bias = !c.inputs[Conv2d::kBias].shape.empty();
   p.relu = op.relu;
   return p;
 }
@@ -122,9 +122,11 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
     return forward(onednn, p, Descriptors(p, how), algorithm_named(how));
   });
   if (!found) return select_own_winograd(c);
-  choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->weights_desc(), p.w), Layout{}};
+  choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->weights_desc(), p.w)};
+  choice.inputs.resize(c.inputs.size());
   choice.outputs = {to_layout(found->dst_desc(), p.y)};
-  const Descriptors d(p, choice.inputs[0], choice.inputs[1], choice.outputs[0]);
+  const Descriptors d(p, choice.inputs[Conv2d::kX], choice.inputs[Conv2d::kWeight],
+                      choice.outputs[Conv2d::kY]);
   describe(choice, forward(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
 }
@@ -132,13 +134,14 @@ Choice select_forward(const AlgorithmChoice& algorithms, const OpContext& c) {
 std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
   const Problem p = forward_problem(c);
-  const Descriptors d(p, choice.inputs[0], choice.inputs[1], choice.outputs[0]);
+  const Descriptors d(p, choice.inputs[Conv2d::kX], choice.inputs[Conv2d::kWeight],
+                      choice.outputs[Conv2d::kY]);
   const auto found = forward(*onednn, p, d, algorithm_named(choice.algorithm));
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
-                                  {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
-                                  {DNNL_ARG_DST, d.y, slots.outputs[0]},
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[Conv2d::kX]},
+                                  {DNNL_ARG_WEIGHTS, d.w, slots.inputs[Conv2d::kWeight]},
+                                  {DNNL_ARG_DST, d.y, slots.outputs[Conv2d::kY]},
                                   workspace_argument(found, choice, slots)};
-  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, d.bias, slots.inputs[2]});
+  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, d.bias, slots.inputs[Conv2d::kBias]});
   return primitive_kernel(onednn, Forward(found), arguments);
 }
 
@@ -149,7 +152,8 @@ bool is_reference(const Choice& choice) {
 
 Problem backward_data_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2dBackwardData&>(c.op);
-  return {op.geometry, c.outputs[0], c.inputs[1], c.inputs[0].shape};
+  return {op.geometry, c.outputs[Conv2dBackwardData::kDx], c.inputs[Conv2dBackwardData::kWeight],
+          c.inputs[Conv2dBackwardData::kDy].shape};
 }
 
 Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& c) {
@@ -164,7 +168,8 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
   const auto take = [&](const BackwardData::primitive_desc& best) {
     choice.inputs = {to_layout(best.diff_dst_desc(), p.y), to_layout(best.weights_desc(), p.w)};
     choice.outputs = {to_layout(best.diff_src_desc(), p.x)};
-    const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
+    const Descriptors d(p, choice.outputs[Conv2dBackwardData::kDx],
+                        choice.inputs[Conv2dBackwardData::kWeight], choice.inputs[Conv2dBackwardData::kDy]);
     describe(choice, backward_data(onednn, p, d, algorithm_named(choice.algorithm)));
     return !is_reference(choice);
   };
@@ -186,18 +191,20 @@ Choice select_backward_data(const AlgorithmChoice& algorithms, const OpContext& 
 std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                               const Choice& choice, const Slots& slots) {
   const Problem p = backward_data_problem(c);
-  const Descriptors d(p, choice.outputs[0], choice.inputs[1], choice.inputs[0]);
+  const Descriptors d(p, choice.outputs[Conv2dBackwardData::kDx], choice.inputs[Conv2dBackwardData::kWeight],
+                      choice.inputs[Conv2dBackwardData::kDy]);
   const auto found = backward_data(*onednn, p, d, algorithm_named(choice.algorithm));
   return primitive_kernel(onednn, BackwardData(found),
-                          {{DNNL_ARG_DIFF_DST, d.y, slots.inputs[0]},
-                           {DNNL_ARG_WEIGHTS, d.w, slots.inputs[1]},
-                           {DNNL_ARG_DIFF_SRC, d.x, slots.outputs[0]},
+                          {{DNNL_ARG_DIFF_DST, d.y, slots.inputs[Conv2dBackwardData::kDy]},
+                           {DNNL_ARG_WEIGHTS, d.w, slots.inputs[Conv2dBackwardData::kWeight]},
+                           {DNNL_ARG_DIFF_SRC, d.x, slots.outputs[Conv2dBackwardData::kDx]},
                            workspace_argument(found, choice, slots)});
 }
 
 Problem backward_weights_problem(const OpContext& c) {
   const auto& op = static_cast<const Conv2dBackwardWeights&>(c.op);
-  Problem p(op.geometry, c.inputs[0], {op.w_shape, DType::f32}, c.inputs[1].shape);
+  Problem p(op.geometry, c.inputs[Conv2dBackwardWeights::kX], {op.w_shape, DType::f32},
+            c.inputs[Conv2dBackwardWeights::kDy].shape);
   p.bias = op.has_bias;
   return p;
 }
@@ -224,7 +231,9 @@ Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContex
   if (!found) return select_own_winograd(c);
   choice.inputs = {to_layout(found->src_desc(), p.x), to_layout(found->diff_dst_desc(), p.y)};
   choice.outputs = {to_layout(found->diff_weights_desc(), p.w), Layout{}};
-  const Descriptors d(p, choice.inputs[0], choice.outputs[0], choice.inputs[1]);
+  const Descriptors d(p, choice.inputs[Conv2dBackwardWeights::kX],
+                      choice.outputs[Conv2dBackwardWeights::kDweight],
+                      choice.inputs[Conv2dBackwardWeights::kDy]);
   describe(choice, backward_weights(onednn, p, d, algorithm_named(choice.algorithm)));
   return choice;
 }
@@ -232,13 +241,16 @@ Choice select_backward_weights(const AlgorithmChoice& algorithms, const OpContex
 std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                                  const Choice& choice, const Slots& slots) {
   const Problem p = backward_weights_problem(c);
-  const Descriptors d(p, choice.inputs[0], choice.outputs[0], choice.inputs[1]);
+  const Descriptors d(p, choice.inputs[Conv2dBackwardWeights::kX],
+                      choice.outputs[Conv2dBackwardWeights::kDweight],
+                      choice.inputs[Conv2dBackwardWeights::kDy]);
   const auto found = backward_weights(*onednn, p, d, algorithm_named(choice.algorithm));
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, d.x, slots.inputs[0]},
-                                  {DNNL_ARG_DIFF_DST, d.y, slots.inputs[1]},
-                                  {DNNL_ARG_DIFF_WEIGHTS, d.w, slots.outputs[0]},
-                                  workspace_argument(found, choice, slots)};
-  if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, d.bias, slots.outputs[1]});
+  std::vector<Argument> arguments{
+      {DNNL_ARG_SRC, d.x, slots.inputs[Conv2dBackwardWeights::kX]},
+      {DNNL_ARG_DIFF_DST, d.y, slots.inputs[Conv2dBackwardWeights::kDy]},
+      {DNNL_ARG_DIFF_WEIGHTS, d.w, slots.outputs[Conv2dBackwardWeights::kDweight]},
+      workspace_argument(found, choice, slots)};
+  if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, d.bias, slots.outputs[Conv2dBackwardWeights::kDbias]});
   return primitive_kernel(onednn, BackwardWeights(found), arguments);
 }
 

@@ -184,15 +184,17 @@ void write_gradient(const CountedRun& run, const LossCounting& counting, const C
 /// of weight 0 count for nothing, even with NaN.
 std::unique_ptr<Kernel> compile_counted(const OpContext& context, const Choice&, const Slots& slots) {
   return kernel([=, counting = static_cast<const CountedCrossEntropy&>(context.op).counting,
-                 runs = CountedRuns(context.inputs[0].shape),
-                 classes = ClassWeightSlot(slots.inputs[3], LogitExtents(context.inputs[0].shape).classes)] {
+                 runs = CountedRuns(context.inputs[CountedCrossEntropy::kLogits].shape),
+                 classes = ClassWeightSlot(
+                     slots.inputs[CountedCrossEntropy::kClassWeights],
+                     LogitExtents(context.inputs[CountedCrossEntropy::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
-    const float* weights = at<const float>(slots.inputs[2]);
+    const float* weights = at<const float>(slots.inputs[CountedCrossEntropy::kWeights]);
     auto* parts = at<CountedSums>(slots.workspace);
     parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const CountedRun run =
-            runs.at(r, at<const float>(slots.inputs[0]), at<const int32_t>(slots.inputs[1]));
+        const CountedRun run = runs.at(r, at<const float>(slots.inputs[CountedCrossEntropy::kLogits]),
+                                       at<const int32_t>(slots.inputs[CountedCrossEntropy::kLabels]));
         parts[r] = weights[runs.sample(r)] == 0 ? CountedSums{} : counted_sums(run, counting, class_weights);
       }
     });
@@ -215,16 +217,21 @@ std::unique_ptr<Kernel> compile_counted(const OpContext& context, const Choice&,
 std::unique_ptr<Kernel> compile_counted_backward(const OpContext& context, const Choice&,
                                                  const Slots& slots) {
   return kernel([=, counting = static_cast<const CountedCrossEntropyBackward&>(context.op).counting,
-                 runs = CountedRuns(context.inputs[1].shape),
-                 classes = ClassWeightSlot(slots.inputs[4], LogitExtents(context.inputs[1].shape).classes)] {
+                 runs = CountedRuns(context.inputs[CountedCrossEntropyBackward::kLogits].shape),
+                 classes = ClassWeightSlot(
+                     slots.inputs[CountedCrossEntropyBackward::kClassWeights],
+                     LogitExtents(context.inputs[CountedCrossEntropyBackward::kLogits].shape).classes)] {
     const ClassWeights class_weights = classes.now();
-    const float scale = *at<const float>(slots.inputs[0]) / static_cast<float>(runs.extents.positions);
+    const float scale = *at<const float>(slots.inputs[CountedCrossEntropyBackward::kDloss]) /
+                        static_cast<float>(runs.extents.positions);
     parallel_rows(runs.runs, runs.work(), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const CountedRun run =
-            runs.at(r, at<const float>(slots.inputs[1]), at<const int32_t>(slots.inputs[2]));
-        write_gradient(run, counting, class_weights, scale * at<const float>(slots.inputs[3])[runs.sample(r)],
-                       at<float>(slots.outputs[0]) + run.first);
+        const CountedRun run = runs.at(r, at<const float>(slots.inputs[CountedCrossEntropyBackward::kLogits]),
+                                       at<const int32_t>(slots.inputs[CountedCrossEntropyBackward::kLabels]));
+        write_gradient(
+            run, counting, class_weights,
+            scale * at<const float>(slots.inputs[CountedCrossEntropyBackward::kWeights])[runs.sample(r)],
+            at<float>(slots.outputs[CountedCrossEntropyBackward::kDlogits]) + run.first);
       }
     });
   });
@@ -232,9 +239,11 @@ std::unique_ptr<Kernel> compile_counted_backward(const OpContext& context, const
 
 std::unique_ptr<Kernel> compile_mean(const OpContext&, const Choice&, const Slots& slots) {
   return kernel([=] {
-    const float given = *at<const float>(slots.inputs[1]), weight = given == 0 ? 1.0f : given;
-    const float divisor = *at<const float>(slots.inputs[2]) * weight;
-    const float values[] = {*at<const float>(slots.inputs[0]) / weight, 1 / divisor, divisor};
+    const float given = *at<const float>(slots.inputs[MeanOfCounted::kWeight]),
+                weight = given == 0 ? 1.0f : given;
+    const float divisor = *at<const float>(slots.inputs[MeanOfCounted::kScale]) * weight;
+    const float values[] = {*at<const float>(slots.inputs[MeanOfCounted::kSum]) / weight, 1 / divisor,
+                            divisor};
     for (size_t i = 0; i < std::size(values); ++i) {
       if (slots.outputs[i] != nullptr) *at<float>(slots.outputs[i]) = values[i];
     }
@@ -243,8 +252,8 @@ std::unique_ptr<Kernel> compile_mean(const OpContext&, const Choice&, const Slot
 
 Choice select_counted(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes =
-      CountedRuns(context.inputs[0].shape).runs * static_cast<int64_t>(sizeof(CountedSums));
+  choice.workspace_bytes = CountedRuns(context.inputs[CountedCrossEntropy::kLogits].shape).runs *
+                           static_cast<int64_t>(sizeof(CountedSums));
   return choice;
 }
 

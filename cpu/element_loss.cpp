@@ -48,13 +48,12 @@ struct PlaceOfPart {
   int64_t sample, in_sample, first, count;
 };
 
-/// What is read from input `first` of a node on: x, targets, weights and perhaps weights of positives.
+/// What the loss and its gradient read: x, targets, weights and perhaps weights of positives.
 struct LossSlots {
-  LossSlots(const std::vector<void* const*>& inputs, size_t first)
-      : x(inputs[first]),
-        t(inputs[first + 1]),
-        weight(inputs[first + 2]),
-        positive(inputs.size() > first + 3 ? inputs[first + 3] : nullptr) {}
+  template <class Op>
+  static LossSlots of(const std::vector<void* const*>& in) {
+    return {in[Op::kX], in[Op::kTargets], in[Op::kWeights], in[Op::kPositive]};
+  }
   const float* positive_at(int64_t i) const {
     return positive == nullptr ? nullptr : at<const float>(positive) + i;
   }
@@ -63,9 +62,10 @@ struct LossSlots {
 };
 
 std::unique_ptr<Kernel> compile_element_loss(const OpContext& context, const Choice&, const Slots& slots) {
-  const ElementParts parts(context.inputs[0].shape, kPart);
+  const ElementParts parts(context.inputs[ElementLoss::kX].shape, kPart);
   const auto make = [&](auto rule) -> std::unique_ptr<Kernel> {
-    return kernel([=, in = LossSlots(slots.inputs, 0), workspace = slots.workspace, loss = slots.outputs[0]] {
+    return kernel([=, in = LossSlots::of<ElementLoss>(slots.inputs), workspace = slots.workspace,
+                   loss = slots.outputs[ElementLoss::kLoss]] {
       const auto *x = at<const float>(in.x), *t = at<const float>(in.t), *weight = at<const float>(in.weight);
       auto* sums = at<double>(workspace);
       parallel_rows(parts.count(), std::min(parts.length, parts.of_sample), [=](int64_t begin, int64_t end) {
@@ -87,9 +87,11 @@ std::unique_ptr<Kernel> compile_element_loss(const OpContext& context, const Cho
 
 std::unique_ptr<Kernel> compile_element_loss_backward(const OpContext& context, const Choice&,
                                                       const Slots& slots) {
-  const ElementParts parts(context.inputs[1].shape, kPart);
+  const ElementParts parts(context.inputs[ElementLossBackward::kX].shape, kPart);
   const auto make = [&](auto rule) -> std::unique_ptr<Kernel> {
-    return kernel([=, in = LossSlots(slots.inputs, 1), dloss = slots.inputs[0], dx = slots.outputs[0]] {
+    return kernel([=, in = LossSlots::of<ElementLossBackward>(slots.inputs),
+                   dloss = slots.inputs[ElementLossBackward::kDloss],
+                   dx = slots.outputs[ElementLossBackward::kDx]] {
       const auto *x = at<const float>(in.x), *t = at<const float>(in.t), *weight = at<const float>(in.weight);
       const float scale = *at<const float>(dloss) / static_cast<float>(parts.of_sample);
       parallel_rows(parts.count(), std::min(parts.length, parts.of_sample), [=](int64_t begin, int64_t end) {
@@ -107,8 +109,8 @@ std::unique_ptr<Kernel> compile_element_loss_backward(const OpContext& context, 
 /// Sums of parts wait in the workspace for being added up in order.
 Choice select_element_loss(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes =
-      ElementParts(context.inputs[0].shape, kPart).count() * static_cast<int64_t>(sizeof(double));
+  choice.workspace_bytes = ElementParts(context.inputs[ElementLoss::kX].shape, kPart).count() *
+                           static_cast<int64_t>(sizeof(double));
   return choice;
 }
 

@@ -57,13 +57,13 @@ std::unique_ptr<Kernel> compile_unary(const OpContext& context, const Choice& ch
   const int64_t count = elements(context, choice);
   auto make = [&](auto element, auto f) {
     using T = decltype(element);
-    return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+    return kernel([=, x = slots.inputs[Unary::kX], y = slots.outputs[Unary::kY]] {
       parallel_elements(count, [=](int64_t begin, int64_t end) {
         forward_range(f, at<const T>(x) + begin, at<T>(y) + begin, end - begin);
       });
     });
   };
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[Unary::kX].dtype, [&](auto element) {
     return std::visit([&](auto f) { return make(element, f); }, op.function);
   });
 }
@@ -74,14 +74,15 @@ std::unique_ptr<Kernel> compile_unary_backward(const OpContext& context, const C
   const int64_t count = elements(context, choice);
   auto make = [&](auto element, auto f) {
     using T = decltype(element);
-    return kernel([=, dy = slots.inputs[0], saved = slots.inputs[1], dx = slots.outputs[0]] {
+    return kernel([=, dy = slots.inputs[UnaryBackward::kDy], saved = slots.inputs[UnaryBackward::kSaved],
+                   dx = slots.outputs[UnaryBackward::kDx]] {
       parallel_elements(count, [=](int64_t begin, int64_t end) {
         backward_range(f, at<const T>(dy) + begin, at<const T>(saved) + begin, at<T>(dx) + begin,
                        end - begin);
       });
     });
   };
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[UnaryBackward::kDy].dtype, [&](auto element) {
     return std::visit([&](auto f) { return make(element, f); }, op.function);
   });
 }
@@ -89,31 +90,33 @@ std::unique_ptr<Kernel> compile_unary_backward(const OpContext& context, const C
 std::unique_ptr<Kernel> compile_binary(const OpContext& context, const Choice& choice, const Slots& slots) {
   const int64_t count = elements(context, choice);
   const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  return with_storage(context.inputs[Binary::kA].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, a = slots.inputs[0], b = slots.inputs[1], y = slots.outputs[0]] {
-      parallel_elements(count, [=](int64_t begin, int64_t end) {
-        (adds ? add_range<T> : mul_range<T>)(at<const T>(a) + begin, at<const T>(b) + begin, at<T>(y) + begin,
-                                             end - begin);
-      });
-    });
+    return kernel(
+        [=, a = slots.inputs[Binary::kA], b = slots.inputs[Binary::kB], y = slots.outputs[Binary::kY]] {
+          parallel_elements(count, [=](int64_t begin, int64_t end) {
+            (adds ? add_range<T> : mul_range<T>)(at<const T>(a) + begin, at<const T>(b) + begin,
+                                                 at<T>(y) + begin, end - begin);
+          });
+        });
   });
 }
 
 std::unique_ptr<Kernel> compile_dropout(const OpContext& context, const Choice&, const Slots& slots) {
   const DropoutRule rule = static_cast<const Dropout&>(context.op).rule;
-  const int64_t rows = context.inputs[0].shape[0], width = numel(context.inputs[0].shape) / rows;
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const int64_t rows = context.inputs[Dropout::kX].shape[0],
+                width = numel(context.inputs[Dropout::kX].shape) / rows;
+  return with_storage(context.inputs[Dropout::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel(
-        [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
-          parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; ++row) {
-              dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
-                            at<const T>(x) + row * width, at<T>(y) + row * width, width);
-            }
-          });
-        });
+    return kernel([=, x = slots.inputs[Dropout::kX], sample = slots.inputs[Dropout::kSample],
+                   step = slots.inputs[Dropout::kStep], y = slots.outputs[Dropout::kY]] {
+      parallel_rows(rows, width, [=](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          dropout_range(rule, at<const int32_t>(sample)[row], *at<const int32_t>(step),
+                        at<const T>(x) + row * width, at<T>(y) + row * width, width);
+        }
+      });
+    });
   });
 }
 

@@ -11,9 +11,10 @@ namespace trainer::cpu {
 namespace {
 
 std::unique_ptr<Kernel> compile_forward(const OpContext& c, const Choice&, const Slots& slots) {
-  const int64_t tokens = numel(c.inputs[0].shape), width = c.inputs[1].shape[1];
-  const int64_t bytes = width * bytes_per_element(c.inputs[1].dtype);
-  return kernel([=, ids = slots.inputs[0], table = slots.inputs[1], y = slots.outputs[0]] {
+  const int64_t tokens = numel(c.inputs[Embedding::kIds].shape), width = c.inputs[Embedding::kTable].shape[1];
+  const int64_t bytes = width * bytes_per_element(c.inputs[Embedding::kTable].dtype);
+  return kernel([=, ids = slots.inputs[Embedding::kIds], table = slots.inputs[Embedding::kTable],
+                 y = slots.outputs[Embedding::kY]] {
     parallel_rows(tokens, width, [=](int64_t begin, int64_t end) {
       for (int64_t token = begin; token < end; ++token) {
         const int64_t row = at<const int32_t>(ids)[token];
@@ -25,12 +26,14 @@ std::unique_ptr<Kernel> compile_forward(const OpContext& c, const Choice&, const
 }
 
 std::unique_ptr<Kernel> compile_backward(const OpContext& c, const Choice&, const Slots& slots) {
-  const int64_t tokens = numel(c.inputs[0].shape), rows = c.outputs[0].shape[0],
-                width = c.outputs[0].shape[1];
-  return kernel(
-      [=, dtype = c.inputs[1].dtype, ids = slots.inputs[0], dy = slots.inputs[1], dw = slots.outputs[0]] {
-        sum_table_rows({.ids = at<const int32_t>(ids)}, tokens, width, dtype, *dy, rows, at<float>(dw));
-      });
+  const int64_t tokens = numel(c.inputs[EmbeddingBackward::kIds].shape),
+                rows = c.outputs[EmbeddingBackward::kDtable].shape[0],
+                width = c.outputs[EmbeddingBackward::kDtable].shape[1];
+  return kernel([=, dtype = c.inputs[EmbeddingBackward::kDy].dtype,
+                 ids = slots.inputs[EmbeddingBackward::kIds], dy = slots.inputs[EmbeddingBackward::kDy],
+                 dw = slots.outputs[EmbeddingBackward::kDtable]] {
+    sum_table_rows({.ids = at<const int32_t>(ids)}, tokens, width, dtype, *dy, rows, at<float>(dw));
+  });
 }
 
 }  // namespace

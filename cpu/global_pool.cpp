@@ -51,23 +51,24 @@ bool is_global_pool(const OpContext& context) {
   const auto* forward = dynamic_cast<const AvgPool2d*>(&context.op);
   const auto* backward = dynamic_cast<const AvgPool2dBackward*>(&context.op);
   const Conv2dGeometry& g = forward != nullptr ? forward->geometry : backward->geometry;
-  const Shape& x = forward != nullptr ? context.inputs[0].shape : backward->x_shape;
+  const Shape& x = forward != nullptr ? context.inputs[AvgPool2d::kX].shape : backward->x_shape;
   return g.kernel == Extent2{x[2], x[3]} && g.padding == Extent2{0, 0};
 }
 
 Choice select_global_pool(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  const Layout x = inputs[0].value_or(Layout{});
-  if (channel_blocks(x, context.inputs[0].shape)) choice.inputs[0] = x;
+  const Layout x = inputs[AvgPool2d::kX].value_or(Layout{});
+  if (channel_blocks(x, context.inputs[AvgPool2d::kX].shape)) choice.inputs[AvgPool2d::kX] = x;
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_global_pool(const OpContext& context, const Choice& choice,
                                             const Slots& slots) {
-  const ChannelBlocks blocks = *channel_blocks(choice.inputs[0], context.inputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.inputs[AvgPool2d::kX], context.inputs[AvgPool2d::kX].shape);
+  return with_storage(context.inputs[AvgPool2d::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+    return kernel([=, x = slots.inputs[AvgPool2d::kX], y = slots.outputs[AvgPool2d::kY]] {
       const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
       parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -88,16 +89,17 @@ std::unique_ptr<Kernel> compile_global_pool(const OpContext& context, const Choi
 
 Choice select_global_pool_backward(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.outputs[0] = vector_blocks(context.outputs[0].shape);
+  choice.outputs[AvgPool2dBackward::kDx] = vector_blocks(context.outputs[AvgPool2dBackward::kDx].shape);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_global_pool_backward(const OpContext& context, const Choice& choice,
                                                      const Slots& slots) {
-  const ChannelBlocks blocks = *channel_blocks(choice.outputs[0], context.outputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const ChannelBlocks blocks =
+      *channel_blocks(choice.outputs[AvgPool2dBackward::kDx], context.outputs[AvgPool2dBackward::kDx].shape);
+  return with_storage(context.inputs[AvgPool2dBackward::kDy].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, dy = slots.inputs[0], dx = slots.outputs[0]] {
+    return kernel([=, dy = slots.inputs[AvgPool2dBackward::kDy], dx = slots.outputs[AvgPool2dBackward::kDx]] {
       const float share = static_cast<float>(blocks.lanes) / static_cast<float>(blocks.run);
       parallel_rows(blocks.samples * blocks.blocks, blocks.run, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

@@ -154,7 +154,7 @@ class GroupNormKernel final : public Kernel {
     const SampleBlocks sample(all_.blocks, n);
     for (int64_t i = 0; i < sample.one.pieces(); ++i) {
       const Piece p = sample.one.piece(block, i);
-      measure_moments(at<const T>(slots_.inputs[0]) + sample.offset + p.offset, p.count,
+      measure_moments(at<const T>(slots_.inputs[GroupNorm::kX]) + sample.offset + p.offset, p.count,
                       work.records[i] = {});
     }
     for (int64_t lane = 0; lane < sample.one.lanes_used(block); ++lane) {
@@ -179,8 +179,10 @@ class GroupNormKernel final : public Kernel {
       const int64_t place = n * all_.groups + g;
       const double factor = 1 / std::sqrt(variance + eps_);
       work.of_groups[place] = {mean, factor};
-      if (slots_.outputs[1] != nullptr) at<float>(slots_.outputs[1])[place] = static_cast<float>(mean);
-      if (slots_.outputs[2] != nullptr) at<float>(slots_.outputs[2])[place] = static_cast<float>(factor);
+      if (slots_.outputs[GroupNorm::kMean] != nullptr)
+        at<float>(slots_.outputs[GroupNorm::kMean])[place] = static_cast<float>(mean);
+      if (slots_.outputs[GroupNorm::kFactor] != nullptr)
+        at<float>(slots_.outputs[GroupNorm::kFactor])[place] = static_cast<float>(factor);
     }
   }
 
@@ -188,7 +190,7 @@ class GroupNormKernel final : public Kernel {
     const GroupWorkspace<Moments> work(all_, at<void>(slots_.workspace));
     ColumnTerms terms;
     for_each_channel(all_.blocks, block, [&](int64_t c, size_t s) {
-      const auto &gamma = slots_.inputs[1], &beta = slots_.inputs[2];
+      const auto &gamma = slots_.inputs[GroupNorm::kGamma], &beta = slots_.inputs[GroupNorm::kBeta];
       const auto [mean, factor] = work.of_groups[all_.group(n, c)];
       terms.mean[s] = static_cast<float>(mean);
       terms.scale[s] = static_cast<float>(gamma == nullptr ? factor : factor * at<const float>(gamma)[c]);
@@ -198,8 +200,8 @@ class GroupNormKernel final : public Kernel {
     for (int64_t i = sample.one.pieces(); i-- > 0;) {
       const Piece p = sample.one.piece(block, i);
       const int64_t offset = sample.offset + p.offset;
-      apply_group_terms(terms, at<const T>(slots_.inputs[0]) + offset, at<T>(slots_.outputs[0]) + offset,
-                        p.count);
+      apply_group_terms(terms, at<const T>(slots_.inputs[GroupNorm::kX]) + offset,
+                        at<T>(slots_.outputs[GroupNorm::kY]) + offset, p.count);
     }
   }
 
@@ -225,10 +227,16 @@ class GroupNormBackwardKernel final : public Kernel {
   }
 
  private:
-  float mean(int64_t n, int64_t c) const { return at<const float>(slots_.inputs[3])[all_.group(n, c)]; }
-  float factor(int64_t n, int64_t c) const { return at<const float>(slots_.inputs[4])[all_.group(n, c)]; }
+  float mean(int64_t n, int64_t c) const {
+    return at<const float>(slots_.inputs[GroupNormBackward::kMean])[all_.group(n, c)];
+  }
+  float factor(int64_t n, int64_t c) const {
+    return at<const float>(slots_.inputs[GroupNormBackward::kFactor])[all_.group(n, c)];
+  }
   float gamma(int64_t c) const {
-    return slots_.inputs[2] == nullptr ? 1 : at<const float>(slots_.inputs[2])[c];
+    return slots_.inputs[GroupNormBackward::kGamma] == nullptr
+               ? 1
+               : at<const float>(slots_.inputs[GroupNormBackward::kGamma])[c];
   }
 
   void measure(int64_t n, int64_t block) const {
@@ -236,8 +244,8 @@ class GroupNormBackwardKernel final : public Kernel {
     const SampleBlocks sample(all_.blocks, n);
     std::array<float, kColumns> means{};
     for_each_channel(all_.blocks, block, [&](int64_t c, size_t s) { means[s] = mean(n, c); });
-    const Operands<T> given{at<const T>(slots_.inputs[0]) + sample.offset, nullptr,
-                            at<const T>(slots_.inputs[1]) + sample.offset, nullptr};
+    const Operands<T> given{at<const T>(slots_.inputs[GroupNormBackward::kDy]) + sample.offset, nullptr,
+                            at<const T>(slots_.inputs[GroupNormBackward::kX]) + sample.offset, nullptr};
     for (int64_t i = 0; i < sample.one.pieces(); ++i) {
       const Piece p = sample.one.piece(block, i);
       measure_slopes(means.data(), given.from(p), nullptr, p.count, work.records[i] = {});
@@ -277,9 +285,9 @@ class GroupNormBackwardKernel final : public Kernel {
     for (int64_t i = sample.one.pieces(); i-- > 0;) {
       const Piece p = sample.one.piece(block, i);
       const int64_t offset = sample.offset + p.offset;
-      apply_group_gradient(terms, at<const T>(slots_.inputs[0]) + offset,
-                           at<const T>(slots_.inputs[1]) + offset, at<T>(slots_.outputs[0]) + offset,
-                           p.count);
+      apply_group_gradient(terms, at<const T>(slots_.inputs[GroupNormBackward::kDy]) + offset,
+                           at<const T>(slots_.inputs[GroupNormBackward::kX]) + offset,
+                           at<T>(slots_.outputs[GroupNormBackward::kDx]) + offset, p.count);
     }
   }
 
@@ -293,8 +301,10 @@ class GroupNormBackwardKernel final : public Kernel {
         dgamma += work.of_channels[n * channels + c].second * factor(n, c);
         dbeta += work.of_channels[n * channels + c].first;
       }
-      if (slots_.outputs[1] != nullptr) at<float>(slots_.outputs[1])[c] = static_cast<float>(dgamma);
-      if (slots_.outputs[2] != nullptr) at<float>(slots_.outputs[2])[c] = static_cast<float>(dbeta);
+      if (slots_.outputs[GroupNormBackward::kDgamma] != nullptr)
+        at<float>(slots_.outputs[GroupNormBackward::kDgamma])[c] = static_cast<float>(dgamma);
+      if (slots_.outputs[GroupNormBackward::kDbeta] != nullptr)
+        at<float>(slots_.outputs[GroupNormBackward::kDbeta])[c] = static_cast<float>(dbeta);
     }
   }
 

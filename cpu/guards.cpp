@@ -81,9 +81,9 @@ std::unique_ptr<Kernel> compile_guard(const OpContext& context, const Choice&, c
 }
 
 std::unique_ptr<Kernel> compile_keep(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
-    const float* from = at<const float>(in[is_set(in[2]) ? 0 : 1]);
+  const int64_t count = stored_elements(choice.inputs[Keep::kOld], context.inputs[Keep::kOld].shape);
+  return kernel([=, in = slots.inputs, y = slots.outputs[Keep::kY]] {
+    const float* from = at<const float>(in[is_set(in[Keep::kSkip]) ? Keep::kOld : Keep::kFresh]);
     if (from == *y) return;
     parallel_elements(count, [=](int64_t begin, int64_t end) {
       std::copy(from + begin, from + end, at<float>(y) + begin);
@@ -97,7 +97,7 @@ void add_guards(Handlers& handlers) {
   handlers[typeid(StepGuard)] = {select_row_major, compile_guard, {}};
   handlers[typeid(Keep)] = {
       [](const OpContext& context, const OpenLayouts& inputs) {
-        return select_same(context, {inputs[0] ? inputs[0] : inputs[1], inputs[1]}, true);
+        return select_same(context, {inputs[Keep::kOld] ? inputs[Keep::kOld] : inputs[Keep::kFresh]}, true);
       },
       compile_keep,
       {}};

@@ -95,8 +95,8 @@ BackwardWeights::primitive_desc backward_weights(const OneDnn& onednn, const Pro
 
 Problem forward_problem(const OpContext& c) {
   const auto& op = static_cast<const Linear&>(c.op);
-  Problem p(c.inputs[0], c.outputs[0].shape.back(), op.transposed);
-  p.bias = !c.inputs[2].shape.empty();
+  Problem p(c.inputs[Linear::kX], c.outputs[Linear::kY].shape.back(), op.transposed);
+  p.bias = !c.inputs[Linear::kBias].shape.empty();
   p.relu = op.function == LinearFunction::relu;
   return p;
 }
@@ -108,47 +108,49 @@ Choice select_forward(const OneDnn& onednn, const OpContext& c, const OpenLayout
   const Problem p = forward_problem(c);
   const auto found = forward(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  const bool as_it_lies = p.x[0] < kRowsWorthAReorder && inputs[1] && inputs[1]->row_major();
-  if (!as_it_lies) choice.inputs[1] = p.layout_of(found.weights_desc());
-  describe(choice, forward(onednn, p, p.w_in(choice.inputs[1])));
+  const bool as_it_lies =
+      p.x[0] < kRowsWorthAReorder && inputs[Linear::kWeight] && inputs[Linear::kWeight]->row_major();
+  if (!as_it_lies) choice.inputs[Linear::kWeight] = p.layout_of(found.weights_desc());
+  describe(choice, forward(onednn, p, p.w_in(choice.inputs[Linear::kWeight])));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_forward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
   const Problem p = forward_problem(c);
-  const Descriptor w = p.w_in(choice.inputs[1]);
+  const Descriptor w = p.w_in(choice.inputs[Linear::kWeight]);
   const auto found = forward(*onednn, p, w);
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
-                                  {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
-                                  {DNNL_ARG_DST, p.plain_y(), slots.outputs[0]},
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[Linear::kX]},
+                                  {DNNL_ARG_WEIGHTS, w, slots.inputs[Linear::kWeight]},
+                                  {DNNL_ARG_DST, p.plain_y(), slots.outputs[Linear::kY]},
                                   workspace_argument(found, choice, slots)};
-  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, p.plain_bias(), slots.inputs[2]});
+  if (p.bias) arguments.push_back({DNNL_ARG_BIAS, p.plain_bias(), slots.inputs[Linear::kBias]});
   return primitive_kernel(onednn, Forward(found), arguments);
 }
 
 Problem backward_data_problem(const OpContext& c) {
-  return {c.outputs[0], c.inputs[0].shape.back(), static_cast<const LinearBackwardData&>(c.op).transposed};
+  return {c.outputs[LinearBackwardData::kDx], c.inputs[LinearBackwardData::kDy].shape.back(),
+          static_cast<const LinearBackwardData&>(c.op).transposed};
 }
 
 Choice select_backward_data(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = backward_data_problem(c);
   const auto found = backward_data(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  choice.inputs[1] = p.layout_of(found.weights_desc());
-  describe(choice, backward_data(onednn, p, p.w_in(choice.inputs[1])));
+  choice.inputs[LinearBackwardData::kWeight] = p.layout_of(found.weights_desc());
+  describe(choice, backward_data(onednn, p, p.w_in(choice.inputs[LinearBackwardData::kWeight])));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_backward_data(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                               const Choice& choice, const Slots& slots) {
   const Problem p = backward_data_problem(c);
-  const Descriptor w = p.w_in(choice.inputs[1]);
+  const Descriptor w = p.w_in(choice.inputs[LinearBackwardData::kWeight]);
   const auto found = backward_data(*onednn, p, w);
   return primitive_kernel(onednn, BackwardData(found),
-                          {{DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[0]},
-                           {DNNL_ARG_WEIGHTS, w, slots.inputs[1]},
-                           {DNNL_ARG_DIFF_SRC, p.plain_x(), slots.outputs[0]},
+                          {{DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[LinearBackwardData::kDy]},
+                           {DNNL_ARG_WEIGHTS, w, slots.inputs[LinearBackwardData::kWeight]},
+                           {DNNL_ARG_DIFF_SRC, p.plain_x(), slots.outputs[LinearBackwardData::kDx]},
                            workspace_argument(found, choice, slots)});
 }
 
@@ -174,7 +176,8 @@ std::optional<std::string> why_not_backward_data(const OpContext& c) {
 
 Problem backward_weights_problem(const OpContext& c) {
   const auto& op = static_cast<const LinearBackwardWeights&>(c.op);
-  Problem p(c.inputs[0], c.inputs[1].shape.back(), op.transposed);
+  Problem p(c.inputs[LinearBackwardWeights::kX], c.inputs[LinearBackwardWeights::kDy].shape.back(),
+            op.transposed);
   p.w_dtype = DType::f32;
   p.bias = op.has_bias;
   return p;
@@ -184,21 +187,22 @@ Choice select_backward_weights(const OneDnn& onednn, const OpContext& c, const O
   const Problem p = backward_weights_problem(c);
   const auto found = backward_weights(onednn, p, p.any_w());
   Choice choice = select_row_major(c, inputs);
-  choice.outputs[0] = p.layout_of(found.diff_weights_desc());
-  describe(choice, backward_weights(onednn, p, p.w_in(choice.outputs[0])));
+  choice.outputs[LinearBackwardWeights::kDweight] = p.layout_of(found.diff_weights_desc());
+  describe(choice, backward_weights(onednn, p, p.w_in(choice.outputs[LinearBackwardWeights::kDweight])));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_backward_weights(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                                  const Choice& choice, const Slots& slots) {
   const Problem p = backward_weights_problem(c);
-  const Descriptor w = p.w_in(choice.outputs[0]);
+  const Descriptor w = p.w_in(choice.outputs[LinearBackwardWeights::kDweight]);
   const auto found = backward_weights(*onednn, p, w);
-  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[0]},
-                                  {DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[1]},
-                                  {DNNL_ARG_DIFF_WEIGHTS, w, slots.outputs[0]},
+  std::vector<Argument> arguments{{DNNL_ARG_SRC, p.plain_x(), slots.inputs[LinearBackwardWeights::kX]},
+                                  {DNNL_ARG_DIFF_DST, p.plain_y(), slots.inputs[LinearBackwardWeights::kDy]},
+                                  {DNNL_ARG_DIFF_WEIGHTS, w, slots.outputs[LinearBackwardWeights::kDweight]},
                                   workspace_argument(found, choice, slots)};
-  if (p.bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, p.plain_bias(), slots.outputs[1]});
+  if (p.bias)
+    arguments.push_back({DNNL_ARG_DIFF_BIAS, p.plain_bias(), slots.outputs[LinearBackwardWeights::kDbias]});
   return primitive_kernel(onednn, BackwardWeights(found), arguments);
 }
 

@@ -62,24 +62,27 @@ class LayerNormKernel final : public Kernel {
  public:
   LayerNormKernel(const OpContext& context, Slots slots)
       : op_(static_cast<const LayerNorm&>(context.op)),
-        width_(context.inputs[0].shape.back()),
-        rows_(numel(context.inputs[0].shape) / width_),
+        width_(context.inputs[LayerNorm::kX].shape.back()),
+        rows_(numel(context.inputs[LayerNorm::kX].shape) / width_),
         ones_(static_cast<size_t>(width_), 1.0f),
         zeros_(static_cast<size_t>(width_), 0.0f),
         slots_(std::move(slots)) {}
 
   void run() override {
     const auto &in = slots_.inputs, &out = slots_.outputs;
-    const RowNorm norm{width_, op_.eps, op_.rms, in[1] == nullptr ? ones_.data() : at<const float>(in[1]),
-                       in[2] == nullptr ? zeros_.data() : at<const float>(in[2])};
-    void* const* sum = in[3] == nullptr ? nullptr : out[op_.sum_output()];
-    void* const* mean = op_.rms ? nullptr : out[LayerNorm::kMeanOutput];
+    const RowNorm norm{
+        width_, op_.eps, op_.rms,
+        in[LayerNorm::kGamma] == nullptr ? ones_.data() : at<const float>(in[LayerNorm::kGamma]),
+        in[LayerNorm::kBeta] == nullptr ? zeros_.data() : at<const float>(in[LayerNorm::kBeta])};
+    void* const* sum = in[LayerNorm::kResidual] == nullptr ? nullptr : out[op_.sum_output()];
+    void* const* mean = op_.rms ? nullptr : out[LayerNorm::kMean];
     parallel_rows(rows_, width_, [&](int64_t begin, int64_t end) {
       float* row = at<float>(slots_.workspace) + omp_get_thread_num() * width_;
       for (int64_t r = begin; r < end; ++r) {
-        normalise_row(norm, at<const T>(in[0]) + r * width_, part_of<const T>(in[3], r * width_), row,
-                      at<T>(out[0]) + r * width_, part_of<T>(sum, r * width_),
-                      part_of<float>(out[LayerNorm::kFactorOutput], r), part_of<float>(mean, r));
+        normalise_row(norm, at<const T>(in[LayerNorm::kX]) + r * width_,
+                      part_of<const T>(in[LayerNorm::kResidual], r * width_), row,
+                      at<T>(out[LayerNorm::kY]) + r * width_, part_of<T>(sum, r * width_),
+                      part_of<float>(out[LayerNorm::kFactor], r), part_of<float>(mean, r));
       }
     });
   }
@@ -93,13 +96,13 @@ class LayerNormKernel final : public Kernel {
 
 Choice select_layer_norm(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes =
-      omp_get_max_threads() * context.inputs[0].shape.back() * static_cast<int64_t>(sizeof(float));
+  choice.workspace_bytes = omp_get_max_threads() * context.inputs[LayerNorm::kX].shape.back() *
+                           static_cast<int64_t>(sizeof(float));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_layer_norm(const OpContext& context, const Choice&, const Slots& slots) {
-  return with_storage(context.inputs[0].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
+  return with_storage(context.inputs[LayerNorm::kX].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
     return std::make_unique<LayerNormKernel<decltype(element)>>(context, slots);
   });
 }

@@ -90,7 +90,7 @@ class LayerNormBackwardKernel final : public Kernel {
  public:
   LayerNormBackwardKernel(const OpContext& context, Slots slots)
       : rms_(static_cast<const LayerNormBackward&>(context.op).rms),
-        parts_(context.inputs[1].shape),
+        parts_(context.inputs[LayerNormBackward::kSum].shape),
         ones_(static_cast<size_t>(parts_.width), 1.0f),
         slots_(std::move(slots)) {}
 
@@ -114,16 +114,18 @@ class LayerNormBackwardKernel final : public Kernel {
     const int64_t width = parts_.width;
     float* dgamma = at<float>(slots_.workspace) + part * 2 * width;
     std::fill(dgamma, dgamma + 2 * width, 0.0f);
-    const float* gamma = in[2] == nullptr ? ones_.data() : at<const float>(in[2]);
+    const float* gamma = in[LayerNormBackward::kGamma] == nullptr
+                             ? ones_.data()
+                             : at<const float>(in[LayerNormBackward::kGamma]);
     const int64_t end = std::min(parts_.rows, (part + 1) * parts_.rows_of_part);
     for (int64_t r = part * parts_.rows_of_part; r < end; ++r) {
-      void* const* other = in[LayerNormBackward::kOtherInput];
-      const RowGradient<T> row{.dy = at<const T>(in[0]) + r * width,
-                               .s = at<const T>(in[1]) + r * width,
+      void* const* other = in[LayerNormBackward::kOtherDy];
+      const RowGradient<T> row{.dy = at<const T>(in[LayerNormBackward::kDy]) + r * width,
+                               .s = at<const T>(in[LayerNormBackward::kSum]) + r * width,
                                .other = other == nullptr ? nullptr : at<const T>(other) + r * width,
-                               .factor = at<const float>(in[3])[r],
-                               .mean = rms_ ? 0 : at<const float>(in[4])[r],
-                               .dx = at<T>(slots_.outputs[0]) + r * width};
+                               .factor = at<const float>(in[LayerNormBackward::kFactor])[r],
+                               .mean = rms_ ? 0 : at<const float>(in[LayerNormBackward::kMean])[r],
+                               .dx = at<T>(slots_.outputs[LayerNormBackward::kDx]) + r * width};
       gradient_of_row(row, gamma, rms_, width, dgamma, dgamma + width);
     }
   }
@@ -136,15 +138,16 @@ class LayerNormBackwardKernel final : public Kernel {
 
 Choice select_layer_norm_backward(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  choice.workspace_bytes = RowParts(context.inputs[1].shape).bytes();
+  choice.workspace_bytes = RowParts(context.inputs[LayerNormBackward::kSum].shape).bytes();
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_layer_norm_backward(const OpContext& context, const Choice&,
                                                     const Slots& slots) {
-  return with_storage(context.inputs[1].dtype, [&](auto element) -> std::unique_ptr<Kernel> {
-    return std::make_unique<LayerNormBackwardKernel<decltype(element)>>(context, slots);
-  });
+  return with_storage(context.inputs[LayerNormBackward::kSum].dtype,
+                      [&](auto element) -> std::unique_ptr<Kernel> {
+                        return std::make_unique<LayerNormBackwardKernel<decltype(element)>>(context, slots);
+                      });
 }
 
 }  // namespace

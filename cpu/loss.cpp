@@ -27,20 +27,17 @@ namespace {
 
 /// The slots of a call's targets; without others each row has its label alone.
 struct TargetSlots {
-  TargetSlots(const std::vector<void* const*>& inputs, size_t labels)
-      : label(inputs[labels]), mixed(inputs.size() > labels + 2) {
-    if (mixed) other = inputs[labels + 2], mix_weight = inputs[labels + 3];
+  template <class Op>
+  static TargetSlots of(const std::vector<void* const*>& in) {
+    return {in[Op::kLabels], in[Op::kOtherLabels], in[Op::kMixWeights]};
   }
   SoftmaxTarget row(int64_t n) const {  // of mixed samples each has one row
     const int32_t own = at<const int32_t>(label)[n];
-    return mixed ? SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(mix_weight)[n]}
-                 : SoftmaxTarget{own, own, 1};
+    return other == nullptr ? SoftmaxTarget{own, own, 1}
+                            : SoftmaxTarget{own, at<const int32_t>(other)[n], at<const float>(mix_weight)[n]};
   }
 
-  void* const* label;
-  void* const* other = nullptr;
-  void* const* mix_weight = nullptr;
-  bool mixed;
+  void *const *label, *const *other, *const *mix_weight;
 };
 
 /// Loss of one row, in double: log-sum-exp minus the target's mean of the logits.
@@ -87,12 +84,12 @@ TRAINER_MULTIVERSION void gradient_row(const float* row, int64_t classes, const 
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Choice&, const Slots& slots) {
-  if (is_per_pixel(context.inputs[0])) return compile_pixel_cross_entropy(context, slots);
+  if (is_per_pixel(context.inputs[CrossEntropy::kLogits])) return compile_pixel_cross_entropy(context, slots);
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
-  const LogitExtents extents(context.inputs[0].shape);
-  const TargetSlots targets(slots.inputs, 1);
-  return kernel([=, x = slots.inputs[0], weight = slots.inputs[2], loss = slots.outputs[0],
-                 workspace = slots.workspace] {
+  const LogitExtents extents(context.inputs[CrossEntropy::kLogits].shape);
+  const auto targets = TargetSlots::of<CrossEntropy>(slots.inputs);
+  return kernel([=, x = slots.inputs[CrossEntropy::kLogits], weight = slots.inputs[CrossEntropy::kWeights],
+                 loss = slots.outputs[CrossEntropy::kLoss], workspace = slots.workspace] {
     *at<float>(loss) =
         weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
           const float* logits = at<const float>(x) + row * extents.classes;
@@ -103,23 +100,26 @@ std::unique_ptr<Kernel> compile_cross_entropy(const OpContext& context, const Ch
 
 std::unique_ptr<Kernel> compile_cross_entropy_backward(const OpContext& context, const Choice&,
                                                        const Slots& slots) {
-  if (is_per_pixel(context.inputs[1])) return compile_pixel_cross_entropy_backward(context, slots);
+  if (is_per_pixel(context.inputs[CrossEntropyBackward::kLogits]))
+    return compile_pixel_cross_entropy_backward(context, slots);
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
-  const LogitExtents extents(context.inputs[1].shape);
-  const TargetSlots targets(slots.inputs, 2);
-  return kernel(
-      [=, dloss = slots.inputs[0], x = slots.inputs[1], weight = slots.inputs[3], dx = slots.outputs[0]] {
-        const float scale = *at<const float>(dloss) / static_cast<float>(extents.positions);
-        const int64_t classes = extents.classes;
-        parallel_rows(extents.samples * extents.positions, classes, [=](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row) {
-            gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
-                         scale * at<const float>(weight)[row / extents.positions], smoothing,
-                         at<float>(dx) + row * classes);
-          }
-        });
-      });
+  const LogitExtents extents(context.inputs[CrossEntropyBackward::kLogits].shape);
+  const auto targets = TargetSlots::of<CrossEntropyBackward>(slots.inputs);
+  return kernel([=, dloss = slots.inputs[CrossEntropyBackward::kDloss],
+                 x = slots.inputs[CrossEntropyBackward::kLogits],
+                 weight = slots.inputs[CrossEntropyBackward::kWeights],
+                 dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
+    const float scale = *at<const float>(dloss) / static_cast<float>(extents.positions);
+    const int64_t classes = extents.classes;
+    parallel_rows(extents.samples * extents.positions, classes, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        gradient_row(at<const float>(x) + row * classes, classes, targets.row(row),
+                     scale * at<const float>(weight)[row / extents.positions], smoothing,
+                     at<float>(dx) + row * classes);
+      }
+    });
+  });
 }
 
 /// Whether the label is among the k largest; of equal logits the lower class comes first.
@@ -132,11 +132,12 @@ bool among_largest(const float* row, int64_t classes, int32_t label, int64_t k) 
 }
 
 std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, const Slots& slots) {
-  if (is_per_pixel(context.inputs[0])) return compile_pixel_top_k(context, slots);
+  if (is_per_pixel(context.inputs[TopK::kLogits])) return compile_pixel_top_k(context, slots);
   const auto& op = static_cast<const TopK&>(context.op);
-  const LogitExtents extents(context.inputs[0].shape);
-  return kernel([=, k = op.k, ignored = op.ignored, x = slots.inputs[0], label = slots.inputs[1],
-                 weight = slots.inputs[2], correct = slots.outputs[0], workspace = slots.workspace] {
+  const LogitExtents extents(context.inputs[TopK::kLogits].shape);
+  return kernel([=, k = op.k, ignored = op.ignored, x = slots.inputs[TopK::kLogits],
+                 label = slots.inputs[TopK::kLabels], weight = slots.inputs[TopK::kWeights],
+                 correct = slots.outputs[TopK::kHits], workspace = slots.workspace] {
     *at<float>(correct) =
         weighted_sum(extents, at<const float>(weight), at<double>(workspace), [=](int64_t row) {
           const float* logits = at<const float>(x) + row * extents.classes;
@@ -149,9 +150,9 @@ std::unique_ptr<Kernel> compile_top_k(const OpContext& context, const Choice&, c
 /// Terms of rows, or sums of the tiles of an image, wait in the workspace for being added up in order.
 Choice select_sum(const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_row_major(context, inputs);
-  const LogitExtents extents(context.inputs[0].shape);
-  choice.workspace_bytes = is_per_pixel(context.inputs[0])
-                               ? pixel_workspace_bytes(context.inputs[0].shape)
+  const LogitExtents extents(context.inputs[CrossEntropy::kLogits].shape);
+  choice.workspace_bytes = is_per_pixel(context.inputs[CrossEntropy::kLogits])
+                               ? pixel_workspace_bytes(context.inputs[CrossEntropy::kLogits].shape)
                                : extents.samples * extents.positions * static_cast<int64_t>(sizeof(double));
   return choice;
 }

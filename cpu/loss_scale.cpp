@@ -30,7 +30,7 @@ struct Section {
 
 std::vector<Section> sections_of(const OpContext& context, const Choice& choice) {
   std::vector<Section> sections;
-  for (size_t i = 1; i < context.inputs.size(); ++i) {
+  for (size_t i = Unscale::kFirstGradient; i < context.inputs.size(); ++i) {
     const int64_t count = stored_elements(choice.inputs[i], context.inputs[i].shape);
     for (int64_t begin = 0; begin < count; begin += kSection) {
       sections.push_back({i, begin, std::min(kSection, count - begin)});
@@ -52,12 +52,14 @@ std::unique_ptr<Kernel> compile_unscale(const OpContext& context, const Choice& 
         });
         double sum = 0;
         for (double part : sums) sum += part;
-        const double scale = *at<const float>(in[0]), norm = std::sqrt(sum) / scale;
+        const double scale = *at<const float>(in[Unscale::kScale]), norm = std::sqrt(sum) / scale;
         const double wanted = max_norm ? *max_norm / (norm + 1e-6) : 1.0;
         const double share = wanted > 1 ? 1 : wanted;  // NaN stays
-        *at<float>(out[0]) = static_cast<float>(share / scale);
-        if (out[1] != nullptr) *at<float>(out[1]) = std::isfinite(sum) ? 0.0f : 1.0f;
-        if (max_norm && out[2] != nullptr) *at<float>(out[2]) = static_cast<float>(norm);
+        *at<float>(out[Unscale::kFactor]) = static_cast<float>(share / scale);
+        if (out[Unscale::kFound] != nullptr)
+          *at<float>(out[Unscale::kFound]) = std::isfinite(sum) ? 0.0f : 1.0f;
+        if (max_norm && out[Unscale::kNorm] != nullptr)
+          *at<float>(out[Unscale::kNorm]) = static_cast<float>(norm);
       });
 }
 
@@ -74,8 +76,9 @@ TRAINER_MULTIVERSION void multiply_range(float factor, const float* x, float* y,
 }
 
 std::unique_ptr<Kernel> compile_multiply(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const int64_t count = stored_elements(choice.inputs[0], context.inputs[0].shape);
-  return kernel([=, x = slots.inputs[0], factor = slots.inputs[1], y = slots.outputs[0]] {
+  const int64_t count = stored_elements(choice.inputs[MultiplyBy::kX], context.inputs[MultiplyBy::kX].shape);
+  return kernel([=, x = slots.inputs[MultiplyBy::kX], factor = slots.inputs[MultiplyBy::kFactor],
+                 y = slots.outputs[MultiplyBy::kY]] {
     parallel_elements(count, [=](int64_t begin, int64_t end) {
       multiply_range(*at<const float>(factor), at<const float>(x) + begin, at<float>(y) + begin, end - begin);
     });
@@ -85,10 +88,12 @@ std::unique_ptr<Kernel> compile_multiply(const OpContext& context, const Choice&
 std::unique_ptr<Kernel> compile_update(const OpContext& context, const Choice&, const Slots& slots) {
   const LossScaling how = static_cast<const UpdateLossScale&>(context.op).scaling;
   return kernel([=, in = slots.inputs, out = slots.outputs] {
-    float scale = *at<const float>(in[0]);
-    int32_t good = *at<const int32_t>(in[1]), skipped = *at<const int32_t>(in[2]);
-    const bool held = in.size() > 4 && *at<const float>(in[4]) != 0;
-    if (!held && *at<const float>(in[3]) != 0) {
+    float scale = *at<const float>(in[UpdateLossScale::kScale]);
+    int32_t good = *at<const int32_t>(in[UpdateLossScale::kGoodSteps]),
+            skipped = *at<const int32_t>(in[UpdateLossScale::kSkipped]);
+    void* const* given = in[UpdateLossScale::kHeld];
+    const bool held = given != nullptr && *at<const float>(given) != 0;
+    if (!held && *at<const float>(in[UpdateLossScale::kFound]) != 0) {
       scale = static_cast<float>(std::max(scale * how.backoff, how.smallest));
       good = 0;
       ++skipped;
@@ -97,9 +102,9 @@ std::unique_ptr<Kernel> compile_update(const OpContext& context, const Choice&, 
       if (grown <= std::numeric_limits<float>::max()) scale = static_cast<float>(grown);
       good = 0;
     }
-    *at<float>(out[0]) = scale;
-    if (out[1] != nullptr) *at<int32_t>(out[1]) = good;
-    if (out[2] != nullptr) *at<int32_t>(out[2]) = skipped;
+    *at<float>(out[UpdateLossScale::kScale]) = scale;
+    if (out[UpdateLossScale::kGoodSteps] != nullptr) *at<int32_t>(out[UpdateLossScale::kGoodSteps]) = good;
+    if (out[UpdateLossScale::kSkipped] != nullptr) *at<int32_t>(out[UpdateLossScale::kSkipped]) = skipped;
   });
 }
 

@@ -26,9 +26,9 @@ struct MatMulDescriptors {
   dnnl::memory::desc a, b, y;
 
   explicit MatMulDescriptors(const OpContext& c)
-      : a(matrix_descriptor(c.inputs[0], static_cast<const MatMul&>(c.op).transpose_a)),
-        b(matrix_descriptor(c.inputs[1], static_cast<const MatMul&>(c.op).transpose_b)),
-        y(matrix_descriptor(c.outputs[0], false)) {}
+      : a(matrix_descriptor(c.inputs[MatMul::kA], static_cast<const MatMul&>(c.op).transpose_a)),
+        b(matrix_descriptor(c.inputs[MatMul::kB], static_cast<const MatMul&>(c.op).transpose_b)),
+        y(matrix_descriptor(c.outputs[MatMul::kY], false)) {}
 
   dnnl::matmul::primitive_desc describe_on(const OneDnn& onednn) const {
     return describe_primitive<dnnl::matmul>(onednn.engine, with_user_scratchpad(), a, b, y);
@@ -46,9 +46,9 @@ std::unique_ptr<Kernel> compile_matmul(const std::shared_ptr<OneDnn>& onednn, co
   const MatMulDescriptors d(c);
   const auto found = d.describe_on(*onednn);
   return primitive_kernel(onednn, dnnl::matmul(found),
-                          {{DNNL_ARG_SRC, d.a, slots.inputs[0]},
-                           {DNNL_ARG_WEIGHTS, d.b, slots.inputs[1]},
-                           {DNNL_ARG_DST, d.y, slots.outputs[0]},
+                          {{DNNL_ARG_SRC, d.a, slots.inputs[MatMul::kA]},
+                           {DNNL_ARG_WEIGHTS, d.b, slots.inputs[MatMul::kB]},
+                           {DNNL_ARG_DST, d.y, slots.outputs[MatMul::kY]},
                            workspace_argument(found, choice, slots)});
 }
 

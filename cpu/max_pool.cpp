@@ -115,8 +115,8 @@ void largest_of_row(const MaxWindows& w, const T* x, int64_t row, T* y, uint8_t*
 
 template <int kLanes, class T>
 std::unique_ptr<Kernel> pool(const MaxWindows& windows, const ChannelBlocks& x, const Slots& slots) {
-  void* const* places_slot = slots.outputs.size() > 1 ? slots.outputs[1] : nullptr;
-  return kernel([=, from = slots.inputs[0], to = slots.outputs[0]] {
+  void* const* places_slot = slots.output(MaxPool2d::kPlaces);
+  return kernel([=, from = slots.inputs[MaxPool2d::kX], to = slots.outputs[MaxPool2d::kY]] {
     const int64_t rows = windows.rows.out, width = windows.columns.out * kLanes;
     parallel_rows(x.samples * x.blocks * rows, width * windows.rows.kernel, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -135,20 +135,20 @@ std::unique_ptr<Kernel> pool(const MaxWindows& windows, const ChannelBlocks& x, 
 }  // namespace
 
 Choice select_max_pool(const OpContext& context, const OpenLayouts& inputs) {
-  const Layout x = blocked_or_row_major(inputs[0], context.inputs[0].shape);
-  const int64_t lanes = channel_blocks(x, context.inputs[0].shape)->lanes;
-  const Layout y = channel_layout(lanes, context.outputs[0].shape);
-  const bool has_places = context.outputs.size() > 1 && !context.outputs[1].shape.empty();
+  const Layout x = blocked_or_row_major(inputs[MaxPool2d::kX], context.inputs[MaxPool2d::kX].shape);
+  const int64_t lanes = channel_blocks(x, context.inputs[MaxPool2d::kX].shape)->lanes;
+  const Layout y = channel_layout(lanes, context.outputs[MaxPool2d::kY].shape);
+  const bool has_places = context.has_output(MaxPool2d::kPlaces);
   return {
       .inputs = {x}, .outputs = {y, has_places ? y : Layout{}}, .implementation = "loop", .algorithm = ""};
 }
 
 std::unique_ptr<Kernel> compile_max_pool(const OpContext& context, const Choice& choice, const Slots& slots) {
-  const Shape& shape = context.inputs[0].shape;
-  const ChannelBlocks x = *channel_blocks(choice.inputs[0], shape);
+  const Shape& shape = context.inputs[MaxPool2d::kX].shape;
+  const ChannelBlocks x = *channel_blocks(choice.inputs[MaxPool2d::kX], shape);
   const MaxWindows windows(static_cast<const MaxPool2d&>(context.op).geometry, shape,
-                           context.outputs[0].shape);
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+                           context.outputs[MaxPool2d::kY].shape);
+  return with_storage(context.inputs[MaxPool2d::kX].dtype, [&](auto element) {
     using T = decltype(element);
     if (x.lanes == 1) return pool<1, T>(windows, x, slots);
     return x.lanes == 8 ? pool<8, T>(windows, x, slots) : pool<16, T>(windows, x, slots);

@@ -16,9 +16,12 @@ namespace {
 /// Both layouts as views of one shape: a blocked one may see more dimensions than the tensor has.
 std::pair<dnnl::memory::desc, dnnl::memory::desc> reorder_descriptors(const OpContext& c,
                                                                       const Choice& choice) {
-  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
-  const Shape& shape = !from.row_major() ? from.dims : !to.row_major() ? to.dims : c.inputs[0].shape;
-  return {to_descriptor(from, shape, c.inputs[0].dtype), to_descriptor(to, shape, c.outputs[0].dtype)};
+  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
+  const Shape& shape = !from.row_major() ? from.dims
+                       : !to.row_major() ? to.dims
+                                         : c.inputs[Reorder::kX].shape;
+  return {to_descriptor(from, shape, c.inputs[Reorder::kX].dtype),
+          to_descriptor(to, shape, c.outputs[Reorder::kY].dtype)};
 }
 
 dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpContext& c,
@@ -30,7 +33,7 @@ dnnl::reorder::primitive_desc reorder_primitive(const OneDnn& onednn, const OpCo
 /// Two blocked layouts that see a tensor under different dimensions have no single reorder between them;
 /// moving element by element always works.
 bool needs_moving_one_by_one(const Choice& choice) {
-  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
+  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
   return !from.row_major() && !to.row_major() && from.dims != to.dims;
 }
 
@@ -42,10 +45,11 @@ std::vector<int64_t> places(const Layout& layout, const Shape& shape) {
 
 template <class From, class To>
 std::unique_ptr<Kernel> moving_kernel(const OpContext& c, const Choice& choice, const Slots& slots) {
-  const Shape& shape = c.inputs[0].shape;
-  const auto stored = static_cast<size_t>(stored_elements(choice.outputs[0], shape));
-  return kernel([=, from = places(choice.inputs[0], shape), to = places(choice.outputs[0], shape),
-                 src = slots.inputs[0], dst = slots.outputs[0]] {
+  const Shape& shape = c.inputs[Reorder::kX].shape;
+  const auto stored = static_cast<size_t>(stored_elements(choice.outputs[Reorder::kY], shape));
+  return kernel([=, from = places(choice.inputs[Reorder::kX], shape),
+                 to = places(choice.outputs[Reorder::kY], shape), src = slots.inputs[Reorder::kX],
+                 dst = slots.outputs[Reorder::kY]] {
     std::memset(at<char>(dst), 0, stored * sizeof(To));
     for (size_t i = 0; i < from.size(); ++i) {
       const From value = at<const From>(src)[from[i]];
@@ -59,8 +63,8 @@ std::unique_ptr<Kernel> moving_kernel(const OpContext& c, const Choice& choice, 
 }
 
 std::unique_ptr<Kernel> compile_moving(const OpContext& c, const Choice& choice, const Slots& slots) {
-  return with_storage(c.inputs[0].dtype, [&](auto from) {
-    return with_storage(c.outputs[0].dtype, [&](auto to) {
+  return with_storage(c.inputs[Reorder::kX].dtype, [&](auto from) {
+    return with_storage(c.outputs[Reorder::kY].dtype, [&](auto to) {
       return moving_kernel<decltype(from), decltype(to)>(c, choice, slots);
     });
   });
@@ -79,7 +83,7 @@ bool is_tiled(const Layout& layout) {
 }
 
 bool transposes_tiles(const Choice& choice) {
-  const Layout &from = choice.inputs[0], &to = choice.outputs[0];
+  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY];
   return is_tiled(from) && is_tiled(to) && from.dims == to.dims && from.block_dims != to.block_dims;
 }
 
@@ -90,10 +94,10 @@ TRAINER_MULTIVERSION void transpose_tile(const float* __restrict from, float* __
 }
 
 std::unique_ptr<Kernel> compile_tiles(const Choice& choice, const Slots& slots) {
-  const Layout from = choice.inputs[0], to = choice.outputs[0];
+  const Layout from = choice.inputs[Reorder::kX], to = choice.outputs[Reorder::kY];
   const int64_t rows = from.padded[0] / kTile, columns = from.padded[1] / kTile,
                 area = from.dims[2] * from.dims[3];
-  return kernel([=, src = slots.inputs[0], dst = slots.outputs[0]] {
+  return kernel([=, src = slots.inputs[Reorder::kX], dst = slots.outputs[Reorder::kY]] {
     parallel_rows(rows * columns, area * kTile * kTile, [&](int64_t begin, int64_t end) {
       for (int64_t tile = begin; tile < end; ++tile) {
         const int64_t row = tile / columns, column = tile % columns;
@@ -115,8 +119,8 @@ std::unique_ptr<Kernel> compile_reorder(const std::shared_ptr<OneDnn>& onednn, c
   if (choice.implementation == kTransposedTiles) return compile_tiles(choice, slots);
   const auto found = reorder_primitive(*onednn, c, choice);
   return primitive_kernel(onednn, dnnl::reorder(found),
-                          {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[0]},
-                           {DNNL_ARG_TO, found.dst_desc(), slots.outputs[0]},
+                          {{DNNL_ARG_FROM, found.src_desc(), slots.inputs[Reorder::kX]},
+                           {DNNL_ARG_TO, found.dst_desc(), slots.outputs[Reorder::kY]},
                            workspace_argument(found, choice, slots)});
 }
 
@@ -137,17 +141,17 @@ Choice select_concat(const OpContext& c, const OpenLayouts& inputs) {
   }
   if (lanes == 1) return choice;
   for (size_t i = 0; i < inputs.size(); ++i) choice.inputs[i] = *inputs[i];
-  choice.outputs[0] = channel_layout(lanes, c.outputs[0].shape);
+  choice.outputs[Concat::kY] = channel_layout(lanes, c.outputs[Concat::kY].shape);
   return choice;
 }
 
 Choice select_slice(const OpContext& c, const OpenLayouts& inputs) {
   Choice choice = select_row_major(c, inputs);
   const auto& op = static_cast<const Slice&>(c.op);
-  const int64_t lanes = whole_lanes(inputs[0].value_or(Layout{}), c.inputs[0].shape);
+  const int64_t lanes = whole_lanes(inputs[Slice::kX].value_or(Layout{}), c.inputs[Slice::kX].shape);
   if (op.axis != 1 || lanes == 1 || op.begin % lanes != 0 || op.length % lanes != 0) return choice;
-  choice.inputs[0] = *inputs[0];
-  choice.outputs[0] = channel_layout(lanes, c.outputs[0].shape);
+  choice.inputs[Slice::kX] = *inputs[Slice::kX];
+  choice.outputs[Slice::kY] = channel_layout(lanes, c.outputs[Slice::kY].shape);
   return choice;
 }
 
@@ -173,11 +177,11 @@ void copy_pieces(const char* src, int64_t src_step, char* dst, int64_t dst_step,
 std::unique_ptr<Kernel> compile_concat(const OpContext& c, const Choice&, const Slots& slots) {
   const int64_t axis = static_cast<const Concat&>(c.op).axis;
   const auto along = static_cast<size_t>(axis);
-  const Pieces pieces(c.outputs[0], axis);
-  const int64_t row = c.outputs[0].shape[along] * pieces.inner_bytes;
+  const Pieces pieces(c.outputs[Concat::kY], axis);
+  const int64_t row = c.outputs[Concat::kY].shape[along] * pieces.inner_bytes;
   std::vector<int64_t> lengths;
   for (const TensorSpec& input : c.inputs) lengths.push_back(input.shape[along] * pieces.inner_bytes);
-  return kernel([=, in = slots.inputs, y = slots.outputs[0]] {
+  return kernel([=, in = slots.inputs, y = slots.outputs[Concat::kY]] {
     int64_t offset = 0;
     for (size_t i = 0; i < in.size(); ++i) {
       copy_pieces(at<const char>(in[i]), lengths[i], at<char>(y) + offset, row, lengths[i], pieces.outer);
@@ -188,18 +192,19 @@ std::unique_ptr<Kernel> compile_concat(const OpContext& c, const Choice&, const 
 
 std::unique_ptr<Kernel> compile_slice(const OpContext& c, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const Slice&>(c.op);
-  const Pieces pieces(c.inputs[0], op.axis);
-  const int64_t row = c.inputs[0].shape[static_cast<size_t>(op.axis)] * pieces.inner_bytes;
+  const Pieces pieces(c.inputs[Slice::kX], op.axis);
+  const int64_t row = c.inputs[Slice::kX].shape[static_cast<size_t>(op.axis)] * pieces.inner_bytes;
   const int64_t skip = op.begin * pieces.inner_bytes, length = op.length * pieces.inner_bytes;
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  return kernel([=, x = slots.inputs[Slice::kX], y = slots.outputs[Slice::kY]] {
     copy_pieces(at<const char>(x) + skip, row, at<char>(y), length, length, pieces.outer);
   });
 }
 
 std::unique_ptr<Kernel> compile_assign(const OpContext& c, const Choice& choice, const Slots& slots) {
-  const auto bytes = static_cast<size_t>(stored_elements(choice.inputs[0], c.inputs[0].shape) *
-                                         bytes_per_element(c.inputs[0].dtype));
-  return kernel([=, state = slots.inputs[0], value = slots.inputs[1]] {
+  const auto bytes =
+      static_cast<size_t>(stored_elements(choice.inputs[Assign::kState], c.inputs[Assign::kState].shape) *
+                          bytes_per_element(c.inputs[Assign::kState].dtype));
+  return kernel([=, state = slots.inputs[Assign::kState], value = slots.inputs[Assign::kValue]] {
     std::memcpy(at<char>(state), at<const char>(value), bytes);
   });
 }
@@ -213,11 +218,11 @@ TRAINER_MULTIVERSION void cast_range(const From* x, To* y, int64_t count) {
 /// In one layout a loop, else a reorder that changes the type as well.
 std::unique_ptr<Kernel> compile_cast(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                      const Choice& choice, const Slots& slots) {
-  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(onednn, c, choice, slots);
-  const int64_t count = stored_elements(choice.inputs[0], c.inputs[0].shape);
-  return with_storage(c.inputs[0].dtype, [&](auto from) {
-    return with_storage(c.outputs[0].dtype, [&](auto to) {
-      return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  if (choice.inputs[Cast::kX] != choice.outputs[Cast::kY]) return compile_reorder(onednn, c, choice, slots);
+  const int64_t count = stored_elements(choice.inputs[Cast::kX], c.inputs[Cast::kX].shape);
+  return with_storage(c.inputs[Cast::kX].dtype, [&](auto from) {
+    return with_storage(c.outputs[Cast::kY].dtype, [&](auto to) {
+      return kernel([=, x = slots.inputs[Cast::kX], y = slots.outputs[Cast::kY]] {
         parallel_elements(count, [=](int64_t begin, int64_t end) {
           cast_range(at<const decltype(from)>(x) + begin, at<decltype(to)>(y) + begin, end - begin);
         });
@@ -231,8 +236,9 @@ std::unique_ptr<Kernel> compile_cast(const std::shared_ptr<OneDnn>& onednn, cons
 Choice select_reorder(const OpContext& context, const Layout& from, const Layout& to) {
   Choice choice{.inputs = {from}, .outputs = {to}, .implementation = "loop", .algorithm = ""};
   choice.inputs.resize(context.inputs.size());
-  const bool f32 = context.inputs[0].dtype == DType::f32 && context.outputs[0].dtype == DType::f32;
-  if (context.inputs[0].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
+  const bool f32 =
+      context.inputs[Reorder::kX].dtype == DType::f32 && context.outputs[Reorder::kY].dtype == DType::f32;
+  if (context.inputs[Reorder::kX].dtype == DType::u8) return choice;  // pixels: see cpu/pixels.cpp
   if (transposes_tiles(choice) && f32) {
     choice.implementation = kTransposedTiles;
   } else if (!needs_moving_one_by_one(choice)) {
@@ -247,7 +253,8 @@ void add_movement(Handlers& handlers) {
     return select_same(context, inputs, true);
   };
   auto assign = [](const OpContext& context, const OpenLayouts& inputs) {
-    return select_same(context, {inputs[0] ? inputs[0] : inputs[1], inputs[1]}, true);
+    return select_same(context, {inputs[Assign::kState] ? inputs[Assign::kState] : inputs[Assign::kValue]},
+                       true);
   };
   handlers[typeid(Reorder)] = {same,
                                [onednn](const OpContext& c, const Choice& choice, const Slots& slots) {

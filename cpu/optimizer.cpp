@@ -107,8 +107,8 @@ std::unique_ptr<Kernel> compile_clip(const OpContext& context, const Choice& cho
     for (size_t i = 0; i < in.size(); ++i) sum += square_sum(at<const float>(in[i]), counts[i]);
     const double norm = std::sqrt(sum);
     const double scale = max_norm / (norm + eps);
-    *at<float>(out[0]) = static_cast<float>(!lengthens && scale > 1 ? 1 : scale);
-    if (out[1] != nullptr) *at<float>(out[1]) = static_cast<float>(norm);
+    *at<float>(out[ClipByNorm::kScale]) = static_cast<float>(!lengthens && scale > 1 ? 1 : scale);
+    if (out[ClipByNorm::kNorm] != nullptr) *at<float>(out[ClipByNorm::kNorm]) = static_cast<float>(norm);
   });
 }
 
@@ -120,16 +120,17 @@ Choice select_clip(const OpContext& context, const OpenLayouts& inputs) {
 }
 
 std::unique_ptr<Kernel> compile_lookup(const OpContext& context, const Choice&, const Slots& slots) {
-  const int64_t last = context.inputs[0].shape[0] - 1;
-  return kernel([=, table = slots.inputs[0], index = slots.inputs[1], y = slots.outputs[0]] {
+  const int64_t last = context.inputs[TableLookup::kTable].shape[0] - 1;
+  return kernel([=, table = slots.inputs[TableLookup::kTable], index = slots.inputs[TableLookup::kIndex],
+                 y = slots.outputs[TableLookup::kY]] {
     *at<float>(y) = at<const float>(table)[std::min<int64_t>(*at<const int32_t>(index), last)];
   });
 }
 
 std::unique_ptr<Kernel> compile_increment(const OpContext&, const Choice&, const Slots& slots) {
-  return kernel([in = slots.inputs, y = slots.outputs[0]] {
-    const bool skip = in.size() > 1 && value_or(in[1], 0) != 0;
-    *at<int32_t>(y) = *at<const int32_t>(in[0]) + (skip ? 0 : 1);
+  return kernel([in = slots.inputs, y = slots.outputs[Increment::kNext]] {
+    const bool skip = value_or(in[Increment::kSkip], 0) != 0;
+    *at<int32_t>(y) = *at<const int32_t>(in[Increment::kCounter]) + (skip ? 0 : 1);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -78,15 +79,17 @@ std::optional<Use> use_of(Direction direction, const Conv2dGeometry& g, const Sh
 
 std::optional<Use> use_in_f32(const OpContext& c) {
   if (const auto* op = dynamic_cast<const Conv2d*>(&c.op)) {
-    auto use =
-        use_of(Direction::forward, op->geometry, c.inputs[0].shape, c.inputs[1].shape, c.outputs[0].shape);
-    if (use) use->bias = !c.inputs[2].shape.empty(), use->relu = op->relu;
+    auto use = use_of(Direction::forward, op->geometry, c.inputs[Conv2d::kX].shape,
+                      c.inputs[Conv2d::kWeight].shape, c.outputs[Conv2d::kY].shape);
+    if (use) use->bias = c.has_input(Conv2d::kBias), use->relu = op->relu;
     return use;
   }
   if (const auto* op = dynamic_cast<const Conv2dBackwardData*>(&c.op))
-    return use_of(Direction::data, op->geometry, c.outputs[0].shape, c.inputs[1].shape, c.inputs[0].shape);
+    return use_of(Direction::data, op->geometry, c.outputs[Conv2dBackwardData::kDx].shape,
+                  c.inputs[Conv2dBackwardData::kWeight].shape, c.inputs[Conv2dBackwardData::kDy].shape);
   const auto& op = static_cast<const Conv2dBackwardWeights&>(c.op);
-  auto use = use_of(Direction::weights, op.geometry, c.inputs[0].shape, op.w_shape, c.inputs[1].shape);
+  auto use = use_of(Direction::weights, op.geometry, c.inputs[Conv2dBackwardWeights::kX].shape, op.w_shape,
+                    c.inputs[Conv2dBackwardWeights::kDy].shape);
   if (use) use->bias = op.has_bias;
   return use;
 }
@@ -150,7 +153,7 @@ Choice select_own_winograd(const OpContext& context) {
   const Tag images = wide ? Tag::nChw16c : Tag::nChw8c;
   const Layout x = layout_of(use.x, images), y = layout_of(use.y, images);
   const Layout w = layout_of(use.w, wide ? Tag::OIhw16i16o : Tag::OIhw8i8o);
-  Choice choice{.inputs = {x, w, Layout{}},
+  Choice choice{.inputs = {x, w},
                 .outputs = {y},
                 .implementation = fmt::format("own:{}", kernels.name),
                 .algorithm = kOwnWinograd};
@@ -159,6 +162,7 @@ Choice select_own_winograd(const OpContext& context) {
   const int64_t floats = use.direction == Direction::weights ? gradient_of(use)->workspace_floats()
                                                              : forward_of(use)->workspace_floats();
   choice.workspace_bytes = floats * static_cast<int64_t>(sizeof(float));
+  choice.inputs.resize(context.inputs.size());
   return choice;
 }
 
@@ -168,37 +172,40 @@ std::unique_ptr<Kernel> compile_own_winograd(const OpContext& context, const Slo
   const int64_t x = use.bytes_of(g.inputs * g.height * g.width), outputs = use.bytes_of(g.outputs),
                 y = outputs * g.y_height * g.y_width, weights = g.outputs * g.inputs * kTapsOfWeight;
   if (use.direction == Direction::weights) {
-    void* const* bias = use.bias ? slots.outputs[1] : nullptr;
+    void* const* bias = use.bias ? slots.outputs[Conv2dBackwardWeights::kDbias] : nullptr;
     return kernel([=, groups = g.groups, bytes = static_cast<int64_t>(g.outputs * sizeof(float)),
                    gradient = std::shared_ptr(gradient_of(use))] {
       for (int64_t i = 0; i < groups; ++i) {
-        gradient->run({.x = of_group<const void>(slots.inputs[0], i, x),
-                       .dy = of_group<const void>(slots.inputs[1], i, y),
-                       .dw = at<float>(slots.outputs[0]) + i * weights,
+        gradient->run({.x = of_group<const void>(slots.inputs[Conv2dBackwardWeights::kX], i, x),
+                       .dy = of_group<const void>(slots.inputs[Conv2dBackwardWeights::kDy], i, y),
+                       .dw = at<float>(slots.outputs[Conv2dBackwardWeights::kDweight]) + i * weights,
                        .db = of_group<float>(bias, i, bytes),
                        .workspace = at<float>(slots.workspace)});
       }
     });
   }
   const bool reversed = use.direction == Direction::data;
-  void* const* bias = use.bias ? slots.inputs[2] : nullptr;
-  return kernel([=, groups = g.groups, read = reversed ? y : x, written = reversed ? x : y,
-                 of_weights = use.bytes_of(weights), forward = std::shared_ptr(forward_of(use))] {
+  void* const* bias = use.bias ? slots.inputs[Conv2d::kBias] : nullptr;
+  void* const* from = reversed ? slots.inputs[Conv2dBackwardData::kDy] : slots.inputs[Conv2d::kX];
+  void* const* w = reversed ? slots.inputs[Conv2dBackwardData::kWeight] : slots.inputs[Conv2d::kWeight];
+  void* const* to = reversed ? slots.outputs[Conv2dBackwardData::kDx] : slots.outputs[Conv2d::kY];
+  return kernel([=, workspace = slots.workspace, groups = g.groups, read = reversed ? y : x,
+                 written = reversed ? x : y, of_weights = use.bytes_of(weights),
+                 forward = std::shared_ptr(forward_of(use))] {
     for (int64_t i = 0; i < groups; ++i) {
-      forward->run({.x = of_group<const void>(slots.inputs[0], i, read),
-                    .w = of_group<const void>(slots.inputs[1], i, of_weights),
+      forward->run({.x = of_group<const void>(from, i, read),
+                    .w = of_group<const void>(w, i, of_weights),
                     .bias = of_group<const void>(bias, i, outputs),
                     .relu = use.relu,
-                    .y = of_group<void>(slots.outputs[0], i, written),
-                    .workspace = at<float>(slots.workspace)});
+                    .y = of_group<void>(to, i, written),
+                    .workspace = at<float>(workspace)});
     }
   });
 }
 
 double own_winograd_milliseconds(const OpContext& context) {
   const Choice choice = select_own_winograd(context);
-  std::vector<Room> rooms;
-  rooms.reserve(context.inputs.size() + context.outputs.size() + 1);
+  std::deque<Room> rooms;
   auto slots_of = [&](const std::vector<TensorSpec>& specs, const std::vector<Layout>& layouts) {
     std::vector<void* const*> slots;
     for (size_t i = 0; i < specs.size(); ++i) {

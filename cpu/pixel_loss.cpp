@@ -119,8 +119,10 @@ int64_t pixel_workspace_bytes(const Shape& logits) {
 
 std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, const Slots& slots) {
   const double smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing;
-  return kernel([=, tiling = Tiling(context.inputs[0].shape), x = slots.inputs[0], label = slots.inputs[1],
-                 weight = slots.inputs[2], sums = slots.workspace, loss = slots.outputs[0]] {
+  return kernel([=, tiling = Tiling(context.inputs[CrossEntropy::kLogits].shape),
+                 x = slots.inputs[CrossEntropy::kLogits], label = slots.inputs[CrossEntropy::kLabels],
+                 weight = slots.inputs[CrossEntropy::kWeights], sums = slots.workspace,
+                 loss = slots.outputs[CrossEntropy::kLoss]] {
     *at<float>(loss) =
         static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
           return tile_loss(tiling.at(t, at<const float>(x)), at<const int32_t>(label) + tiling.first_label(t),
@@ -132,8 +134,12 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy(const OpContext& context, co
 std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& context, const Slots& slots) {
   const auto smoothing =
       static_cast<float>(static_cast<const CrossEntropyBackward&>(context.op).label_smoothing);
-  return kernel([=, tiling = Tiling(context.inputs[1].shape), dloss = slots.inputs[0], x = slots.inputs[1],
-                 label = slots.inputs[2], weight = slots.inputs[3], dx = slots.outputs[0]] {
+  return kernel([=, tiling = Tiling(context.inputs[CrossEntropyBackward::kLogits].shape),
+                 dloss = slots.inputs[CrossEntropyBackward::kDloss],
+                 x = slots.inputs[CrossEntropyBackward::kLogits],
+                 label = slots.inputs[CrossEntropyBackward::kLabels],
+                 weight = slots.inputs[CrossEntropyBackward::kWeights],
+                 dx = slots.outputs[CrossEntropyBackward::kDlogits]] {
     const float scale = *at<const float>(dloss) / static_cast<float>(tiling.extents.positions);
     parallel_rows(tiling.tiles, kTilePixels * tiling.extents.classes, [=](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -147,9 +153,10 @@ std::unique_ptr<Kernel> compile_pixel_cross_entropy_backward(const OpContext& co
 
 std::unique_ptr<Kernel> compile_pixel_top_k(const OpContext& context, const Slots& slots) {
   const auto& op = static_cast<const TopK&>(context.op);
-  return kernel([=, k = op.k, ignored = op.ignored, tiling = Tiling(context.inputs[0].shape),
-                 x = slots.inputs[0], label = slots.inputs[1], weight = slots.inputs[2],
-                 sums = slots.workspace, correct = slots.outputs[0]] {
+  return kernel([=, k = op.k, ignored = op.ignored, tiling = Tiling(context.inputs[TopK::kLogits].shape),
+                 x = slots.inputs[TopK::kLogits], label = slots.inputs[TopK::kLabels],
+                 weight = slots.inputs[TopK::kWeights], sums = slots.workspace,
+                 correct = slots.outputs[TopK::kHits]] {
     *at<float>(correct) =
         static_cast<float>(weighted_sum(tiling, at<const float>(weight), at<double>(sums), [=](int64_t t) {
           return static_cast<double>(tile_hits(tiling.at(t, at<const float>(x)),

@@ -35,12 +35,12 @@ struct Places {
 
 template <class T>
 std::unique_ptr<Kernel> scaling_kernel(const OpContext& c, const Layout& layout, const Slots& slots) {
-  const Shape shape = c.outputs[0].shape;
+  const Shape shape = c.outputs[ScalePixels::kY].shape;
   const auto stored = static_cast<size_t>(stored_elements(layout, shape)) * sizeof(T);
-  const int64_t channels = c.inputs[0].shape[1];  // the others are zeros
+  const int64_t channels = c.inputs[ScalePixels::kX].shape[1];  // the others are zeros
   return kernel([=, at_place = Places(layout, shape), padded = layout.has_padding() || channels < shape[1],
-                 x = slots.inputs[0], scale = slots.inputs[1], offset = slots.inputs[2],
-                 y = slots.outputs[0]] {
+                 x = slots.inputs[ScalePixels::kX], scale = slots.inputs[ScalePixels::kScale],
+                 offset = slots.inputs[ScalePixels::kOffset], y = slots.outputs[ScalePixels::kY]] {
     if (padded) std::memset(at<char>(y), 0, stored);
     parallel_rows(shape[0] * channels, shape[2] * shape[3], [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
@@ -58,16 +58,19 @@ std::unique_ptr<Kernel> scaling_kernel(const OpContext& c, const Layout& layout,
 }
 
 std::unique_ptr<Kernel> compile_reading(const OpContext& c, const Choice&, const Slots& slots) {
-  const Shape all = c.inputs[0].shape, made = c.outputs[0].shape;
+  const Shape all = c.inputs[ReadSamples::kSamples].shape, made = c.outputs[ReadSamples::kPixels].shape;
   return kernel(
       [=, steps = static_cast<const ReadSamples&>(c.op).steps, in = slots.inputs, out = slots.outputs] {
         parallel_rows(made[0], numel(made) / made[0], [&](int64_t begin, int64_t end) {
           for (int64_t row = begin; row < end; ++row) {
-            const int32_t number = at<const int32_t>(in[2])[row], epoch = at<const int32_t>(in[3])[row];
-            if (out[1] != nullptr)
-              at<int32_t>(out[1])[row] = number < 0 ? 0 : at<const int32_t>(in[1])[number];
-            const uint8_t* from = at<const uint8_t>(in[0]) + number * all[1] * all[2] * all[3];
-            uint8_t* to = at<uint8_t>(out[0]) + row * made[1] * made[2] * made[3];
+            const int32_t number = at<const int32_t>(in[ReadSamples::kNumbers])[row],
+                          epoch = at<const int32_t>(in[ReadSamples::kEpochs])[row];
+            if (out[ReadSamples::kRowLabels] != nullptr)
+              at<int32_t>(out[ReadSamples::kRowLabels])[row] =
+                  number < 0 ? 0 : at<const int32_t>(in[ReadSamples::kLabels])[number];
+            const uint8_t* from =
+                at<const uint8_t>(in[ReadSamples::kSamples]) + number * all[1] * all[2] * all[3];
+            uint8_t* to = at<uint8_t>(out[ReadSamples::kPixels]) + row * made[1] * made[2] * made[3];
             const DrawnSteps drawn = draw_steps(steps, epoch, number, all[2], all[3]);
             for (int64_t i = 0; i < made[1] * made[2] * made[3]; ++i) {
               int64_t y = i / made[3] % made[2], x = i % made[3];
@@ -86,8 +89,8 @@ void add_pixels(Handlers& handlers) {
     return select_same(context, inputs, true);
   };
   auto compile = [](const OpContext& context, const Choice& choice, const Slots& slots) {
-    return with_storage(context.outputs[0].dtype, [&](auto element) {
-      return scaling_kernel<decltype(element)>(context, choice.outputs[0], slots);
+    return with_storage(context.outputs[ScalePixels::kY].dtype, [&](auto element) {
+      return scaling_kernel<decltype(element)>(context, choice.outputs[ScalePixels::kY], slots);
     });
   };
   handlers[typeid(ScalePixels)] = {select, compile, {}};

@@ -49,33 +49,34 @@ constexpr algorithm algorithm_of() {
 }
 
 Problem average_problem(const OpContext& c) {
-  return {algorithm_of<AvgPool2d>(), static_cast<const AvgPool2d&>(c.op).geometry, c.inputs[0], c.outputs[0]};
+  return {algorithm_of<AvgPool2d>(), static_cast<const AvgPool2d&>(c.op).geometry, c.inputs[AvgPool2d::kX],
+          c.outputs[AvgPool2d::kY]};
 }
 
 Choice select_average(const OneDnn& onednn, const OpContext& c, const OpenLayouts& inputs) {
   const Problem p = average_problem(c);
-  const Layout x = inputs[0].value_or(Layout{});
+  const Layout x = inputs[AvgPool2d::kX].value_or(Layout{});
   const auto found = forward(onednn, p, p.x_in(x), any_layout(p.y, p.dtype));
   Choice choice{
       .inputs = {x}, .outputs = {to_layout(found.dst_desc(), p.y)}, .implementation = "", .algorithm = ""};
-  describe(choice, forward(onednn, p, p.x_in(x), p.y_in(choice.outputs[0])));
+  describe(choice, forward(onednn, p, p.x_in(x), p.y_in(choice.outputs[AvgPool2d::kY])));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_average(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                         const Choice& choice, const Slots& slots) {
   const Problem p = average_problem(c);
-  const Descriptor x = p.x_in(choice.inputs[0]), y = p.y_in(choice.outputs[0]);
+  const Descriptor x = p.x_in(choice.inputs[AvgPool2d::kX]), y = p.y_in(choice.outputs[AvgPool2d::kY]);
   const auto found = forward(*onednn, p, x, y);
   return primitive_kernel(onednn, Forward(found),
-                          {{DNNL_ARG_SRC, x, slots.inputs[0]},
-                           {DNNL_ARG_DST, y, slots.outputs[0]},
+                          {{DNNL_ARG_SRC, x, slots.inputs[AvgPool2d::kX]},
+                           {DNNL_ARG_DST, y, slots.outputs[AvgPool2d::kY]},
                            workspace_argument(found, choice, slots)});
 }
 
 template <class Op>
 Problem backward_problem(const OpContext& c) {
-  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.outputs[0], c.inputs[0]};
+  return {algorithm_of<Op>(), static_cast<const Op&>(c.op).geometry, c.outputs[Op::kDx], c.inputs[Op::kDy]};
 }
 
 /// Pooling gives its output the layout of its input, so the gradient of the input gets the layout that would
@@ -106,12 +107,14 @@ template <class Op>
 std::unique_ptr<Kernel> compile_backward(const std::shared_ptr<OneDnn>& onednn, const OpContext& c,
                                          const Choice& choice, const Slots& slots) {
   const Problem p = backward_problem<Op>(c);
-  const Descriptor x = p.x_in(choice.outputs[0]), y = p.y_in(choice.inputs[0]);
+  const Descriptor x = p.x_in(choice.outputs[Op::kDx]), y = p.y_in(choice.inputs[Op::kDy]);
   const auto found = backward(*onednn, p, x, y);
-  std::vector<Argument> arguments{{DNNL_ARG_DIFF_DST, y, slots.inputs[0]},
-                                  {DNNL_ARG_DIFF_SRC, x, slots.outputs[0]},
+  std::vector<Argument> arguments{{DNNL_ARG_DIFF_DST, y, slots.inputs[Op::kDy]},
+                                  {DNNL_ARG_DIFF_SRC, x, slots.outputs[Op::kDx]},
                                   workspace_argument(found, choice, slots)};
-  if (p.is_max()) arguments.push_back({DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.inputs[1]});
+  if (p.is_max())
+    arguments.push_back(
+        {DNNL_ARG_WORKSPACE, found.workspace_desc(), slots.inputs[MaxPool2dBackward::kPlaces]});
   return primitive_kernel(onednn, BackwardOp(found), arguments);
 }
 

@@ -33,36 +33,42 @@ TRAINER_MULTIVERSION void add_table_row(const T* x, const float* row, T* y, int6
 /// Calls of_token(x, row, y) for each token: its features, its row of the table, where they go.
 template <class OfToken>
 std::unique_ptr<Kernel> token_kernel(const OpContext& c, const Slots& slots, const OfToken& of_token) {
-  const Shape &shape = c.inputs[0].shape, &table_shape = c.inputs[position_input::kTable].shape;
+  const Shape &shape = c.inputs[position_input::kX].shape,
+              &table_shape = c.inputs[position_input::kTable].shape;
   const int64_t tokens = shape[0] * shape[1], width = shape[2], row_width = table_shape[1];
   const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
                                 slots.inputs[position_input::kStart], shape[1]};
-  return with_storage(c.inputs[0].dtype, [&](auto element) {
+  return with_storage(c.inputs[position_input::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel(
-        [=, x = slots.inputs[0], table = slots.inputs[position_input::kTable], y = slots.outputs[0]] {
-          parallel_rows(tokens, width, [=, row_of = positions.rows()](int64_t begin, int64_t end) {
-            for (int64_t token = begin; token < end; ++token) {
-              of_token(at<const T>(x) + token * width, at<const float>(table) + row_of(token) * row_width,
-                       at<T>(y) + token * width);
-            }
-          });
-        });
+    return kernel([=, x = slots.inputs[position_input::kX], table = slots.inputs[position_input::kTable],
+                   y = slots.outputs[AddPositions::kY]] {
+      parallel_rows(tokens, width, [=, row_of = positions.rows()](int64_t begin, int64_t end) {
+        for (int64_t token = begin; token < end; ++token) {
+          of_token(at<const T>(x) + token * width, at<const float>(table) + row_of(token) * row_width,
+                   at<T>(y) + token * width);
+        }
+      });
+    });
   });
 }
 
 std::unique_ptr<Kernel> compile_add_positions(const OpContext& c, const Choice&, const Slots& slots) {
-  return token_kernel(c, slots, [width = c.inputs[0].shape[2]](const auto* x, const float* row, auto* y) {
-    add_table_row(x, row, y, width);
-  });
+  return token_kernel(
+      c, slots, [width = c.inputs[position_input::kX].shape[2]](const auto* x, const float* row, auto* y) {
+        add_table_row(x, row, y, width);
+      });
 }
 
 std::unique_ptr<Kernel> compile_add_positions_backward(const OpContext& c, const Choice&,
                                                        const Slots& slots) {
-  const Shape& shape = c.inputs[0].shape;
-  const int64_t tokens = shape[0] * shape[1], width = shape[2], rows = c.outputs[0].shape[0];
-  const PositionSlots positions{slots.inputs[1], slots.inputs[2], shape[1]};
-  return kernel([=, dtype = c.inputs[0].dtype, dy = slots.inputs[0], dw = slots.outputs[0]] {
+  const Shape& shape = c.inputs[AddPositionsBackward::kDy].shape;
+  const int64_t tokens = shape[0] * shape[1], width = shape[2],
+                rows = c.outputs[AddPositionsBackward::kDtable].shape[0];
+  const PositionSlots positions{slots.inputs[AddPositionsBackward::kFirstPosition],
+                                slots.inputs[AddPositionsBackward::kStart], shape[1]};
+  return kernel([=, dtype = c.inputs[AddPositionsBackward::kDy].dtype,
+                 dy = slots.inputs[AddPositionsBackward::kDy],
+                 dw = slots.outputs[AddPositionsBackward::kDtable]] {
     sum_table_rows(positions.rows(), tokens, width, dtype, *dy, rows, at<float>(dw));
   });
 }
@@ -96,9 +102,10 @@ void turn_heads(const RotaryRule& rule, int64_t width, const T* x, const float* 
 
 std::unique_ptr<Kernel> compile_rotary(const OpContext& c, const Choice&, const Slots& slots) {
   const RotaryRule rule = static_cast<const Rotary&>(c.op).rule;
-  return token_kernel(c, slots, [=, width = c.inputs[0].shape[2]](const auto* x, const float* row, auto* y) {
-    turn_heads(rule, width, x, row, y);
-  });
+  return token_kernel(
+      c, slots, [=, width = c.inputs[position_input::kX].shape[2]](const auto* x, const float* row, auto* y) {
+        turn_heads(rule, width, x, row, y);
+      });
 }
 
 }  // namespace

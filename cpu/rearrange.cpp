@@ -13,13 +13,13 @@ namespace {
 
 std::unique_ptr<Kernel> compile_pad(const OpContext& c, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const Pad&>(c.op);
-  const Shape& shape = c.inputs[0].shape;
-  int64_t outer = 1, inner = bytes_per_element(c.inputs[0].dtype);
+  const Shape& shape = c.inputs[Pad::kX].shape;
+  int64_t outer = 1, inner = bytes_per_element(c.inputs[Pad::kX].dtype);
   for (int64_t d = 0; d < op.axis; ++d) outer *= shape[static_cast<size_t>(d)];
   for (size_t d = static_cast<size_t>(op.axis) + 1; d < shape.size(); ++d) inner *= shape[d];
   const int64_t length = shape[static_cast<size_t>(op.axis)] * inner, before = op.before * inner,
                 after = op.after * inner, row = before + length + after;
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  return kernel([=, x = slots.inputs[Pad::kX], y = slots.outputs[Pad::kY]] {
     parallel_rows(outer, row / 4, [=](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         char* to = at<char>(y) + o * row;
@@ -47,7 +47,7 @@ void transpose_matrix(const T* x, int64_t rows, int64_t columns, int64_t step, T
 /// Single elements are exchanged: (outer, a, middle, b) -> (outer, b, middle, a).
 template <class T>
 std::unique_ptr<Kernel> element_kernel(const TransposedExtents& e, const Slots& slots) {
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  return kernel([=, x = slots.inputs[Transpose::kX], y = slots.outputs[Transpose::kY]] {
     const int64_t matrix = e.a * e.b, all = matrix * e.middle;
     parallel_rows(e.outer * e.middle, matrix, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -62,7 +62,7 @@ std::unique_ptr<Kernel> element_kernel(const TransposedExtents& e, const Slots& 
 /// Pieces of several elements are: (outer, b, middle, a) pieces, each copied from its place in x.
 std::unique_ptr<Kernel> piece_kernel(const TransposedExtents& e, int64_t element_bytes, const Slots& slots) {
   const int64_t bytes = e.inner * element_bytes;
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  return kernel([=, x = slots.inputs[Transpose::kX], y = slots.outputs[Transpose::kY]] {
     parallel_rows(e.outer * e.b * e.middle, e.a * e.inner, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t middle = i % e.middle, b = i / e.middle % e.b, outer = i / e.middle / e.b;
@@ -77,16 +77,17 @@ std::unique_ptr<Kernel> piece_kernel(const TransposedExtents& e, int64_t element
 }
 
 std::unique_ptr<Kernel> compile_transpose(const OpContext& c, const Choice&, const Slots& slots) {
-  const TransposedExtents e(static_cast<const Transpose&>(c.op), c.inputs[0].shape);
-  if (e.inner > 1) return piece_kernel(e, bytes_per_element(c.inputs[0].dtype), slots);
-  return with_storage(c.inputs[0].dtype,
+  const TransposedExtents e(static_cast<const Transpose&>(c.op), c.inputs[Transpose::kX].shape);
+  if (e.inner > 1) return piece_kernel(e, bytes_per_element(c.inputs[Transpose::kX].dtype), slots);
+  return with_storage(c.inputs[Transpose::kX].dtype,
                       [&](auto element) { return element_kernel<decltype(element)>(e, slots); });
 }
 
 std::unique_ptr<Kernel> compile_repeat_samples(const OpContext& c, const Choice&, const Slots& slots) {
-  const int64_t samples = c.outputs[0].shape[0], count = numel(c.inputs[0].shape);
-  const auto bytes = static_cast<size_t>(count * bytes_per_element(c.inputs[0].dtype));
-  return kernel([=, x = slots.inputs[0], y = slots.outputs[0]] {
+  const int64_t samples = c.outputs[RepeatSamples::kY].shape[0],
+                count = numel(c.inputs[RepeatSamples::kX].shape);
+  const auto bytes = static_cast<size_t>(count * bytes_per_element(c.inputs[RepeatSamples::kX].dtype));
+  return kernel([=, x = slots.inputs[RepeatSamples::kX], y = slots.outputs[RepeatSamples::kY]] {
     parallel_rows(samples, count, [=](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n)
         std::memcpy(at<char>(y) + n * static_cast<int64_t>(bytes), at<const char>(x), bytes);
@@ -96,8 +97,9 @@ std::unique_ptr<Kernel> compile_repeat_samples(const OpContext& c, const Choice&
 
 /// Samples as tokens that read the only row of a table.
 std::unique_ptr<Kernel> compile_sum_samples(const OpContext& c, const Choice&, const Slots& slots) {
-  const int64_t samples = c.inputs[0].shape[0], width = numel(c.outputs[0].shape);
-  return kernel([=, dtype = c.inputs[0].dtype, dy = slots.inputs[0], dx = slots.outputs[0]] {
+  const int64_t samples = c.inputs[SumSamples::kDy].shape[0], width = numel(c.outputs[SumSamples::kDx].shape);
+  return kernel([=, dtype = c.inputs[SumSamples::kDy].dtype, dy = slots.inputs[SumSamples::kDy],
+                 dx = slots.outputs[SumSamples::kDx]] {
     sum_table_rows({.length = 1}, samples, width, dtype, *dy, 1, at<float>(dx));
   });
 }

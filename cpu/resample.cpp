@@ -74,14 +74,15 @@ std::unique_ptr<Kernel> compile_sums(const OpContext& context, const Choice& cho
 
 std::unique_ptr<Kernel> compile_resample(const OpContext& context, const Choice& choice, const Slots& slots) {
   const Resampling how = static_cast<const Resample2d&>(context.op).how;
-  const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
+  const Shape &x = context.inputs[Resample2d::kX].shape, &y = context.outputs[Resample2d::kY].shape;
   return compile_sums(context, choice, slots, Sums(taps(how, x[2], y[2])), Sums(taps(how, x[3], y[3])));
 }
 
 std::unique_ptr<Kernel> compile_resample_backward(const OpContext& context, const Choice& choice,
                                                   const Slots& slots) {
   const Resampling how = static_cast<const Resample2dBackward&>(context.op).how;
-  const Shape &y = context.inputs[0].shape, &x = context.outputs[0].shape;
+  const Shape &y = context.inputs[Resample2dBackward::kDy].shape,
+              &x = context.outputs[Resample2dBackward::kDx].shape;
   return compile_sums(context, choice, slots, Sums(taps(how, x[2], y[2]).transposed(x[2])),
                       Sums(taps(how, x[3], y[3]).transposed(x[3])));
 }

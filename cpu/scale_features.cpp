@@ -17,11 +17,11 @@ TRAINER_MULTIVERSION void scale_features_row(const T* x, const float* factors, T
 }
 
 std::unique_ptr<Kernel> compile_factors(const OpContext& c, const Choice&, const Slots& slots) {
-  const Shape rows = as_rows(c.inputs[0].shape);
-  return with_storage(c.inputs[0].dtype, [&](auto element) {
+  const Shape rows = as_rows(c.inputs[ScaleFeatures::kX].shape);
+  return with_storage(c.inputs[ScaleFeatures::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, count = rows[0], width = rows[1], x = slots.inputs[0], s = slots.inputs[1],
-                   y = slots.outputs[0]] {
+    return kernel([=, count = rows[0], width = rows[1], x = slots.inputs[ScaleFeatures::kX],
+                   s = slots.inputs[ScaleFeatures::kFactors], y = slots.outputs[ScaleFeatures::kY]] {
       parallel_rows(count, width, [=](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
           scale_features_row(at<const T>(x) + row * width, at<const float>(s), at<T>(y) + row * width, width);
@@ -50,11 +50,12 @@ TRAINER_MULTIVERSION void sum_factor_strip(const T* dy, const T* x, int64_t rows
 
 /// Threads take columns, so that the bits do not depend on their number.
 std::unique_ptr<Kernel> compile_factor_sums(const OpContext& c, const Choice&, const Slots& slots) {
-  const Shape rows = as_rows(c.inputs[0].shape);
-  return with_storage(c.inputs[0].dtype, [&](auto element) {
+  const Shape rows = as_rows(c.inputs[ScaleFeaturesBackward::kDy].shape);
+  return with_storage(c.inputs[ScaleFeaturesBackward::kDy].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel([=, count = rows[0], width = rows[1], dy = slots.inputs[0], x = slots.inputs[1],
-                   ds = slots.outputs[0]] {
+    return kernel([=, count = rows[0], width = rows[1], dy = slots.inputs[ScaleFeaturesBackward::kDy],
+                   x = slots.inputs[ScaleFeaturesBackward::kX],
+                   ds = slots.outputs[ScaleFeaturesBackward::kDfactors]] {
       parallel_ranges(width, 16, kElementsWorthAThread / count, [=](int64_t begin, int64_t end) {
         for (int64_t column = begin; column < end; column += kFactorStrip) {
           sum_factor_strip(at<const T>(dy) + column, at<const T>(x) + column, count, width,

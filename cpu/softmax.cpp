@@ -120,23 +120,24 @@ void for_each_softmax(const SoftmaxExtents& e, const RowWork& row, const StripWo
 }
 
 std::unique_ptr<Kernel> compile_softmax(const OpContext& context, const Choice&, const Slots& slots) {
-  const SoftmaxExtents e(context.inputs[0].shape);
-  return kernel(
-      [=, log = static_cast<const Softmax&>(context.op).log, from = slots.inputs[0], to = slots.outputs[0]] {
-        const auto* x = at<const float>(from);
-        auto* y = at<float>(to);
-        for_each_softmax(
-            e, [=](int64_t first) { softmax_row(log, x + first, y + first, e.classes); },
-            [=](int64_t first, int64_t pixels) { softmax_strip(log, x + first, y + first, e, pixels); });
-      });
+  const SoftmaxExtents e(context.inputs[Softmax::kX].shape);
+  return kernel([=, log = static_cast<const Softmax&>(context.op).log, from = slots.inputs[Softmax::kX],
+                 to = slots.outputs[Softmax::kY]] {
+    const auto* x = at<const float>(from);
+    auto* y = at<float>(to);
+    for_each_softmax(
+        e, [=](int64_t first) { softmax_row(log, x + first, y + first, e.classes); },
+        [=](int64_t first, int64_t pixels) { softmax_strip(log, x + first, y + first, e, pixels); });
+  });
 }
 
 std::unique_ptr<Kernel> compile_softmax_backward(const OpContext& context, const Choice&,
                                                  const Slots& slots) {
-  const SoftmaxExtents e(context.inputs[0].shape);
+  const SoftmaxExtents e(context.inputs[SoftmaxBackward::kDy].shape);
   return kernel([=, log = static_cast<const SoftmaxBackward&>(context.op).log] {
-    const auto *dy = at<const float>(slots.inputs[0]), *y = at<const float>(slots.inputs[1]);
-    auto* dx = at<float>(slots.outputs[0]);
+    const auto *dy = at<const float>(slots.inputs[SoftmaxBackward::kDy]),
+               *y = at<const float>(slots.inputs[SoftmaxBackward::kY]);
+    auto* dx = at<float>(slots.outputs[SoftmaxBackward::kDx]);
     for_each_softmax(
         e, [=](int64_t first) { softmax_gradient_row(log, dy + first, y + first, dx + first, e.classes); },
         [=](int64_t first, int64_t pixels) {

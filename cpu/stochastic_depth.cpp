@@ -15,8 +15,8 @@ TRAINER_MULTIVERSION void scale_range(float factor, const T* x, T* y, int64_t co
 
 /// Any layout in which a sample's elements lie together.
 Choice select_dropping(const OpContext& context, const OpenLayouts& inputs) {
-  const Shape& shape = context.inputs[0].shape;
-  const Layout layout = inputs[0].value_or(Layout{});
+  const Shape& shape = context.inputs[StochasticDepth::kX].shape;
+  const Layout layout = inputs[StochasticDepth::kX].value_or(Layout{});
   const bool together =
       layout.row_major() || (layout.dims == shape && layout.padded[0] == shape[0] &&
                              layout.strides[0] * shape[0] == stored_elements(layout, shape));
@@ -25,20 +25,22 @@ Choice select_dropping(const OpContext& context, const OpenLayouts& inputs) {
 
 std::unique_ptr<Kernel> compile_dropping(const OpContext& context, const Choice& choice, const Slots& slots) {
   const DropoutRule rule = static_cast<const StochasticDepth&>(context.op).rule;
-  const int64_t samples = context.inputs[0].shape[0];
-  const int64_t width = stored_elements(choice.inputs[0], context.inputs[0].shape) / samples;
-  return with_storage(context.inputs[0].dtype, [&](auto element) {
+  const int64_t samples = context.inputs[StochasticDepth::kX].shape[0];
+  const int64_t width =
+      stored_elements(choice.inputs[StochasticDepth::kX], context.inputs[StochasticDepth::kX].shape) /
+      samples;
+  return with_storage(context.inputs[StochasticDepth::kX].dtype, [&](auto element) {
     using T = decltype(element);
-    return kernel(
-        [=, x = slots.inputs[0], sample = slots.inputs[1], step = slots.inputs[2], y = slots.outputs[0]] {
-          parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
-            for (int64_t n = begin; n < end; ++n) {
-              const float factor =
-                  StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
-              scale_range(factor, at<const T>(x) + n * width, at<T>(y) + n * width, width);
-            }
-          });
-        });
+    return kernel([=, x = slots.inputs[StochasticDepth::kX], sample = slots.inputs[StochasticDepth::kSample],
+                   step = slots.inputs[StochasticDepth::kStep], y = slots.outputs[StochasticDepth::kY]] {
+      parallel_rows(samples, width, [=](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          const float factor =
+              StochasticDepth::factor(rule, at<const int32_t>(sample)[n], *at<const int32_t>(step));
+          scale_range(factor, at<const T>(x) + n * width, at<T>(y) + n * width, width);
+        }
+      });
+    });
   });
 }
 

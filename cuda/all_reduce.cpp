@@ -78,7 +78,7 @@ std::unique_ptr<Kernel> compile_decay(const Gpu& gpu, const OpContext& context, 
   const Communicator& ranks = require_ranks(gpu).ranks();
   const auto later = static_cast<double>(ranks.ranks() - 1 - ranks.rank());
   const auto factor = static_cast<float>(std::pow(static_cast<const DecayByRank&>(context.op).decay, later));
-  return kernel(context, [factor, x = slots.inputs[0], y = slots.outputs[0],
+  return kernel(context, [factor, x = slots.inputs[DecayByRank::kX], y = slots.outputs[DecayByRank::kY],
                           count = stored_counts(context, choice)[0], stream = gpu.stream.get()] {
     return launch_multiply(at<const float>(x), factor, at<float>(y), count, stream);
   });

@@ -10,8 +10,8 @@ namespace {
 Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "rows");
   choice.kernels = 2;  // a copy first, unless the plan computes y in the cache's own memory
-  const int64_t cache = bytes_of(context.inputs[append_input::kCache]),
-                rows = bytes_of(context.inputs[append_input::kRows]);
+  const int64_t cache = bytes_of(context.inputs[AppendRows::kCache]),
+                rows = bytes_of(context.inputs[AppendRows::kRows]);
   choice.again_bytes = rows - 2 * cache;  // where it does
   return choice;
 }
@@ -19,9 +19,9 @@ Choice select_append_rows(const Gpu&, const OpContext& context, const OpenLayout
 std::unique_ptr<Kernel> compile_append_rows(const Gpu& gpu, const OpContext& context, const Choice&,
                                             const Slots& slots) {
   const AppendExtents extents(context.inputs);
-  return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[append_input::kCache],
-                          rows = slots.inputs[append_input::kRows],
-                          place = slots.inputs[append_input::kFirstRow], y = slots.outputs[0]] {
+  return kernel(context, [=, stream = gpu.stream.get(), cache = slots.inputs[AppendRows::kCache],
+                          rows = slots.inputs[AppendRows::kRows], place = slots.inputs[AppendRows::kFirstRow],
+                          y = slots.outputs[AppendRows::kY]] {
     const int64_t bytes = extents.samples * extents.cached * extents.row_bytes;
     const cudaError_t status = *cache == *y ? cudaSuccess  // the plan computes y in the cache's own memory
                                             : launch_copy({1, bytes, bytes, bytes}, *cache, *y, stream);

@@ -79,8 +79,9 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
                                         const Slots& slots) {
   return kernel(context, [=, call = call_of(context), kv = KeysAndValues(context),
                           dtype = context.inputs[in::kQ].dtype, stream = gpu.stream.get()] {
-    float* lse = slots.outputs.size() > 1 ? optional_at<float>(slots.outputs[1]) : nullptr;
-    return launch_attention(with_addresses(call, kv, slots), dtype, *slots.outputs[0], lse, stream);
+    float* lse = optional_at<float>(slots.output(Attention::kLogSum));
+    return launch_attention(with_addresses(call, kv, slots), dtype, *slots.outputs[Attention::kY], lse,
+                            stream);
   });
 }
 

@@ -29,19 +29,19 @@ MatrixProduct::Operand operand(const TensorSpec& spec, bool is_transposed) {
 
 MatrixProduct product_of(const Gpu& gpu, const OpContext& context) {
   const auto& op = static_cast<const MatMul&>(context.op);
-  const Shape& y = context.outputs[0].shape;
-  return {.a = operand(context.inputs[1], op.transpose_b),
-          .b = operand(context.inputs[0], op.transpose_a),
-          .d = operand(context.outputs[0], false),
+  const Shape& y = context.outputs[MatMul::kY].shape;
+  return {.a = operand(context.inputs[MatMul::kB], op.transpose_b),
+          .b = operand(context.inputs[MatMul::kA], op.transpose_a),
+          .d = operand(context.outputs[MatMul::kY], false),
           .batch = y.size() == 3 ? y[0] : 1,
-          .tf32 = gpu.tf32 && context.inputs[0].dtype == DType::f32};
+          .tf32 = gpu.tf32 && context.inputs[MatMul::kA].dtype == DType::f32};
 }
 
 float time_of(const Gpu& gpu, const MatrixProduct& product, const MatmulAlgorithm& algorithm,
               const OpContext& context) {
-  const DeviceMemory a = scratch_memory(bytes_of(context.inputs[1])),
-                     b = scratch_memory(bytes_of(context.inputs[0])),
-                     d = scratch_memory(bytes_of(context.outputs[0])),
+  const DeviceMemory a = scratch_memory(bytes_of(context.inputs[MatMul::kB])),
+                     b = scratch_memory(bytes_of(context.inputs[MatMul::kA])),
+                     d = scratch_memory(bytes_of(context.outputs[MatMul::kY])),
                      workspace = scratch_memory(algorithm.workspace_bytes);
   Matmul matmul(product);
   matmul.use(algorithm);
@@ -89,9 +89,9 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
   matmul->use({choice.algorithm, choice.workspace_bytes});
   return kernel(context, [=, blas = gpu.blas.get(), stream = gpu.stream.get()] {
     matmul->run(blas,
-                {.a = *slots.inputs[1],
-                 .b = *slots.inputs[0],
-                 .d = *slots.outputs[0],
+                {.a = *slots.inputs[MatMul::kB],
+                 .b = *slots.inputs[MatMul::kA],
+                 .d = *slots.outputs[MatMul::kY],
                  .workspace = optional_at<void>(slots.workspace)},
                 stream);
     return cudaSuccess;

@@ -19,25 +19,29 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile_scale(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = gpu.stream.get(),
-                          in = slots.inputs, y = slots.outputs[0]] {
-    return launch_scale_channels(pictures, *in[0], *in[1], *y, stream);
+  return kernel(context, [pictures = pictures_of(context.inputs[ScaleChannels::kX]),
+                          stream = gpu.stream.get(), in = slots.inputs,
+                          y = slots.outputs[ScaleChannels::kY]] {
+    return launch_scale_channels(pictures, *in[ScaleChannels::kX], *in[ScaleChannels::kFactors], *y, stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_scale_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), stream = gpu.stream.get(),
-                          in = slots.inputs, ds = slots.outputs[0]] {
-    return launch_picture_sums(pictures, 1, *in[0], *in[1], *ds, stream);
-  });
+  return kernel(
+      context, [pictures = pictures_of(context.inputs[ScaleChannelsBackward::kDy]), stream = gpu.stream.get(),
+                in = slots.inputs, ds = slots.outputs[ScaleChannelsBackward::kDfactors]] {
+        return launch_picture_sums(pictures, 1, *in[ScaleChannelsBackward::kDy],
+                                   *in[ScaleChannelsBackward::kX], *ds, stream);
+      });
 }
 
 std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  return kernel(context, [pictures = pictures_of(context.inputs[0]), b_dtype = context.inputs[1].dtype,
-                          stream = gpu.stream.get(), in = slots.inputs, y = slots.outputs[0]] {
-    return launch_add_channels(pictures, b_dtype, *in[0], *in[1], *y, stream);
+  return kernel(context, [pictures = pictures_of(context.inputs[AddChannels::kX]),
+                          b_dtype = context.inputs[AddChannels::kBias].dtype, stream = gpu.stream.get(),
+                          in = slots.inputs, y = slots.outputs[AddChannels::kY]] {
+    return launch_add_channels(pictures, b_dtype, *in[AddChannels::kX], *in[AddChannels::kBias], *y, stream);
   });
 }
 
@@ -48,16 +52,17 @@ Matrix rows_of(const TensorSpec& images) {
 
 Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "rows");
-  choice.workspace_bytes = column_sums_workspace(rows_of(context.inputs[0]));
+  choice.workspace_bytes = column_sums_workspace(rows_of(context.inputs[AddChannelsBackward::kDy]));
   choice.kernels = kColumnSumsKernels;
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_add_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
-  return kernel(context, [rows = rows_of(context.inputs[0]), db_dtype = context.outputs[0].dtype,
-                          stream = gpu.stream.get(), dy = slots.inputs[0], db = slots.outputs[0],
-                          workspace = slots.workspace] {
+  return kernel(context, [rows = rows_of(context.inputs[AddChannelsBackward::kDy]),
+                          db_dtype = context.outputs[AddChannelsBackward::kDbias].dtype,
+                          stream = gpu.stream.get(), dy = slots.inputs[AddChannelsBackward::kDy],
+                          db = slots.outputs[AddChannelsBackward::kDbias], workspace = slots.workspace] {
     return launch_column_sums(rows, *dy, *db, db_dtype, *workspace, stream);
   });
 }

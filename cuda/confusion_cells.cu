@@ -67,36 +67,40 @@ Choice select_cells(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile_cells(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  const LogitExtents extents(context.inputs[0].shape);
+  const LogitExtents extents(context.inputs[ConfusionCells::kLogits].shape);
   const dim3 blocks(
       static_cast<unsigned>((extents.samples * extents.positions + kRowsOfCells - 1) / kRowsOfCells));
   return kernel(context, [=, ignored = static_cast<const ConfusionCells&>(context.op).ignored,
-                          dtype = context.inputs[0].dtype, stream = gpu.stream.get()] {
+                          dtype = context.inputs[ConfusionCells::kLogits].dtype, stream = gpu.stream.get()] {
     const LogitRows rows{extents.samples,
                          extents.positions,
                          extents.classes,
-                         at<const int32_t>(slots.inputs[1]),
-                         at<const float>(slots.inputs[2]),
+                         at<const int32_t>(slots.inputs[ConfusionCells::kLabels]),
+                         at<const float>(slots.inputs[ConfusionCells::kWeights]),
                          nullptr,
                          nullptr};
     return with_storage(dtype, [=](auto type) {
       using T = decltype(type);
-      return launch(find_cells<T>, blocks, dim3(kThreads), stream, rows, at<const T>(slots.inputs[0]),
-                    ignored, at<int32_t>(slots.outputs[0]));
+      return launch(find_cells<T>, blocks, dim3(kThreads), stream, rows,
+                    at<const T>(slots.inputs[ConfusionCells::kLogits]), ignored,
+                    at<int32_t>(slots.outputs[ConfusionCells::kCells]));
     });
   });
 }
 
 std::unique_ptr<Kernel> compile_label_set_cells(const Gpu& gpu, const OpContext& context, const Choice&,
                                                 const Slots& slots) {
-  const int64_t count = numel(context.inputs[0].shape), classes = context.inputs[0].shape[1];
-  return kernel(context, [=, dtype = context.inputs[0].dtype, stream = gpu.stream.get()] {
+  const int64_t count = numel(context.inputs[LabelSetCells::kLogits].shape),
+                classes = context.inputs[LabelSetCells::kLogits].shape[1];
+  return kernel(context, [=, dtype = context.inputs[LabelSetCells::kLogits].dtype,
+                          stream = gpu.stream.get()] {
     return with_storage(dtype, [=](auto type) {
       using T = decltype(type);
       return launch(find_label_set_cells<T>, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)),
-                    dim3(kThreads), stream, count, classes, at<const T>(slots.inputs[0]),
-                    at<const T>(slots.inputs[1]), at<const float>(slots.inputs[2]),
-                    at<int32_t>(slots.outputs[0]));
+                    dim3(kThreads), stream, count, classes, at<const T>(slots.inputs[LabelSetCells::kLogits]),
+                    at<const T>(slots.inputs[LabelSetCells::kTargets]),
+                    at<const float>(slots.inputs[LabelSetCells::kWeights]),
+                    at<int32_t>(slots.outputs[LabelSetCells::kCells]));
     });
   });
 }

@@ -24,13 +24,21 @@ constexpr const char* kThenCast = ", cast";
 constexpr const char* kAndColumnSums = ", column_sums";
 constexpr const char* kColumnSums = "column_sums";
 
+/// What all three convolutions have: two factors, and what is made of them.
+constexpr size_t kFirstFactor = 0, kSecondFactor = 1, kConvolved = 0;
+static_assert(Conv2d::kWeight == kSecondFactor && Conv2dBackwardData::kWeight == kSecondFactor &&
+              Conv2dBackwardWeights::kDy == kSecondFactor);
+static_assert(Conv2d::kY == kConvolved && Conv2dBackwardData::kDx == kConvolved &&
+              Conv2dBackwardWeights::kDweight == kConvolved);
+
 Matrix as_matrix(const TensorSpec& images) {
   const int64_t channels = images.shape[1];
   return {.rows = numel(images.shape) / channels, .columns = channels, .dtype = images.dtype};
 }
 
 bool wants_bias_gradient(const OpContext& context) {
-  return dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr && is_wanted(context, 1);
+  return dynamic_cast<const Conv2dBackwardWeights*>(&context.op) != nullptr &&
+         context.has_output(Conv2dBackwardWeights::kDbias);
 }
 
 std::string implementation(const ConvolutionChoice& chosen, bool bias_gradient) {
@@ -49,7 +57,7 @@ bool is_split(const Choice& choice) {
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, kColumnSums);
-  if (is_wanted(context, 0)) {
+  if (context.has_output(kConvolved)) {
     const ConvolutionChoice chosen = *choose_convolution(gpu, context);
     choice.implementation = implementation(chosen, wants_bias_gradient(context));
     choice.algorithm = chosen.engine.text;
@@ -58,19 +66,20 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
     choice.tensor_cores = chosen.engine.tensor_cores || chosen.graph.moments;
     if (chosen.whole.moments) {
       choice.kernels = summing_kernels(chosen, context);
-      if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[0]);
+      if (chosen.is_split()) choice.again_bytes = bytes_of(context.outputs[kConvolved]);
     } else if (chosen.is_split()) {  // the kernel behind reads what cuDNN wrote, and writes it again
       choice.kernels = 2;
-      choice.again_bytes = 2 * numel(context.outputs[0].shape) * bytes_per_element(chosen.graph.dtype);
+      choice.again_bytes =
+          2 * numel(context.outputs[kConvolved].shape) * bytes_per_element(chosen.graph.dtype);
     }
   } else {
     choice.kernels = 0;
   }
   if (wants_bias_gradient(context)) {
     choice.kernels += kColumnSumsKernels;
-    choice.again_bytes += bytes_of(context.inputs[1]);
-    choice.workspace_bytes =
-        std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
+    choice.again_bytes += bytes_of(context.inputs[Conv2dBackwardWeights::kDy]);
+    choice.workspace_bytes = std::max(
+        choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[Conv2dBackwardWeights::kDy])));
   }
   return choice;
 }
@@ -95,15 +104,16 @@ std::optional<std::string> why_not_low_gradient(const Gpu& gpu, const Convolutio
 }
 
 std::optional<std::string> why_not_convolution(const Gpu& gpu, const OpContext& context) {
-  const DType dtype = context.inputs[0].dtype;
+  const DType dtype = context.inputs[kFirstFactor].dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
     return fmt::format("cuDNN convolves f32, f16 and bf16, not {}", to_string(dtype));
-  if (!is_wanted(context, 0)) return std::nullopt;
+  if (!context.has_output(kConvolved)) return std::nullopt;
   const auto* gradient = dynamic_cast<const Conv2dBackwardWeights*>(&context.op);
   const DType expected = gradient != nullptr ? gradient->dtype : dtype;
-  if (context.inputs[1].dtype != dtype || context.outputs[0].dtype != expected) {
+  if (context.inputs[kSecondFactor].dtype != dtype || context.outputs[kConvolved].dtype != expected) {
     return fmt::format("cuDNN needs one type for all tensors, got {}, {} and {}", to_string(dtype),
-                       to_string(context.inputs[1].dtype), to_string(context.outputs[0].dtype));
+                       to_string(context.inputs[kSecondFactor].dtype),
+                       to_string(context.outputs[kConvolved].dtype));
   }
   const ConvolutionGraph whole = convolution_graph(gpu, context);
   if (whole.moments) {
@@ -132,21 +142,26 @@ Tensors tensors_of(const ConvolutionChoice& chosen, const Slots& slots) {
     case Kind::forward:
       break;
     case Kind::backward_data:
-      return {{cudnn::kY, slots.inputs[0]}, {cudnn::kW, slots.inputs[1]}, {cudnn::kX, slots.outputs[0]}};
+      return {{cudnn::kY, slots.inputs[Conv2dBackwardData::kDy]},
+              {cudnn::kW, slots.inputs[Conv2dBackwardData::kWeight]},
+              {cudnn::kX, slots.outputs[Conv2dBackwardData::kDx]}};
     case Kind::backward_weights:
-      return {{cudnn::kX, slots.inputs[0]},
-              {cudnn::kY, slots.inputs[1]},
-              {cudnn::kW, chosen.is_split() ? slots.workspace : slots.outputs[0]}};
+      return {
+          {cudnn::kX, slots.inputs[Conv2dBackwardWeights::kX]},
+          {cudnn::kY, slots.inputs[Conv2dBackwardWeights::kDy]},
+          {cudnn::kW, chosen.is_split() ? slots.workspace : slots.outputs[Conv2dBackwardWeights::kDweight]}};
   }
-  Tensors tensors{{cudnn::kX, slots.inputs[0]}, {cudnn::kW, slots.inputs[1]}, {cudnn::kY, slots.outputs[0]}};
-  if (chosen.graph.bias) tensors.push_back({cudnn::kBias, slots.inputs[2]});
+  Tensors tensors{{cudnn::kX, slots.inputs[Conv2d::kX]},
+                  {cudnn::kW, slots.inputs[Conv2d::kWeight]},
+                  {cudnn::kY, slots.outputs[Conv2d::kY]}};
+  if (chosen.graph.bias) tensors.push_back({cudnn::kBias, slots.inputs[Conv2d::kBias]});
   if (chosen.graph.moments) {
     const auto bind = [&](int64_t uid, void* const* output, int64_t otherwise) {
       tensors.push_back(output != nullptr ? BoundTensor{uid, output}
                                           : BoundTensor{uid, slots.workspace, otherwise});
     };
-    bind(cudnn::kSums, slots.outputs[1], 0);
-    bind(cudnn::kSquares, slots.outputs[2], squares_offset(chosen.graph));
+    bind(cudnn::kSums, slots.outputs[Conv2d::kSums], 0);
+    bind(cudnn::kSquares, slots.outputs[Conv2d::kSquares], squares_offset(chosen.graph));
   }
   return tensors;
 }
@@ -156,8 +171,8 @@ using Step = std::function<cudaError_t()>;
 /// What of the convolution itself an own kernel does, if anything.
 Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream) {
   if (!chosen.is_split() || chosen.whole.moments) return [] { return cudaSuccess; };
-  void* const* from = chosen.whole.converts() ? slots.workspace : slots.inputs[2];
-  return [whole = chosen.whole, from, to = slots.outputs[0], stream] {
+  void* const* from = chosen.whole.converts() ? slots.workspace : slots.inputs[Conv2d::kBias];
+  return [whole = chosen.whole, from, to = slots.outputs[kConvolved], stream] {
     return launch_rest(whole, optional_at<const void>(from), *to, stream);
   };
 }
@@ -165,19 +180,22 @@ Step rest_of(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t s
 /// The sums of y behind a convolution alone. Where one is computed again nobody wants them, but it has the
 /// same engine.
 Step sums_of(const Gpu& gpu, const OpContext& context, const ConvolutionChoice& chosen, const Slots& slots) {
-  const bool wanted = is_wanted(context, 1) || is_wanted(context, 2);
+  const bool wanted = context.has_output(Conv2d::kSums) || context.has_output(Conv2d::kSquares);
   if (!chosen.whole.moments || !chosen.is_split() || !wanted) return [] { return cudaSuccess; };
   return [=, counters = gpu.counters.get(), stream = gpu.stream.get()] {
-    return launch_sums(chosen, *slots.outputs[0], optional_at<float>(slots.outputs[1]),
-                       optional_at<float>(slots.outputs[2]), {*slots.workspace, counters}, stream);
+    return launch_sums(chosen, *slots.outputs[Conv2d::kY], optional_at<float>(slots.outputs[Conv2d::kSums]),
+                       optional_at<float>(slots.outputs[Conv2d::kSquares]), {*slots.workspace, counters},
+                       stream);
   };
 }
 
 /// The gradient of the bias, where it is wanted. Its workspace is that of what ran before.
 Step bias_gradient(const OpContext& context, const Slots& slots, cudaStream_t stream) {
   if (!wants_bias_gradient(context)) return [] { return cudaSuccess; };
-  return [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype] {
-    return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
+  return [=, dy = as_matrix(context.inputs[Conv2dBackwardWeights::kDy]),
+          dtype = context.outputs[Conv2dBackwardWeights::kDbias].dtype] {
+    return launch_column_sums(dy, *slots.inputs[Conv2dBackwardWeights::kDy],
+                              *slots.outputs[Conv2dBackwardWeights::kDbias], dtype, *slots.workspace, stream);
   };
 }
 

@@ -187,25 +187,32 @@ cudaError_t launch_rest(const ConvolutionGraph& whole, const void* from, void* t
 ConvolutionGraph convolution_graph(const Gpu& gpu, const OpContext& context) {
   ConvolutionGraph graph;
   const Conv2dGeometry* geometry = nullptr;
-  Shape x = context.inputs[0].shape, w = context.inputs[1].shape, y = context.outputs[0].shape;
+  Shape x, w, y;
   if (const auto* forward = dynamic_cast<const Conv2d*>(&context.op)) {
     geometry = &forward->geometry;
     graph.relu = forward->relu;
     graph.moments = forward->moments;
-    graph.bias = !context.inputs[2].shape.empty();
-    if (graph.bias) graph.bias_dtype = context.inputs[2].dtype;
+    graph.bias = context.has_input(Conv2d::kBias);
+    if (graph.bias) graph.bias_dtype = context.inputs[Conv2d::kBias].dtype;
+    x = context.inputs[Conv2d::kX].shape;
+    w = context.inputs[Conv2d::kWeight].shape;
+    y = context.outputs[Conv2d::kY].shape;
   } else if (const auto* data = dynamic_cast<const Conv2dBackwardData*>(&context.op)) {
     graph.kind = Kind::backward_data;
     geometry = &data->geometry;
-    std::swap(x, y);
+    x = context.outputs[Conv2dBackwardData::kDx].shape;
+    w = context.inputs[Conv2dBackwardData::kWeight].shape;
+    y = context.inputs[Conv2dBackwardData::kDy].shape;
   } else {
     graph.kind = Kind::backward_weights;
     const auto& weights = dynamic_cast<const Conv2dBackwardWeights&>(context.op);
     geometry = &weights.geometry;
-    graph.dw_dtype = context.outputs[0].dtype;
-    y = std::exchange(w, weights.w_shape);
+    graph.dw_dtype = context.outputs[Conv2dBackwardWeights::kDweight].dtype;
+    x = context.inputs[Conv2dBackwardWeights::kX].shape;
+    w = weights.w_shape;
+    y = context.inputs[Conv2dBackwardWeights::kDy].shape;
   }
-  graph.dtype = context.inputs[0].dtype;
+  graph.dtype = context.inputs[0].dtype;  // that of both factors
   graph.x = extents(x);
   graph.w = extents(w);
   graph.y = extents(y);

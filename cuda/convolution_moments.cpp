@@ -16,7 +16,11 @@ ImageRows rows_of_y(const cudnn::ConvolutionGraph& graph) {
 }
 
 /// Outputs that hold sums.
-constexpr std::array<size_t, 2> kSumsOutputs{1, 2};
+struct SumsOutput {
+  size_t output, zeros;  ///< the input that they may be added to
+};
+constexpr std::array<SumsOutput, 2> kSumsOutputs{
+    {{Conv2d::kSums, Conv2d::kZeroSums}, {Conv2d::kSquares, Conv2d::kZeroSquares}}};
 
 }  // namespace
 
@@ -30,18 +34,17 @@ int64_t ConvolutionChoice::workspace_bytes() const {
 }
 
 int summing_kernels(const ConvolutionChoice& chosen, const OpContext& context) {
-  const auto wanted = static_cast<int>(
-      std::ranges::count_if(kSumsOutputs, [&](size_t output) { return is_wanted(context, output); }));
+  const auto wanted = static_cast<int>(std::ranges::count_if(
+      kSumsOutputs, [&](const SumsOutput& sums) { return context.has_output(sums.output); }));
   if (chosen.is_split()) return wanted > 0 ? 2 : 1;
-  return context.inputs.size() > Conv2d::kZeros ? 1 : 1 + wanted;
+  return context.has_input(Conv2d::kZeroSums) ? 1 : 1 + wanted;
 }
 
 cudaError_t clear_sums(const ConvolutionChoice& chosen, const Slots& slots, cudaStream_t stream) {
   if (!chosen.graph.moments) return cudaSuccess;
-  for (const size_t output : kSumsOutputs) {
+  for (const auto& [output, zeros] : kSumsOutputs) {
     void* sums = optional_at<void>(slots.outputs[output]);
-    const size_t zeros = Conv2d::kZeros + output - 1;
-    if (sums == nullptr || (zeros < slots.inputs.size() && *slots.inputs[zeros] == sums)) continue;
+    if (sums == nullptr || optional_at<void>(slots.inputs[zeros]) == sums) continue;
     const auto bytes = static_cast<size_t>(chosen.graph.y[1]) * sizeof(float);
     if (const cudaError_t status = cudaMemsetAsync(sums, 0, bytes, stream); status != cudaSuccess)
       return status;

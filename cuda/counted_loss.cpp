@@ -14,24 +14,24 @@ Choice select_rows(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 Choice select_counted(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_rows(gpu, context, inputs);
-  const LogitExtents extents(context.inputs[0].shape);
+  const LogitExtents extents(context.inputs[CountedCrossEntropy::kLogits].shape);
   choice.workspace_bytes = counted_workspace_bytes(extents.samples * extents.positions, extents.classes);
   choice.kernels = 2;
   return choice;
 }
 
-/// Logits are input `first` of a node; labels, weights and class weights follow.
-CountedRows counted_rows(const Shape& logits, const LossCounting& counting, const Slots& slots,
-                         size_t first) {
+/// As the operation `Op` reads them.
+template <class Op>
+CountedRows counted_rows(const Shape& logits, const LossCounting& counting, const Slots& slots) {
   const LogitExtents extents(logits);
   const LogitRows rows{extents.samples,
                        extents.positions,
                        extents.classes,
-                       at<const int32_t>(slots.inputs[first + 1]),
-                       at<const float>(slots.inputs[first + 2]),
+                       at<const int32_t>(slots.inputs[Op::kLabels]),
+                       at<const float>(slots.inputs[Op::kWeights]),
                        nullptr,
                        nullptr};
-  return {rows, optional_at<const float>(slots.inputs[first + 3]), counting.ignored(),
+  return {rows, optional_at<const float>(slots.inputs[Op::kClassWeights]), counting.ignored(),
           counting.label_smoothing, counting.gamma};
 }
 
@@ -43,27 +43,32 @@ CountedOutputs outputs_at(const Slots& slots) {
 std::unique_ptr<Kernel> compile_counted(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   return kernel(context, [=, counting = static_cast<const CountedCrossEntropy&>(context.op).counting,
-                          logits = context.inputs[0], stream = gpu.stream.get()] {
-    return launch_counted(counted_rows(logits.shape, counting, slots, 0), logits.dtype, *slots.inputs[0],
-                          *slots.workspace, outputs_at(slots), stream);
+                          logits = context.inputs[CountedCrossEntropy::kLogits], stream = gpu.stream.get()] {
+    return launch_counted(counted_rows<CountedCrossEntropy>(logits.shape, counting, slots), logits.dtype,
+                          *slots.inputs[CountedCrossEntropy::kLogits], *slots.workspace, outputs_at(slots),
+                          stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_counted_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                  const Slots& slots) {
   return kernel(context, [=, counting = static_cast<const CountedCrossEntropyBackward&>(context.op).counting,
-                          logits = context.inputs[1], stream = gpu.stream.get()] {
-    return launch_counted_backward(counted_rows(logits.shape, counting, slots, 1), logits.dtype,
-                                   *slots.inputs[1], at<const float>(slots.inputs[0]), *slots.outputs[0],
-                                   stream);
+                          logits = context.inputs[CountedCrossEntropyBackward::kLogits],
+                          stream = gpu.stream.get()] {
+    return launch_counted_backward(counted_rows<CountedCrossEntropyBackward>(logits.shape, counting, slots),
+                                   logits.dtype, *slots.inputs[CountedCrossEntropyBackward::kLogits],
+                                   at<const float>(slots.inputs[CountedCrossEntropyBackward::kDloss]),
+                                   *slots.outputs[CountedCrossEntropyBackward::kDlogits], stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_mean(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
   return kernel(context, [=, stream = gpu.stream.get()] {
-    return launch_mean_of_counted(at<const float>(slots.inputs[0]), at<const float>(slots.inputs[1]),
-                                  at<const float>(slots.inputs[2]), outputs_at(slots), stream);
+    return launch_mean_of_counted(at<const float>(slots.inputs[MeanOfCounted::kSum]),
+                                  at<const float>(slots.inputs[MeanOfCounted::kWeight]),
+                                  at<const float>(slots.inputs[MeanOfCounted::kScale]), outputs_at(slots),
+                                  stream);
   });
 }
 

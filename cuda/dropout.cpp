@@ -21,12 +21,12 @@ template <class Op>
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Slots& slots,
                                 cudaError_t (*start)(const DropoutRule&, const Samples&, const void*, void*,
                                                      cudaStream_t)) {
-  const TensorSpec& x = context.inputs[0];
+  const TensorSpec& x = context.inputs[Dropout::kX];
   return kernel(context, [=, rule = static_cast<const Op&>(context.op).rule, count = x.shape[0],
                           width = numel(x.shape) / x.shape[0], dtype = x.dtype, stream = gpu.stream.get()] {
-    const Samples samples{count, width, dtype, at<const int32_t>(slots.inputs[1]),
-                          at<const int32_t>(slots.inputs[2])};
-    return start(rule, samples, *slots.inputs[0], *slots.outputs[0], stream);
+    const Samples samples{count, width, dtype, at<const int32_t>(slots.inputs[Dropout::kSample]),
+                          at<const int32_t>(slots.inputs[Dropout::kStep])};
+    return start(rule, samples, *slots.inputs[Dropout::kX], *slots.outputs[Dropout::kY], stream);
   });
 }
 

@@ -69,10 +69,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Inputs `first` and on of a node: x, targets, weights and perhaps weights of positives.
-Elements elements_at(const ElementParts& parts, const Slots& slots, size_t first) {
-  return {parts.of_sample, parts.per_sample, at<const float>(slots.inputs[first + 2]),
-          slots.inputs.size() > first + 3 ? optional_at<const float>(slots.inputs[first + 3]) : nullptr};
+/// As the operation `Op` reads them.
+template <class Op>
+Elements elements_of(const ElementParts& parts, const Slots& slots) {
+  return {parts.of_sample, parts.per_sample, at<const float>(slots.inputs[Op::kWeights]),
+          optional_at<const float>(slots.inputs[Op::kPositive])};
 }
 
 dim3 blocks_of(const ElementParts& parts) {
@@ -89,31 +90,34 @@ cudaError_t with_rule(const element_loss::Rule& rule, DType dtype, const Go& go)
 std::unique_ptr<Kernel> compile_element_loss(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
   return kernel(context, [=, rule = static_cast<const ElementLoss&>(context.op).rule,
-                          parts = ElementParts(context.inputs[0].shape, kPart),
-                          dtype = context.inputs[0].dtype, stream = gpu.stream.get()] {
+                          parts = ElementParts(context.inputs[ElementLoss::kX].shape, kPart),
+                          dtype = context.inputs[ElementLoss::kX].dtype, stream = gpu.stream.get()] {
     auto* partial = static_cast<double*>(*slots.workspace);
     const cudaError_t status = with_rule(rule, dtype, [&](auto r, auto type) {
       using T = decltype(type);
       return launch(sum_elements<decltype(r), T>, blocks_of(parts), dim3(kThreads), stream, r,
-                    elements_at(parts, slots, 0), at<const T>(slots.inputs[0]), at<const T>(slots.inputs[1]),
-                    partial);
+                    elements_of<ElementLoss>(parts, slots), at<const T>(slots.inputs[ElementLoss::kX]),
+                    at<const T>(slots.inputs[ElementLoss::kTargets]), partial);
     });
     if (status != cudaSuccess) return status;
     return launch(add_parts, dim3(1), dim3(kThreads), stream, partial, parts.count(),
-                  static_cast<double>(parts.of_sample), at<float>(slots.outputs[0]));
+                  static_cast<double>(parts.of_sample), at<float>(slots.outputs[ElementLoss::kLoss]));
   });
 }
 
 std::unique_ptr<Kernel> compile_element_loss_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                       const Slots& slots) {
   return kernel(context, [=, rule = static_cast<const ElementLossBackward&>(context.op).rule,
-                          parts = ElementParts(context.inputs[1].shape, kPart),
-                          dtype = context.inputs[1].dtype, stream = gpu.stream.get()] {
+                          parts = ElementParts(context.inputs[ElementLossBackward::kX].shape, kPart),
+                          dtype = context.inputs[ElementLossBackward::kX].dtype, stream = gpu.stream.get()] {
     return with_rule(rule, dtype, [&](auto r, auto type) {
       using T = decltype(type);
       return launch(element_gradients<decltype(r), T>, blocks_of(parts), dim3(kThreads), stream, r,
-                    elements_at(parts, slots, 1), at<const float>(slots.inputs[0]),
-                    at<const T>(slots.inputs[1]), at<const T>(slots.inputs[2]), at<T>(slots.outputs[0]));
+                    elements_of<ElementLossBackward>(parts, slots),
+                    at<const float>(slots.inputs[ElementLossBackward::kDloss]),
+                    at<const T>(slots.inputs[ElementLossBackward::kX]),
+                    at<const T>(slots.inputs[ElementLossBackward::kTargets]),
+                    at<T>(slots.outputs[ElementLossBackward::kDx]));
     });
   });
 }
@@ -124,8 +128,8 @@ Choice select_gradients(const Gpu&, const OpContext& context, const OpenLayouts&
 
 Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select_gradients(gpu, context, inputs);
-  choice.workspace_bytes =
-      ElementParts(context.inputs[0].shape, kPart).count() * static_cast<int64_t>(sizeof(double));
+  choice.workspace_bytes = ElementParts(context.inputs[ElementLoss::kX].shape, kPart).count() *
+                           static_cast<int64_t>(sizeof(double));
   choice.kernels = 2;
   return choice;
 }

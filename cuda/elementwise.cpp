@@ -14,7 +14,7 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
 }
 
 Choice select_blend(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
-  return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "loop");
+  return same_layout(context, {inputs[Blend::kOld] ? inputs[Blend::kOld] : inputs[Blend::kFresh]}, "loop");
 }
 
 /// No layout of the GPU has padding, so an element-wise loop runs over the elements as they lie.
@@ -24,37 +24,43 @@ int64_t count(const OpContext& context) {
 
 std::unique_ptr<Kernel> compile_unary(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
-  return kernel(context, [f = static_cast<const Unary&>(context.op).function, dtype = context.inputs[0].dtype,
-                          n = count(context), stream = gpu.stream.get(), x = slots.inputs[0],
-                          y = slots.outputs[0]] { return launch_unary(f, dtype, *x, *y, n, stream); });
+  return kernel(context,
+                [f = static_cast<const Unary&>(context.op).function, dtype = context.inputs[Unary::kX].dtype,
+                 n = count(context), stream = gpu.stream.get(), x = slots.inputs[Unary::kX],
+                 y = slots.outputs[Unary::kY]] { return launch_unary(f, dtype, *x, *y, n, stream); });
 }
 
 std::unique_ptr<Kernel> compile_unary_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                                const Slots& slots) {
   return kernel(context,
-                [f = static_cast<const UnaryBackward&>(context.op).function, dtype = context.inputs[0].dtype,
-                 n = count(context), stream = gpu.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
-                  return launch_unary_backward(f, dtype, *in[0], *in[1], *dx, n, stream);
+                [f = static_cast<const UnaryBackward&>(context.op).function,
+                 dtype = context.inputs[UnaryBackward::kDy].dtype, n = count(context),
+                 stream = gpu.stream.get(), in = slots.inputs, dx = slots.outputs[UnaryBackward::kDx]] {
+                  return launch_unary_backward(f, dtype, *in[UnaryBackward::kDy], *in[UnaryBackward::kSaved],
+                                               *dx, n, stream);
                 });
 }
 
 std::unique_ptr<Kernel> compile_binary(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
   const bool adds = static_cast<const Binary&>(context.op).kind == Binary::Kind::add;
-  return kernel(context, [f = adds ? launch_add : launch_mul, dtype = context.inputs[0].dtype,
+  return kernel(context, [f = adds ? launch_add : launch_mul, dtype = context.inputs[Binary::kA].dtype,
                           n = count(context), stream = gpu.stream.get(), in = slots.inputs,
-                          y = slots.outputs[0]] { return f(dtype, *in[0], *in[1], *y, n, stream); });
+                          y = slots.outputs[Binary::kY]] {
+    return f(dtype, *in[Binary::kA], *in[Binary::kB], *y, n, stream);
+  });
 }
 
 std::unique_ptr<Kernel> compile_blend(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const Blend&>(context.op);
-  return kernel(context, [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
-                          dtype = context.inputs[0].dtype, n = count(context), stream = gpu.stream.get(),
-                          in = slots.inputs, skip = slots.inputs.size() > 2 ? slots.inputs[2] : nullptr,
-                          y = slots.outputs[0]] {
-    return launch_blend(share, scale, optional_at<const float>(skip), dtype, *in[0], *in[1], *y, n, stream);
-  });
+  return kernel(context,
+                [share = static_cast<float>(op.share), scale = static_cast<float>(op.scale),
+                 dtype = context.inputs[Blend::kOld].dtype, n = count(context), stream = gpu.stream.get(),
+                 in = slots.inputs, skip = slots.inputs[Blend::kSkip], y = slots.outputs[Blend::kY]] {
+                  return launch_blend(share, scale, optional_at<const float>(skip), dtype, *in[Blend::kOld],
+                                      *in[Blend::kFresh], *y, n, stream);
+                });
 }
 
 }  // namespace

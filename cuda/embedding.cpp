@@ -7,49 +7,57 @@
 namespace trainer::cuda {
 namespace {
 
+/// What both directions have: ids, and a table or the gradients of what was read from it.
+constexpr size_t kTokenIds = 0, kTableRows = 1;
+static_assert(Embedding::kTable == kTableRows && EmbeddingBackward::kDy == kTableRows);
+
 /// The second input has the rows: those of the table, or their gradients.
 std::optional<std::string> why_not_rows(const Gpu& gpu, const OpContext& context) {
-  return floats_only(gpu, {.op = context.op, .inputs = {context.inputs[1]}, .outputs = {}});
+  return floats_only(gpu, {.op = context.op, .inputs = {context.inputs[kTableRows]}, .outputs = {}});
 }
 
 TableAccess access_of(const OpContext& context, int64_t rows) {
   return {.row_of = {},
-          .tokens = numel(context.inputs[0].shape),
+          .tokens = numel(context.inputs[kTokenIds].shape),
           .rows = rows,
-          .width = context.inputs[1].shape.back()};
+          .width = context.inputs[kTableRows].shape.back()};
 }
 
 /// It reads a row for each token, whatever the table has.
 Choice select_forward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "rows");
-  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[1]);
+  choice.again_bytes = bytes_of(context.outputs[Embedding::kY]) - bytes_of(context.inputs[Embedding::kTable]);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
-  return kernel(context, [=, access = access_of(context, context.inputs[1].shape[0]),
-                          dtype = context.inputs[1].dtype, stream = gpu.stream.get()]() mutable {
-    access.row_of.ids = at<const int32_t>(slots.inputs[0]);
-    return launch_read_rows(access, dtype, *slots.inputs[1], *slots.outputs[0], stream);
-  });
+  return kernel(context,
+                [=, access = access_of(context, context.inputs[Embedding::kTable].shape[0]),
+                 dtype = context.inputs[Embedding::kTable].dtype, stream = gpu.stream.get()]() mutable {
+                  access.row_of.ids = at<const int32_t>(slots.inputs[Embedding::kIds]);
+                  return launch_read_rows(access, dtype, *slots.inputs[Embedding::kTable],
+                                          *slots.outputs[Embedding::kY], stream);
+                });
 }
 
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "sorted tokens");
-  choice.workspace_bytes = sum_rows_workspace(numel(context.inputs[0].shape));
-  choice.kernels = sum_rows_kernels(numel(context.inputs[0].shape));
+  choice.workspace_bytes = sum_rows_workspace(numel(context.inputs[EmbeddingBackward::kIds].shape));
+  choice.kernels = sum_rows_kernels(numel(context.inputs[EmbeddingBackward::kIds].shape));
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
-  return kernel(context, [=, access = access_of(context, context.outputs[0].shape[0]),
-                          dtype = context.inputs[1].dtype, stream = gpu.stream.get()]() mutable {
-    access.row_of.ids = at<const int32_t>(slots.inputs[0]);
-    return launch_sum_rows(access, dtype, *slots.inputs[1], at<float>(slots.outputs[0]), *slots.workspace,
-                           stream);
-  });
+  return kernel(context,
+                [=, access = access_of(context, context.outputs[EmbeddingBackward::kDtable].shape[0]),
+                 dtype = context.inputs[EmbeddingBackward::kDy].dtype, stream = gpu.stream.get()]() mutable {
+                  access.row_of.ids = at<const int32_t>(slots.inputs[EmbeddingBackward::kIds]);
+                  return launch_sum_rows(access, dtype, *slots.inputs[EmbeddingBackward::kDy],
+                                         at<float>(slots.outputs[EmbeddingBackward::kDtable]),
+                                         *slots.workspace, stream);
+                });
 }
 
 }  // namespace

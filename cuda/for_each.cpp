@@ -46,7 +46,7 @@ Layout layout_of_set(const TensorSpec& x, const OpenLayouts& inputs, size_t firs
   return x.shape.size() == 4 ? channels_last(x.shape) : Layout{};
 }
 
-/// A third input is a number.
+/// A blend's last input is a number.
 size_t tensors_of_set(const ForEach& op) {
   return is_cast(op) ? 1 : 2;
 }
@@ -86,7 +86,7 @@ std::unique_ptr<Kernel> compile_each(const Gpu& gpu, const OpContext& context, c
   cudaStream_t stream = gpu.stream.get();
   if (is_cast(op)) return kernel(context, [=]() mutable { return launch_cast_all(from, to, now(), stream); });
   if (is_add(op)) return kernel(context, [=]() mutable { return launch_add_all(from, now(), stream); });
-  return kernel(context, [=, skip = op.inputs_of_set > 2 ? slots.inputs[2] : nullptr]() mutable {
+  return kernel(context, [=, skip = slots.inputs[Blend::kSkip]]() mutable {
     return launch_blend_all(optional_at<const float>(skip), from, now(), stream);
   });
 }

@@ -35,10 +35,6 @@ constexpr int64_t kLargestHead = 128, kHeadMultiple = 8;
 /// name.
 constexpr int kUndocumentedFrom = 100;
 
-bool is_given(const TensorSpec& spec) {
-  return !spec.shape.empty();
-}
-
 /// What cuDNN cannot do, or not as we do: dropout draws other numbers, documents need a mask in memory.
 bool is_plain(const OpContext& context, const AttentionExtents& e) {
   const AttentionRule& rule = attention_rule(context.op);
@@ -66,7 +62,7 @@ std::optional<AttentionGraph> graph_of(const Gpu& gpu, const OpContext& context)
                         .q_row = e.q_row(),
                         .kv_row = e.kv_row(),
                         .causal = rule.causal,
-                        .log_sum = forward && context.outputs.size() > 1 && is_given(context.outputs[1]),
+                        .log_sum = forward && context.has_output(Attention::kLogSum),
                         .deterministic = repeats};
 }
 
@@ -123,14 +119,14 @@ std::vector<BoundTensor> tensors_of(const OpContext& context, const AttentionGra
   tensors.insert(tensors.end(), {{Uid::kQuery, slots.inputs[in::kQ]}, {Uid::kScale, &numbers.at[0]}});
   if (graph.causal) tensors.push_back({Uid::kMinusInfinity, &numbers.at[1]});
   if (graph.kind == Kind::forward) {
-    tensors.push_back({Uid::kResult, slots.outputs[0]});
-    if (graph.log_sum) tensors.push_back({Uid::kLogSum, slots.outputs[1]});
+    tensors.push_back({Uid::kResult, slots.outputs[Attention::kY]});
+    if (graph.log_sum) tensors.push_back({Uid::kLogSum, slots.outputs[Attention::kLogSum]});
     return tensors;
   }
   tensors.insert(tensors.end(), {{Uid::kResult, slots.inputs[in::kY]},
                                  {Uid::kResultGradient, slots.inputs[in::kDy]},
                                  {Uid::kLogSum, slots.inputs[in::kLogSum]},
-                                 {Uid::kQueryGradient, slots.outputs[0]},
+                                 {Uid::kQueryGradient, slots.outputs[AttentionBackward::kDq]},
                                  {Uid::kOne, &numbers.at[2]},
                                  {Uid::kProducts, slots.workspace}});
   if (graph.sums_dq()) tensors.push_back({Uid::kQuerySums, slots.workspace, InBetween(graph).query_sums});

@@ -10,7 +10,7 @@ namespace {
 template <class Op>
 GramExtents extents_of(const OpContext& context) {
   const auto& op = static_cast<const Op&>(context.op);
-  const Shape& w = context.inputs[0].shape;
+  const Shape& w = context.inputs[GramBatchNorm::kWeight].shape;
   return {w[0], w[1], op.rows, op.dtype};
 }
 
@@ -29,15 +29,15 @@ std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context
                 [=, extents = extents_of<GramBatchNorm>(context),
                  eps = static_cast<const GramBatchNorm&>(context.op).eps, stream = gpu.stream.get()] {
                   const auto &in = slots.inputs, &out = slots.outputs;
-                  const GramMoments tensors{.w = at<const float>(in[0]),
-                                            .t = at<const float>(in[1]),
-                                            .s = at<const float>(in[2]),
-                                            .gamma = at<const float>(in[3]),
-                                            .beta = at<const float>(in[4]),
-                                            .folded = *out[0],
-                                            .bias = optional_at<void>(out[1]),
-                                            .mean = optional_at<float>(out[2]),
-                                            .variance = optional_at<float>(out[3])};
+                  const GramMoments tensors{.w = at<const float>(in[GramBatchNorm::kWeight]),
+                                            .t = at<const float>(in[GramBatchNorm::kProduct]),
+                                            .s = at<const float>(in[GramBatchNorm::kSums]),
+                                            .gamma = at<const float>(in[GramBatchNorm::kGamma]),
+                                            .beta = at<const float>(in[GramBatchNorm::kBeta]),
+                                            .folded = *out[GramBatchNorm::kFoldedWeight],
+                                            .bias = optional_at<void>(out[GramBatchNorm::kFoldedBias]),
+                                            .mean = optional_at<float>(out[GramBatchNorm::kMean]),
+                                            .variance = optional_at<float>(out[GramBatchNorm::kVariance])};
                   return launch_gram_batch_norm(extents, eps, tensors, stream);
                 });
 }
@@ -50,18 +50,18 @@ std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& contex
                           stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     const GramGradients tensors{.scale = scale,
-                                .w = at<const float>(in[0]),
-                                .t = at<const float>(in[1]),
-                                .s = at<const float>(in[2]),
-                                .p = at<const float>(in[3]),
-                                .sum = at<const float>(in[4]),
-                                .gamma = at<const float>(in[5]),
-                                .mean = at<const float>(in[6]),
-                                .variance = at<const float>(in[7]),
-                                .dw = at<float>(out[0]),
-                                .dgamma = optional_at<float>(out[1]),
-                                .d = optional_at<void>(out[2]),
-                                .e = optional_at<void>(out[3])};
+                                .w = at<const float>(in[GramBatchNormBackward::kWeight]),
+                                .t = at<const float>(in[GramBatchNormBackward::kProduct]),
+                                .s = at<const float>(in[GramBatchNormBackward::kSums]),
+                                .p = at<const float>(in[GramBatchNormBackward::kGradientProduct]),
+                                .sum = at<const float>(in[GramBatchNormBackward::kGradientSums]),
+                                .gamma = at<const float>(in[GramBatchNormBackward::kGamma]),
+                                .mean = at<const float>(in[GramBatchNormBackward::kMean]),
+                                .variance = at<const float>(in[GramBatchNormBackward::kVariance]),
+                                .dw = at<float>(out[GramBatchNormBackward::kDweight]),
+                                .dgamma = optional_at<float>(out[GramBatchNormBackward::kDgamma]),
+                                .d = optional_at<void>(out[GramBatchNormBackward::kDataProduct]),
+                                .e = optional_at<void>(out[GramBatchNormBackward::kDataSums])};
     return launch_gram_batch_norm_backward(extents, eps, tensors, stream);
   });
 }

@@ -17,55 +17,57 @@ GroupedPictures pictures_of(const TensorSpec& x, int64_t groups) {
 
 Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "groups");
-  choice.workspace_bytes =
-      group_norm_workspace(pictures_of(context.inputs[0], static_cast<const GroupNorm&>(context.op).groups));
+  choice.workspace_bytes = group_norm_workspace(
+      pictures_of(context.inputs[GroupNorm::kX], static_cast<const GroupNorm&>(context.op).groups));
   choice.kernels = 3;
-  choice.again_bytes = bytes_of(context.inputs[0]);
+  choice.again_bytes = bytes_of(context.inputs[GroupNorm::kX]);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const GroupNorm&>(context.op);
-  return kernel(context, [=, pictures = pictures_of(context.inputs[0], op.groups), eps = op.eps,
+  return kernel(context, [=, pictures = pictures_of(context.inputs[GroupNorm::kX], op.groups), eps = op.eps,
                           stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     return launch_group_norm(pictures, eps,
-                             {.x = *in[0],
-                              .gamma = optional_at<const float>(in[1]),
-                              .beta = optional_at<const float>(in[2]),
-                              .y = *out[0],
-                              .mean = optional_at<float>(out[1]),
-                              .factor = optional_at<float>(out[2])},
+                             {.x = *in[GroupNorm::kX],
+                              .gamma = optional_at<const float>(in[GroupNorm::kGamma]),
+                              .beta = optional_at<const float>(in[GroupNorm::kBeta]),
+                              .y = *out[GroupNorm::kY],
+                              .mean = optional_at<float>(out[GroupNorm::kMean]),
+                              .factor = optional_at<float>(out[GroupNorm::kFactor])},
                              *slots.workspace, stream);
   });
 }
 
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = all_channels_last(context, "groups");
-  choice.workspace_bytes = group_norm_workspace(
-      pictures_of(context.inputs[1], static_cast<const GroupNormBackward&>(context.op).groups));
-  choice.kernels = is_wanted(context, 1) || is_wanted(context, 2) ? 4 : 3;
-  choice.again_bytes = bytes_of(context.inputs[0]) + bytes_of(context.inputs[1]);
+  choice.workspace_bytes = group_norm_workspace(pictures_of(
+      context.inputs[GroupNormBackward::kX], static_cast<const GroupNormBackward&>(context.op).groups));
+  choice.kernels =
+      context.has_output(GroupNormBackward::kDgamma) || context.has_output(GroupNormBackward::kDbeta) ? 4 : 3;
+  choice.again_bytes =
+      bytes_of(context.inputs[GroupNormBackward::kDy]) + bytes_of(context.inputs[GroupNormBackward::kX]);
   return choice;
 }
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const auto& op = static_cast<const GroupNormBackward&>(context.op);
-  return kernel(context,
-                [=, pictures = pictures_of(context.inputs[1], op.groups), stream = gpu.stream.get()] {
-                  const auto &in = slots.inputs, &out = slots.outputs;
-                  return launch_group_norm_backward(pictures,
-                                                    {.dy = *in[0],
-                                                     .x = *in[1],
-                                                     .gamma = optional_at<const float>(in[2]),
-                                                     .mean = at<const float>(in[3]),
-                                                     .factor = at<const float>(in[4]),
-                                                     .dx = *out[0],
-                                                     .dgamma = optional_at<float>(out[1]),
-                                                     .dbeta = optional_at<float>(out[2])},
-                                                    *slots.workspace, stream);
-                });
+  return kernel(context, [=, pictures = pictures_of(context.inputs[GroupNormBackward::kX], op.groups),
+                          stream = gpu.stream.get()] {
+    const auto &in = slots.inputs, &out = slots.outputs;
+    return launch_group_norm_backward(pictures,
+                                      {.dy = *in[GroupNormBackward::kDy],
+                                       .x = *in[GroupNormBackward::kX],
+                                       .gamma = optional_at<const float>(in[GroupNormBackward::kGamma]),
+                                       .mean = at<const float>(in[GroupNormBackward::kMean]),
+                                       .factor = at<const float>(in[GroupNormBackward::kFactor]),
+                                       .dx = *out[GroupNormBackward::kDx],
+                                       .dgamma = optional_at<float>(out[GroupNormBackward::kDgamma]),
+                                       .dbeta = optional_at<float>(out[GroupNormBackward::kDbeta])},
+                                      *slots.workspace, stream);
+  });
 }
 
 }  // namespace

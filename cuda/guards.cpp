@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> compile_guard(const Gpu& gpu, const OpContext& context, 
 }
 
 Choice select_keep(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
-  return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "copy");
+  return same_layout(context, {inputs[Keep::kOld] ? inputs[Keep::kOld] : inputs[Keep::kFresh]}, "copy");
 }
 
 std::optional<std::string> f32_only(const Gpu&, const OpContext& context) {
@@ -56,10 +56,10 @@ std::optional<std::string> f32_only(const Gpu&, const OpContext& context) {
 
 std::unique_ptr<Kernel> compile_keep(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
-  return kernel(context, [in = slots.inputs, y = slots.outputs[0], count = numel(context.inputs[0].shape),
-                          stream = gpu.stream.get()] {
-    return launch_keep(at<const float>(in[0]), at<const float>(in[1]), at<const float>(in[2]), at<float>(y),
-                       count, stream);
+  return kernel(context, [in = slots.inputs, y = slots.outputs[Keep::kY],
+                          count = numel(context.inputs[Keep::kOld].shape), stream = gpu.stream.get()] {
+    return launch_keep(at<const float>(in[Keep::kOld]), at<const float>(in[Keep::kFresh]),
+                       at<const float>(in[Keep::kSkip]), at<float>(y), count, stream);
   });
 }
 

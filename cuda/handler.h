@@ -76,11 +76,6 @@ Choice select_reorder(const OpContext& context, const Layout& from, const Layout
 inline int64_t bytes_of(const TensorSpec& spec) {
   return spec.shape.empty() ? 0 : numel(spec.shape) * bytes_per_element(spec.dtype);
 }
-/// Whether somebody wants this output.
-inline bool is_wanted(const OpContext& context, size_t output) {
-  return output < context.outputs.size() && !context.outputs[output].shape.empty();
-}
-
 /// Every tensor row-major.
 Choice row_major(const OpContext& context, std::string implementation);
 /// All tensors of the first input's shape in its layout (row-major where that is still open), all else

@@ -18,30 +18,33 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice&, const Slots& slots) {
   const auto& op = static_cast<const LayerNorm&>(context.op);
-  void* const* sum = slots.inputs[3] == nullptr ? nullptr : slots.outputs[op.sum_output()];
-  void* const* mean = op.rms ? nullptr : slots.outputs[LayerNorm::kMeanOutput];
-  return kernel(context,
-                [=, rows = rows_of(context.inputs[0], op.rms), eps = op.eps, stream = gpu.stream.get()] {
-                  const auto &in = slots.inputs, &out = slots.outputs;
-                  return launch_layer_norm(rows, eps,
-                                           {.x = *in[0],
-                                            .residual = optional_at<void>(in[3]),
-                                            .gamma = optional_at<const float>(in[1]),
-                                            .beta = optional_at<const float>(in[2]),
-                                            .y = *out[0],
-                                            .sum = optional_at<void>(sum),
-                                            .factor = optional_at<float>(out[LayerNorm::kFactorOutput]),
-                                            .mean = optional_at<float>(mean)},
-                                           stream);
-                });
+  void* const* sum = slots.inputs[LayerNorm::kResidual] == nullptr ? nullptr : slots.outputs[op.sum_output()];
+  void* const* mean = op.rms ? nullptr : slots.outputs[LayerNorm::kMean];
+  return kernel(context, [=, rows = rows_of(context.inputs[LayerNorm::kX], op.rms), eps = op.eps,
+                          stream = gpu.stream.get()] {
+    const auto &in = slots.inputs, &out = slots.outputs;
+    return launch_layer_norm(rows, eps,
+                             {.x = *in[LayerNorm::kX],
+                              .residual = optional_at<void>(in[LayerNorm::kResidual]),
+                              .gamma = optional_at<const float>(in[LayerNorm::kGamma]),
+                              .beta = optional_at<const float>(in[LayerNorm::kBeta]),
+                              .y = *out[LayerNorm::kY],
+                              .sum = optional_at<void>(sum),
+                              .factor = optional_at<float>(out[LayerNorm::kFactor]),
+                              .mean = optional_at<float>(mean)},
+                             stream);
+  });
 }
 
 Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "rows");
-  choice.workspace_bytes = layer_norm_backward_workspace(rows_of(context.inputs[1], false));
-  if (is_wanted(context, 1) || is_wanted(context, 2)) {  // their sums walk over dy and x first
+  choice.workspace_bytes =
+      layer_norm_backward_workspace(rows_of(context.inputs[LayerNormBackward::kSum], false));
+  if (context.has_output(LayerNormBackward::kDgamma) ||
+      context.has_output(LayerNormBackward::kDbeta)) {  // their sums walk over dy and x first
     choice.kernels = 2;
-    choice.again_bytes = bytes_of(context.inputs[0]) + bytes_of(context.inputs[1]);
+    choice.again_bytes =
+        bytes_of(context.inputs[LayerNormBackward::kDy]) + bytes_of(context.inputs[LayerNormBackward::kSum]);
   }
   return choice;
 }
@@ -49,19 +52,19 @@ Choice select_backward(const Gpu&, const OpContext& context, const OpenLayouts&)
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const auto& op = static_cast<const LayerNormBackward&>(context.op);
-  return kernel(context, [=, rows = rows_of(context.inputs[1], op.rms), counters = gpu.counters.get(),
-                          stream = gpu.stream.get()] {
+  return kernel(context, [=, rows = rows_of(context.inputs[LayerNormBackward::kSum], op.rms),
+                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
     const auto &in = slots.inputs, &out = slots.outputs;
     return launch_layer_norm_backward(rows,
-                                      {.dy = *in[0],
-                                       .s = *in[1],
-                                       .other = optional_at<void>(in[LayerNormBackward::kOtherInput]),
-                                       .gamma = optional_at<const float>(in[2]),
-                                       .factor = at<const float>(in[3]),
-                                       .mean = optional_at<const float>(in[4]),
-                                       .dx = *out[0],
-                                       .dgamma = optional_at<float>(out[1]),
-                                       .dbeta = optional_at<float>(out[2])},
+                                      {.dy = *in[LayerNormBackward::kDy],
+                                       .s = *in[LayerNormBackward::kSum],
+                                       .other = optional_at<void>(in[LayerNormBackward::kOtherDy]),
+                                       .gamma = optional_at<const float>(in[LayerNormBackward::kGamma]),
+                                       .factor = at<const float>(in[LayerNormBackward::kFactor]),
+                                       .mean = optional_at<const float>(in[LayerNormBackward::kMean]),
+                                       .dx = *out[LayerNormBackward::kDx],
+                                       .dgamma = optional_at<float>(out[LayerNormBackward::kDgamma]),
+                                       .dbeta = optional_at<float>(out[LayerNormBackward::kDbeta])},
                                       {*slots.workspace, counters}, stream);
   });
 }

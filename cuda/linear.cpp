@@ -76,7 +76,7 @@ cudaError_t launch_rest(const LinearProblem& problem, bool has_epilogue, const M
 float time_of(const Gpu& gpu, const Selected& selected, const OpContext& context) {
   const LinearProblem problem = linear_problem(gpu, context);
   const MatrixProduct& whole = problem.product;
-  const Matrix y = as_matrix(context.outputs[0]), dy = as_matrix(context.inputs[problem.dy]);
+  const Matrix y = as_matrix(context.outputs[kProduct]), dy = as_matrix(context.inputs[problem.dy]);
   const DeviceMemory a = scratch_memory(operand_bytes(whole.a)), b = scratch_memory(operand_bytes(whole.b)),
                      d = scratch_memory(operand_bytes(whole.d)),
                      bias = scratch_memory(std::max(y.columns, dy.columns) * 4),
@@ -123,13 +123,13 @@ std::optional<Selected> choose(const Gpu& gpu, const OpContext& context) {
 void place_mask(const LinearProblem& problem, Choice& choice) {
   const Layout mask = bytes_in_a_row(problem.product.mask_bytes());
   if (problem.forward == nullptr) choice.inputs[LinearBackwardData::kKept] = mask;
-  if (problem.forward != nullptr && !problem.drops_mask) choice.outputs[1] = mask;
+  if (problem.forward != nullptr && !problem.drops_mask) choice.outputs[Linear::kKept] = mask;
 }
 
 Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
-  if (!is_wanted(context, 0)) {
+  if (!context.has_output(kProduct)) {
     Choice choice = row_major(context, kColumnSums);
-    choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[1]));
+    choice.workspace_bytes = column_sums_workspace(as_matrix(context.inputs[LinearBackwardWeights::kDy]));
     choice.kernels = kColumnSumsKernels;
     return choice;
   }
@@ -139,7 +139,7 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.workspace_bytes = problem.dropped_bytes() + kMostMatmulWorkspace;
   choice.workspace_is_bound = gpu.described();
   choice.tensor_cores = problem.product.on_tensor_cores();
-  const int64_t twice = 2 * bytes_of(context.outputs[0]);  // what a kernel behind reads and writes
+  const int64_t twice = 2 * bytes_of(context.outputs[kProduct]);  // what a kernel behind reads and writes
   if (problem.relu) choice.kernels = 2, choice.again_bytes = twice;
   if (gpu.described()) return choice;
   const auto [product, algorithm] = *choose(gpu, context);
@@ -151,8 +151,8 @@ Choice select(const Gpu& gpu, const OpContext& context, const OpenLayouts&) {
   choice.kernels = sums(whole.epilogue) ? 1 + kColumnSumsKernels : 2;
   choice.again_bytes = sums(whole.epilogue) ? bytes_of(context.inputs[problem.dy]) : twice;
   if (sums(whole.epilogue)) {
-    choice.workspace_bytes =
-        std::max(choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[1])));
+    choice.workspace_bytes = std::max(
+        choice.workspace_bytes, column_sums_workspace(as_matrix(context.inputs[LinearBackwardWeights::kDy])));
   }
   return choice;
 }
@@ -172,7 +172,7 @@ std::optional<std::string> why_no_activation(const Gpu& gpu, const MatrixProduct
 
 std::optional<std::string> why_not_product(const Gpu& gpu, const OpContext& context) {
   if (auto reason = why_no_factors(context)) return reason;
-  if (!is_wanted(context, 0)) return std::nullopt;
+  if (!context.has_output(kProduct)) return std::nullopt;
   const MatrixProduct product = linear_problem(gpu, context).product;
   if (auto reason = why_no_activation(gpu, product)) return reason;
   if (gpu.described() || choose(gpu, context)) return std::nullopt;
@@ -184,7 +184,7 @@ class LinearKernel {
   LinearKernel(const Gpu& gpu, const OpContext& context, const Choice& choice, Slots slots)
       : problem_(linear_problem(gpu, context)),
         has_epilogue_(choice.implementation == kFused || choice.implementation == kThenRelu),
-        y_(as_matrix(context.outputs[0])),
+        y_(as_matrix(context.outputs[kProduct])),
         dy_(as_matrix(context.inputs[problem_.dy])),
         matmul_(has_epilogue_ ? problem_.product : without_epilogue(problem_.product)),
         slots_(std::move(slots)),
@@ -194,13 +194,10 @@ class LinearKernel {
   }
 
   cudaError_t operator()() const {
-    void* const* bias_slot = problem_.forward != nullptr ? slots_.inputs[2]
-                             : slots_.outputs.size() > 1 ? slots_.outputs[1]
-                                                         : nullptr;
-    void *bias = optional_at<void>(bias_slot), *kept = optional_at<void>(problem_.kept(slots_));
+    void *bias = optional_at<void>(problem_.bias(slots_)), *kept = optional_at<void>(problem_.kept(slots_));
     auto* workspace = static_cast<char*>(optional_at<void>(slots_.workspace));
     if (workspace != nullptr) workspace += problem_.dropped_bytes();
-    void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[0];
+    void *a = *slots_.inputs[problem_.a], *b = *slots_.inputs[problem_.b], *d = *slots_.outputs[kProduct];
     const void* added = problem_.product.beta != 0 ? *slots_.inputs[problem_.added] : nullptr;
     matmul_.run(blas_, {a, b, d, added, bias, kept, workspace}, stream_);
     const void* dy = *slots_.inputs[problem_.dy];
@@ -220,10 +217,13 @@ class LinearKernel {
 std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                 const Slots& slots) {
   if (choice.implementation == kColumnSums) {
-    return kernel(context, [=, dy = as_matrix(context.inputs[1]), dtype = context.outputs[1].dtype,
-                            stream = gpu.stream.get()] {
-      return launch_column_sums(dy, *slots.inputs[1], *slots.outputs[1], dtype, *slots.workspace, stream);
-    });
+    return kernel(context,
+                  [=, dy = as_matrix(context.inputs[LinearBackwardWeights::kDy]),
+                   dtype = context.outputs[LinearBackwardWeights::kDbias].dtype, stream = gpu.stream.get()] {
+                    return launch_column_sums(dy, *slots.inputs[LinearBackwardWeights::kDy],
+                                              *slots.outputs[LinearBackwardWeights::kDbias], dtype,
+                                              *slots.workspace, stream);
+                  });
   }
   return kernel(context, LinearKernel(gpu, context, choice, slots));
 }

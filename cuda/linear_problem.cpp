@@ -28,13 +28,14 @@ MatrixProduct::Operand operand(const TensorSpec& spec, bool transposed = false) 
 void describe_forward(const Linear& op, const OpContext& context, LinearProblem& problem) {
   MatrixProduct& product = problem.product;
   problem.forward = &op;
-  problem.a = 1;
-  product.a = operand(context.inputs[1], !op.transposed);
-  product.b = operand(context.inputs[0]);
-  product.b.alignment = sample_alignment(context.inputs[0]);
-  if (context.has_input(2)) {
+  problem.a = Linear::kWeight;
+  problem.b = Linear::kX;
+  product.a = operand(context.inputs[Linear::kWeight], !op.transposed);
+  product.b = operand(context.inputs[Linear::kX]);
+  product.b.alignment = sample_alignment(context.inputs[Linear::kX]);
+  if (context.has_input(Linear::kBias)) {
     product.epilogue = Epilogue::bias;
-    product.bias_dtype = context.inputs[2].dtype;
+    product.bias_dtype = context.inputs[Linear::kBias].dtype;
   }
   problem.added = op.kAdded;
   product.beta = context.has_input(op.kAdded) ? 1 : 0;
@@ -46,18 +47,19 @@ void describe_forward(const Linear& op, const OpContext& context, LinearProblem&
       break;
     case LinearFunction::relu_with_mask:
       product.activation = Activation::relu_kept;
-      problem.drops_mask = !is_wanted(context, 1);
+      problem.drops_mask = !context.has_output(Linear::kKept);
       break;
     case LinearFunction::gelu_tanh:
-      product.activation = is_wanted(context, 1) ? Activation::gelu_kept : Activation::gelu;
+      product.activation = context.has_output(Linear::kKept) ? Activation::gelu_kept : Activation::gelu;
   }
 }
 
 void describe_backward_data(const LinearBackwardData& op, const OpContext& context, LinearProblem& problem) {
   MatrixProduct& product = problem.product;
-  problem.a = 1;
-  product.a = operand(context.inputs[1], op.transposed);
-  product.b = operand(context.inputs[0]);
+  problem.a = LinearBackwardData::kWeight;
+  problem.b = LinearBackwardData::kDy;
+  product.a = operand(context.inputs[LinearBackwardData::kWeight], op.transposed);
+  product.b = operand(context.inputs[LinearBackwardData::kDy]);
   problem.added = op.kAdded;
   product.beta = context.has_input(op.kAdded) ? static_cast<float>(op.factor) : 0;
   if (context.has_input(op.kKept))
@@ -67,15 +69,17 @@ void describe_backward_data(const LinearBackwardData& op, const OpContext& conte
 void describe_backward_weights(const LinearBackwardWeights& op, const OpContext& context,
                                LinearProblem& problem) {
   MatrixProduct& product = problem.product;
-  (op.transposed ? problem.a : problem.b) = 1;
+  problem.a = op.transposed ? LinearBackwardWeights::kDy : LinearBackwardWeights::kX;
+  problem.b = op.transposed ? LinearBackwardWeights::kX : LinearBackwardWeights::kDy;
   product.a = operand(context.inputs[problem.a]);
   product.b = operand(context.inputs[problem.b], true);
-  (op.transposed ? product.b : product.a).alignment = sample_alignment(context.inputs[0]);
+  (op.transposed ? product.b : product.a).alignment =
+      sample_alignment(context.inputs[LinearBackwardWeights::kX]);
   problem.added = op.kAdded;
   product.beta = context.has_input(op.kAdded) ? 1 : 0;
-  if (!is_wanted(context, 1)) return;
+  if (!context.has_output(LinearBackwardWeights::kDbias)) return;
   product.epilogue = op.transposed ? Epilogue::sum_a : Epilogue::sum_b;
-  product.bias_dtype = context.outputs[1].dtype;
+  product.bias_dtype = context.outputs[LinearBackwardWeights::kDbias].dtype;
 }
 
 }  // namespace
@@ -83,7 +87,11 @@ void describe_backward_weights(const LinearBackwardWeights& op, const OpContext&
 void* const* LinearProblem::kept(const Slots& slots) const {
   if (!product.keeps_or_reads()) return nullptr;
   if (drops_mask) return slots.workspace;
-  return forward != nullptr ? slots.outputs[1] : slots.inputs[LinearBackwardData::kKept];
+  return forward != nullptr ? slots.outputs[Linear::kKept] : slots.inputs[LinearBackwardData::kKept];
+}
+
+void* const* LinearProblem::bias(const Slots& slots) const {
+  return forward != nullptr ? slots.inputs[Linear::kBias] : slots.output(LinearBackwardWeights::kDbias);
 }
 
 int64_t LinearProblem::dropped_bytes() const {
@@ -94,7 +102,7 @@ int64_t LinearProblem::dropped_bytes() const {
 LinearProblem linear_problem(const Gpu& gpu, const OpContext& context) {
   LinearProblem problem;
   MatrixProduct& product = problem.product;
-  product.d = operand(context.outputs[0]);
+  product.d = operand(context.outputs[kProduct]);
   if (const auto* forward = dynamic_cast<const Linear*>(&context.op)) {
     describe_forward(*forward, context, problem);
   } else if (const auto* data = dynamic_cast<const LinearBackwardData*>(&context.op)) {

@@ -14,51 +14,66 @@ Choice select(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 Choice select_sum(const Gpu& gpu, const OpContext& context, const OpenLayouts& inputs) {
   Choice choice = select(gpu, context, inputs);
-  const LogitExtents extents(context.inputs[0].shape);
+  const LogitExtents extents(context.inputs[CrossEntropy::kLogits].shape);
   choice.workspace_bytes = loss_workspace_bytes(extents.samples * extents.positions, extents.classes);
   return choice;
 }
 
-/// Logits are input `first` of a node, labels, weights, other labels and mix weights follow.
-LogitRows rows_at(const LogitExtents& extents, const Slots& slots, size_t first) {
-  const bool mixed = slots.inputs.size() > first + 3;
+/// As the operation `Op` reads them, with one label each.
+template <class Op>
+LogitRows rows_of(const LogitExtents& extents, const Slots& slots) {
   return {extents.samples,
           extents.positions,
           extents.classes,
-          at<const int32_t>(slots.inputs[first + 1]),
-          at<const float>(slots.inputs[first + 2]),
-          mixed ? at<const int32_t>(slots.inputs[first + 3]) : nullptr,
-          mixed ? at<const float>(slots.inputs[first + 4]) : nullptr};
+          at<const int32_t>(slots.inputs[Op::kLabels]),
+          at<const float>(slots.inputs[Op::kWeights]),
+          nullptr,
+          nullptr};
+}
+
+/// With other labels too, where they are given.
+template <class Op>
+LogitRows mixed_rows_of(const LogitExtents& extents, const Slots& slots) {
+  LogitRows rows = rows_of<Op>(extents, slots);
+  rows.other = optional_at<const int32_t>(slots.inputs[Op::kOtherLabels]);
+  rows.mix_weight = optional_at<const float>(slots.inputs[Op::kMixWeights]);
+  return rows;
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy(const Gpu& gpu, const OpContext& context, const Choice&,
                                               const Slots& slots) {
   return kernel(context, [=, smoothing = static_cast<const CrossEntropy&>(context.op).label_smoothing,
-                          extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
-    return launch_cross_entropy(rows_at(extents, slots, 0), dtype, *slots.inputs[0], smoothing,
-                                {*slots.workspace, counters}, at<float>(slots.outputs[0]), stream);
+                          extents = LogitExtents(context.inputs[CrossEntropy::kLogits].shape),
+                          dtype = context.inputs[CrossEntropy::kLogits].dtype, counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
+    return launch_cross_entropy(mixed_rows_of<CrossEntropy>(extents, slots), dtype,
+                                *slots.inputs[CrossEntropy::kLogits], smoothing, {*slots.workspace, counters},
+                                at<float>(slots.outputs[CrossEntropy::kLoss]), stream);
   });
 }
 
 std::unique_ptr<Kernel> compile_cross_entropy_backward(const Gpu& gpu, const OpContext& context,
                                                        const Choice&, const Slots& slots) {
-  return kernel(context, [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
-                          extents = LogitExtents(context.inputs[1].shape), dtype = context.inputs[1].dtype,
-                          stream = gpu.stream.get()] {
-    return launch_cross_entropy_backward(rows_at(extents, slots, 1), dtype, *slots.inputs[1], smoothing,
-                                         at<const float>(slots.inputs[0]), *slots.outputs[0], stream);
-  });
+  return kernel(
+      context, [=, smoothing = static_cast<const CrossEntropyBackward&>(context.op).label_smoothing,
+                extents = LogitExtents(context.inputs[CrossEntropyBackward::kLogits].shape),
+                dtype = context.inputs[CrossEntropyBackward::kLogits].dtype, stream = gpu.stream.get()] {
+        return launch_cross_entropy_backward(mixed_rows_of<CrossEntropyBackward>(extents, slots), dtype,
+                                             *slots.inputs[CrossEntropyBackward::kLogits], smoothing,
+                                             at<const float>(slots.inputs[CrossEntropyBackward::kDloss]),
+                                             *slots.outputs[CrossEntropyBackward::kDlogits], stream);
+      });
 }
 
 std::unique_ptr<Kernel> compile_top_k(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   return kernel(context, [=, k = static_cast<const TopK&>(context.op).k,
                           ignored = static_cast<const TopK&>(context.op).ignored,
-                          extents = LogitExtents(context.inputs[0].shape), dtype = context.inputs[0].dtype,
-                          counters = gpu.counters.get(), stream = gpu.stream.get()] {
-    return launch_top_k(rows_at(extents, slots, 0), dtype, *slots.inputs[0], k, ignored,
-                        {*slots.workspace, counters}, at<float>(slots.outputs[0]), stream);
+                          extents = LogitExtents(context.inputs[TopK::kLogits].shape),
+                          dtype = context.inputs[TopK::kLogits].dtype, counters = gpu.counters.get(),
+                          stream = gpu.stream.get()] {
+    return launch_top_k(rows_of<TopK>(extents, slots), dtype, *slots.inputs[TopK::kLogits], k, ignored,
+                        {*slots.workspace, counters}, at<float>(slots.outputs[TopK::kHits]), stream);
   });
 }
 

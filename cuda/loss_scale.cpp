@@ -24,16 +24,19 @@ Choice select_unscale(const Gpu&, const OpContext& context, const OpenLayouts& i
 
 std::unique_ptr<Kernel> compile_unscale(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
-  std::vector<ParameterPointers> gradients(context.inputs.size() - 1);
-  for (size_t i = 0; i < gradients.size(); ++i) gradients[i].count = numel(context.inputs[i + 1].shape);
+  std::vector<ParameterPointers> gradients(context.inputs.size() - Unscale::kFirstGradient);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    gradients[i].count = numel(context.inputs[Unscale::kFirstGradient + i].shape);
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   return kernel(context, [=, max_norm = static_cast<const Unscale&>(context.op).max_norm.value_or(kNoLimit),
                           stream = gpu.stream.get()]() mutable {
     const auto &in = slots.inputs, &out = slots.outputs;
-    for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(in[i + 1]);
-    const Unscaled to{at<float>(out[0]), optional_at<float>(out[1]),
-                      out.size() > 2 ? optional_at<float>(out[2]) : nullptr};
-    return launch_unscale(max_norm, at<const float>(in[0]), gradients, *slots.workspace, to, stream);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      gradients[i].g = at<const float>(in[Unscale::kFirstGradient + i]);
+    const Unscaled to{at<float>(out[Unscale::kFactor]), optional_at<float>(out[Unscale::kFound]),
+                      optional_at<float>(slots.output(Unscale::kNorm))};
+    return launch_unscale(max_norm, at<const float>(in[Unscale::kScale]), gradients, *slots.workspace, to,
+                          stream);
   });
 }
 
@@ -49,9 +52,10 @@ std::optional<std::string> f32_only(const Gpu&, const OpContext& context) {
 
 std::unique_ptr<Kernel> compile_multiply(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
-  return kernel(context, [in = slots.inputs, y = slots.outputs[0], count = numel(context.inputs[0].shape),
-                          stream = gpu.stream.get()] {
-    return launch_multiply_by(at<const float>(in[0]), at<const float>(in[1]), at<float>(y), count, stream);
+  return kernel(context, [in = slots.inputs, y = slots.outputs[MultiplyBy::kY],
+                          count = numel(context.inputs[MultiplyBy::kX].shape), stream = gpu.stream.get()] {
+    return launch_multiply_by(at<const float>(in[MultiplyBy::kX]), at<const float>(in[MultiplyBy::kFactor]),
+                              at<float>(y), count, stream);
   });
 }
 
@@ -59,10 +63,15 @@ std::unique_ptr<Kernel> compile_update(const Gpu& gpu, const OpContext& context,
                                        const Slots& slots) {
   return kernel(context, [how = static_cast<const UpdateLossScale&>(context.op).scaling, in = slots.inputs,
                           out = slots.outputs, stream = gpu.stream.get()] {
-    const LossScaleState old{at<float>(in[0]), at<int32_t>(in[1]), at<int32_t>(in[2])};
-    const LossScaleState next{at<float>(out[0]), optional_at<int32_t>(out[1]), optional_at<int32_t>(out[2])};
-    const float* held = in.size() > 4 ? optional_at<const float>(in[4]) : nullptr;
-    return launch_update_loss_scale(how, old, at<const float>(in[3]), held, next, stream);
+    const LossScaleState old{at<float>(in[UpdateLossScale::kScale]),
+                             at<int32_t>(in[UpdateLossScale::kGoodSteps]),
+                             at<int32_t>(in[UpdateLossScale::kSkipped])};
+    const LossScaleState next{at<float>(out[UpdateLossScale::kScale]),
+                              optional_at<int32_t>(out[UpdateLossScale::kGoodSteps]),
+                              optional_at<int32_t>(out[UpdateLossScale::kSkipped])};
+    const float* held = optional_at<const float>(in[UpdateLossScale::kHeld]);
+    return launch_update_loss_scale(how, old, at<const float>(in[UpdateLossScale::kFound]), held, next,
+                                    stream);
   });
 }
 

@@ -20,14 +20,16 @@ std::optional<std::string> why_not_reorder(const Gpu& gpu, const OpContext& cont
 }
 
 Choice select_assign(const Gpu&, const OpContext& context, const OpenLayouts& inputs) {
-  return same_layout(context, {inputs[0] ? inputs[0] : inputs[1]}, "copy");
+  return same_layout(context, {inputs[Assign::kState] ? inputs[Assign::kState] : inputs[Assign::kValue]},
+                     "copy");
 }
 
 std::unique_ptr<Kernel> compile_assign(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  const auto bytes =
-      static_cast<size_t>(numel(context.inputs[0].shape) * bytes_per_element(context.inputs[0].dtype));
-  return kernel(context, [=, state = slots.inputs[0], value = slots.inputs[1], stream = gpu.stream.get()] {
+  const auto bytes = static_cast<size_t>(numel(context.inputs[Assign::kState].shape) *
+                                         bytes_per_element(context.inputs[Assign::kState].dtype));
+  return kernel(context, [=, state = slots.inputs[Assign::kState], value = slots.inputs[Assign::kValue],
+                          stream = gpu.stream.get()] {
     return cudaMemcpyAsync(*state, *value, bytes, cudaMemcpyDeviceToDevice, stream);
   });
 }
@@ -35,25 +37,29 @@ std::unique_ptr<Kernel> compile_assign(const Gpu& gpu, const OpContext& context,
 /// Between row-major order and channels last, in whichever types the tensors have.
 std::unique_ptr<Kernel> compile_reorder(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                         const Slots& slots) {
-  const Shape& shape = context.inputs[0].shape;
-  const Layout &from = choice.inputs[0], &to = choice.outputs[0], last = channels_last(shape);
+  const Shape& shape = context.inputs[Reorder::kX].shape;
+  const Layout &from = choice.inputs[Reorder::kX], &to = choice.outputs[Reorder::kY],
+               last = channels_last(shape);
   const bool to_last = from.row_major() && to == last, from_last = from == last && to.row_major();
   if (!to_last && !from_last) throw std::logic_error("a layout that the GPU does not have");
   const int64_t channels = shape[1], area = shape[2] * shape[3];
-  return kernel(context, [=, rows = to_last ? channels : area, columns = to_last ? area : channels,
-                          read = context.inputs[0].dtype, written = context.outputs[0].dtype,
-                          stream = gpu.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
-    return launch_transpose(read, written, *x, *y, shape[0], rows, columns, stream);
-  });
+  return kernel(context,
+                [=, rows = to_last ? channels : area, columns = to_last ? area : channels,
+                 read = context.inputs[Reorder::kX].dtype, written = context.outputs[Reorder::kY].dtype,
+                 stream = gpu.stream.get(), x = slots.inputs[Reorder::kX], y = slots.outputs[Reorder::kY]] {
+                  return launch_transpose(read, written, *x, *y, shape[0], rows, columns, stream);
+                });
 }
 
 /// A cast changes the layout too where planning wants that.
 std::unique_ptr<Kernel> compile_cast(const Gpu& gpu, const OpContext& context, const Choice& choice,
                                      const Slots& slots) {
-  if (choice.inputs[0] != choice.outputs[0]) return compile_reorder(gpu, context, choice, slots);
-  return kernel(context, [count = numel(context.inputs[0].shape), from = context.inputs[0].dtype,
-                          to = context.outputs[0].dtype, stream = gpu.stream.get(), x = slots.inputs[0],
-                          y = slots.outputs[0]] { return launch_cast(from, to, *x, *y, count, stream); });
+  if (choice.inputs[Cast::kX] != choice.outputs[Cast::kY])
+    return compile_reorder(gpu, context, choice, slots);
+  return kernel(context,
+                [count = numel(context.inputs[Cast::kX].shape), from = context.inputs[Cast::kX].dtype,
+                 to = context.outputs[Cast::kY].dtype, stream = gpu.stream.get(), x = slots.inputs[Cast::kX],
+                 y = slots.outputs[Cast::kY]] { return launch_cast(from, to, *x, *y, count, stream); });
 }
 
 /// Along the channels, pictures are joined and parted with their channels last.
@@ -73,7 +79,7 @@ Choice select_concat(const Gpu&, const OpContext& context, const OpenLayouts&) {
 
 Choice select_slice(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = select_parts(context, static_cast<const Slice&>(context.op).axis);
-  choice.again_bytes = bytes_of(context.outputs[0]) - bytes_of(context.inputs[0]);
+  choice.again_bytes = bytes_of(context.outputs[Slice::kY]) - bytes_of(context.inputs[Slice::kX]);
   return choice;
 }
 
@@ -98,14 +104,14 @@ std::unique_ptr<Kernel> compile_concat(const Gpu& gpu, const OpContext& context,
                                        const Slots& slots) {
   const int64_t axis = static_cast<const Concat&>(context.op).axis;
   const auto along = static_cast<size_t>(axis);
-  const Around y(context, context.outputs[0], axis);
+  const Around y(context, context.outputs[Concat::kY], axis);
   std::vector<Pieces> parts;
   for (const TensorSpec& input : context.inputs) {
     const int64_t length = input.shape[along] * y.inner;
-    parts.push_back({y.outer, length, length, context.outputs[0].shape[along] * y.inner});
+    parts.push_back({y.outer, length, length, context.outputs[Concat::kY].shape[along] * y.inner});
   }
   return kernel(context, [=, stream = gpu.stream.get()] {
-    char* to = at<char>(slots.outputs[0]);
+    char* to = at<char>(slots.outputs[Concat::kY]);
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < parts.size() && status == cudaSuccess; to += parts[i++].length) {
       status = launch_copy(parts[i], *slots.inputs[i], to, stream);
@@ -117,13 +123,14 @@ std::unique_ptr<Kernel> compile_concat(const Gpu& gpu, const OpContext& context,
 std::unique_ptr<Kernel> compile_slice(const Gpu& gpu, const OpContext& context, const Choice&,
                                       const Slots& slots) {
   const auto& op = static_cast<const Slice&>(context.op);
-  const Around x(context, context.inputs[0], op.axis);
+  const Around x(context, context.inputs[Slice::kX], op.axis);
   const int64_t length = op.length * x.inner,
-                step = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner;
-  return kernel(context, [pieces = Pieces{x.outer, length, step, length}, skip = op.begin * x.inner,
-                          stream = gpu.stream.get(), from = slots.inputs[0], to = slots.outputs[0]] {
-    return launch_copy(pieces, at<const char>(from) + skip, *to, stream);
-  });
+                step = context.inputs[Slice::kX].shape[static_cast<size_t>(op.axis)] * x.inner;
+  return kernel(context,
+                [pieces = Pieces{x.outer, length, step, length}, skip = op.begin * x.inner,
+                 stream = gpu.stream.get(), from = slots.inputs[Slice::kX], to = slots.outputs[Slice::kY]] {
+                  return launch_copy(pieces, at<const char>(from) + skip, *to, stream);
+                });
 }
 
 Choice select_pad(const Gpu&, const OpContext& context, const OpenLayouts&) {
@@ -133,12 +140,13 @@ Choice select_pad(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_pad(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
   const auto& op = static_cast<const Pad&>(context.op);
-  const Around x(context, context.inputs[0], op.axis);
-  const int64_t length = context.inputs[0].shape[static_cast<size_t>(op.axis)] * x.inner,
+  const Around x(context, context.inputs[Pad::kX], op.axis);
+  const int64_t length = context.inputs[Pad::kX].shape[static_cast<size_t>(op.axis)] * x.inner,
                 row = length + (op.before + op.after) * x.inner;
-  return kernel(context, [pieces = Pieces{x.outer, length, length, row}, before = op.before * x.inner,
-                          stream = gpu.stream.get(), from = slots.inputs[0],
-                          to = slots.outputs[0]] { return launch_pad(pieces, before, *from, *to, stream); });
+  return kernel(context,
+                [pieces = Pieces{x.outer, length, length, row}, before = op.before * x.inner,
+                 stream = gpu.stream.get(), from = slots.inputs[Pad::kX],
+                 to = slots.outputs[Pad::kY]] { return launch_pad(pieces, before, *from, *to, stream); });
 }
 
 Choice select_zeros(const Gpu&, const OpContext& context, const OpenLayouts&) {

@@ -113,8 +113,8 @@ std::unique_ptr<Kernel> compile_clip(const Gpu& gpu, const OpContext& context, c
   const ClipRule rule{.max_norm = op.max_norm, .eps = op.eps, .lengthens = op.lengthens};
   return kernel(context, [=, stream = gpu.stream.get()]() mutable {
     for (size_t i = 0; i < gradients.size(); ++i) gradients[i].g = at<const float>(slots.inputs[i]);
-    return launch_clip(rule, gradients, *slots.workspace, at<float>(slots.outputs[0]),
-                       optional_at<float>(slots.outputs[1]), stream);
+    return launch_clip(rule, gradients, *slots.workspace, at<float>(slots.outputs[ClipByNorm::kScale]),
+                       optional_at<float>(slots.outputs[ClipByNorm::kNorm]), stream);
   });
 }
 
@@ -124,16 +124,18 @@ Choice select_scalars(const Gpu&, const OpContext& context, const OpenLayouts&) 
 
 std::unique_ptr<Kernel> compile_lookup(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  return kernel(context, [=, last = context.inputs[0].shape[0] - 1, stream = gpu.stream.get()] {
-    return launch_lookup(at<const float>(slots.inputs[0]), at<const int32_t>(slots.inputs[1]), last,
-                         at<float>(slots.outputs[0]), stream);
-  });
+  return kernel(context,
+                [=, last = context.inputs[TableLookup::kTable].shape[0] - 1, stream = gpu.stream.get()] {
+                  return launch_lookup(at<const float>(slots.inputs[TableLookup::kTable]),
+                                       at<const int32_t>(slots.inputs[TableLookup::kIndex]), last,
+                                       at<float>(slots.outputs[TableLookup::kY]), stream);
+                });
 }
 
 std::unique_ptr<Kernel> compile_increment(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
-  return kernel(context, [x = slots.inputs[0], skip = slots.inputs.size() > 1 ? slots.inputs[1] : nullptr,
-                          y = slots.outputs[0], stream = gpu.stream.get()] {
+  return kernel(context, [x = slots.inputs[Increment::kCounter], skip = slots.inputs[Increment::kSkip],
+                          y = slots.outputs[Increment::kNext], stream = gpu.stream.get()] {
     return launch_increment(at<const int32_t>(x), optional_at<const float>(skip), at<int32_t>(y), stream);
   });
 }

@@ -20,23 +20,25 @@ Windows windows_of(const OpContext& context, const Shape& x, const Shape& y) {
 
 std::unique_ptr<Kernel> compile_max(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  return kernel(
-      context,
-      [windows = windows_of<MaxPool2d>(context, context.inputs[0].shape, context.outputs[0].shape),
-       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), x = slots.inputs[0], out = slots.outputs] {
-        return launch_max_pool(windows, dtype, *x, *out[0],
-                               out.size() > 1 ? optional_at<uint8_t>(out[1]) : nullptr, stream);
-      });
+  return kernel(context, [windows = windows_of<MaxPool2d>(context, context.inputs[MaxPool2d::kX].shape,
+                                                          context.outputs[MaxPool2d::kY].shape),
+                          dtype = context.inputs[MaxPool2d::kX].dtype, stream = gpu.stream.get(),
+                          x = slots.inputs[MaxPool2d::kX], places = slots.output(MaxPool2d::kPlaces),
+                          y = slots.outputs[MaxPool2d::kY]] {
+    return launch_max_pool(windows, dtype, *x, *y, optional_at<uint8_t>(places), stream);
+  });
 }
 
 std::unique_ptr<Kernel> compile_max_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
-  return kernel(
-      context,
-      [windows = windows_of<MaxPool2dBackward>(context, context.outputs[0].shape, context.inputs[0].shape),
-       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), in = slots.inputs, dx = slots.outputs[0]] {
-        return launch_max_pool_backward(windows, dtype, *in[0], at<const uint8_t>(in[1]), *dx, stream);
-      });
+  return kernel(context, [windows = windows_of<MaxPool2dBackward>(
+                              context, context.outputs[MaxPool2dBackward::kDx].shape,
+                              context.inputs[MaxPool2dBackward::kDy].shape),
+                          dtype = context.inputs[MaxPool2dBackward::kDy].dtype, stream = gpu.stream.get(),
+                          in = slots.inputs, dx = slots.outputs[MaxPool2dBackward::kDx]] {
+    return launch_max_pool_backward(windows, dtype, *in[MaxPool2dBackward::kDy],
+                                    at<const uint8_t>(in[MaxPool2dBackward::kPlaces]), *dx, stream);
+  });
 }
 
 /// A single window over the whole picture has too many elements for one thread each.
@@ -46,10 +48,12 @@ bool is_global(const Windows& w) {
 
 std::unique_ptr<Kernel> compile_average(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
-  const Windows windows = windows_of<AvgPool2d>(context, context.inputs[0].shape, context.outputs[0].shape);
+  const Windows windows = windows_of<AvgPool2d>(context, context.inputs[AvgPool2d::kX].shape,
+                                                context.outputs[AvgPool2d::kY].shape);
   const Pictures pictures{windows.samples, int64_t{windows.height} * windows.width, windows.channels,
-                          context.inputs[0].dtype};
-  return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
+                          context.inputs[AvgPool2d::kX].dtype};
+  return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[AvgPool2d::kX],
+                          y = slots.outputs[AvgPool2d::kY]] {
     if (!is_global(windows)) return launch_average_pool(windows, pictures.dtype, *x, *y, stream);
     return launch_picture_sums(pictures, 1.0f / static_cast<float>(pictures.pixels), *x, nullptr, *y, stream);
   });
@@ -59,9 +63,12 @@ std::unique_ptr<Kernel> compile_average_backward(const Gpu& gpu, const OpContext
                                                  const Slots& slots) {
   return kernel(
       context,
-      [windows = windows_of<AvgPool2dBackward>(context, context.outputs[0].shape, context.inputs[0].shape),
-       dtype = context.inputs[0].dtype, stream = gpu.stream.get(), dy = slots.inputs[0],
-       dx = slots.outputs[0]] { return launch_average_pool_backward(windows, dtype, *dy, *dx, stream); });
+      [windows = windows_of<AvgPool2dBackward>(context, context.outputs[AvgPool2dBackward::kDx].shape,
+                                               context.inputs[AvgPool2dBackward::kDy].shape),
+       dtype = context.inputs[AvgPool2dBackward::kDy].dtype, stream = gpu.stream.get(),
+       dy = slots.inputs[AvgPool2dBackward::kDy], dx = slots.outputs[AvgPool2dBackward::kDx]] {
+        return launch_average_pool_backward(windows, dtype, *dy, *dx, stream);
+      });
 }
 
 }  // namespace

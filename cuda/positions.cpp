@@ -23,26 +23,28 @@ struct PositionSlots {
 
 /// Of x or dy (N, T, E) and a table of so many rows.
 TableAccess access_of(const OpContext& context, int64_t rows) {
-  const Shape& x = context.inputs[0].shape;
+  const Shape& x = context.inputs[position_input::kX].shape;
   return {.row_of = {}, .tokens = x[0] * x[1], .rows = rows, .width = x[2]};
 }
 
 std::unique_ptr<Kernel> compile_add(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
-  const TensorSpec& x = context.inputs[0];
+  const TensorSpec& x = context.inputs[position_input::kX];
   const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
                                 slots.inputs[position_input::kStart], x.shape[1]};
   return kernel(context, [=, access = access_of(context, context.inputs[position_input::kTable].shape[0]),
                           dtype = x.dtype, stream = gpu.stream.get()]() mutable {
     access.row_of = positions.rows();
-    return launch_add_rows(access, dtype, *slots.inputs[0],
-                           at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[0], stream);
+    return launch_add_rows(access, dtype, *slots.inputs[position_input::kX],
+                           at<const float>(slots.inputs[position_input::kTable]),
+                           *slots.outputs[AddPositions::kY], stream);
   });
 }
 
 Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayouts&) {
   Choice choice = row_major(context, "sorted tokens");
-  const int64_t tokens = context.inputs[0].shape[0] * context.inputs[0].shape[1];
+  const int64_t tokens =
+      context.inputs[AddPositionsBackward::kDy].shape[0] * context.inputs[AddPositionsBackward::kDy].shape[1];
   choice.workspace_bytes = sum_rows_workspace(tokens);
   choice.kernels = sum_rows_kernels(tokens);
   return choice;
@@ -50,27 +52,31 @@ Choice select_add_backward(const Gpu&, const OpContext& context, const OpenLayou
 
 std::unique_ptr<Kernel> compile_add_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                              const Slots& slots) {
-  const TensorSpec& dy = context.inputs[0];
-  const PositionSlots positions{slots.inputs[1], slots.inputs[2], dy.shape[1]};
-  return kernel(context, [=, access = access_of(context, context.outputs[0].shape[0]), dtype = dy.dtype,
-                          stream = gpu.stream.get()]() mutable {
-    access.row_of = positions.rows();
-    return launch_sum_rows(access, dtype, *slots.inputs[0], at<float>(slots.outputs[0]), *slots.workspace,
-                           stream);
-  });
+  const TensorSpec& dy = context.inputs[AddPositionsBackward::kDy];
+  const PositionSlots positions{slots.inputs[AddPositionsBackward::kFirstPosition],
+                                slots.inputs[AddPositionsBackward::kStart], dy.shape[1]};
+  return kernel(context,
+                [=, access = access_of(context, context.outputs[AddPositionsBackward::kDtable].shape[0]),
+                 dtype = dy.dtype, stream = gpu.stream.get()]() mutable {
+                  access.row_of = positions.rows();
+                  return launch_sum_rows(access, dtype, *slots.inputs[AddPositionsBackward::kDy],
+                                         at<float>(slots.outputs[AddPositionsBackward::kDtable]),
+                                         *slots.workspace, stream);
+                });
 }
 
 std::unique_ptr<Kernel> compile_rotary(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
-  const TensorSpec& x = context.inputs[0];
+  const TensorSpec& x = context.inputs[position_input::kX];
   const PositionSlots positions{slots.inputs[position_input::kFirstPosition],
                                 slots.inputs[position_input::kStart], x.shape[1]};
   return kernel(context, [=, rule = static_cast<const Rotary&>(context.op).rule,
                           walk = RotaryWalk{{}, x.shape[0] * x.shape[1], x.shape[2]}, dtype = x.dtype,
                           stream = gpu.stream.get()]() mutable {
     walk.row_of = positions.rows();
-    return launch_rotary(rule, walk, dtype, *slots.inputs[0],
-                         at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[0], stream);
+    return launch_rotary(rule, walk, dtype, *slots.inputs[position_input::kX],
+                         at<const float>(slots.inputs[position_input::kTable]), *slots.outputs[Rotary::kY],
+                         stream);
   });
 }
 

@@ -11,9 +11,10 @@ namespace {
 
 std::unique_ptr<Kernel> compile_transpose(const Gpu& gpu, const OpContext& context, const Choice&,
                                           const Slots& slots) {
-  const TransposedExtents e(static_cast<const Transpose&>(context.op), context.inputs[0].shape);
-  const DType dtype = context.inputs[0].dtype;
-  return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[0], y = slots.outputs[0]] {
+  const TransposedExtents e(static_cast<const Transpose&>(context.op), context.inputs[Transpose::kX].shape);
+  const DType dtype = context.inputs[Transpose::kX].dtype;
+  return kernel(context, [=, stream = gpu.stream.get(), x = slots.inputs[Transpose::kX],
+                          y = slots.outputs[Transpose::kY]] {
     if (e.middle * e.inner == 1) return launch_transpose(dtype, dtype, *x, *y, e.outer, e.a, e.b, stream);
     return launch_exchange({e.outer, e.a, e.middle, e.b, e.inner}, dtype, *x, *y, stream);
   });
@@ -23,16 +24,17 @@ std::unique_ptr<Kernel> compile_transpose(const Gpu& gpu, const OpContext& conte
 std::unique_ptr<Kernel> compile_repeat(const Gpu& gpu, const OpContext& context, const Choice&,
                                        const Slots& slots) {
   const TableAccess access{.row_of = {.length = 1},
-                           .tokens = context.outputs[0].shape[0],
+                           .tokens = context.outputs[RepeatSamples::kY].shape[0],
                            .rows = 1,
-                           .width = numel(context.inputs[0].shape)};
-  return kernel(context, [=, dtype = context.inputs[0].dtype, stream = gpu.stream.get()] {
-    return launch_read_rows(access, dtype, *slots.inputs[0], *slots.outputs[0], stream);
+                           .width = numel(context.inputs[RepeatSamples::kX].shape)};
+  return kernel(context, [=, dtype = context.inputs[RepeatSamples::kX].dtype, stream = gpu.stream.get()] {
+    return launch_read_rows(access, dtype, *slots.inputs[RepeatSamples::kX],
+                            *slots.outputs[RepeatSamples::kY], stream);
   });
 }
 
 Matrix samples_of(const OpContext& context) {
-  const TensorSpec& dy = context.inputs[0];
+  const TensorSpec& dy = context.inputs[SumSamples::kDy];
   return {.rows = dy.shape[0], .columns = numel(dy.shape) / dy.shape[0], .dtype = dy.dtype};
 }
 
@@ -46,7 +48,8 @@ Choice select_sum(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_sum(const Gpu& gpu, const OpContext& context, const Choice&,
                                     const Slots& slots) {
   return kernel(context, [=, dy = samples_of(context), stream = gpu.stream.get()] {
-    return launch_column_sums(dy, *slots.inputs[0], *slots.outputs[0], DType::f32, *slots.workspace, stream);
+    return launch_column_sums(dy, *slots.inputs[SumSamples::kDy], *slots.outputs[SumSamples::kDx], DType::f32,
+                              *slots.workspace, stream);
   });
 }
 

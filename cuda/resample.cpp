@@ -62,14 +62,15 @@ std::unique_ptr<Kernel> compile(const Gpu& gpu, const OpContext& context, const 
 std::unique_ptr<Kernel> compile_forward(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   const Resampling how = static_cast<const Resample2d&>(context.op).how;
-  const Shape &x = context.inputs[0].shape, &y = context.outputs[0].shape;
+  const Shape &x = context.inputs[Resample2d::kX].shape, &y = context.outputs[Resample2d::kY].shape;
   return compile(gpu, context, slots, taps(how, x[2], y[2]), taps(how, x[3], y[3]));
 }
 
 std::unique_ptr<Kernel> compile_backward(const Gpu& gpu, const OpContext& context, const Choice&,
                                          const Slots& slots) {
   const Resampling how = static_cast<const Resample2dBackward&>(context.op).how;
-  const Shape &y = context.inputs[0].shape, &x = context.outputs[0].shape;
+  const Shape &y = context.inputs[Resample2dBackward::kDy].shape,
+              &x = context.outputs[Resample2dBackward::kDx].shape;
   return compile(gpu, context, slots, taps(how, x[2], y[2]).transposed(x[2]),
                  taps(how, x[3], y[3]).transposed(x[3]));
 }

@@ -16,8 +16,9 @@ Matrix rows_of(const OpContext& context) {
 std::unique_ptr<Kernel> compile_scaling(const Gpu& gpu, const OpContext& context, const Choice&,
                                         const Slots& slots) {
   return kernel(context, [=, x = rows_of(context), stream = gpu.stream.get()] {
-    return launch_scale_columns(x, *slots.inputs[0], at<const float>(slots.inputs[1]), *slots.outputs[0],
-                                stream);
+    return launch_scale_columns(x, *slots.inputs[ScaleFeatures::kX],
+                                at<const float>(slots.inputs[ScaleFeatures::kFactors]),
+                                *slots.outputs[ScaleFeatures::kY], stream);
   });
 }
 
@@ -31,8 +32,9 @@ Choice select_sums(const Gpu&, const OpContext& context, const OpenLayouts&) {
 std::unique_ptr<Kernel> compile_sums(const Gpu& gpu, const OpContext& context, const Choice&,
                                      const Slots& slots) {
   return kernel(context, [=, dy = rows_of(context), stream = gpu.stream.get()] {
-    return launch_column_products(dy, *slots.inputs[0], *slots.inputs[1], at<float>(slots.outputs[0]),
-                                  *slots.workspace, stream);
+    return launch_column_products(
+        dy, *slots.inputs[ScaleFeaturesBackward::kDy], *slots.inputs[ScaleFeaturesBackward::kX],
+        at<float>(slots.outputs[ScaleFeaturesBackward::kDfactors]), *slots.workspace, stream);
   });
 }
 

@@ -126,6 +126,20 @@ check_compiler_switches() {
     sed 's/$/   <- only core\/base\/host_device.h and cuda\/launch.h may ask for CUDA/'
 }
 
+# An operand is what stands in its place, which has a name (core/graph/ops/): nothing finds out what it is by how many there are.
+# Whoever goes over all of them may. Those that may compare or compute with their number:
+#   core/graph/operation.cpp, verify.cpp   check the number itself
+#   core/engine/device.h, planner.h, tests/reference/loop.h   ask for an output that the operation may not have
+#   core/graph/ops/for_each.cpp, cuda/loss_scale.cpp   take a list: so many sets of tensors, so many gradients
+check_operands() {
+  local number='((in|out)puts(\(\))?|\<(in|out))\.size\(\)' operator='(==|!=|<=|>=|<|>|\+|-|\*|/|%)'
+  list {core/{engine,graph,layers,optim,passes,recipe,tasks},cpu,cuda,mpi,apps,tests/reference}/'*.'{h,cpp,cu,cuh} |
+    grep -vE '^(core/graph/(operation|verify|ops/for_each)\.cpp|core/engine/(device|planner)\.h|cuda/loss_scale\.cpp|tests/reference/loop\.h)$' |
+    xargs -d '\n' grep -HnE "$number $operator( |$)| $operator ([A-Za-z_.()]|->)*$number" |
+    grep -vE -e ':[0-9]+:.*\<for \(' -e '^core/layers/.*\<in\.size\(\)' |
+    sed 's/$/   <- operands have names, and an absent one is kNone: their number says nothing/'
+}
+
 # Paths of one machine. Where NVIDIA and Debian install theirs is the same everywhere, and named where it is needed.
 check_paths() {
   list "${text[@]}" | grep -v -e '^LICENSE$' -e '^scripts/lint\.sh$' | xargs -d '\n' grep -HnE \
@@ -205,6 +219,7 @@ if [ "$fast" = yes ]; then
   stage "names without their header" rule check_included || failed=1
   stage "header guards" rule check_headers || failed=1
   stage "CUDA switches" rule check_compiler_switches || failed=1
+  stage "operands by name" rule check_operands || failed=1
   stage "machine paths" rule check_paths || failed=1
   stage "control characters" rule check_characters || failed=1
 fi

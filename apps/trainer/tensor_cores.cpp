@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "core/graph/operation.h"
+#include "core/graph/ops/conv2d.h"
+#include "core/graph/ops/linear.h"
 
 namespace trainer {
 namespace {
@@ -23,7 +25,8 @@ double pad(int64_t extent, int64_t multiple, const char* what, std::string& advi
 
 ProductOnTensorCores describe(const Job& job, const PlannedNode& planned, bool is_convolution) {
   const Node& node = planned.node;
-  const TensorSpec& w = job.plan.tensors[static_cast<size_t>(node.inputs[1])].spec;
+  const size_t weight = is_convolution ? size_t{Conv2d::kWeight} : size_t{Linear::kWeight};
+  const TensorSpec& w = job.plan.tensors[static_cast<size_t>(node.inputs[weight])].spec;
   const int64_t multiple = kBytes / bytes_per_element(w.dtype);
   ProductOnTensorCores product{.name = node.origin.path,
                                .operation = std::string(node.op->name()),

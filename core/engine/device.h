@@ -19,6 +19,9 @@ struct Slots {
   std::vector<void* const*> inputs;
   std::vector<void* const*> outputs;
   void* const* workspace = nullptr;
+
+  /// That of an output that nobody may want, or the operation may not have: nullptr then.
+  void* const* output(size_t i) const { return i < outputs.size() ? outputs[i] : nullptr; }
 };
 
 /// A node made ready to run, any number of times.

@@ -33,8 +33,8 @@ class LayoutChooser {
     for (const Node& node : entry.nodes) {
       if (is_cast(node)) {
         refuse_unless_possible(node, context_of(node));
-        casts_[node.outputs[0]] = {.node = node};
-        casts_of_[node.inputs[0]].insert(node.outputs[0]);
+        casts_[node.outputs[Cast::kY]] = {.node = node};
+        casts_of_[node.inputs[Cast::kX]].insert(node.outputs[Cast::kY]);
       } else {
         choose(node);
       }
@@ -69,7 +69,7 @@ class LayoutChooser {
 
   void choose(Node node) {
     phase_ = node.phase;
-    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) place_casts_of(node.inputs[0]);
+    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) place_casts_of(node.inputs[Assign::kState]);
     const OpContext context = context_of(node);
     Choice choice = node.op->is_view() ? view_choice(context) : checked_choice(node, context);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -108,7 +108,7 @@ class LayoutChooser {
   /// Of a cast that waits: its source's, which costs least.
   std::optional<Layout> layout_so_far(TensorId id) const {
     const auto cast = casts_.find(id);
-    if (cast != casts_.end() && !cast->second.is_placed) id = cast->second.node.inputs[0];
+    if (cast != casts_.end() && !cast->second.is_placed) id = cast->second.node.inputs[Cast::kX];
     return open_[static_cast<size_t>(id)] ? std::nullopt : std::optional(layout_of(id));
   }
 
@@ -126,7 +126,7 @@ class LayoutChooser {
     }
     const auto cast = casts_.find(id);
     if (cast != casts_.end() && !cast->second.is_placed) {
-      const TensorId source = cast->second.node.inputs[0];
+      const TensorId source = cast->second.node.inputs[Cast::kX];
       if (casts_.contains(source)) in_layout(source, layout_so_far(source).value_or(Layout{}), origin);
       cast->second.is_placed = true;
       for (size_t i = 1; i < cast->second.node.inputs.size(); ++i) {
@@ -138,7 +138,7 @@ class LayoutChooser {
     if (layout_of(id) == wanted) return id;
     const auto key = std::pair{id, to_string(wanted)};
     if (const auto known = reordered_.find(key); known != reordered_.end()) return known->second;
-    const bool again = cast != casts_.end() && is_persistent(role(cast->second.node.inputs[0]));
+    const bool again = cast != casts_.end() && is_persistent(role(cast->second.node.inputs[Cast::kX]));
     return reordered_[key] = again ? cast_again(cast->second.node, wanted) : reorder(id, wanted, origin);
   }
 

@@ -66,7 +66,7 @@ class StoragePlanner {
     for (size_t n = 0; n < entry_.nodes.size(); ++n) {
       PlannedNode& planned = entry_.nodes[n];
       if (dynamic_cast<const Assign*>(planned.node.op.get()) == nullptr) continue;
-      const TensorId state = planned.node.inputs[0], value = planned.node.inputs[1];
+      const TensorId state = planned.node.inputs[Assign::kState], value = planned.node.inputs[Assign::kValue];
       if (!may_overwrite(state, value, n)) continue;
       share(value, state);
       planned.runs = false;

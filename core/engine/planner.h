@@ -23,7 +23,9 @@ struct OpContext {
   std::vector<TensorSpec> outputs;
   std::string label = {};  ///< "conv2d model.layers[4]" for profilers; only set where a node is compiled
 
-  bool has_input(size_t i) const { return i < inputs.size() && !inputs[i].shape.empty(); }
+  bool has_input(size_t i) const { return i < inputs.size() && is_given(inputs[i]); }
+  /// Whether somebody wants this output, which the operation may not have.
+  bool has_output(size_t i) const { return i < outputs.size() && is_given(outputs[i]); }
 };
 
 /// How a backend runs one node: what layouts it takes and gives, by which implementation, in how much

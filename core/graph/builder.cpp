@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/builder.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/graph/operation.h"
@@ -9,6 +10,8 @@
 namespace trainer {
 
 std::vector<TensorId> Builder::emit_all(std::shared_ptr<const Operation> op, std::vector<TensorId> inputs) {
+  const size_t count = op->input_count().value_or(inputs.size());
+  inputs.resize(std::max(count, inputs.size()), kNone);
   std::vector<TensorId> outputs;
   try {
     for (TensorSpec& spec : op->infer(specs_of(program_.tensors, inputs))) {

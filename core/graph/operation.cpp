@@ -33,13 +33,21 @@ void expect(bool holds, const std::string& text) {
   if (!holds) throw std::invalid_argument(text);
 }
 
+void expect_count(std::span<const TensorSpec> inputs, size_t count, const std::string& text) {
+  expect(inputs.size() == count, text);
+}
+
+void expect_count(std::span<const TensorSpec> inputs, size_t count) {
+  expect_count(inputs, count, fmt::format("needs {} inputs, absent ones among them", count));
+}
+
 void expect_one_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which) {
   expect_type(inputs, which, inputs[*which.begin()].dtype);
 }
 
 void expect_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which, DType dtype) {
   for (const size_t i : which) {
-    if (i >= inputs.size() || inputs[i].shape.empty() || inputs[i].dtype == dtype) continue;
+    if (!is_given(inputs[i]) || inputs[i].dtype == dtype) continue;
     expect(false,
            fmt::format("input {} must be {}, got {}", i, to_string(dtype), to_string(inputs[i].dtype)));
   }

@@ -46,6 +46,9 @@ class Operation {
   virtual ~Operation() = default;
 
   virtual std::string_view name() const = 0;
+  /// The inputs of each node, absent ones included, which are kNone; an input keeps its place whichever
+  /// others are absent. Nothing for operations that take a list.
+  virtual std::optional<size_t> input_count() const { return std::nullopt; }
   /// Reports what the operation was made with, each attribute once; not what its name tells.
   virtual void describe(AttributeVisitor& /*visit*/) const {}
   /// An absent optional input has an empty shape.
@@ -85,6 +88,9 @@ class Operation {
 
 /// Throws std::invalid_argument(text) unless `holds`.
 void expect(bool holds, const std::string& text);
+/// Throws it unless there are so many inputs, absent ones included.
+void expect_count(std::span<const TensorSpec> inputs, size_t count, const std::string& text);
+void expect_count(std::span<const TensorSpec> inputs, size_t count);
 /// Throws it unless those of the inputs `which` that are present have one element type, or that given.
 void expect_one_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which);
 void expect_type(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which, DType dtype);

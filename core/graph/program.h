@@ -29,6 +29,11 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
+/// Of an input whether it is there, of an output whether it is wanted.
+inline bool is_given(const TensorSpec& spec) {
+  return !spec.shape.empty();
+}
+
 /// What a tensor is for. Parameters, optimizer (moments, the scale of the loss), gradient sums (of
 /// micro-batches), low copies (of parameters, made anew in each step), state (counters, statistics), caches
 /// (of a sequence's tokens so far) and constants persist across entry points; inputs come from outside, and

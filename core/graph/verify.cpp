@@ -44,13 +44,16 @@ class EntryCheck {
       const auto& rank = program_.tensor(id).rank;
       if (rank && rank != only_rank(program_.tensors, node)) fail("uses what two ranks hold");
     }
+    if (node.op->input_count().value_or(node.inputs.size()) != node.inputs.size())
+      fail("has the wrong number of inputs");
     const std::vector<TensorSpec> outputs = node.op->infer(specs_of(program_.tensors, node.inputs));
     if (outputs.size() != node.outputs.size()) fail("has the wrong number of outputs");
     for (size_t i = 0; i < outputs.size(); ++i) define(node.outputs[i], outputs[i]);
     if (node.op->is_view()) viewed_[static_cast<size_t>(node.outputs[0])] = viewed(node.inputs[0]);
     if (!assigns) return;
-    if (!is_persistent(program_.tensor(node.inputs[0]).role)) fail("assigns to what does not persist");
-    assigned_[static_cast<size_t>(node.inputs[0])] = true;
+    if (!is_persistent(program_.tensor(node.inputs[Assign::kState]).role))
+      fail("assigns to what does not persist");
+    assigned_[static_cast<size_t>(node.inputs[Assign::kState])] = true;
   }
 
   void define(TensorId id, const TensorSpec& inferred) {

@@ -32,11 +32,11 @@ class BatchNormLayer final : public Layer {
         context.build.emit_all(std::make_shared<BatchNorm>(eps_), {x[0], gamma, beta, kNone});
     const int64_t count = numel(in) / in[1];
     const auto values = static_cast<double>(count);
-    context.build.assign(mean, context.build.emit<Blend>({mean, y[1]}, momentum_));
+    context.build.assign(mean, context.build.emit<Blend>({mean, y[BatchNorm::kMean]}, momentum_));
     // As in PyTorch the running variance is the unbiased one.
-    context.build.assign(variance,
-                         context.build.emit<Blend>({variance, y[2]}, momentum_, values / (values - 1)));
-    return {y[0]};
+    context.build.assign(variance, context.build.emit<Blend>({variance, y[BatchNorm::kVariance]}, momentum_,
+                                                             values / (values - 1)));
+    return {y[BatchNorm::kY]};
   }
 
  private:

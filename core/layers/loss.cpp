@@ -101,10 +101,9 @@ class CrossEntropyLoss final : public LabelLoss {
   LossSums build(Builder& build, TensorId logits, const Targets& targets) const override {
     begin(build, logits);
     if (counts()) return build_counted(build, logits, targets, {.label_smoothing = label_smoothing_});
-    std::vector<TensorId> inputs{logits, targets.labels, targets.weights};
-    if (targets.other_labels != kNone)
-      inputs.insert(inputs.end(), {targets.other_labels, targets.mix_weights});
-    return {.sum = build.emit<CrossEntropy>(inputs, label_smoothing_)};
+    return {.sum = build.emit<CrossEntropy>(
+                {logits, targets.labels, targets.weights, targets.other_labels, targets.mix_weights},
+                label_smoothing_)};
   }
 
  private:

@@ -12,23 +12,25 @@ namespace {
 void fold(Program& program, EntryEditor& nodes, size_t conv, size_t norm) {
   const Node normalise = nodes.node(norm);
   std::vector<TensorId> read = nodes.node(conv).inputs;
-  const std::vector<TensorId>& given = normalise.inputs;  // x, gamma, beta, mean, variance
+  const std::vector<TensorId>& given = normalise.inputs;
   Node folding{
       .op = std::make_shared<FoldBatchNorm>(static_cast<const BatchNormInference&>(*normalise.op).eps),
-      .inputs = {read[1], read[2], given[1], given[2], given[3], given[4]},
+      .inputs = {read[Conv2d::kWeight], read[Conv2d::kBias], given[BatchNormInference::kGamma],
+                 given[BatchNormInference::kBeta], given[BatchNormInference::kMean],
+                 given[BatchNormInference::kVariance]},
       .outputs = {},
       .origin = normalise.origin,
       .phase = normalise.phase};
-  for (const TensorId like : {read[1], given[1]}) {
+  for (const TensorId like : {read[Conv2d::kWeight], given[BatchNormInference::kGamma]}) {
     folding.outputs.push_back(
         program.add({.name = "", .spec = program.spec(like), .role = Role::activation, .initial = {}}));
   }
-  read[1] = folding.outputs[0];
-  read[2] = folding.outputs[1];
+  read[Conv2d::kWeight] = folding.outputs[FoldBatchNorm::kFoldedWeight];
+  read[Conv2d::kBias] = folding.outputs[FoldBatchNorm::kFoldedBias];
   nodes.remove(norm);
   nodes.insert_before(conv, std::move(folding));
   nodes.set_inputs(conv, read);
-  nodes.set_output(conv, 0, normalise.outputs[0]);
+  nodes.set_output(conv, Conv2d::kY, normalise.outputs[BatchNormInference::kY]);
 }
 
 /// In training a normalisation is folded only where no gradient passes: the folding has none.
@@ -40,11 +42,11 @@ void fold_all(Program& program, Entry& entry) {
   for (size_t n = 0; n < count; ++n) {
     const auto* conv = dynamic_cast<const Conv2d*>(nodes.node(n).op.get());
     if (conv == nullptr || conv->relu) continue;
-    const int reader = nodes.only_reader(nodes.node(n).outputs[0]);
+    const int reader = nodes.only_reader(nodes.node(n).outputs[Conv2d::kY]);
     if (reader == EntryEditor::kNobody) continue;
     const Node& next = nodes.node(reader);
     if (dynamic_cast<const BatchNormInference*>(next.op.get()) == nullptr) continue;
-    if (is_differentiated[static_cast<size_t>(next.outputs[0])]) continue;
+    if (is_differentiated[static_cast<size_t>(next.outputs[BatchNormInference::kY])]) continue;
     fold(program, nodes, n, static_cast<size_t>(reader));
   }
   nodes.finish();

@@ -28,17 +28,31 @@ struct Rule {
 /// For the operations between a linear layer and the gradients of what it reads.
 const Rule* rule_of(const Operation& op) {
   static const std::map<std::type_index, Rule> table = {
-      {typeid(Linear), {{0}, Outcome::piece}},
-      {typeid(Cast), {{0}, Outcome::piece}},
-      {typeid(CrossEntropy), {{0, 1, 2, 3, 4}, Outcome::sum}},
-      {typeid(CrossEntropyBackward), {{1, 2, 3, 4, 5}, Outcome::piece}},
-      {typeid(CountedCrossEntropy), {{0, 1, 2}, Outcome::sum}},
-      {typeid(CountedCrossEntropyBackward), {{1, 2, 3}, Outcome::piece}},
-      {typeid(ElementLoss), {{0, 1, 2}, Outcome::sum}},
-      {typeid(ElementLossBackward), {{1, 2, 3}, Outcome::piece}},
-      {typeid(TopK), {{0, 1, 2}, Outcome::sum}},
-      {typeid(LinearBackwardData), {{0, 2}, Outcome::join}},
-      {typeid(LinearBackwardWeights), {{0, 1}, Outcome::sum}}};
+      {typeid(Linear), {{Linear::kX}, Outcome::piece}},
+      {typeid(Cast), {{Cast::kX}, Outcome::piece}},
+      {typeid(CrossEntropy),
+       {{CrossEntropy::kLogits, CrossEntropy::kLabels, CrossEntropy::kWeights, CrossEntropy::kOtherLabels,
+         CrossEntropy::kMixWeights},
+        Outcome::sum}},
+      {typeid(CrossEntropyBackward),
+       {{CrossEntropyBackward::kLogits, CrossEntropyBackward::kLabels, CrossEntropyBackward::kWeights,
+         CrossEntropyBackward::kOtherLabels, CrossEntropyBackward::kMixWeights},
+        Outcome::piece}},
+      {typeid(CountedCrossEntropy),
+       {{CountedCrossEntropy::kLogits, CountedCrossEntropy::kLabels, CountedCrossEntropy::kWeights},
+        Outcome::sum}},
+      {typeid(CountedCrossEntropyBackward),
+       {{CountedCrossEntropyBackward::kLogits, CountedCrossEntropyBackward::kLabels,
+         CountedCrossEntropyBackward::kWeights},
+        Outcome::piece}},
+      {typeid(ElementLoss), {{ElementLoss::kX, ElementLoss::kTargets, ElementLoss::kWeights}, Outcome::sum}},
+      {typeid(ElementLossBackward),
+       {{ElementLossBackward::kX, ElementLossBackward::kTargets, ElementLossBackward::kWeights},
+        Outcome::piece}},
+      {typeid(TopK), {{TopK::kLogits, TopK::kLabels, TopK::kWeights}, Outcome::sum}},
+      {typeid(LinearBackwardData), {{LinearBackwardData::kDy, LinearBackwardData::kKept}, Outcome::join}},
+      {typeid(LinearBackwardWeights),
+       {{LinearBackwardWeights::kX, LinearBackwardWeights::kDy}, Outcome::sum}}};
   const auto found = table.find(typeid(op));
   return found == table.end() ? nullptr : &found->second;
 }
@@ -51,7 +65,7 @@ bool is_by_sample(const Rule& rule, size_t input) {
 class Classifier {
  public:
   Classifier(const Entry& entry, size_t linear) : entry_(entry), nodes_{linear} {
-    inside_.push_back(entry.nodes[linear].outputs[0]);
+    inside_.push_back(entry.nodes[linear].outputs[Linear::kY]);
     for (size_t n = linear + 1; n < entry.nodes.size() && fits_; ++n) take(n);
   }
 
@@ -131,7 +145,7 @@ class Splitting {
       const Rule& rule = *rule_of(*node.op);
       std::vector<TensorId> inputs = node.inputs;
       for (const size_t i : rule.by_sample) {
-        if (i < inputs.size() && inputs[i] != kNone) inputs[i] = piece_of(inputs[i], begin, length);
+        if (inputs[i] != kNone) inputs[i] = piece_of(inputs[i], begin, length);
       }
       const std::vector<TensorId> made = build_.emit_all(for_samples(node, length), inputs);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -194,7 +208,7 @@ void split_in(Program& program, Entry& entry, int64_t piece_bytes) {
   for (size_t n = 0; n < entry.nodes.size(); ++n) {
     const auto* linear = dynamic_cast<const Linear*>(entry.nodes[n].op.get());
     if (linear == nullptr || linear->function != LinearFunction::none) continue;
-    const Shape logits = program.spec(entry.nodes[n].outputs[0]).shape;
+    const Shape logits = program.spec(entry.nodes[n].outputs[Linear::kY]).shape;
     const int64_t of_sample = numel(logits) / logits[0] * bytes_per_element(DType::f32);
     const int64_t of_piece = std::max<int64_t>(1, piece_bytes / of_sample);
     if (of_piece >= logits[0]) continue;

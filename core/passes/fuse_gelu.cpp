@@ -35,7 +35,7 @@ class FuseGelu {
   /// Takes a gelu into the linear layer before it.
   bool fuse_forward(size_t n) {
     if (!is_gelu<Unary>(*nodes_.node(n).op)) return false;
-    const TensorId sum = nodes_.node(n).inputs[0], y = nodes_.node(n).outputs[0];
+    const TensorId sum = nodes_.node(n).inputs[Unary::kX], y = nodes_.node(n).outputs[Unary::kY];
     const int before = maker_as<Linear>(sum);
     if (before == EntryEditor::kNobody) return false;
     const auto& linear = static_cast<const Linear&>(*nodes_.node(before).op);
@@ -48,13 +48,14 @@ class FuseGelu {
   /// Takes a gelu's gradient into the product that makes what it reads.
   bool fuse_backward(size_t n) {
     if (!is_gelu<UnaryBackward>(*nodes_.node(n).op)) return false;
-    const std::vector<TensorId> read = nodes_.node(n).inputs;
-    const int before = maker_as<LinearBackwardData>(read[0]);
-    if (before == EntryEditor::kNobody || nodes_.uses(read[0]) > 1) return false;
+    const TensorId dy = nodes_.node(n).inputs[UnaryBackward::kDy],
+                   u = nodes_.node(n).inputs[UnaryBackward::kSaved];
+    const int before = maker_as<LinearBackwardData>(dy);
+    if (before == EntryEditor::kNobody || nodes_.uses(dy) > 1) return false;
     const auto& product = static_cast<const LinearBackwardData&>(*nodes_.node(before).op);
-    if (product.gelu_tanh || !nodes_.exists_before(static_cast<size_t>(before), read[1])) return false;
+    if (product.gelu_tanh || !nodes_.exists_before(static_cast<size_t>(before), u)) return false;
     std::vector<TensorId> inputs = nodes_.node(before).inputs;
-    inputs.push_back(read[1]);
+    inputs[LinearBackwardData::kKept] = u;
     return take(n, before, std::make_shared<LinearBackwardData>(product.x_shape, product.transposed, true),
                 inputs, nodes_.node(n).outputs);
   }

@@ -62,13 +62,13 @@ class Joiner {
   void hoist_casts(std::vector<Node>& nodes) const {
     std::stable_partition(nodes.begin(), nodes.end(), [&](const Node& node) {
       return dynamic_cast<const Cast*>(node.op.get()) != nullptr &&
-             program_.tensor(node.inputs[0]).role == Role::parameter && may_wait(node);
+             program_.tensor(node.inputs[Cast::kX]).role == Role::parameter && may_wait(node);
     });
   }
 
   bool put_off_assign(Node& node) {
     if (!is_assign(node)) return false;
-    const auto maker = makers_.find(node.inputs[1]);
+    const auto maker = makers_.find(node.inputs[Assign::kValue]);
     if (maker == makers_.end() || phase_ != node.phase) return false;
     groups_.at(maker->second).assigns.push_back(std::move(node));
     return true;
@@ -83,7 +83,7 @@ class Joiner {
       if (const auto maker = makers_.find(id); maker != makers_.end()) wanted.insert(maker->second);
     }
     if (is_assign(node)) {
-      const TensorId state = node.inputs[0];
+      const TensorId state = node.inputs[Assign::kState];
       for (auto reader = readers_.lower_bound({state, 0}); reader != readers_.end() && reader->first == state;
            ++reader)
         wanted.insert(reader->second);
@@ -102,18 +102,18 @@ class Joiner {
 
   /// Which rank computes a node follows from what it reads, so that such nodes stay alone.
   bool may_wait(const Node& node) const {
-    if (!is_kind(program_, node) || node.again || std::ranges::count(node.inputs, kNone) > 0) return false;
+    if (!is_kind(program_, node) || node.again) return false;
     return !only_rank(program_.tensors, node) && !planner_.why_not(context_of(joined({node})));
   }
 
   /// All blends of a group are skipped by one number.
   bool are_alike(const Node& a, const Node& b) const {
     const Operation &one = *a.op, &other = *b.op;
-    if (typeid(one) != typeid(other) || a.inputs.size() != b.inputs.size()) return false;
-    for (size_t i = 0; i < a.inputs.size(); ++i) {
-      if (program_.spec(a.inputs[i]).dtype != program_.spec(b.inputs[i]).dtype) return false;
-    }
-    if (typeid(one) == typeid(Blend)) return a.inputs.size() < 3 || a.inputs[2] == b.inputs[2];
+    if (typeid(one) != typeid(other) ||
+        !std::ranges::equal(specs_of(program_.tensors, a.inputs), specs_of(program_.tensors, b.inputs), {},
+                            &TensorSpec::dtype, &TensorSpec::dtype))
+      return false;
+    if (typeid(one) == typeid(Blend)) return a.inputs[Blend::kSkip] == b.inputs[Blend::kSkip];
     return std::ranges::equal(attributes_of(one), attributes_of(other), {}, &Attribute::value,
                               &Attribute::value);
   }
@@ -169,7 +169,7 @@ class Joiner {
 std::shared_ptr<const Conv2dBackwardWeights> low_gradient(const Program& program, const Node& node,
                                                           const Planner& planner) {
   const auto* op = dynamic_cast<const Conv2dBackwardWeights*>(node.op.get());
-  const DType dtype = op == nullptr ? DType::f32 : program.spec(node.inputs[0]).dtype;
+  const DType dtype = op == nullptr ? DType::f32 : program.spec(node.inputs[Conv2dBackwardWeights::kX]).dtype;
   if (!is_low(dtype)) return nullptr;
   const auto low = std::make_shared<Conv2dBackwardWeights>(op->geometry, op->w_shape, op->has_bias, dtype);
   OpContext context{.op = *low, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
@@ -188,10 +188,10 @@ void part_casts_of_gradients(Program& program, Entry& entry, const Planner& plan
     Node& made = nodes.back();
     const TensorSpec spec{program.spec(wide).shape, low->dtype};
     made.op = low;
-    made.outputs[0] =
+    made.outputs[Conv2dBackwardWeights::kDweight] =
         program.add({.name = "", .spec = spec, .role = program.tensor(wide).role, .initial = {}});
     nodes.push_back({.op = std::make_shared<Cast>(DType::f32),
-                     .inputs = {made.outputs[0]},
+                     .inputs = {made.outputs[Conv2dBackwardWeights::kDweight]},
                      .outputs = {wide},
                      .origin = made.origin,
                      .phase = made.phase});
@@ -202,23 +202,25 @@ void part_casts_of_gradients(Program& program, Entry& entry, const Planner& plan
 /// Whether a convolution adds up sums that are read. Where it is computed again they are not.
 bool adds_up(const Node& node) {
   const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
-  return conv != nullptr && conv->moments && node.outputs[1] != kNone && node.outputs[2] != kNone;
+  return conv != nullptr && conv->moments && node.outputs[Conv2d::kSums] != kNone &&
+         node.outputs[Conv2d::kSquares] != kNone;
 }
 
 /// Sums that a device adds to what lies there are cleared at the entry's beginning, all at once.
 void clear_sums(Program& program, Entry& entry, const Planner& planner) {
   std::vector<Shape> shapes;
   for (const Node& node : entry.nodes) {
-    if (adds_up(node)) shapes.insert(shapes.end(), 2, program.spec(node.outputs[1]).shape);
+    if (adds_up(node)) shapes.insert(shapes.end(), 2, program.spec(node.outputs[Conv2d::kSums]).shape);
   }
   const auto op = std::make_shared<Zeros>(shapes);
   if (shapes.empty() || planner.why_not({.op = *op, .inputs = {}, .outputs = op->infer({})})) return;
   Node zeros{.op = op, .inputs = {}, .outputs = {}, .origin = {}};
   for (Node& node : entry.nodes) {
     if (!adds_up(node)) continue;
-    for (const size_t o : {1, 2}) {
-      zeros.outputs.push_back(program.add(Tensor(program.tensor(node.outputs[o]))));
-      node.inputs.push_back(zeros.outputs.back());
+    for (const auto& [sums, zero] :
+         {std::pair{Conv2d::kSums, Conv2d::kZeroSums}, std::pair{Conv2d::kSquares, Conv2d::kZeroSquares}}) {
+      zeros.outputs.push_back(program.add(Tensor(program.tensor(node.outputs[sums]))));
+      node.inputs[zero] = zeros.outputs.back();
     }
   }
   entry.nodes.insert(entry.nodes.begin(), std::move(zeros));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
 #include "core/engine/planner.h"
 #include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
@@ -8,35 +10,39 @@
 namespace trainer {
 namespace {
 
-/// The tensors in which a convolution puts the sums of its output and of the squares; none where the node is
-/// no convolution, or one whose sums the device does not give.
-std::vector<TensorId> sums_of(Program& program, Node& node, const Planner& planner) {
+struct ChannelSums {
+  TensorId sums, squares;
+};
+
+/// The tensors in which a convolution puts the sums of its output and of the squares; nothing where the node
+/// is no convolution, or one whose sums the device does not give.
+std::optional<ChannelSums> sums_of(Program& program, Node& node, const Planner& planner) {
   const auto* conv = dynamic_cast<const Conv2d*>(node.op.get());
-  if (conv == nullptr) return {};
-  if (conv->moments) return {node.outputs[1], node.outputs[2]};
+  if (conv == nullptr) return std::nullopt;
+  if (conv->moments) return ChannelSums{node.outputs[Conv2d::kSums], node.outputs[Conv2d::kSquares]};
   const auto measuring = std::make_shared<Conv2d>(conv->geometry, conv->relu, true);
   OpContext context{.op = *measuring, .inputs = specs_of(program.tensors, node.inputs), .outputs = {}};
   context.outputs = measuring->infer(context.inputs);
-  if (planner.why_not(context)) return {};
+  if (planner.why_not(context)) return std::nullopt;
   node.op = measuring;
-  for (const size_t o : {1, 2}) {
+  for (const size_t o : {Conv2d::kSums, Conv2d::kSquares}) {
     node.outputs.push_back(
         program.add({.name = "", .spec = context.outputs[o], .role = Role::activation, .initial = {}}));
   }
-  return {node.outputs[1], node.outputs[2]};
+  return ChannelSums{node.outputs[Conv2d::kSums], node.outputs[Conv2d::kSquares]};
 }
 
 /// A normalisation over several ranks has a table already.
 void fuse_moments_in(Program& program, Entry& entry, const Planner& planner) {
-  constexpr size_t kInputsWithoutTable = 4;
   const std::vector<int> makers = makers_of(program, entry);
   for (Node& norm : entry.nodes) {
-    if (dynamic_cast<const BatchNorm*>(norm.op.get()) == nullptr || norm.inputs.size() > kInputsWithoutTable)
-      continue;
-    const int maker = makers[static_cast<size_t>(norm.inputs[0])];
+    if (dynamic_cast<const BatchNorm*>(norm.op.get()) == nullptr || is_measured(norm)) continue;
+    const int maker = makers[static_cast<size_t>(norm.inputs[BatchNorm::kX])];
     if (maker < 0) continue;
-    for (const TensorId sums : sums_of(program, entry.nodes[static_cast<size_t>(maker)], planner))
-      norm.inputs.push_back(sums);
+    const auto sums = sums_of(program, entry.nodes[static_cast<size_t>(maker)], planner);
+    if (!sums) continue;
+    norm.inputs[BatchNorm::kSums] = sums->sums;
+    norm.inputs[BatchNorm::kSquares] = sums->squares;
   }
 }
 

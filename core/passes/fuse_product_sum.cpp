@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/engine/planner.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/linear.h"
 #include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
@@ -18,15 +19,12 @@ namespace {
 std::optional<size_t> place_of_sum(const Node& product) {
   if (dynamic_cast<const LinearBackwardWeights*>(product.op.get()) != nullptr)
     return LinearBackwardWeights::kAdded;
-  constexpr size_t kKept = LinearBackwardData::kKept;
-  const bool has_function = product.inputs.size() > kKept && product.inputs[kKept] != kNone;
   const auto* data = dynamic_cast<const LinearBackwardData*>(product.op.get());
-  if (data == nullptr || has_function || data->factor != 1) return {};
+  if (data == nullptr || data->factor != 1 || product.inputs[LinearBackwardData::kKept] != kNone) return {};
   return LinearBackwardData::kAdded;
 }
 
 std::vector<TensorId> with_sum(std::vector<TensorId> inputs, size_t place, TensorId sum) {
-  inputs.resize(place + 1, kNone);
   inputs[place] = sum;
   return inputs;
 }
@@ -48,15 +46,15 @@ class FuseProductSum {
  private:
   void fuse(size_t n) {
     const Node added = nodes_.node(n);
-    for (const size_t side : {size_t{1}, size_t{0}}) {
-      const TensorId gradient = added.inputs[side], sum = added.inputs[1 - side];
+    for (const auto& [side, rest] : {std::pair{Binary::kB, Binary::kA}, std::pair{Binary::kA, Binary::kB}}) {
+      const TensorId gradient = added.inputs[side], sum = added.inputs[rest];
       int visits = 0;
       const int product = that_takes(sum, gradient, visits);
       if (product == EntryEditor::kNobody) continue;
       nodes_.remove(n);
       const Node& node = nodes_.node(product);
       nodes_.set_inputs(static_cast<size_t>(product), with_sum(node.inputs, *place_of_sum(node), sum));
-      nodes_.set_output(static_cast<size_t>(nodes_.maker_of(gradient)), 0, added.outputs[0]);
+      nodes_.set_output(static_cast<size_t>(nodes_.maker_of(gradient)), 0, added.outputs[Binary::kY]);
       return;
     }
   }
@@ -73,11 +71,11 @@ class FuseProductSum {
     if (maker == EntryEditor::kNobody) return maker;
     const Node& node = nodes_.node(maker);
     if (is_sum(node))
-      return std::max(that_takes(sum, node.inputs[0], visits), that_takes(sum, node.inputs[1], visits));
+      return std::max(that_takes(sum, node.inputs[Binary::kA], visits),
+                      that_takes(sum, node.inputs[Binary::kB], visits));
     const std::optional<size_t> place = place_of_sum(node);
     if (!place || node.outputs[0] != gradient) return EntryEditor::kNobody;
-    if (node.inputs.size() > *place && node.inputs[*place] != kNone)
-      return that_takes(sum, node.inputs[*place], visits);
+    if (node.inputs[*place] != kNone) return that_takes(sum, node.inputs[*place], visits);
     const bool can_join =
         nodes_.exists_before(static_cast<size_t>(maker), sum) && device_adds(node, *place, sum);
     return can_join ? maker : EntryEditor::kNobody;

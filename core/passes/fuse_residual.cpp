@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/layer_norm.h"
 #include "core/passes/entry_editor.h"
 #include "core/passes/table.h"
@@ -12,16 +13,18 @@ void fuse_sums_into_norms(EntryEditor& nodes) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     const Node& norm = nodes.node(n);
     const auto* op = dynamic_cast<const BatchNorm*>(norm.op.get());
-    if (nodes.is_removed(n) || op == nullptr || op->relu || norm.inputs[3] != kNone) continue;
-    const int reader = nodes.only_reader(norm.outputs[0]);
+    if (nodes.is_removed(n) || op == nullptr || op->relu || norm.inputs[BatchNorm::kResidual] != kNone)
+      continue;
+    const int reader = nodes.only_reader(norm.outputs[BatchNorm::kY]);
     if (reader == EntryEditor::kNobody || !is_sum(nodes.node(reader))) continue;
     const Node sum = nodes.node(reader);
-    const TensorId other = sum.inputs[sum.inputs[0] == norm.outputs[0] ? 1 : 0];
+    const TensorId other =
+        sum.inputs[sum.inputs[Binary::kA] == norm.outputs[BatchNorm::kY] ? Binary::kB : Binary::kA];
     // Of two normalisations that are added, the later one takes the sum; so no node has to move.
     if (!nodes.exists_before(n, other)) continue;
     nodes.remove(static_cast<size_t>(reader));
-    nodes.set_input(n, 3, other);
-    nodes.set_output(n, 0, sum.outputs[0]);
+    nodes.set_input(n, BatchNorm::kResidual, other);
+    nodes.set_output(n, BatchNorm::kY, sum.outputs[Binary::kY]);
   }
 }
 
@@ -31,8 +34,8 @@ void fuse_sums_before_layer_norms(EntryEditor& nodes) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     const Node& norm = nodes.node(n);
     const auto* op = dynamic_cast<const LayerNorm*>(norm.op.get());
-    if (nodes.is_removed(n) || op == nullptr || norm.inputs[3] != kNone) continue;
-    const TensorId s = norm.inputs[0];
+    if (nodes.is_removed(n) || op == nullptr || norm.inputs[LayerNorm::kResidual] != kNone) continue;
+    const TensorId s = norm.inputs[LayerNorm::kX];
     const int maker = nodes.maker_of(s);
     if (maker == EntryEditor::kNobody || !is_sum(nodes.node(maker))) continue;
     // The sum is made later then, so nothing may read it before.
@@ -40,8 +43,8 @@ void fuse_sums_before_layer_norms(EntryEditor& nodes) {
     const Node sum = nodes.node(maker);
     nodes.remove(static_cast<size_t>(maker));
     std::vector<TensorId> inputs = norm.inputs, outputs = norm.outputs;
-    inputs[0] = sum.inputs[0];
-    inputs[3] = sum.inputs[1];
+    inputs[LayerNorm::kX] = sum.inputs[Binary::kA];
+    inputs[LayerNorm::kResidual] = sum.inputs[Binary::kB];
     outputs.push_back(s);
     nodes.set_inputs(n, inputs);
     nodes.set_outputs(n, outputs);

@@ -37,9 +37,10 @@ struct Normalised {
   TensorId other = kNone;  ///< the gradient that it adds
 
   std::vector<TensorId> made() const {
-    std::vector<TensorId> first{conv.outputs[0], norm.outputs[0], of_norm.outputs[0], of_weights.outputs[0],
-                                of_data.outputs[0]};
-    if (before) first.push_back(before->outputs[0]);
+    std::vector<TensorId> first{
+        conv.outputs[Conv2d::kY], norm.outputs[BatchNorm::kY], of_norm.outputs[BatchNormBackward::kDx],
+        of_weights.outputs[Conv2dBackwardWeights::kDweight], of_data.outputs[Conv2dBackwardData::kDx]};
+    if (before) first.push_back(before->outputs[Conv2dBackwardData::kDx]);
     return first;
   }
 };
@@ -78,22 +79,22 @@ class GramBatchNorms {
   }
 
   std::optional<Normalised> find(const Node& norm) const {
-    constexpr size_t kInputsWithoutMoments = 4;  // nobody else measures
     const auto& op = static_cast<const BatchNorm&>(*norm.op);
-    const Node* conv = maker_as<Conv2d>(norm.inputs[0]);
-    if (norm.inputs.size() > kInputsWithoutMoments || std::isfinite(op.ceiling) || conv == nullptr) return {};
+    const Node* conv = maker_as<Conv2d>(norm.inputs[BatchNorm::kX]);
+    if (is_measured(norm) || std::isfinite(op.ceiling) || conv == nullptr) return {};
     const auto& convolution = static_cast<const Conv2d&>(*conv->op);
     if (!is_product(convolution.geometry) || convolution.relu || convolution.moments ||
-        conv->inputs[2] != kNone || !is_worthwhile(*conv))
+        conv->inputs[Conv2d::kBias] != kNone || !is_worthwhile(*conv))
       return {};
-    const Node* of_norm = reader_as<BatchNormBackward>(conv->outputs[0], 2);
+    const Node* of_norm = reader_as<BatchNormBackward>(conv->outputs[Conv2d::kY], 2);
     if (of_norm == nullptr) return {};
-    const TensorId dy = of_norm->outputs[0];
+    const TensorId dy = of_norm->outputs[BatchNormBackward::kDx];
     const Node* of_weights = reader_as<Conv2dBackwardWeights>(dy, 2);
     const Node* of_data = reader_as<Conv2dBackwardData>(dy, 2);
     if (of_weights == nullptr || of_data == nullptr) return {};
     Normalised found{*conv, norm, *of_norm, *of_weights, *of_data, {}, {}};
-    const bool has_sum = of_norm->inputs[6] != kNone || op.relu || norm.inputs[3] != kNone;
+    const bool has_sum = of_norm->inputs[BatchNormBackward::kOtherDy] != kNone || op.relu ||
+                         norm.inputs[BatchNorm::kResidual] != kNone;
     if (has_sum && !find_before(found)) return {};
     return found;
   }
@@ -104,7 +105,8 @@ class GramBatchNorms {
   /// eleven times, and arithmetic grows by two products of features.
   bool is_worthwhile(const Node& conv) const {
     constexpr int64_t kBytesOfWeight = 44;
-    const TensorSpec &x = program_.spec(conv.inputs[0]), &y = program_.spec(conv.outputs[0]);
+    const TensorSpec &x = program_.spec(conv.inputs[Conv2d::kX]),
+                     &y = program_.spec(conv.outputs[Conv2d::kY]);
     const int64_t features = x.shape[1], channels = y.shape[1];
     const int64_t walks = rows_of(y.shape) * (7 * channels - 4 * features) * planner_.element_bytes(x.dtype);
     return channels >= 2 * features && walks - kBytesOfWeight * channels * features >= least_saved_;
@@ -112,7 +114,8 @@ class GramBatchNorms {
 
   /// Of two gradients that meet at the normalisation one may come from a product.
   bool find_before(Normalised& found) const {
-    for (const auto& [gradient, other] : {std::pair{0, 6}, std::pair{6, 0}}) {
+    constexpr size_t kDy = BatchNormBackward::kDy, kOtherDy = BatchNormBackward::kOtherDy;
+    for (const auto& [gradient, other] : {std::pair{kDy, kOtherDy}, std::pair{kOtherDy, kDy}}) {
       const TensorId id = found.of_norm.inputs[gradient];
       const Node* product = maker_as<Conv2dBackwardData>(id);
       if (product == nullptr || !is_product(static_cast<const Conv2dBackwardData&>(*product->op).geometry) ||
@@ -147,29 +150,30 @@ class GramBatchNorms {
     const auto& op = static_cast<const BatchNorm&>(*old.norm.op);
     Builder build(program_, entry);
     build.set_origin(old.norm.origin);
-    const Shape images = build.shape(old.norm.inputs[0]);
-    const TensorSpec x_spec = program_.spec(old.conv.inputs[0]);
+    const Shape images = build.shape(old.norm.inputs[BatchNorm::kX]);
+    const TensorSpec x_spec = program_.spec(old.conv.inputs[Conv2d::kX]);
     Shared made{};
-    made.x = build.emit<ImagesToTokens>({old.conv.inputs[0]});
-    made.low_w = build.emit<Reshape>({old.conv.inputs[1]}, matrix(old));
+    made.x = build.emit<ImagesToTokens>({old.conv.inputs[Conv2d::kX]});
+    made.low_w = build.emit<Reshape>({old.conv.inputs[Conv2d::kWeight]}, matrix(old));
     made.w = build.emit<Reshape>({wide_weights(old.conv)}, matrix(old));
     const std::vector<TensorId> gram =
         build.emit_all(std::make_shared<LinearBackwardWeights>(true), {made.x, made.x});
-    made.s = gram[1];
-    made.t = build.emit<MatMul>({made.w, gram[0]});
-    const std::vector<TensorId> fold =
-        build.emit_all(std::make_shared<GramBatchNorm>(op.eps, rows_of(images), x_spec.dtype),
-                       {made.w, made.t, made.s, old.norm.inputs[1], old.norm.inputs[2]});
-    give(entry, 2, old.norm.outputs[1]);
-    give(entry, 3, old.norm.outputs[2]);
-    made.folded = fold[0];
-    const TensorId residual = old.norm.inputs[3];
+    made.s = gram[LinearBackwardWeights::kDbias];
+    made.t = build.emit<MatMul>({made.w, gram[LinearBackwardWeights::kDweight]});
+    const std::vector<TensorId> fold = build.emit_all(
+        std::make_shared<GramBatchNorm>(op.eps, rows_of(images), x_spec.dtype),
+        {made.w, made.t, made.s, old.norm.inputs[BatchNorm::kGamma], old.norm.inputs[BatchNorm::kBeta]});
+    give(entry, GramBatchNorm::kMean, old.norm.outputs[BatchNorm::kMean]);
+    give(entry, GramBatchNorm::kVariance, old.norm.outputs[BatchNorm::kVariance]);
+    made.folded = fold[GramBatchNorm::kFoldedWeight];
+    const TensorId residual = old.norm.inputs[BatchNorm::kResidual];
     const std::vector<TensorId> y = build.emit_all(
         std::make_shared<Linear>(op.relu ? LinearFunction::relu_with_mask : LinearFunction::none),
-        {made.x, fold[0], fold[1], residual == kNone ? kNone : build.emit<ImagesToTokens>({residual})});
-    if (op.relu) made.mask = y[1];
-    build.emit<TokensToImages>({y[0]}, Extent2{images[2], images[3]});
-    give(entry, 0, old.norm.outputs[0]);
+        {made.x, made.folded, fold[GramBatchNorm::kFoldedBias],
+         residual == kNone ? kNone : build.emit<ImagesToTokens>({residual})});
+    if (op.relu) made.mask = y[Linear::kKept];
+    build.emit<TokensToImages>({y[Linear::kY]}, Extent2{images[2], images[3]});
+    give(entry, TokensToImages::kY, old.norm.outputs[BatchNorm::kY]);
     return made;
   }
 
@@ -179,44 +183,48 @@ class GramBatchNorms {
     build.set_origin(old.norm.origin);
     build.set_phase(Phase::backward);
     build.set_role(Role::gradient);
-    const Shape images = build.shape(old.conv.inputs[0]);
+    const Shape images = build.shape(old.conv.inputs[Conv2d::kX]);
     const TensorId g = write_gradient(old, shared.mask, build);
     const std::vector<TensorId> p =
         build.emit_all(std::make_shared<LinearBackwardWeights>(true), {shared.x, g});
-    const TensorId dbeta = old.of_norm.outputs[2];
-    give(entry, 1, dbeta);
-    const DType low = program_.spec(old.conv.inputs[0]).dtype;
+    const TensorId dbeta = old.of_norm.outputs[BatchNormBackward::kDbeta];
+    give(entry, LinearBackwardWeights::kDbias, dbeta);
+    const DType low = program_.spec(old.conv.inputs[Conv2d::kX]).dtype;
     const double scale = low == DType::f16 ? scale_of_means(rows_of(images)) : 1;
     const auto gradient = std::make_shared<GramBatchNormBackward>(op.eps, rows_of(images), low, scale);
     const std::vector<TensorId> of_norm =
-        build.emit_all(gradient, {shared.w, shared.t, shared.s, p[0], dbeta, old.norm.inputs[1],
-                                  old.norm.outputs[1], old.norm.outputs[2]});
-    give(entry, 1, old.of_norm.outputs[1]);
-    const TensorId d = build.emit<MatMul>({of_norm[2], shared.low_w}, true);
-    const TensorId e =
-        build.emit<Reshape>({build.emit<MatMul>({of_norm[3], shared.low_w})}, Shape{images[1]});
+        build.emit_all(gradient, {shared.w, shared.t, shared.s, p[LinearBackwardWeights::kDweight], dbeta,
+                                  old.norm.inputs[BatchNorm::kGamma], old.norm.outputs[BatchNorm::kMean],
+                                  old.norm.outputs[BatchNorm::kVariance]});
+    give(entry, GramBatchNormBackward::kDgamma, old.of_norm.outputs[BatchNormBackward::kDgamma]);
+    const TensorId d = build.emit<MatMul>({of_norm[GramBatchNormBackward::kDataProduct], shared.low_w}, true);
+    const TensorId e = build.emit<Reshape>(
+        {build.emit<MatMul>({of_norm[GramBatchNormBackward::kDataSums], shared.low_w})}, Shape{images[1]});
     const TensorId share = build.emit<Linear>({shared.x, d, e});
     const TensorId dx = build.emit<LinearBackwardData>({g, shared.folded, kNone, share},
                                                        build.shape(shared.x), false, false, 1 / scale);
     build.emit<TokensToImages>({dx}, Extent2{images[2], images[3]});
-    give(entry, 0, old.of_data.outputs[0]);
-    build.emit<Reshape>({of_norm[0]}, build.shape(old.conv.inputs[1]));
-    give(entry, 0, old.of_weights.outputs[0]);
+    give(entry, TokensToImages::kY, old.of_data.outputs[Conv2dBackwardData::kDx]);
+    build.emit<Reshape>({of_norm[GramBatchNormBackward::kDweight]},
+                        build.shape(old.conv.inputs[Conv2d::kWeight]));
+    give(entry, Reshape::kY, old.of_weights.outputs[Conv2dBackwardWeights::kDweight]);
   }
 
   /// The gradient of what the normalisation puts out, as tokens: the sum of those that meet there, masked.
   TensorId write_gradient(const Normalised& old, TensorId mask, Builder& build) {
-    if (!old.before) return build.emit<ImagesToTokens>({old.of_norm.inputs[0]});
+    if (!old.before) return build.emit<ImagesToTokens>({old.of_norm.inputs[BatchNormBackward::kDy]});
     const Node& product = *old.before;
-    const Shape w = build.shape(product.inputs[1]), images = build.shape(product.outputs[0]);
-    const TensorId dy = build.emit<ImagesToTokens>({product.inputs[0]});
-    const TensorId matrix = build.emit<Reshape>({product.inputs[1]}, Shape{w[0], w[1]});
+    const Shape w = build.shape(product.inputs[Conv2dBackwardData::kWeight]),
+                images = build.shape(product.outputs[Conv2dBackwardData::kDx]);
+    const TensorId dy = build.emit<ImagesToTokens>({product.inputs[Conv2dBackwardData::kDy]});
+    const TensorId matrix =
+        build.emit<Reshape>({product.inputs[Conv2dBackwardData::kWeight]}, Shape{w[0], w[1]});
     const TensorId other = old.other == kNone ? kNone : build.emit<ImagesToTokens>({old.other});
     const TensorId g = build.emit<LinearBackwardData>({dy, matrix, mask, other},
                                                       Shape{images[0], images[2] * images[3], images[1]});
-    if (old.of_norm.outputs.size() > 3) {
+    if (static_cast<const BatchNormBackward&>(*old.of_norm.op).residual) {
       build.emit<TokensToImages>({g}, Extent2{images[2], images[3]});
-      give(build.entry(), 0, old.of_norm.outputs[3]);
+      give(build.entry(), TokensToImages::kY, old.of_norm.outputs[BatchNormBackward::kDresidual]);
     }
     return g;
   }
@@ -233,11 +241,11 @@ class GramBatchNorms {
 
   /// As they are trained, before a cast.
   TensorId wide_weights(const Node& conv) const {
-    const Node* cast = maker_as<Cast>(conv.inputs[1]);
-    return cast == nullptr ? conv.inputs[1] : cast->inputs[0];
+    const Node* cast = maker_as<Cast>(conv.inputs[Conv2d::kWeight]);
+    return cast == nullptr ? conv.inputs[Conv2d::kWeight] : cast->inputs[Cast::kX];
   }
   Shape matrix(const Normalised& old) const {
-    const Shape& w = program_.spec(old.conv.inputs[1]).shape;
+    const Shape& w = program_.spec(old.conv.inputs[Conv2d::kWeight]).shape;
     return {w[0], w[1]};
   }
   static int64_t rows_of(const Shape& images) { return images[0] * images[2] * images[3]; }
@@ -250,7 +258,8 @@ class GramBatchNorms {
   }
 
   void replace(const Normalised& old, Entry& forward, Entry& backward) {
-    const int norm = nodes_.maker_of(old.norm.outputs[0]), of_norm = nodes_.maker_of(old.of_norm.outputs[0]);
+    const int norm = nodes_.maker_of(old.norm.outputs[BatchNorm::kY]),
+              of_norm = nodes_.maker_of(old.of_norm.outputs[BatchNormBackward::kDx]);
     for (const TensorId made : old.made()) nodes_.remove(static_cast<size_t>(nodes_.maker_of(made)));
     for (Node& node : forward.nodes) nodes_.insert_before(static_cast<size_t>(norm), std::move(node));
     for (Node& node : backward.nodes) nodes_.insert_before(static_cast<size_t>(of_norm), std::move(node));

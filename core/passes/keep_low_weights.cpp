@@ -10,7 +10,8 @@ namespace {
 /// The parameter that a node casts, or kNone.
 TensorId cast_parameter(const Program& program, const Node& node) {
   const bool casts = dynamic_cast<const Cast*>(node.op.get()) != nullptr;
-  return casts && program.tensor(node.inputs[0]).role == Role::parameter ? node.inputs[0] : kNone;
+  return casts && program.tensor(node.inputs[Cast::kX]).role == Role::parameter ? node.inputs[Cast::kX]
+                                                                                : kNone;
 }
 
 void rename(Entry& entry, const std::map<TensorId, TensorId>& renamed) {
@@ -31,8 +32,8 @@ std::map<TensorId, TensorId> cast_once(const Program& program, Entry& entry) {
   std::erase_if(entry.nodes, [&](const Node& node) {
     const TensorId parameter = cast_parameter(program, node);
     if (parameter == kNone) return false;
-    const auto [known, fresh] = first.try_emplace(parameter, node.outputs[0]);
-    if (!fresh) renamed[node.outputs[0]] = known->second;
+    const auto [known, fresh] = first.try_emplace(parameter, node.outputs[Cast::kY]);
+    if (!fresh) renamed[node.outputs[Cast::kY]] = known->second;
     return !fresh;
   });
   rename(entry, renamed);
@@ -58,7 +59,7 @@ void keep(Program& program) {
   std::erase_if(next.nodes, [&](const Node& node) {
     const auto found = kept.find(cast_parameter(program, node));
     if (found == kept.end()) return false;
-    renamed[node.outputs[0]] = found->second;
+    renamed[node.outputs[Cast::kY]] = found->second;
     return true;
   });
   rename(next, renamed);
@@ -77,13 +78,13 @@ void keep_for_generation(Program& program) {
       if (parameter == kNone) return false;
       const auto [copy, fresh] = kept.try_emplace(parameter, kNone);
       if (fresh) {
-        const TensorSpec spec = program.spec(node.outputs[0]);
+        const TensorSpec spec = program.spec(node.outputs[Cast::kY]);
         const std::string name = program.tensor(parameter).name + state_suffix::kLowCopy;
         copy->second = program.persistent(name, spec, Role::low_copy, {});
         build.set_origin({{}, name});
         build.assign(copy->second, build.emit<Cast>({parameter}, spec.dtype));
       }
-      renamed[node.outputs[0]] = copy->second;
+      renamed[node.outputs[Cast::kY]] = copy->second;
       return true;
     });
     rename(entry, renamed);

@@ -21,11 +21,11 @@ constexpr std::array<int64_t, 2> kPadded = {4,
 /// Bytes of images that a step moves for a convolution if they have so many channels: written once, read once
 /// in each direction. An engine whose workspace has room for all images copies them there first.
 int64_t moved_bytes(const Planner& planner, const Program& program, const Node& conv, int64_t channels) {
-  TensorSpec x = program.spec(conv.inputs[0]);
-  Shape w = program.spec(conv.inputs[1]).shape;
+  TensorSpec x = program.spec(conv.inputs[Conv2d::kX]);
+  Shape w = program.spec(conv.inputs[Conv2d::kWeight]).shape;
   x.shape[1] = w[1] = channels;
   const Conv2dBackwardWeights op(static_cast<const Conv2d&>(*conv.op).geometry, w, false);
-  OpContext context{.op = op, .inputs = {x, program.spec(conv.outputs[0])}, .outputs = {}};
+  OpContext context{.op = op, .inputs = {x, program.spec(conv.outputs[Conv2d::kY])}, .outputs = {}};
   context.outputs = op.infer(context.inputs);
   const std::optional<int64_t> workspace = planner.untimed_workspace(context);
   if (!workspace) return std::numeric_limits<int64_t>::max();
@@ -37,7 +37,7 @@ int64_t moved_bytes(const Planner& planner, const Program& program, const Node& 
 /// the weights and cut their gradient.
 int64_t best_channels(const Planner& planner, const Program& program, const Node& conv) {
   constexpr int64_t kLeastSaved = int64_t{16} << 20;  // memory moves it while two short kernels are started
-  const int64_t own = program.spec(conv.inputs[0]).shape[1];
+  const int64_t own = program.spec(conv.inputs[Conv2d::kX]).shape[1];
   int64_t best = own, most = moved_bytes(planner, program, conv, own);
   most -= std::max(most / 10, kLeastSaved);
   for (const int64_t channels : kPadded) {
@@ -52,12 +52,13 @@ int64_t best_channels(const Planner& planner, const Program& program, const Node
 /// gradient; null where there is none.
 const Node* only_convolution(const Program& program, const Entry& entry, const Node& node) {
   if (dynamic_cast<const ScalePixels*>(node.op.get()) == nullptr) return nullptr;
-  const int reader = only_reader(entry, count_uses(program, entry), node.outputs[0]);
-  if (reader < 0 || program.spec(node.outputs[0]).dtype == DType::f32) return nullptr;
+  const int reader = only_reader(entry, count_uses(program, entry), node.outputs[ScalePixels::kY]);
+  if (reader < 0 || program.spec(node.outputs[ScalePixels::kY]).dtype == DType::f32) return nullptr;
   const Node& found = entry.nodes[static_cast<size_t>(reader)];
   const auto* conv = dynamic_cast<const Conv2d*>(found.op.get());
   if (conv == nullptr || conv->geometry.groups != 1) return nullptr;
-  return depends_on_trained(program, entry)[static_cast<size_t>(found.inputs[1])] ? &found : nullptr;
+  return depends_on_trained(program, entry)[static_cast<size_t>(found.inputs[Conv2d::kWeight])] ? &found
+                                                                                                : nullptr;
 }
 
 /// Gives the images of the entry more channels, of zeros; which weights need them too.
@@ -67,7 +68,7 @@ std::map<TensorId, int64_t> pad_images(Program& program, Entry& entry, const Pla
     const Node* conv = only_convolution(program, entry, node);
     if (conv == nullptr) continue;
     const int64_t channels = best_channels(planner, program, *conv);
-    const TensorId images = node.outputs[0];
+    const TensorId images = node.outputs[ScalePixels::kY];
     if (channels == program.spec(images).shape[1]) continue;
     node.op = std::make_shared<ScalePixels>(program.spec(images).dtype, channels);
     program.tensors[static_cast<size_t>(images)].spec.shape[1] = channels;
@@ -83,10 +84,11 @@ void pad_channels_in(Program& program, Entry& entry, const Planner& planner) {
   nodes.swap(entry.nodes);
   Builder build(program, entry);
   for (Node& node : nodes) {
-    const auto found =
-        dynamic_cast<const Conv2d*>(node.op.get()) == nullptr ? wanted.end() : wanted.find(node.inputs[0]);
+    const auto found = dynamic_cast<const Conv2d*>(node.op.get()) == nullptr
+                           ? wanted.end()
+                           : wanted.find(node.inputs[Conv2d::kX]);
     if (found != wanted.end()) {
-      TensorId& w = node.inputs[1];
+      TensorId& w = node.inputs[Conv2d::kWeight];
       build.set_origin(node.origin);
       w = build.emit<Pad>({w}, int64_t{1}, int64_t{0}, found->second - program.spec(w).shape[1]);
     }

@@ -26,7 +26,7 @@ void read_pixels_of(Program& program, Entry& entry, TensorId images, const Pixel
   TensorId wide = kNone;
   for (Node& node : nodes) {
     if (const auto* cast = dynamic_cast<const Cast*>(node.op.get());
-        cast != nullptr && node.inputs[0] == images) {
+        cast != nullptr && node.inputs[Cast::kX] == images) {
       node.op = std::make_shared<ScalePixels>(cast->to);
       node.inputs = {images, scale, offset};
     } else {

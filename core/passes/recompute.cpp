@@ -114,6 +114,7 @@ std::vector<Candidate> candidates(const Program& program, const Entry& entry) {
   for (const Node& node : entry.nodes) {
     if (node.phase != Phase::forward || node.outputs.empty() || !read.contains(node.outputs[0])) continue;
     const auto [inputs, outputs] = node_specs(program, made_again(program, node));
+    // An absent input counts as one number: of tensors that cost the same the largest come first.
     double traffic = 0;
     for (const TensorSpec& input : inputs) traffic += bytes_of(input);
     const double bytes = bytes_of(outputs[0]);

@@ -196,7 +196,7 @@ void check_vocabulary(const Program& program, int64_t outputs) {
   for (const Entry& entry : program.entries) {
     for (const Node& node : entry.nodes) {
       if (dynamic_cast<const Embedding*>(node.op.get()) == nullptr) continue;
-      const int64_t rows = program.spec(node.inputs[1]).shape[0];
+      const int64_t rows = program.spec(node.inputs[Embedding::kTable]).shape[0];
       if (rows >= outputs) continue;
       fail_at(node.origin,
               fmt::format("the table has {} rows, but token ids reach {}, as the network has {} outputs; set "

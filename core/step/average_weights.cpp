@@ -18,7 +18,8 @@ bool is_averaged(const Tensor& tensor) {
 std::map<TensorId, TensorId> assigned_values(const Entry& entry) {
   std::map<TensorId, TensorId> values;
   for (const Node& node : entry.nodes) {
-    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr) values[node.inputs[0]] = node.inputs[1];
+    if (dynamic_cast<const Assign*>(node.op.get()) != nullptr)
+      values[node.inputs[Assign::kState]] = node.inputs[Assign::kValue];
   }
   return values;
 }
@@ -57,9 +58,7 @@ void average(Program& program, double decay) {
     const auto changed = values.find(state);
     build.set_origin({{}, program.tensor(averaged).name});
     const TensorId now = changed == values.end() ? state : changed->second;
-    std::vector<TensorId> blended = {averaged, now};
-    if (skip != kNone) blended.push_back(skip);
-    build.assign(averaged, build.emit<Blend>(blended, 1 - decay));
+    build.assign(averaged, build.emit<Blend>({averaged, now, skip}, 1 - decay));
   }
   add_evaluation(program, averages);
 }

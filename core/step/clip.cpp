@@ -18,9 +18,9 @@ void clip_norm(Update& update, double limit) {
   std::vector<TensorId> gradients;
   for (const ParameterGradient& pair : update.entry.gradients) gradients.push_back(pair.gradient);
   const auto clipped = update.build.emit_all(std::make_shared<ClipByNorm>(limit), gradients);
-  update.state.inputs.scale = clipped[0];
+  update.state.inputs.scale = clipped[ClipByNorm::kScale];
   if (!puts_out(update.entry, &StepReport::grad_norm))
-    put_out(update.build, &StepReport::grad_norm, clipped[1]);
+    put_out(update.build, &StepReport::grad_norm, clipped[ClipByNorm::kNorm]);
 }
 
 /// The same for gradients that are to be divided first.
@@ -28,8 +28,8 @@ void divide_and_clip_norm(Update& update, double limit) {
   std::vector<TensorId> read = {update.state.divisor};
   for (const ParameterGradient& pair : update.entry.gradients) read.push_back(pair.gradient);
   const auto found = update.build.emit_all(std::make_shared<Unscale>(limit), read);
-  update.state.inputs.scale = found[0];
-  put_out(update.build, &StepReport::grad_norm, found[2]);
+  update.state.inputs.scale = found[Unscale::kFactor];
+  put_out(update.build, &StepReport::grad_norm, found[Unscale::kNorm]);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/graph/ops/all_reduce.h"
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/batch_norm.h"
+#include "core/graph/ops/binary.h"
 #include "core/graph/ops/blend.h"
 #include "core/step/copy_entry.h"
 #include "core/step/running_statistics.h"
@@ -95,8 +96,7 @@ std::map<TensorId, TensorId> add_up(Program& program, Entry& entry, const std::v
 /// Whether it makes statistics that are the same on every rank, which moves its running ones by them: from a
 /// table of all ranks' moments, and not from sums that a convolution has made here.
 bool is_of_all_ranks(const Node& node) {
-  constexpr size_t kInputsWithTable = 5;
-  return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs.size() == kInputsWithTable;
+  return dynamic_cast<const BatchNorm*>(node.op.get()) != nullptr && node.inputs[BatchNorm::kTable] != kNone;
 }
 
 /// What running statistics have come to by the micro-batches of all ranks, which count in their order.
@@ -109,7 +109,7 @@ class SharedStatistics {
     found_ = statistics_of(program, entry);
     const std::map<TensorId, size_t> made = makers(entry);
     std::erase_if(found_, [&](const Statistic& each) {
-      return is_of_all_ranks(entry.nodes[made.at(each.blend.inputs[1])]);
+      return is_of_all_ranks(entry.nodes[made.at(each.blend.inputs[Blend::kFresh])]);
     });
     Builder build(program, entry);
     build.set_phase(Phase::backward);
@@ -146,14 +146,15 @@ class SharedStatistics {
     return std::pow(1 - blend_of(each).share, static_cast<double>(micro_batches_));
   }
   TensorId travels(const Statistic& each) const {
-    return is_whole() ? each.blend.inputs[1] : each.blend.outputs[0];
+    return is_whole() ? each.blend.inputs[Blend::kFresh] : each.blend.outputs[Blend::kY];
   }
   void remove_assigns() {
     if (is_whole()) return remove_moves(entry_, found_);
     std::set<TensorId> states;
     for (const Statistic& each : found_) states.insert(each.state);
     std::erase_if(entry_.nodes, [&](const Node& node) {
-      return dynamic_cast<const Assign*>(node.op.get()) != nullptr && states.contains(node.inputs[0]);
+      return dynamic_cast<const Assign*>(node.op.get()) != nullptr &&
+             states.contains(node.inputs[Assign::kState]);
     });
   }
 
@@ -205,7 +206,7 @@ std::vector<Node> take_out_sums(const Program& program, Entry& entry) {
   std::vector<Node> assigns;
   std::erase_if(entry.nodes, [&](const Node& node) {
     const bool is_sum = dynamic_cast<const Assign*>(node.op.get()) != nullptr &&
-                        program.tensor(node.inputs[0]).role == Role::gradient_sum;
+                        program.tensor(node.inputs[Assign::kState]).role == Role::gradient_sum;
     if (is_sum) assigns.push_back(node);
     return is_sum;
   });
@@ -218,8 +219,8 @@ void add_early(Entry& entry, const std::vector<Node>& assigns) {
   std::map<size_t, std::vector<size_t>> followers;  // of each node, the additions that may come next
   std::vector<bool> moves(entry.nodes.size(), false);
   for (const Node& assign : assigns) {
-    const size_t addition = made.at(assign.inputs[1]);
-    const auto gradient = made.find(entry.nodes[addition].inputs[1]);
+    const size_t addition = made.at(assign.inputs[Assign::kValue]);
+    const auto gradient = made.find(entry.nodes[addition].inputs[Binary::kB]);
     if (gradient == made.end()) continue;
     followers[gradient->second].push_back(addition);
     moves[addition] = true;
@@ -260,19 +261,19 @@ void share_last(Program& program, int64_t ranks, int64_t micro_batches, int64_t 
   SharedStatistics statistics(program, last, ranks, micro_batches);
   std::vector<TensorId> members, late = statistics.members();
   for (const Node& node : assigns) {
-    const std::string& name = program.tensor(node.inputs[0]).name;
+    const std::string& name = program.tensor(node.inputs[Assign::kState]).name;
     const bool is_loss = name == state_name::kGuardLoss || name == state_name::kLossWeight;
-    (is_loss ? late : members).push_back(node.inputs[1]);
+    (is_loss ? late : members).push_back(node.inputs[Assign::kValue]);
   }
   const std::map<TensorId, TensorId> sums = add_up(program, last, members, late, bytes);
   Builder build(program, last);
   build.set_phase(Phase::backward);
   for (const Node& node : assigns) {
     build.set_origin(node.origin);
-    build.assign(node.inputs[0], sums.at(node.inputs[1]));
-    if (program.tensor(node.inputs[0]).name != state_name::kGuardLoss) continue;
+    build.assign(node.inputs[Assign::kState], sums.at(node.inputs[Assign::kValue]));
+    if (program.tensor(node.inputs[Assign::kState]).name != state_name::kGuardLoss) continue;
     for (NamedTensor& output : last.outputs) {
-      if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[1]);
+      if (output.name == output_name::kLoss) output.tensor = sums.at(node.inputs[Assign::kValue]);
     }
   }
   statistics.move(sums, keep_statistics(program, statistics.found()));

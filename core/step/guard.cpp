@@ -35,10 +35,10 @@ TensorId measure_gradients(Update& update) {
   auto limit = optimizer.clip_value ? std::nullopt : optimizer.clip_norm;
   if (spike && spike->norm_sigmas > 0 && !limit) limit = std::numeric_limits<double>::infinity();
   const auto found = update.build.emit_all(std::make_shared<Unscale>(limit), read);
-  state.unscale = found[0];
-  state.nonfinite = found[1];
-  if (limit) put_out(update.build, &StepReport::grad_norm, found[2]);
-  return limit ? found[2] : kNone;
+  state.unscale = found[Unscale::kFactor];
+  state.nonfinite = found[Unscale::kFound];
+  if (limit) put_out(update.build, &StepReport::grad_norm, found[Unscale::kNorm]);
+  return limit ? found[Unscale::kNorm] : kNone;
 }
 
 std::vector<TensorId> guard_inputs(const Update& update) {

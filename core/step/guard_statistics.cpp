@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graph/builder.h"
+#include "core/graph/ops/blend.h"
 #include "core/graph/ops/keep.h"
 #include "core/step/running_statistics.h"
 #include "core/step/stages.h"
@@ -15,7 +16,8 @@ void put_off(Program& program, Entry& entry, TensorId skip) {
   build.set_phase(Phase::update);
   for (const Statistic& each : statistics) {
     build.set_origin(each.blend.origin);
-    const auto value = build.emit_all(each.blend.op, {each.blend.inputs[0], each.blend.inputs[1], skip});
+    const auto value = build.emit_all(
+        each.blend.op, {each.blend.inputs[Blend::kOld], each.blend.inputs[Blend::kFresh], skip});
     build.assign(each.state, value[0]);
   }
 }

@@ -20,12 +20,11 @@ void move_loss_scale(Update& update) {
   const std::vector<TensorId> states = {loss_scale(program), good_step_counter(program),
                                         skipped_step_counter(program)};
   std::vector<TensorId> read = states;
-  read.push_back(update.state.nonfinite);
-  if (update.state.keeps_scale != kNone) read.push_back(update.state.keeps_scale);
+  read.insert(read.end(), {update.state.nonfinite, update.state.keeps_scale});
   const auto next = update.build.emit_all(std::make_shared<UpdateLossScale>(LossScaling{}), read);
   for (size_t i = 0; i < states.size(); ++i) update.build.assign(states[i], next[i]);
-  put_out(update.build, &StepReport::loss_scale, next[0]);
-  put_out(update.build, &StepReport::overflows, next[2]);
+  put_out(update.build, &StepReport::loss_scale, next[UpdateLossScale::kScale]);
+  put_out(update.build, &StepReport::overflows, next[UpdateLossScale::kSkipped]);
 }
 
 }  // namespace trainer

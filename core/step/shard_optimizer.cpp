@@ -128,7 +128,7 @@ void shard(Program& program, Entry& entry, int64_t ranks) {
     }
     entry.nodes.push_back(node);
     if (sharding && dynamic_cast<const Assign*>(node.op.get()) != nullptr)
-      entry.nodes.back().inputs[1] = sharding->received(node.inputs[1]);
+      entry.nodes.back().inputs[Assign::kValue] = sharding->received(node.inputs[Assign::kValue]);
   }
 }
 

@@ -38,10 +38,11 @@ class Synchronised {
 
  private:
   void share_moments(Builder& build, Node& norm) {
-    const Shape x = build.shape(norm.inputs[0]);
+    const Shape x = build.shape(norm.inputs[BatchNorm::kX]);
     const int64_t values = ranks_ * numel(x) / x[1];  // of a channel
-    values_[norm.outputs[2]] = static_cast<double>(values);
-    norm.inputs.push_back(summed(build, build.emit<BatchNormMoments>({norm.inputs[0]}, ranks_)));
+    values_[norm.outputs[BatchNorm::kVariance]] = static_cast<double>(values);
+    norm.inputs[BatchNorm::kTable] =
+        summed(build, build.emit<BatchNormMoments>({norm.inputs[BatchNorm::kX]}, ranks_));
   }
 
   /// dgamma and dbeta stay this rank's own. The residual's gradient is made before the sums are there, and
@@ -49,22 +50,25 @@ class Synchronised {
   void share_sums(Builder& build, const BatchNormBackward& op, Node& norm) {
     std::vector<TensorId>& in = norm.inputs;
     build.set_role(Role::gradient);
-    const TensorId table =
-        build.emit<BatchNormSums>({in[0], in[1], in[3], in[4], in[5], in[6]}, op.eps, ranks_, op.residual);
-    for (size_t o = 1; o < norm.outputs.size(); ++o)
-      build.entry().nodes.back().outputs[o] = std::exchange(norm.outputs[o], kNone);
+    using Of = BatchNormBackward;
+    const TensorId table = build.emit<BatchNormSums>(
+        {in[Of::kDy], in[Of::kX], in[Of::kMean], in[Of::kVariance], in[Of::kMask], in[Of::kOtherDy]}, op.eps,
+        ranks_, op.residual);
+    std::vector<TensorId>& made = build.entry().nodes.back().outputs;
+    made[BatchNormSums::kDgamma] = std::exchange(norm.outputs[Of::kDgamma], kNone);
+    made[BatchNormSums::kDbeta] = std::exchange(norm.outputs[Of::kDbeta], kNone);
     if (op.residual) {
-      in[0] = build.entry().nodes.back().outputs[3];
-      in[5] = in[6] = kNone;
+      in[Of::kDy] = made[BatchNormSums::kDresidual] = norm.outputs[Of::kDresidual];
+      in[Of::kMask] = in[Of::kOtherDy] = kNone;
       norm.outputs.pop_back();
       norm.op = std::make_shared<BatchNormBackward>(op.eps, false, false);
     }
-    in.push_back(summed(build, table));
+    in[Of::kTable] = summed(build, table);
   }
 
   /// The running variance is the unbiased one of the values of all ranks.
   void make_unbiased(const Blend& op, Node& blend) const {
-    const auto values = values_.find(blend.inputs[1]);
+    const auto values = values_.find(blend.inputs[Blend::kFresh]);
     if (values != values_.end())
       blend.op = std::make_shared<Blend>(op.share, values->second / (values->second - 1));
   }

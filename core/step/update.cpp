@@ -68,9 +68,7 @@ void change_parameters(Update& update) {
   Builder& build = update.build;
   const Optimizer::StepInputs& inputs = update.state.inputs;
   update.spec.optimizer->append_step(build, inputs, std::exchange(update.entry.gradients, {}));
-  std::vector<TensorId> counted = {inputs.updates};
-  if (inputs.skip != kNone) counted.push_back(inputs.skip);
-  build.assign(inputs.updates, build.emit<Increment>(counted));
+  build.assign(inputs.updates, build.emit<Increment>({inputs.updates, inputs.skip}));
   const TensorId steps = step_counter(update.program);
   build.assign(steps, build.emit<Increment>({steps}));
 }

@@ -46,9 +46,9 @@ class KeptStates {
       for (const PlannedNode& planned : plan.entries[entry].nodes) {
         const Node& node = planned.node;
         if (node.phase == Phase::update || dynamic_cast<const Assign*>(node.op.get()) == nullptr) continue;
-        const Tensor& state = plan.tensors[static_cast<size_t>(node.inputs[0])];
+        const Tensor& state = plan.tensors[static_cast<size_t>(node.inputs[Assign::kState])];
         if (state.role == Role::state)
-          values_.emplace(node.inputs[0], executable.read<double>(node.inputs[0]));
+          values_.emplace(node.inputs[Assign::kState], executable.read<double>(node.inputs[0]));
       }
     }
   }

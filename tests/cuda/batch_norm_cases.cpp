@@ -54,7 +54,8 @@ void draft_table(Sketch& sketch, const Shape& shape, int64_t ranks) {
   const auto y =
       sketch.build().emit_all(std::make_shared<BatchNorm>(1e-3, true),
                               {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), table});
-  sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
+  sketch.output("y", y[BatchNorm::kY]), sketch.output("mean", y[BatchNorm::kMean]),
+      sketch.output("variance", y[BatchNorm::kVariance]);
   sketch.loss(sketch.parameter("p", {3, 2}));
 }
 
@@ -69,8 +70,9 @@ void draft_sums(Sketch& sketch, const Shape& shape) {
   for (float& square : sketch.values["squares"]) square = rows * (1 + square);
   const auto y = sketch.build().emit_all(
       std::make_shared<BatchNorm>(1e-3, true),
-      {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), sums, squares});
-  sketch.output("y", y[0]), sketch.output("mean", y[1]), sketch.output("variance", y[2]);
+      {sketch.input("x", shape), gamma, beta, sketch.input("r", shape), kNone, sums, squares});
+  sketch.output("y", y[BatchNorm::kY]), sketch.output("mean", y[BatchNorm::kMean]),
+      sketch.output("variance", y[BatchNorm::kVariance]);
   sketch.loss(sketch.parameter("p", {3, 2}));
 }
 

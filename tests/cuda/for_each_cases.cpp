@@ -50,11 +50,11 @@ void draft_blends(Sketch& sketch, const std::vector<Shape>& shapes, int skip) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     inputs.push_back(sketch.input(fmt::format("old{}", i), shapes[i]));
     inputs.push_back(sketch.input(fmt::format("fresh{}", i), shapes[i]));
-    if (skip >= 0) inputs.push_back(skips);
+    inputs.push_back(skips);
     const auto number = static_cast<double>(i % 7);
     ops.push_back(std::make_shared<Blend>(0.1 + 0.1 * number, 1 + number / 36));
   }
-  const auto each = std::make_shared<ForEach>(std::move(ops), skip < 0 ? 2 : 3, 1);
+  const auto each = std::make_shared<ForEach>(std::move(ops), Blend::kInputs, 1);
   const auto y = sketch.build().emit_all(each, inputs);
   for (size_t i = 0; i < y.size(); ++i) sketch.output(fmt::format("y{}", i), y[i]);
   sketch.loss(sketch.parameter("p", {3}));
@@ -68,7 +68,7 @@ void draft_sums(Sketch& sketch, const std::vector<Shape>& shapes) {
   }
   const std::vector<std::shared_ptr<const Operation>> ops(shapes.size(),
                                                           std::make_shared<Binary>(Binary::Kind::add));
-  const auto y = sketch.build().emit_all(std::make_shared<ForEach>(ops, 2, 1), inputs);
+  const auto y = sketch.build().emit_all(std::make_shared<ForEach>(ops, Binary::kInputs, 1), inputs);
   for (size_t i = 0; i < y.size(); ++i) sketch.output(fmt::format("y{}", i), y[i]);
   sketch.loss(sketch.parameter("p", {3}));
 }

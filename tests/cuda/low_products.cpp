@@ -227,6 +227,7 @@ TEST_CASE("a product takes gelu_tanh, or relu with its mask, only where cuBLASLt
     OpContext context{.op = linear,
                       .inputs = {{{4, 8}, dtype}, {{features, 8}, dtype}, {{features}, dtype}},
                       .outputs = {}};
+    context.inputs.resize(Linear::kInputs);
     context.outputs = linear.infer(context.inputs);
     return !gpu->planner->why_not(context);
   };

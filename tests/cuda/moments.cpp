@@ -56,7 +56,8 @@ void check_moments(const Backend& gpu) {
 }
 
 OpContext measured(const Conv2d& op, const Normalised& one, DType low) {
-  OpContext context{.op = op, .inputs = {{one.x, low}, {one.w, low}, {}}, .outputs = {}};
+  OpContext context{.op = op, .inputs = {{one.x, low}, {one.w, low}}, .outputs = {}};
+  context.inputs.resize(Conv2d::kInputs);
   context.outputs = op.infer(context.inputs);
   return context;
 }

@@ -37,8 +37,8 @@ Conv2d measuring(const Kind& kind, int64_t groups = 1, bool relu = false) {
 OpContext measured(const Conv2d& op, const Kind& kind, DType dtype) {
   OpContext context{.op = op, .inputs = {}, .outputs = {}};
   context.inputs = {{{64, kind.channels, kind.size, kind.size}, dtype},
-                    {{kind.outputs, kind.channels / op.geometry.groups, kind.kernel, kind.kernel}, dtype},
-                    {}};
+                    {{kind.outputs, kind.channels / op.geometry.groups, kind.kernel, kind.kernel}, dtype}};
+  context.inputs.resize(Conv2d::kInputs);
   context.outputs = op.infer(context.inputs);
   return context;
 }
@@ -58,13 +58,14 @@ TEST_CASE("every convolution of ResNet-18 and ResNet-50 has an engine that sums 
       const Conv2d op = measuring(kind);
       const OpContext context = measured(op, kind, low);
       const auto refusal = gpu->why_not(context);
-      CAPTURE(name, to_string(context.inputs[0].shape), to_string(context.inputs[1].shape), to_string(low));
+      CAPTURE(name, to_string(context.inputs[Conv2d::kX].shape),
+              to_string(context.inputs[Conv2d::kWeight].shape), to_string(low));
       CAPTURE(refusal.value_or(""));
       REQUIRE(!refusal);
       const Choice choice = gpu->select(context, OpenLayouts(3));
       CHECK(choice.implementation == "cudnn");
       CHECK(choice.algorithm.starts_with("e"));
-      CHECK(choice.outputs[1].row_major());
+      CHECK(choice.outputs[Conv2d::kSums].row_major());
       CHECK(choice.workspace_bytes >= 2 * kind.outputs * 4);  // the sums
     }
   }

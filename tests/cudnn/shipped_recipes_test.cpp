@@ -8,6 +8,7 @@
 #include "core/base/precision.h"
 #include "core/engine/backend_library.h"
 #include "core/engine/predicted_time.h"
+#include "core/graph/ops/batch_norm.h"
 #include "core/graph/ops/conv2d.h"
 #include "core/graph/ops/linear.h"
 #include "core/recipe/job.h"
@@ -110,7 +111,7 @@ int check_types(const Plan& plan, DType low) {
       INFO(entry.name << ": " << node.op->name() << " of " << node.origin.path);
       const bool gradient = node.op->name().ends_with("backward_weights");
       const bool has_bias = !node.op->name().ends_with("backward_data");
-      const size_t factors = gradient || !has_bias ? 2 : Conv2d::kZeros;
+      const size_t factors = gradient || !has_bias ? 2 : Conv2d::kBias + 1;
       for (size_t i = 0; i < std::min(node.inputs.size(), factors); ++i)
         CHECK((node.inputs[i] == kNone || dtype(node.inputs[i]) == low));
       // Behind a convolution's own output there may be moments; a bias has a gradient as its weights do.
@@ -135,7 +136,8 @@ int count_tables(const Plan& plan) {
   int found = 0;
   for (const PlannedEntry& entry : plan.entries) {
     for (const PlannedNode& planned : entry.nodes)
-      found += planned.node.op->name() == "batch_norm" && planned.node.inputs.size() == 6 ? 1 : 0;
+      found +=
+          planned.node.op->name() == "batch_norm" && planned.node.inputs[BatchNorm::kSums] != kNone ? 1 : 0;
   }
   return found;
 }
@@ -160,11 +162,11 @@ std::pair<int, int> count_cleared(const Plan& plan, const PlannedEntry& entry) {
   int cleared = 0, all = 0;
   for (const PlannedNode& planned : entry.nodes) {
     const Node& node = planned.node;
-    if (node.op->name() != "conv2d" || node.inputs.size() <= Conv2d::kZeros) continue;
+    if (node.op->name() != "conv2d" || node.inputs[Conv2d::kZeroSums] == kNone) continue;
     const auto offset = [&](TensorId id) { return plan.placements[static_cast<size_t>(id)].offset; };
     ++all;
-    if (offset(node.inputs[3]) == offset(node.outputs[1]) &&
-        offset(node.inputs[4]) == offset(node.outputs[2]))
+    if (offset(node.inputs[Conv2d::kZeroSums]) == offset(node.outputs[Conv2d::kSums]) &&
+        offset(node.inputs[Conv2d::kZeroSquares]) == offset(node.outputs[Conv2d::kSquares]))
       ++cleared;
   }
   return {cleared, all};

@@ -7,6 +7,7 @@
 
 #include "core/base/rng.h"
 #include "core/graph/operation.h"
+#include "core/graph/ops/layer_norm.h"
 #include "cpu/backend.h"
 #include "tests/reference/backend.h"
 #include "tests/reference/networks.h"
@@ -117,7 +118,7 @@ TEST_CASE("a normalisation is made again from the sum that it has put out") {
   int made = 0;
   for (const Node& node : again.entry(entry_name::kTrainStep).nodes) {
     if (!node.again || node.op->name() != norm) continue;
-    CHECK(node.inputs[3] == kNone);
+    CHECK(node.inputs[LayerNorm::kResidual] == kNone);
     ++made;
   }
   CHECK(made >= 5);

@@ -4,6 +4,7 @@
 
 #include "core/base/rng.h"
 #include "core/graph/operation.h"
+#include "core/graph/ops/attention.h"
 #include "core/step/stages.h"
 #include "cpu/backend.h"
 #include "tests/reference/backend.h"
@@ -151,6 +152,6 @@ TEST_CASE("evaluation has no dropout in attention, and keeps no sums") {
   const Entry* evaluate = program.find_entry(entry_name::kEvaluate);
   REQUIRE(evaluate != nullptr);
   for (const Node& node : evaluate->nodes) {
-    if (node.op->name() == "attention") CHECK(node.inputs[5] == kNone);
+    if (node.op->name() == "attention") CHECK(node.inputs[attention_input::kSample] == kNone);
   }
 }

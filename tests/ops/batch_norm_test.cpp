@@ -168,16 +168,20 @@ TEST_CASE("a running average takes its share of what is new") {
 TEST_CASE("the CPU refuses sums that it would read as a table, and shapes of sums are checked") {
   const BatchNorm norm(1e-5);
   const TensorSpec x{{2, 3, 4, 4}, DType::f32}, channel{{3}, DType::f32}, other{{4}, DType::f32};
-  OpContext context{.op = norm, .inputs = {x, channel, channel, {}, channel, channel}, .outputs = {}};
+  OpContext context{.op = norm, .inputs = {x, channel, channel, {}, {}, channel, channel}, .outputs = {}};
   context.outputs = norm.infer(context.inputs);
   const auto cpu = make_cpu_backend(1);
   CHECK(cpu.planner->why_not(context).value_or("") == "batch normalisation on the CPU measures for itself");
-  context.inputs.resize(4);
+  context.inputs[BatchNorm::kSums] = context.inputs[BatchNorm::kSquares] = {};
   CHECK(!cpu.planner->why_not(context));
   for (const auto& sums : {std::pair{channel, other}, std::pair{other, channel}}) {
-    const std::vector<TensorSpec> inputs{x, channel, channel, {}, sums.first, sums.second};
+    const std::vector<TensorSpec> inputs{x, channel, channel, {}, {}, sums.first, sums.second};
     CHECK_THROWS_AS(norm.infer(inputs), std::invalid_argument);
   }
+  const TensorSpec table{{2, 2, 3}, DType::f32};
+  CHECK_THROWS_AS(norm.infer(std::vector<TensorSpec>{x, channel, channel, {}, table, channel, channel}),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(norm.infer(std::vector<TensorSpec>{x, channel, channel, {}}), std::invalid_argument);
   const TensorSpec w{{3, 3, 1, 1}, DType::f32};
   CHECK_NOTHROW(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, channel}));
   CHECK_THROWS_AS(Conv2d({}, false, true).infer(std::vector<TensorSpec>{x, w, {}, channel, other}),

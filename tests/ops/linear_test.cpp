@@ -193,20 +193,20 @@ TEST_CASE("a linear layer and its gradient take gelu_tanh where the device can, 
   const TensorSpec x{{3, 7}, DType::f32}, w{{11, 7}, DType::f32}, y{{3, 11}, DType::f32}, none{};
   const Linear forward(LinearFunction::gelu_tanh);
   const LinearBackwardData data(x.shape, false, true);
-  CHECK(forward.infer(std::vector{x, w, none}) == std::vector{y, y});
-  CHECK(data.infer(std::vector{y, w, x}) == std::vector{x});
-  CHECK_THROWS_WITH(data.infer(std::vector{y, w, y}),
+  CHECK(forward.infer(std::vector{x, w, none, none}) == std::vector{y, y});
+  CHECK(data.infer(std::vector{y, w, x, none}) == std::vector{x});
+  CHECK_THROWS_WITH(data.infer(std::vector{y, w, y, none}),
                     ContainsSubstring("must have the shape of the features"));
   const Backend cpu = make_cpu_backend(1);
-  CHECK(cpu.planner->why_not({.op = forward, .inputs = {x, w, none}, .outputs = {y, y}}).has_value());
-  CHECK(cpu.planner->why_not({.op = data, .inputs = {y, w, x}, .outputs = {x}}).has_value());
-  CHECK(!cpu.planner->why_not({.op = Linear(), .inputs = {x, w, none}, .outputs = {y}}));
+  CHECK(cpu.planner->why_not({.op = forward, .inputs = {x, w, none, none}, .outputs = {y, y}}).has_value());
+  CHECK(cpu.planner->why_not({.op = data, .inputs = {y, w, x, none}, .outputs = {x}}).has_value());
+  CHECK(!cpu.planner->why_not({.op = Linear(), .inputs = {x, w, none, none}, .outputs = {y}}));
 }
 
 TEST_CASE("a linear layer of three extents counts a product for each row") {
   const TensorSpec x{{3, 5, 7}, DType::f32}, w{{11, 7}, DType::f32}, y{{3, 5, 11}, DType::f32};
   const double expected = 2.0 * 3 * 5 * 7 * 11;
-  CHECK(Linear().infer(std::vector{x, w, TensorSpec{}}) == std::vector{y});
+  CHECK(Linear().infer(std::vector{x, w, TensorSpec{}, TensorSpec{}}) == std::vector{y});
   CHECK(Linear().flops(std::vector{x, w, TensorSpec{}}, std::vector{y}) == expected);
   CHECK(LinearBackwardData(x.shape).flops(std::vector{y, w}, std::vector{x}) == expected);
   CHECK(LinearBackwardWeights(false).flops(std::vector{x, y}, std::vector{w}) == expected);

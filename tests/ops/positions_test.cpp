@@ -32,11 +32,11 @@ const std::vector<Tokens> kTokens = {{{1, 1, 2}, 1, false, false},
 std::vector<TensorId> with_positions(Sketch& sketch, const Tokens& t, TensorId x, TensorId table) {
   std::vector<TensorId> inputs{x, table, kNone, kNone};
   if (t.first) {
-    inputs[2] = sketch.integers("first", 1, 2);
+    inputs[position_input::kFirstPosition] = sketch.integers("first", 1, 2);
     sketch.values["first"] = {static_cast<float>(t.positions - t.x[1])};
   }
   if (t.documents) {
-    inputs[3] = sketch.integers("start", {t.x[0], t.x[1]}, 2);
+    inputs[position_input::kStart] = sketch.integers("start", {t.x[0], t.x[1]}, 2);
     std::vector<float>& start = sketch.values["start"];
     for (size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(i % t.x[1] / 3 * 3);
   }

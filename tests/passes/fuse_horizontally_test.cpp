@@ -54,7 +54,7 @@ entry train_step
   %4: f32[2,3] = relu(%3)
   %9: f32[2,3] = cast(%8) {to=f32}
   %10: f32[2,3] = relu(%9)
-  %6: f32[2,3], %12: f32[2,3], %14: f32[2,3] = blend(@s, %4, @t, %10, @u, @x) {share=0.1 and 0.5}
+  %6: f32[2,3], %12: f32[2,3], %14: f32[2,3] = blend(@s, %4, -, @t, %10, -, @u, @x, -) {share=0.1 and 0.5}
   assign(@s, %6)
   assign(@t, %12)
   assign(@u, %14)
@@ -122,7 +122,7 @@ entry train_step
   %13: f32[3], %14: f32[3], %15: f32[3], %16: f32[3] = zeros()
   %2: f32[2,3,3,3], %3: f32[3], %4: f32[3] = conv2d(@x, @first, -, %13, %14) {kernel=3x3 stride=1x1 padding=0x0 moments}
   %6: f32[2,3,3,3], %7: f32[3], %8: f32[3] = conv2d(@x, @second, -, %15, %16) {kernel=3x3 stride=1x1 padding=0x0 moments}
-  %10: f32[2,3,3,3], -, - = conv2d(@x, @again, -) {kernel=3x3 stride=1x1 padding=0x0 moments}
+  %10: f32[2,3,3,3], -, - = conv2d(@x, @again, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}
   output first = %2
   output sums of first = %3
   output squares of first = %4

@@ -45,10 +45,10 @@ TEST_CASE("fuse_moments lets a convolution measure what normalisations of its ou
   CHECK(draft.after({fuse_moments(*reference.planner), dead_code()}) == R"(
 entry train_step
  forward:
-  %4: f32[2,3,2,2], %14: f32[3], %15: f32[3] = conv2d(@x, @w, -) {kernel=3x3 stride=1x1 padding=0x0 moments}
-  %5: f32[2,3,2,2], -, - = batch_norm(%4, @gamma, @beta, -, %14, %15) {eps=0.001}
-  %8: f32[2,3,4,4], -, - = batch_norm(@x, @gamma, @beta, -) {eps=1e-05}
-  %11: f32[2,3,2,2], -, - = batch_norm(%4, @gamma, @beta, -, %14, %15) {eps=0.001}
+  %4: f32[2,3,2,2], %14: f32[3], %15: f32[3] = conv2d(@x, @w, -, -, -) {kernel=3x3 stride=1x1 padding=0x0 moments}
+  %5: f32[2,3,2,2], -, - = batch_norm(%4, @gamma, @beta, -, -, %14, %15) {eps=0.001}
+  %8: f32[2,3,4,4], -, - = batch_norm(@x, @gamma, @beta, -, -, -, -) {eps=1e-05}
+  %11: f32[2,3,2,2], -, - = batch_norm(%4, @gamma, @beta, -, -, %14, %15) {eps=0.001}
   output y = %5
   output y = %8
   output y = %11

@@ -30,16 +30,16 @@ TEST_CASE("fuse_product_sum lets products add to sums, but for a bias's") {
   CHECK(text == R"(
 entry accumulate_first
  forward:
-  %2: f32[4,8] = linear(@x, @w, -)
-  %4: f32[4,8] = linear(%2, @w, @b)
-  %6: f32[4,8] = linear(%4, @head, -)
-  %9: f32[1] = cross_entropy(%6, @labels, @weights)
+  %2: f32[4,8] = linear(@x, @w, -, -)
+  %4: f32[4,8] = linear(%2, @w, @b, -)
+  %6: f32[4,8] = linear(%4, @head, -, -)
+  %9: f32[1] = cross_entropy(%6, @labels, @weights, -, -)
  backward:
-  %11: f32[4,8] = cross_entropy_backward(@one, %6, @labels, @weights)
-  %12: f32[4,8] = linear_backward_data(%11, @head)
-  %13: f32[8,8] = linear_backward_weights(%4, %11)
-  %14: f32[4,8] = linear_backward_data(%12, @w)
-  %15: f32[8,8], %16: f32[8] = linear_backward_weights(%2, %12)
+  %11: f32[4,8] = cross_entropy_backward(@one, %6, @labels, @weights, -, -)
+  %12: f32[4,8] = linear_backward_data(%11, @head, -, -)
+  %13: f32[8,8] = linear_backward_weights(%4, %11, -)
+  %14: f32[4,8] = linear_backward_data(%12, @w, -, -)
+  %15: f32[8,8], %16: f32[8] = linear_backward_weights(%2, %12, -)
   %18: f32[8,8] = linear_backward_weights(@x, %14, %15)
   assign(@w.gradient, %18)
   assign(@b.gradient, %16)
@@ -48,15 +48,15 @@ entry accumulate_first
 
 entry accumulate_next
  forward:
-  %19: f32[4,8] = linear(@x, @w, -)
-  %20: f32[4,8] = linear(%19, @w, @b)
-  %21: f32[4,8] = linear(%20, @head, -)
-  %22: f32[1] = cross_entropy(%21, @labels, @weights)
+  %19: f32[4,8] = linear(@x, @w, -, -)
+  %20: f32[4,8] = linear(%19, @w, @b, -)
+  %21: f32[4,8] = linear(%20, @head, -, -)
+  %22: f32[1] = cross_entropy(%21, @labels, @weights, -, -)
  backward:
-  %23: f32[4,8] = cross_entropy_backward(@one, %21, @labels, @weights)
-  %24: f32[4,8] = linear_backward_data(%23, @head)
+  %23: f32[4,8] = cross_entropy_backward(@one, %21, @labels, @weights, -, -)
+  %24: f32[4,8] = linear_backward_data(%23, @head, -, -)
   %36: f32[8,8] = linear_backward_weights(%20, %23, @head.gradient)
-  %26: f32[4,8] = linear_backward_data(%24, @w)
+  %26: f32[4,8] = linear_backward_data(%24, @w, -, -)
   %27: f32[8,8], %28: f32[8] = linear_backward_weights(%19, %24, @w.gradient)
   %34: f32[8,8] = linear_backward_weights(@x, %26, %27)
   assign(@w.gradient, %34)
@@ -106,18 +106,18 @@ TEST_CASE("gradients of what several layers read are added in products, but not 
   run_passes(draft.program, {autodiff(), fuse_gelu(*reference.planner)});
   const std::string text = draft.after({fuse_product_sum(*reference.planner)});
   CHECK(text.substr(text.find(" backward")) == R"( backward:
-  %19: f32[4,8] = cross_entropy_backward(@one, %14, @labels, @weights)
-  %20: f32[4,8] = linear_backward_data(%19, @straight)
-  %21: f32[8,8] = linear_backward_weights(%8, %19)
-  %24: f32[4,8] = linear_backward_data(%19, @bent, %8) {gelu_tanh}
-  %23: f32[8,8] = linear_backward_weights(%9, %19)
+  %19: f32[4,8] = cross_entropy_backward(@one, %14, @labels, @weights, -, -)
+  %20: f32[4,8] = linear_backward_data(%19, @straight, -, -)
+  %21: f32[8,8] = linear_backward_weights(%8, %19, -)
+  %24: f32[4,8] = linear_backward_data(%19, @bent, %8, -) {gelu_tanh}
+  %23: f32[8,8] = linear_backward_weights(%9, %19, -)
   %25: f32[4,8] = add(%20, %24)
-  %26: f32[4,8] = linear_backward_data(%25, @q)
-  %27: f32[8,8] = linear_backward_weights(@x, %25)
+  %26: f32[4,8] = linear_backward_data(%25, @q, -, -)
+  %27: f32[8,8] = linear_backward_weights(@x, %25, -)
   %30: f32[4,8] = linear_backward_data(%25, @k, -, %26)
-  %29: f32[8,8] = linear_backward_weights(@x, %25)
+  %29: f32[8,8] = linear_backward_weights(@x, %25, -)
   %33: f32[4,8] = linear_backward_data(%25, @v, -, %30)
-  %32: f32[8,8] = linear_backward_weights(@x, %25)
+  %32: f32[8,8] = linear_backward_weights(@x, %25, -)
   output loss = %17
 )");
 }

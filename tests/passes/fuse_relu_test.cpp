@@ -23,16 +23,16 @@ TEST_CASE("a residual and a relu become part of the batch normalisation") {
   CHECK(draft.after({fuse_residual()}) == R"(
 entry train_step
  forward:
-  %7: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05}
+  %7: f32[2,3,4,4], %5: f32[3], %6: f32[3] = batch_norm(@x, @gamma, @beta, @skip, -, -, -) {eps=1e-05}
   %8: f32[2,3,4,4] = relu(%7)
-  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
+  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8, -, -, -) {eps=1e-05}
   output y = %12
 )");
   CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
-  %8: f32[2,3,4,4], %5: f32[3], %6: f32[3], %13: u8[2,3,4,4] = batch_norm(@x, @gamma, @beta, @skip) {eps=1e-05 relu}
-  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8) {eps=1e-05}
+  %8: f32[2,3,4,4], %5: f32[3], %6: f32[3], %13: u8[2,3,4,4] = batch_norm(@x, @gamma, @beta, @skip, -, -, -) {eps=1e-05 relu}
+  %12: f32[2,3,4,4], %10: f32[3], %11: f32[3] = batch_norm(%8, @gamma, @beta, %8, -, -, -) {eps=1e-05}
   output y = %12
 )");
 }
@@ -46,9 +46,9 @@ TEST_CASE("fuse_relu computes a relu with the layer before it") {
   CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
-  %4: f32[2,5,4,4] = conv2d(@x, @w, -) {kernel=1x1 stride=1x1 padding=0x0 relu}
+  %4: f32[2,5,4,4] = conv2d(@x, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0 relu}
   %5: f32[2,80] = reshape(%4)
-  %7: f32[2,6] = linear(%5, @v, -) {relu}
+  %7: f32[2,6] = linear(%5, @v, -, -) {relu}
   output y = %7
 )");
 }
@@ -90,8 +90,8 @@ TEST_CASE("fuse_relu computes a relu6 with a normalisation, which keeps where it
   CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
-  %5: f32[2,3,4,4], %3: f32[3], %4: f32[3], %9: u8[2,3,4,4] = batch_norm(@x, @gamma, @gamma, -) {eps=1e-05 relu ceiling=6}
-  %7: f32[2,5,4,4] = conv2d(%5, @w, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %5: f32[2,3,4,4], %3: f32[3], %4: f32[3], %9: u8[2,3,4,4] = batch_norm(@x, @gamma, @gamma, -, -, -, -) {eps=1e-05 relu ceiling=6}
+  %7: f32[2,5,4,4] = conv2d(%5, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   %8: f32[2,5,4,4] = relu6(%7)
   output y = %8
 )");
@@ -105,7 +105,7 @@ TEST_CASE("a second relu after a fused one stays") {
   CHECK(draft.after({fuse_relu()}) == R"(
 entry train_step
  forward:
-  %3: f32[2,5] = linear(@x, @w, -) {relu}
+  %3: f32[2,5] = linear(@x, @w, -, -) {relu}
   %4: f32[2,5] = relu(%3)
   output y = %4
 )");

@@ -22,7 +22,7 @@ TEST_CASE("a residual stream is added up in the layer normalisation behind it, a
   CHECK(std::ranges::count(names, "rms_norm") == 2);
   const Node& second = draft.program.entries[0].nodes[1];
   REQUIRE(second.outputs.size() == 3);
-  CHECK(second.inputs[3] == branch);
+  CHECK(second.inputs[LayerNorm::kResidual] == branch);
   CHECK(second.outputs[2] == s);
 }
 

@@ -50,8 +50,8 @@ entry train_step
   %6: bf16[5,3,3,3] = cast(@w) {to=bf16}
   %7: bf16[4,5,3,3] = cast(@v) {to=bf16}
   %10: bf16[5,4,3,3] = pad(%6) {axis=1 before=0 after=1}
-  %8: bf16[2,5,7,7] = conv2d(%5, %10, -) {kernel=3x3 stride=1x1 padding=0x0}
-  %9: bf16[2,4,5,5] = conv2d(%8, %7, -) {kernel=3x3 stride=1x1 padding=0x0}
+  %8: bf16[2,5,7,7] = conv2d(%5, %10, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}
+  %9: bf16[2,4,5,5] = conv2d(%8, %7, -, -, -) {kernel=3x3 stride=1x1 padding=0x0}
   output y = %9
 )");
   Draft wider;

@@ -38,13 +38,13 @@ TEST_CASE("fuse_gradient_sum lets two gradients meet in a batch normalisation's 
                          [](const Node& node) { return node.op->name() == "batch_norm_backward"; });
   };
   CHECK(sums() == 1);
-  const TensorId sum = norm().inputs[0];
-  CHECK(norm().inputs[6] == kNone);
+  const TensorId sum = norm().inputs[BatchNormBackward::kDy];
+  CHECK(norm().inputs[BatchNormBackward::kOtherDy] == kNone);
   run_passes(draft.program, {fuse_gradient_sum()});
   CHECK(sums() == 0);
-  CHECK(norm().inputs[0] != sum);
-  CHECK(norm().inputs[6] != kNone);
-  CHECK(norm().inputs[6] != norm().inputs[0]);
+  CHECK(norm().inputs[BatchNormBackward::kDy] != sum);
+  CHECK(norm().inputs[BatchNormBackward::kOtherDy] != kNone);
+  CHECK(norm().inputs[BatchNormBackward::kOtherDy] != norm().inputs[BatchNormBackward::kDy]);
 }
 
 TEST_CASE("fold_batch_norm gives the convolution other weights") {
@@ -61,7 +61,7 @@ TEST_CASE("fold_batch_norm gives the convolution other weights") {
 entry train_step
  forward:
   %8: f32[5,3,1,1], %9: f32[5] = fold_batch_norm(@w, -, @gamma, @beta, @mean, @variance) {eps=1e-05}
-  %7: f32[2,5,4,4] = conv2d(@x, %8, %9) {kernel=1x1 stride=1x1 padding=0x0}
+  %7: f32[2,5,4,4] = conv2d(@x, %8, %9, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   output y = %7
 )");
 }
@@ -107,26 +107,26 @@ TEST_CASE("accumulate splits the step into first, next and update") {
   CHECK(draft.after({accumulate(4)}) == R"(
 entry accumulate_first
  forward:
-  %6: f32[2,4] = linear(@x, @w, @b)
+  %6: f32[2,4] = linear(@x, @w, @b, -)
   %7: f32[2,4] = relu(%6)
-  %8: f32[1] = cross_entropy(%7, @labels, @weights)
+  %8: f32[1] = cross_entropy(%7, @labels, @weights, -, -)
  backward:
-  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights)
+  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights, -, -)
   %11: f32[2,4] = relu_backward(%10, %7)
-  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11)
+  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11, -)
   assign(@w.gradient, %12)
   assign(@b.gradient, %13)
   output loss = %8
 
 entry accumulate_next
  forward:
-  %14: f32[2,4] = linear(@x, @w, @b)
+  %14: f32[2,4] = linear(@x, @w, @b, -)
   %15: f32[2,4] = relu(%14)
-  %16: f32[1] = cross_entropy(%15, @labels, @weights)
+  %16: f32[1] = cross_entropy(%15, @labels, @weights, -, -)
  backward:
-  %17: f32[2,4] = cross_entropy_backward(@one, %15, @labels, @weights)
+  %17: f32[2,4] = cross_entropy_backward(@one, %15, @labels, @weights, -, -)
   %18: f32[2,4] = relu_backward(%17, %15)
-  %19: f32[4,3], %20: f32[4] = linear_backward_weights(@x, %18)
+  %19: f32[4,3], %20: f32[4] = linear_backward_weights(@x, %18, -)
   %23: f32[4,3] = add(@w.gradient, %19)
   assign(@w.gradient, %23)
   %24: f32[4] = add(@b.gradient, %20)

@@ -48,14 +48,14 @@ TEST_CASE("each entry scales bytes once, as its split wants it") {
 entry train_step
  forward:
   %7: f32[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=f32}  # images
-  %2: f32[2,3,4,4] = conv2d(%7, @w, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %2: f32[2,3,4,4] = conv2d(%7, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   %3: f32[2,3,4,4] = add(%2, %7)
   output y = %3
 
 entry evaluate
  forward:
   %10: f32[2,3,4,4] = scale_pixels(@images, @evaluate.pixel_scale, @evaluate.pixel_offset) {to=f32}  # images
-  %4: f32[2,3,4,4] = conv2d(%10, @w, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %4: f32[2,3,4,4] = conv2d(%10, @w, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   output y = %4
 )");
 }
@@ -66,7 +66,7 @@ entry train_step
  forward:
   %5: bf16[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=bf16}
   %6: bf16[3,3,1,1] = cast(@w) {to=bf16}
-  %2: bf16[2,3,4,4] = conv2d(%5, %6, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %2: bf16[2,3,4,4] = conv2d(%5, %6, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   %7: f32[2,3,4,4] = cast(%2) {to=f32}
   %13: f32[2,3,4,4] = scale_pixels(@images, @train_step.pixel_scale, @train_step.pixel_offset) {to=f32}  # images
   %3: f32[2,3,4,4] = add(%7, %13)
@@ -76,7 +76,7 @@ entry evaluate
  forward:
   %8: bf16[2,3,4,4] = scale_pixels(@images, @evaluate.pixel_scale, @evaluate.pixel_offset) {to=bf16}
   %9: bf16[3,3,1,1] = cast(@w) {to=bf16}
-  %4: bf16[2,3,4,4] = conv2d(%8, %9, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %4: bf16[2,3,4,4] = conv2d(%8, %9, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
   %10: f32[2,3,4,4] = cast(%4) {to=f32}
   output y = %10
 )");

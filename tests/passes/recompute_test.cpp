@@ -28,22 +28,22 @@ TEST_CASE("recompute makes an activation again before its gradient is read") {
   CHECK(draft.after({recompute({Recompute::Kind::cheap})}) == R"(
 entry train_step
  forward:
-  %2: f32[256,64] = linear(@x, @u, -)
+  %2: f32[256,64] = linear(@x, @u, -, -)
   %3: f32[256,64] = silu(%2)
-  %5: f32[256,64] = linear(%3, @v, -)
+  %5: f32[256,64] = linear(%3, @v, -, -)
   %6: f32[256,64] = silu(%5)
-  %8: f32[256,4] = linear(%6, @w, -)
-  %11: f32[1] = cross_entropy(%8, @labels, @weights)
+  %8: f32[256,4] = linear(%6, @w, -, -)
+  %11: f32[1] = cross_entropy(%8, @labels, @weights, -, -)
  backward:
-  %13: f32[256,4] = cross_entropy_backward(@one, %8, @labels, @weights)
-  %14: f32[256,64] = linear_backward_data(%13, @w)
-  %15: f32[4,64] = linear_backward_weights(%6, %13)
+  %13: f32[256,4] = cross_entropy_backward(@one, %8, @labels, @weights, -, -)
+  %14: f32[256,64] = linear_backward_data(%13, @w, -, -)
+  %15: f32[4,64] = linear_backward_weights(%6, %13, -)
   %16: f32[256,64] = silu_backward(%14, %5)
-  %17: f32[256,64] = linear_backward_data(%16, @v)
+  %17: f32[256,64] = linear_backward_data(%16, @v, -, -)
   %21: f32[256,64] = silu(%2)
-  %18: f32[64,64] = linear_backward_weights(%21, %16)
+  %18: f32[64,64] = linear_backward_weights(%21, %16, -)
   %19: f32[256,64] = silu_backward(%17, %2)
-  %20: f32[64,64] = linear_backward_weights(@x, %19)
+  %20: f32[64,64] = linear_backward_weights(@x, %19, -)
   output loss = %11
 )");
 }
@@ -64,27 +64,27 @@ TEST_CASE("recompute makes what a normalisation gives again from the sum that it
 entry train_step
  forward:
   %1: f32[256,64], %2: f32[256] = rms_norm(@x, -, -, -) {eps=1e-05}
-  %4: f32[256,64] = linear(%1, @t, -)
+  %4: f32[256,64] = linear(%1, @t, -, -)
   %6: f32[256,64], %7: f32[256], %5: f32[256,64] = rms_norm(@x, -, -, %4) {eps=1e-05}
-  %9: f32[256,64] = linear(%6, @u, -)
+  %9: f32[256,64] = linear(%6, @u, -, -)
   %11: f32[256,64], %12: f32[256], %10: f32[256,64] = rms_norm(%5, -, -, %9) {eps=1e-05}
-  %14: f32[256,64] = linear(%11, @v, -)
+  %14: f32[256,64] = linear(%11, @v, -, -)
   %15: f32[256,64] = add(%10, %14)
-  %17: f32[256,4] = linear(%15, @w, -)
-  %20: f32[1] = cross_entropy(%17, @labels, @weights)
+  %17: f32[256,4] = linear(%15, @w, -, -)
+  %20: f32[1] = cross_entropy(%17, @labels, @weights, -, -)
  backward:
-  %22: f32[256,4] = cross_entropy_backward(@one, %17, @labels, @weights)
-  %23: f32[256,64] = linear_backward_data(%22, @w)
-  %24: f32[4,64] = linear_backward_weights(%15, %22)
-  %25: f32[256,64] = linear_backward_data(%23, @v)
-  %26: f32[64,64] = linear_backward_weights(%11, %23)
+  %22: f32[256,4] = cross_entropy_backward(@one, %17, @labels, @weights, -, -)
+  %23: f32[256,64] = linear_backward_data(%22, @w, -, -)
+  %24: f32[4,64] = linear_backward_weights(%15, %22, -)
+  %25: f32[256,64] = linear_backward_data(%23, @v, -, -)
+  %26: f32[64,64] = linear_backward_weights(%11, %23, -)
   %27: f32[256,64], %28: f32[64], %29: f32[64] = rms_norm_backward(%25, %10, -, %12, -, %23)
-  %30: f32[256,64] = linear_backward_data(%27, @u)
+  %30: f32[256,64] = linear_backward_data(%27, @u, -, -)
   %36: f32[256,64], - = rms_norm(%5, -, -, -) {eps=1e-05}
-  %31: f32[64,64] = linear_backward_weights(%36, %27)
+  %31: f32[64,64] = linear_backward_weights(%36, %27, -)
   %32: f32[256,64], %33: f32[64], %34: f32[64] = rms_norm_backward(%30, %5, -, %7, -, %27)
   %37: f32[256,64], - = rms_norm(@x, -, -, -) {eps=1e-05}
-  %35: f32[64,64] = linear_backward_weights(%37, %32)
+  %35: f32[64,64] = linear_backward_weights(%37, %32, -)
   output loss = %20
 )");
 }

@@ -4,6 +4,7 @@
 
 #include "core/graph/ops/assign.h"
 #include "core/graph/ops/binary.h"
+#include "core/graph/ops/blend.h"
 #include "core/graph/ops/reshape.h"
 #include "core/graph/ops/unary.h"
 #include "core/passes/pass.h"
@@ -68,7 +69,18 @@ TEST_CASE("verify finds outputs that are not what the operation infers") {
   CHECK(complaint(count.program).find("has the wrong number of outputs") != std::string::npos);
   CheckedDraft operands;
   operands.nodes()[0].inputs.push_back(operands.x);
-  CHECK(complaint(operands.program) != "fine");
+  CHECK(complaint(operands.program).find("has the wrong number of inputs") != std::string::npos);
+}
+
+TEST_CASE("an optional input that is left out has its place, and verify finds where it has none") {
+  CheckedDraft draft;
+  const TensorId averaged = draft.build.emit<Blend>({draft.x, draft.x}, 0.1);
+  Node& blend = draft.nodes().back();
+  CHECK(blend.outputs[Blend::kY] == averaged);
+  CHECK(blend.inputs == std::vector<TensorId>{draft.x, draft.x, kNone});
+  CHECK(complaint(draft.program) == "fine");
+  blend.inputs.pop_back();
+  CHECK(complaint(draft.program).find("has the wrong number of inputs") != std::string::npos);
 }
 
 TEST_CASE("verify finds states that are used after they were assigned, themselves or as a view") {

@@ -5,6 +5,8 @@
 #include "tests/catch.h"
 
 #include "core/graph/operation.h"
+#include "core/graph/ops/assign.h"
+#include "core/graph/ops/blend.h"
 #include "core/recipe/job.h"
 #include "cpu/backend.h"
 
@@ -77,9 +79,10 @@ TEST_CASE(
     REQUIRE(judged.has_value());
     CHECK(program.spec(loss->inputs[*judged]).shape == program.output_shape);
     for (const Node& node : entry.nodes) {
-      if (node.op->name() != "assign" || program.tensor(node.inputs[0]).role != Role::state) continue;
-      const Node* moves = maker_in(entry, node.inputs[1]);
-      const Node* measures = moves == nullptr ? nullptr : maker_in(entry, moves->inputs[1]);
+      if (node.op->name() != "assign" || program.tensor(node.inputs[Assign::kState]).role != Role::state)
+        continue;
+      const Node* moves = maker_in(entry, node.inputs[Assign::kValue]);
+      const Node* measures = moves == nullptr ? nullptr : maker_in(entry, moves->inputs[Blend::kFresh]);
       REQUIRE(measures != nullptr);
       CHECK(measures->op->has_batch_statistics());
     }

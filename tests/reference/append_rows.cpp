@@ -8,15 +8,16 @@ namespace {
 
 void append_rows(const Call& call) {
   const AppendExtents extents(call.inputs);
-  const int64_t width = call.shape_in(append_input::kCache)[2],
-                first = *call.in<int32_t>(append_input::kFirstRow);
+  const int64_t width = call.shape_in(AppendRows::kCache)[2],
+                first = *call.in<int32_t>(AppendRows::kFirstRow);
   for (int64_t n = 0; n < extents.samples; ++n) {
     for (int64_t s = 0; s < extents.cached; ++s) {
       const bool is_new = s >= first && s < first + extents.rows;
       for (int64_t e = 0; e < width; ++e) {
         const int64_t place = (n * extents.cached + s) * width + e;
-        call.out(0)[place] = is_new ? call.in(append_input::kRows)[(n * extents.rows + s - first) * width + e]
-                                    : call.in(append_input::kCache)[place];
+        call.out(AppendRows::kY)[place] =
+            is_new ? call.in(AppendRows::kRows)[(n * extents.rows + s - first) * width + e]
+                   : call.in(AppendRows::kCache)[place];
       }
     }
   }

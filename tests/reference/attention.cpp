@@ -101,13 +101,14 @@ void attention(const Call& call) {
   const AttentionCall c(call, call.as<Attention>().rule);
   for_each_attention_row(c.e, [&](int64_t n, int64_t t, int64_t h) {
     const AttentionRow row = c.row(n, t, h);
-    double* y = call.out(0) + c.y_at(n, t, h);
+    double* y = call.out(Attention::kY) + c.y_at(n, t, h);
     std::fill_n(y, c.e.size, 0.0);
     for (size_t j = 0; j < row.p.size(); ++j) {
       const double* v = c.v(n, row.keys.first + static_cast<int64_t>(j), h);
       for (int64_t i = 0; i < c.e.size; ++i) y[i] += row.factor[j] * row.p[j] * v[i];
     }
-    if (call.has_output(1)) call.out(1)[c.e.log_sum_at(n, h, t)] = row.log_sum;
+    if (call.has_output(Attention::kLogSum))
+      call.out(Attention::kLogSum)[c.e.log_sum_at(n, h, t)] = row.log_sum;
   });
 }
 
@@ -120,9 +121,9 @@ void attention_backward(const Call& call) {
   std::vector<double> unwanted(
       static_cast<size_t>(std::max(call.count_in(in::kQ), e.packed ? int64_t{0} : call.count_in(in::kK))));
   auto gradient = [&](size_t i) { return call.has_output(i) ? call.out(i) : unwanted.data(); };
-  double* dq = gradient(0);
-  double* dk = e.packed ? dq : gradient(1);
-  double* dv = e.packed ? dq : gradient(2);
+  double* dq = gradient(AttentionBackward::kDq);
+  double* dk = e.packed ? dq : gradient(AttentionBackward::kDk);
+  double* dv = e.packed ? dq : gradient(AttentionBackward::kDv);
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.has_output(i)) std::fill_n(call.out(i), call.count_out(i), 0.0);
   }

@@ -16,26 +16,30 @@ void for_each_element(const Shape& x, Visit visit) {
 }
 
 void scale(const Call& c) {
-  for_each_element(c.shape_in(0),
-                   [&](int64_t i, int64_t picture, int64_t) { c.out(0)[i] = c.in(0)[i] * c.in(1)[picture]; });
+  for_each_element(c.shape_in(ScaleChannels::kX), [&](int64_t i, int64_t picture, int64_t) {
+    c.out(ScaleChannels::kY)[i] = c.in(ScaleChannels::kX)[i] * c.in(ScaleChannels::kFactors)[picture];
+  });
 }
 
 void scale_backward(const Call& c) {
-  std::fill_n(c.out(0), c.count_out(0), 0.0);
-  for_each_element(c.shape_in(0), [&](int64_t i, int64_t picture, int64_t) {
-    c.out(0)[picture] += c.in(0)[i] * c.in(1)[i];
+  std::fill_n(c.out(ScaleChannelsBackward::kDfactors), c.count_out(ScaleChannelsBackward::kDfactors), 0.0);
+  for_each_element(c.shape_in(ScaleChannelsBackward::kDy), [&](int64_t i, int64_t picture, int64_t) {
+    c.out(ScaleChannelsBackward::kDfactors)[picture] +=
+        c.in(ScaleChannelsBackward::kDy)[i] * c.in(ScaleChannelsBackward::kX)[i];
   });
 }
 
 void add(const Call& c) {
-  for_each_element(c.shape_in(0),
-                   [&](int64_t i, int64_t, int64_t channel) { c.out(0)[i] = c.in(0)[i] + c.in(1)[channel]; });
+  for_each_element(c.shape_in(AddChannels::kX), [&](int64_t i, int64_t, int64_t channel) {
+    c.out(AddChannels::kY)[i] = c.in(AddChannels::kX)[i] + c.in(AddChannels::kBias)[channel];
+  });
 }
 
 void add_backward(const Call& c) {
-  std::fill_n(c.out(0), c.count_out(0), 0.0);
-  for_each_element(c.shape_in(0),
-                   [&](int64_t i, int64_t, int64_t channel) { c.out(0)[channel] += c.in(0)[i]; });
+  std::fill_n(c.out(AddChannelsBackward::kDbias), c.count_out(AddChannelsBackward::kDbias), 0.0);
+  for_each_element(c.shape_in(AddChannelsBackward::kDy), [&](int64_t i, int64_t, int64_t channel) {
+    c.out(AddChannelsBackward::kDbias)[channel] += c.in(AddChannelsBackward::kDy)[i];
+  });
 }
 
 }  // namespace

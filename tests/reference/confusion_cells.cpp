@@ -10,33 +10,37 @@ namespace trainer::reference {
 namespace {
 
 void confusion_cells(const Call& call) {
-  const LogitExtents extents(call.shape_in(0));
-  const bool is_picture = call.shape_in(0).size() == 4;
+  const LogitExtents extents(call.shape_in(ConfusionCells::kLogits));
+  const bool is_picture = call.shape_in(ConfusionCells::kLogits).size() == 4;
   for (int64_t n = 0; n < extents.samples; ++n) {
     for (int64_t p = 0; p < extents.positions; ++p) {
       const int64_t first = n * extents.classes * extents.positions + (is_picture ? p : p * extents.classes);
       int64_t best = 0;
       double largest = -HUGE_VAL;
       for (int64_t c = extents.classes - 1; c >= 0; --c) {
-        const double x = call.in(0)[first + c * (is_picture ? extents.positions : 1)];
+        const double x = call.in(ConfusionCells::kLogits)[first + c * (is_picture ? extents.positions : 1)];
         if (!(x >= largest)) continue;
         largest = x;
         best = c;
       }
       const int64_t row = n * extents.positions + p;
-      const int32_t label = call.in<int32_t>(1)[row];
-      const bool counts = label != call.as<ConfusionCells>().ignored && call.in(2)[n] != 0;
-      call.out<int32_t>(0)[row] = counts ? static_cast<int32_t>(label * extents.classes + best) : -1;
+      const int32_t label = call.in<int32_t>(ConfusionCells::kLabels)[row];
+      const bool counts =
+          label != call.as<ConfusionCells>().ignored && call.in(ConfusionCells::kWeights)[n] != 0;
+      call.out<int32_t>(ConfusionCells::kCells)[row] =
+          counts ? static_cast<int32_t>(label * extents.classes + best) : -1;
     }
   }
 }
 
 void label_set_cells(const Call& call) {
-  const int64_t classes = call.shape_in(0)[1];
-  for (int64_t i = 0; i < call.count_in(0); ++i) {
-    const int64_t label = call.in(1)[i] >= 0.5 ? 1 : 0, predicted = call.in(0)[i] > 0 ? 1 : 0;
-    const bool counts = call.in(2)[i / classes] != 0;
-    call.out<int32_t>(0)[i] = counts ? static_cast<int32_t>(4 * (i % classes) + 2 * label + predicted) : -1;
+  const int64_t classes = call.shape_in(LabelSetCells::kLogits)[1];
+  for (int64_t i = 0; i < call.count_in(LabelSetCells::kLogits); ++i) {
+    const int64_t label = call.in(LabelSetCells::kTargets)[i] >= 0.5 ? 1 : 0,
+                  predicted = call.in(LabelSetCells::kLogits)[i] > 0 ? 1 : 0;
+    const bool counts = call.in(LabelSetCells::kWeights)[i / classes] != 0;
+    call.out<int32_t>(LabelSetCells::kCells)[i] =
+        counts ? static_cast<int32_t>(4 * (i % classes) + 2 * label + predicted) : -1;
   }
 }
 

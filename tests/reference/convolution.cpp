@@ -45,54 +45,58 @@ void for_each_product(const Conv2dGeometry& g, const Shape& x, const Shape& w, c
 /// The sums of the result or, as the second, of its squares over each channel. A variance is the small
 /// difference of large sums, so double alone would cost digits.
 void put_sums(const Call& call, size_t output) {
-  const Shape& shape = call.shape_out(0);
+  const Shape& shape = call.shape_out(Conv2d::kY);
   const int64_t channels = shape[1], area = shape[2] * shape[3];
-  const double* y = call.out(0);
+  const double* y = call.out(Conv2d::kY);
   std::vector<long double> sums(static_cast<size_t>(channels));
-  for (int64_t i = 0; i < call.count_out(0); ++i) {
+  for (int64_t i = 0; i < call.count_out(Conv2d::kY); ++i) {
     const long double value = y[i];
-    sums[static_cast<size_t>(i / area % channels)] += output == 1 ? value : value * value;
+    sums[static_cast<size_t>(i / area % channels)] += output == Conv2d::kSums ? value : value * value;
   }
   std::ranges::transform(sums, call.out(output), [](long double sum) { return static_cast<double>(sum); });
 }
 
 void forward(const Call& call) {
   const auto& op = call.as<Conv2d>();
-  const Shape& shape = call.shape_out(0);
-  const double *x = call.in(0), *w = call.in(1), *bias = call.has_input(2) ? call.in(2) : nullptr;
-  double* y = call.out(0);
-  const int64_t count = call.count_out(0), channels = shape[1], area = shape[2] * shape[3];
+  const Shape& shape = call.shape_out(Conv2d::kY);
+  const double *x = call.in(Conv2d::kX), *w = call.in(Conv2d::kWeight),
+               *bias = call.has_input(Conv2d::kBias) ? call.in(Conv2d::kBias) : nullptr;
+  double* y = call.out(Conv2d::kY);
+  const int64_t count = call.count_out(Conv2d::kY), channels = shape[1], area = shape[2] * shape[3];
   for (int64_t i = 0; i < count; ++i) y[i] = bias == nullptr ? 0 : bias[i / area % channels];
-  for_each_product(op.geometry, call.shape_in(0), call.shape_in(1), shape,
+  for_each_product(op.geometry, call.shape_in(Conv2d::kX), call.shape_in(Conv2d::kWeight), shape,
                    [=](int64_t ix, int64_t iw, int64_t iy) { y[iy] += x[ix] * w[iw]; });
   for (int64_t i = 0; op.relu && i < count; ++i) y[i] = std::max(y[i], 0.0);
-  for (const size_t o : {1, 2}) {
+  for (const size_t o : {Conv2d::kSums, Conv2d::kSquares}) {
     if (op.moments && call.has_output(o)) put_sums(call, o);
   }
 }
 
 void backward_data(const Call& call) {
-  const double *dy = call.in(0), *w = call.in(1);
-  double* dx = call.out(0);
-  std::fill_n(dx, call.count_out(0), 0.0);
-  for_each_product(call.as<Conv2dBackwardData>().geometry, call.shape_out(0), call.shape_in(1),
-                   call.shape_in(0), [=](int64_t ix, int64_t iw, int64_t iy) { dx[ix] += dy[iy] * w[iw]; });
+  const double *dy = call.in(Conv2dBackwardData::kDy), *w = call.in(Conv2dBackwardData::kWeight);
+  double* dx = call.out(Conv2dBackwardData::kDx);
+  std::fill_n(dx, call.count_out(Conv2dBackwardData::kDx), 0.0);
+  for_each_product(call.as<Conv2dBackwardData>().geometry, call.shape_out(Conv2dBackwardData::kDx),
+                   call.shape_in(Conv2dBackwardData::kWeight), call.shape_in(Conv2dBackwardData::kDy),
+                   [=](int64_t ix, int64_t iw, int64_t iy) { dx[ix] += dy[iy] * w[iw]; });
 }
 
 void backward_weights(const Call& call) {
   const auto& op = call.as<Conv2dBackwardWeights>();
-  const double *x = call.in(0), *dy = call.in(1);
-  if (call.has_output(0)) {
-    double* dw = call.out(0);
-    std::fill_n(dw, call.count_out(0), 0.0);
-    for_each_product(op.geometry, call.shape_in(0), op.w_shape, call.shape_in(1),
+  const double *x = call.in(Conv2dBackwardWeights::kX), *dy = call.in(Conv2dBackwardWeights::kDy);
+  if (call.has_output(Conv2dBackwardWeights::kDweight)) {
+    double* dw = call.out(Conv2dBackwardWeights::kDweight);
+    std::fill_n(dw, call.count_out(Conv2dBackwardWeights::kDweight), 0.0);
+    for_each_product(op.geometry, call.shape_in(Conv2dBackwardWeights::kX), op.w_shape,
+                     call.shape_in(Conv2dBackwardWeights::kDy),
                      [=](int64_t ix, int64_t iw, int64_t iy) { dw[iw] += x[ix] * dy[iy]; });
   }
-  if (!call.has_output(1)) return;
-  const Shape& shape = call.shape_in(1);
-  const int64_t count = call.count_in(1), channels = shape[1], area = shape[2] * shape[3];
-  std::fill_n(call.out(1), channels, 0.0);
-  for (int64_t i = 0; i < count; ++i) call.out(1)[i / area % channels] += dy[i];
+  if (!call.has_output(Conv2dBackwardWeights::kDbias)) return;
+  const Shape& shape = call.shape_in(Conv2dBackwardWeights::kDy);
+  const int64_t count = call.count_in(Conv2dBackwardWeights::kDy), channels = shape[1],
+                area = shape[2] * shape[3];
+  std::fill_n(call.out(Conv2dBackwardWeights::kDbias), channels, 0.0);
+  for (int64_t i = 0; i < count; ++i) call.out(Conv2dBackwardWeights::kDbias)[i / area % channels] += dy[i];
 }
 
 }  // namespace

@@ -27,30 +27,29 @@ Expected expected(const element_loss::Rule& rule, double x, double t, double pos
 }
 
 /// Calls body(element, sample's weight over its elements, what is expected) for each element.
-template <class Body>
-void for_each_element(const Call& call, const element_loss::Rule& rule, size_t first, const Body& body) {
-  const int64_t samples = call.shape_in(first)[0], count = call.count_in(first) / samples;
+template <class Op, class Body>
+void for_each_element(const Call& call, const Body& body) {
+  const int64_t samples = call.shape_in(Op::kX)[0], count = call.count_in(Op::kX) / samples;
   for (int64_t i = 0; i < samples * count; ++i) {
-    const bool weighs = call.inputs.size() > first + 3 && call.has_input(first + 3);
-    const double positive = weighs ? call.in(first + 3)[i % count] : 1;
-    body(i, call.in(first + 2)[i / count] / static_cast<double>(count),
-         expected(rule, call.in(first)[i], call.in(first + 1)[i], positive));
+    const double positive = call.has_input(Op::kPositive) ? call.in(Op::kPositive)[i % count] : 1;
+    body(i, call.in(Op::kWeights)[i / count] / static_cast<double>(count),
+         expected(call.as<Op>().rule, call.in(Op::kX)[i], call.in(Op::kTargets)[i], positive));
   }
 }
 
 void element_loss_sum(const Call& call) {
   double sum = 0;
-  for_each_element(call, call.as<ElementLoss>().rule, 0, [&](int64_t, double weight, const Expected& e) {
+  for_each_element<ElementLoss>(call, [&](int64_t, double weight, const Expected& e) {
     if (weight != 0) sum += weight * e.loss;
   });
-  call.out(0)[0] = sum;
+  call.out(ElementLoss::kLoss)[0] = sum;
 }
 
 void element_loss_backward(const Call& call) {
-  const double dloss = call.in(0)[0];
-  for_each_element(
-      call, call.as<ElementLossBackward>().rule, 1,
-      [&](int64_t i, double weight, const Expected& e) { call.out(0)[i] = dloss * weight * e.gradient; });
+  const double dloss = call.in(ElementLossBackward::kDloss)[0];
+  for_each_element<ElementLossBackward>(call, [&](int64_t i, double weight, const Expected& e) {
+    call.out(ElementLossBackward::kDx)[i] = dloss * weight * e.gradient;
+  });
 }
 
 }  // namespace

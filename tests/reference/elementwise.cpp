@@ -10,46 +10,50 @@ namespace {
 
 void unary(const Call& c) {
   auto loop = [&](const auto& f) {
-    for (int64_t i = 0, count = c.count_out(0); i < count; ++i) c.out(0)[i] = f(c.in(0)[i]);
+    for (int64_t i = 0, count = c.count_out(Unary::kY); i < count; ++i)
+      c.out(Unary::kY)[i] = f(c.in(Unary::kX)[i]);
   };
   std::visit(loop, c.as<Unary>().function);
 }
 
 void unary_backward(const Call& c) {
   auto loop = [&](const auto& f) {
-    for (int64_t i = 0, count = c.count_out(0); i < count; ++i)
-      c.out(0)[i] = f.gradient(c.in(1)[i], c.in(0)[i]);
+    for (int64_t i = 0, count = c.count_out(UnaryBackward::kDx); i < count; ++i)
+      c.out(UnaryBackward::kDx)[i] = f.gradient(c.in(UnaryBackward::kSaved)[i], c.in(UnaryBackward::kDy)[i]);
   };
   std::visit(loop, c.as<UnaryBackward>().function);
 }
 
 void binary(const Call& c) {
   const bool adds = c.as<Binary>().kind == Binary::Kind::add;
-  for (int64_t i = 0, count = c.count_out(0); i < count; ++i) {
-    const double a = c.in(0)[i], b = c.in(1)[i];
-    c.out(0)[i] = adds ? a + b : a * b;
+  for (int64_t i = 0, count = c.count_out(Binary::kY); i < count; ++i) {
+    const double a = c.in(Binary::kA)[i], b = c.in(Binary::kB)[i];
+    c.out(Binary::kY)[i] = adds ? a + b : a * b;
   }
 }
 
 /// Word e % 4 of the block e / 4 decides about element e of a sample.
 void dropout(const Call& c) {
   const DropoutRule& rule = c.as<Dropout>().rule;
-  const int64_t samples = c.shape_in(0)[0], width = c.count_in(0) / samples;
-  const int32_t step = c.in<int32_t>(2)[0];
+  const int64_t samples = c.shape_in(Dropout::kX)[0], width = c.count_in(Dropout::kX) / samples;
+  const int32_t step = c.in<int32_t>(Dropout::kStep)[0];
   for (int64_t n = 0; n < samples; ++n) {
     for (int64_t e = 0; e < width; ++e) {
-      const Words words = rule.block(e / 4, c.in<int32_t>(1)[n], step);
-      c.out(0)[n * width + e] = c.in(0)[n * width + e] * static_cast<double>(rule.factor(words.v[e % 4]));
+      const Words words = rule.block(e / 4, c.in<int32_t>(Dropout::kSample)[n], step);
+      c.out(Dropout::kY)[n * width + e] =
+          c.in(Dropout::kX)[n * width + e] * static_cast<double>(rule.factor(words.v[e % 4]));
     }
   }
 }
 
 void stochastic_depth(const Call& c) {
   const DropoutRule& rule = c.as<StochasticDepth>().rule;
-  const int64_t width = c.count_in(0) / c.shape_in(0)[0];
-  for (int64_t i = 0, count = c.count_in(0); i < count; ++i) {
-    const Words words = rule.block(0, c.in<int32_t>(1)[i / width], c.in<int32_t>(2)[0]);
-    c.out(0)[i] = c.in(0)[i] * static_cast<double>(rule.factor(words.v[0]));
+  const int64_t width = c.count_in(StochasticDepth::kX) / c.shape_in(StochasticDepth::kX)[0];
+  for (int64_t i = 0, count = c.count_in(StochasticDepth::kX); i < count; ++i) {
+    const Words words = rule.block(0, c.in<int32_t>(StochasticDepth::kSample)[i / width],
+                                   c.in<int32_t>(StochasticDepth::kStep)[0]);
+    c.out(StochasticDepth::kY)[i] =
+        c.in(StochasticDepth::kX)[i] * static_cast<double>(rule.factor(words.v[0]));
   }
 }
 

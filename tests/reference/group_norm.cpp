@@ -24,19 +24,20 @@ struct GroupExtents {
 
 void group_norm(const Call& call) {
   const auto& op = call.as<GroupNorm>();
-  const GroupExtents e(call.shape_in(0), op.groups);
+  const GroupExtents e(call.shape_in(GroupNorm::kX), op.groups);
   for (int64_t row = 0; row < e.rows; ++row) {
-    const double* x = call.in(0) + row * e.width;
+    const double* x = call.in(GroupNorm::kX) + row * e.width;
     double mean = 0, squares = 0;
     for (int64_t i = 0; i < e.width; ++i) mean += x[i] / static_cast<double>(e.width);
     for (int64_t i = 0; i < e.width; ++i) squares += std::pow(x[i] - mean, 2);
     const double factor = 1 / std::sqrt(squares / static_cast<double>(e.width) + op.eps);
-    if (call.has_output(1)) call.out(1)[row] = mean;
-    if (call.has_output(2)) call.out(2)[row] = factor;
+    if (call.has_output(GroupNorm::kMean)) call.out(GroupNorm::kMean)[row] = mean;
+    if (call.has_output(GroupNorm::kFactor)) call.out(GroupNorm::kFactor)[row] = factor;
     for (int64_t i = 0; i < e.width; ++i) {
       const int64_t c = e.channel(row, i);
-      call.out(0)[row * e.width + i] = (call.has_input(1) ? call.in(1)[c] : 1) * (x[i] - mean) * factor +
-                                       (call.has_input(2) ? call.in(2)[c] : 0);
+      call.out(GroupNorm::kY)[row * e.width + i] =
+          (call.has_input(GroupNorm::kGamma) ? call.in(GroupNorm::kGamma)[c] : 1) * (x[i] - mean) * factor +
+          (call.has_input(GroupNorm::kBeta) ? call.in(GroupNorm::kBeta)[c] : 0);
     }
   }
 }
@@ -44,12 +45,18 @@ void group_norm(const Call& call) {
 /// With h = (x - mean) * factor and g = gamma * dy: dx = factor * (g - mean of
 /// g - h * mean of g h).
 void group_norm_backward(const Call& call) {
-  const GroupExtents e(call.shape_in(1), call.as<GroupNormBackward>().groups);
+  const GroupExtents e(call.shape_in(GroupNormBackward::kX), call.as<GroupNormBackward>().groups);
   std::vector<double> dgamma(static_cast<size_t>(e.channels)), dbeta(static_cast<size_t>(e.channels));
   for (int64_t row = 0; row < e.rows; ++row) {
-    const double *dy = call.in(0) + row * e.width, *x = call.in(1) + row * e.width;
-    const double mean = call.in(3)[row], factor = call.in(4)[row];
-    auto slope = [&](int64_t i) { return dy[i] * (call.has_input(2) ? call.in(2)[e.channel(row, i)] : 1); };
+    const double *dy = call.in(GroupNormBackward::kDy) + row * e.width,
+                 *x = call.in(GroupNormBackward::kX) + row * e.width;
+    const double mean = call.in(GroupNormBackward::kMean)[row],
+                 factor = call.in(GroupNormBackward::kFactor)[row];
+    auto slope = [&](int64_t i) {
+      return dy[i] * (call.has_input(GroupNormBackward::kGamma)
+                          ? call.in(GroupNormBackward::kGamma)[e.channel(row, i)]
+                          : 1);
+    };
     double slopes = 0, products = 0;
     for (int64_t i = 0; i < e.width; ++i) {
       const double normal = (x[i] - mean) * factor;
@@ -59,10 +66,13 @@ void group_norm_backward(const Call& call) {
       dbeta[static_cast<size_t>(e.channel(row, i))] += dy[i];
     }
     for (int64_t i = 0; i < e.width; ++i)
-      call.out(0)[row * e.width + i] = factor * (slope(i) - slopes - (x[i] - mean) * factor * products);
+      call.out(GroupNormBackward::kDx)[row * e.width + i] =
+          factor * (slope(i) - slopes - (x[i] - mean) * factor * products);
   }
-  if (call.has_output(1)) std::copy(dgamma.begin(), dgamma.end(), call.out(1));
-  if (call.has_output(2)) std::copy(dbeta.begin(), dbeta.end(), call.out(2));
+  if (call.has_output(GroupNormBackward::kDgamma))
+    std::copy(dgamma.begin(), dgamma.end(), call.out(GroupNormBackward::kDgamma));
+  if (call.has_output(GroupNormBackward::kDbeta))
+    std::copy(dbeta.begin(), dbeta.end(), call.out(GroupNormBackward::kDbeta));
 }
 
 }  // namespace

@@ -86,8 +86,9 @@ void step_guard(const Call& call) {
 }
 
 void keep(const Call& call) {
-  const size_t from = call.in(2)[0] != 0 ? 0 : 1;
-  for (int64_t i = 0, count = call.count_out(0); i < count; ++i) call.out(0)[i] = call.in(from)[i];
+  const size_t from = call.in(Keep::kSkip)[0] != 0 ? Keep::kOld : Keep::kFresh;
+  for (int64_t i = 0, count = call.count_out(Keep::kY); i < count; ++i)
+    call.out(Keep::kY)[i] = call.in(from)[i];
 }
 
 }  // namespace

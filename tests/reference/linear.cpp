@@ -45,30 +45,33 @@ double after(LinearFunction function, double sum) {
 }
 
 void linear_forward(const Call& call) {
-  const Extents e(call.shape_in(0), call.shape_out(0), call.as<Linear>().transposed);
+  const Extents e(call.shape_in(Linear::kX), call.shape_out(Linear::kY), call.as<Linear>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t o = 0; o < e.outputs; ++o) {
-      double sum = call.has_input(2) ? call.in(2)[o] : 0;
+      double sum = call.has_input(Linear::kBias) ? call.in(Linear::kBias)[o] : 0;
       for (int64_t k = 0; k < e.features; ++k)
-        sum += call.in(0)[n * e.features + k] * call.in(1)[e.weight(o, k)];
+        sum += call.in(Linear::kX)[n * e.features + k] * call.in(Linear::kWeight)[e.weight(o, k)];
       const auto& op = call.as<Linear>();
       const int64_t at = n * e.outputs + o;
       if (call.has_input(Linear::kAdded)) sum += call.in(Linear::kAdded)[at];
-      if (op.function == LinearFunction::gelu_tanh && call.has_output(1)) call.out(1)[at] = sum;
-      if (op.function == LinearFunction::relu_with_mask && call.has_output(1))
-        call.out<uint8_t>(1)[at] = sum > 0;
-      call.out(0)[at] = after(op.function, sum);
+      if (op.function == LinearFunction::gelu_tanh && call.has_output(Linear::kKept))
+        call.out(Linear::kKept)[at] = sum;
+      if (op.function == LinearFunction::relu_with_mask && call.has_output(Linear::kKept))
+        call.out<uint8_t>(Linear::kKept)[at] = sum > 0;
+      call.out(Linear::kY)[at] = after(op.function, sum);
     }
   }
 }
 
 void linear_backward_data(const Call& call) {
-  const Extents e(call.shape_out(0), call.shape_in(0), call.as<LinearBackwardData>().transposed);
+  const Extents e(call.shape_out(LinearBackwardData::kDx), call.shape_in(LinearBackwardData::kDy),
+                  call.as<LinearBackwardData>().transposed);
   for (int64_t n = 0; n < e.samples; ++n) {
     for (int64_t k = 0; k < e.features; ++k) {
       double sum = 0;
       for (int64_t o = 0; o < e.outputs; ++o)
-        sum += call.in(0)[n * e.outputs + o] * call.in(1)[e.weight(o, k)];
+        sum += call.in(LinearBackwardData::kDy)[n * e.outputs + o] *
+               call.in(LinearBackwardData::kWeight)[e.weight(o, k)];
       const int64_t at = n * e.features + k;
       const auto& op = call.as<LinearBackwardData>();
       if (call.has_input(op.kAdded)) sum += op.factor * call.in(op.kAdded)[at];
@@ -77,26 +80,29 @@ void linear_backward_data(const Call& call) {
       } else if (call.has_input(op.kKept)) {
         sum = call.in<uint8_t>(op.kKept)[at] == 0 ? 0 : sum;
       }
-      call.out(0)[at] = sum;
+      call.out(LinearBackwardData::kDx)[at] = sum;
     }
   }
 }
 
 void linear_backward_weights(const Call& call) {
-  const Extents e(call.shape_in(0), call.shape_in(1), call.as<LinearBackwardWeights>().transposed);
+  const Extents e(call.shape_in(LinearBackwardWeights::kX), call.shape_in(LinearBackwardWeights::kDy),
+                  call.as<LinearBackwardWeights>().transposed);
   for (int64_t o = 0; o < e.outputs; ++o) {
     for (int64_t k = 0; k < e.features; ++k) {
       double sum = 0;
       for (int64_t n = 0; n < e.samples; ++n)
-        sum += call.in(1)[n * e.outputs + o] * call.in(0)[n * e.features + k];
-      const bool adds = call.inputs.size() > LinearBackwardWeights::kAdded;
+        sum += call.in(LinearBackwardWeights::kDy)[n * e.outputs + o] *
+               call.in(LinearBackwardWeights::kX)[n * e.features + k];
+      const bool adds = call.has_input(LinearBackwardWeights::kAdded);
       const int64_t at = e.weight(o, k);
-      call.out(0)[at] = sum + (adds ? call.in(LinearBackwardWeights::kAdded)[at] : 0);
+      call.out(LinearBackwardWeights::kDweight)[at] =
+          sum + (adds ? call.in(LinearBackwardWeights::kAdded)[at] : 0);
     }
-    if (!call.has_output(1)) continue;
+    if (!call.has_output(LinearBackwardWeights::kDbias)) continue;
     double sum = 0;
-    for (int64_t n = 0; n < e.samples; ++n) sum += call.in(1)[n * e.outputs + o];
-    call.out(1)[o] = sum;
+    for (int64_t n = 0; n < e.samples; ++n) sum += call.in(LinearBackwardWeights::kDy)[n * e.outputs + o];
+    call.out(LinearBackwardWeights::kDbias)[o] = sum;
   }
 }
 

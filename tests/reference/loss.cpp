@@ -18,21 +18,21 @@ struct Position {
   double weight;          ///< the sample's, divided by its number of positions
 };
 
-/// Calls body(position) for each position; input `logits` of the call, then labels and weights.
-template <class Body>
-void for_each_position(const Call& call, size_t logits, const Body& body) {
-  const LogitExtents extents(call.shape_in(logits));
-  const bool is_picture = call.shape_in(logits).size() == 4;
+/// Calls body(position) for each position of a call of the operation `Op`.
+template <class Op, class Body>
+void for_each_position(const Call& call, const Body& body) {
+  const LogitExtents extents(call.shape_in(Op::kLogits));
+  const bool is_picture = call.shape_in(Op::kLogits).size() == 4;
   Position position{.row = std::vector<double>(static_cast<size_t>(extents.classes)),
                     .stride = is_picture ? extents.positions : 1};
   for (int64_t n = 0; n < extents.samples; ++n) {
     for (int64_t p = 0; p < extents.positions; ++p) {
       position.sample = n;
-      position.label = call.in<int32_t>(logits + 1)[n * extents.positions + p];
-      position.weight = call.in(logits + 2)[n] / static_cast<double>(extents.positions);
+      position.label = call.in<int32_t>(Op::kLabels)[n * extents.positions + p];
+      position.weight = call.in(Op::kWeights)[n] / static_cast<double>(extents.positions);
       position.first = n * extents.classes * extents.positions + (is_picture ? p : p * extents.classes);
       for (size_t c = 0; c < position.row.size(); ++c)
-        position.row[c] = call.in(logits)[position.first + static_cast<int64_t>(c) * position.stride];
+        position.row[c] = call.in(Op::kLogits)[position.first + static_cast<int64_t>(c) * position.stride];
       body(position);
     }
   }
@@ -46,14 +46,15 @@ double log_sum_exp(const std::vector<double>& row) {
   return std::log(sum) + largest;
 }
 
-/// (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C; `logits` as in for_each_position.
-std::vector<double> target(const Call& call, size_t logits, const Position& position, double smoothing) {
+/// (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
+template <class Op>
+std::vector<double> target(const Call& call, const Position& position, double smoothing) {
   std::vector<double> target(position.row.size(), smoothing / static_cast<double>(position.row.size()));
-  const bool mixed = call.inputs.size() > logits + 3;
-  const double mix_weight = mixed ? call.in(logits + 4)[position.sample] : 1;
+  const bool mixed = call.has_input(Op::kOtherLabels);
+  const double mix_weight = mixed ? call.in(Op::kMixWeights)[position.sample] : 1;
   target[static_cast<size_t>(position.label)] += (1 - smoothing) * mix_weight;
   if (mixed) {
-    const int32_t other = call.in<int32_t>(logits + 3)[position.sample];
+    const int32_t other = call.in<int32_t>(Op::kOtherLabels)[position.sample];
     target[static_cast<size_t>(other)] += (1 - smoothing) * (1 - mix_weight);
   }
   return target;
@@ -61,21 +62,24 @@ std::vector<double> target(const Call& call, size_t logits, const Position& posi
 
 void cross_entropy(const Call& call) {
   double sum = 0;
-  for_each_position(call, 0, [&](const Position& position) {
-    const std::vector<double> t = target(call, 0, position, call.as<CrossEntropy>().label_smoothing);
+  for_each_position<CrossEntropy>(call, [&](const Position& position) {
+    const std::vector<double> t =
+        target<CrossEntropy>(call, position, call.as<CrossEntropy>().label_smoothing);
     const double log_sum = log_sum_exp(position.row);
     for (size_t c = 0; c < t.size(); ++c) {
       if (t[c] != 0) sum -= position.weight * t[c] * (position.row[c] - log_sum);  // else 0, of -infinity too
     }
   });
-  call.out(0)[0] = sum;
+  call.out(CrossEntropy::kLoss)[0] = sum;
 }
 
 void cross_entropy_backward(const Call& call) {
-  for_each_position(call, 1, [&](const Position& position) {
-    const std::vector<double> t = target(call, 1, position, call.as<CrossEntropyBackward>().label_smoothing);
-    const double log_sum = log_sum_exp(position.row), scale = call.in(0)[0] * position.weight;
-    double* dx = call.out(0) + position.first;
+  for_each_position<CrossEntropyBackward>(call, [&](const Position& position) {
+    const std::vector<double> t =
+        target<CrossEntropyBackward>(call, position, call.as<CrossEntropyBackward>().label_smoothing);
+    const double log_sum = log_sum_exp(position.row),
+                 scale = call.in(CrossEntropyBackward::kDloss)[0] * position.weight;
+    double* dx = call.out(CrossEntropyBackward::kDlogits) + position.first;
     for (size_t c = 0; c < t.size(); ++c)
       dx[static_cast<int64_t>(c) * position.stride] = scale * (std::exp(position.row[c] - log_sum) - t[c]);
   });
@@ -84,7 +88,7 @@ void cross_entropy_backward(const Call& call) {
 void top_k(const Call& call) {
   double sum = 0;
   const auto& op = call.as<TopK>();
-  for_each_position(call, 0, [&](const Position& position) {
+  for_each_position<TopK>(call, [&](const Position& position) {
     if (position.label == op.ignored) return;
     const auto label = static_cast<size_t>(position.label);
     const double own = position.row[label];
@@ -93,22 +97,23 @@ void top_k(const Call& call) {
       rank += position.row[c] > own || (position.row[c] == own && c < label);
     if (rank < op.k && !std::isnan(own)) sum += position.weight;
   });
-  call.out(0)[0] = sum;
+  call.out(TopK::kHits)[0] = sum;
 }
 
-/// Of class c; 1 where classes have none. `logits` as in for_each_position.
-double class_weight(const Call& call, size_t logits, size_t c) {
-  return call.has_input(logits + 3) ? call.in(logits + 3)[c] : 1;
+/// Of class c; 1 where classes have none.
+template <class Op>
+double class_weight(const Call& call, size_t c) {
+  return call.has_input(Op::kClassWeights) ? call.in(Op::kClassWeights)[c] : 1;
 }
 
 /// What each log p[c] of a position is multiplied with in its loss, but for the sign.
-std::vector<double> counted_target(const Call& call, size_t logits, const Position& position,
-                                   const LossCounting& counting) {
+template <class Op>
+std::vector<double> counted_target(const Call& call, const Position& position, const LossCounting& counting) {
   std::vector<double> target(position.row.size());
   const double even = counting.label_smoothing / static_cast<double>(target.size());
-  for (size_t c = 0; even != 0 && c < target.size(); ++c) target[c] = even * class_weight(call, logits, c);
+  for (size_t c = 0; even != 0 && c < target.size(); ++c) target[c] = even * class_weight<Op>(call, c);
   const auto label = static_cast<size_t>(position.label);
-  target[label] += (1 - counting.label_smoothing) * class_weight(call, logits, label);
+  target[label] += (1 - counting.label_smoothing) * class_weight<Op>(call, label);
   return target;
 }
 
@@ -129,16 +134,17 @@ double focus_gradient(const Position& position, double log_sum, double gamma) {
 void counted_cross_entropy(const Call& call) {
   const LossCounting& counting = call.as<CountedCrossEntropy>().counting;
   double sums[3] = {};
-  for_each_position(call, 0, [&](const Position& position) {
+  for_each_position<CountedCrossEntropy>(call, [&](const Position& position) {
     if (position.label == counting.ignored()) return;
-    const std::vector<double> t = counted_target(call, 0, position, counting);
+    const std::vector<double> t = counted_target<CountedCrossEntropy>(call, position, counting);
     const double log_sum = log_sum_exp(position.row);
     const double weight = position.weight * focus(position, log_sum, counting.gamma);
     for (size_t c = 0; c < t.size(); ++c) {
-      if (t[c] != 0) sums[0] -= weight * t[c] * (position.row[c] - log_sum);
+      if (t[c] != 0) sums[CountedCrossEntropy::kLoss] -= weight * t[c] * (position.row[c] - log_sum);
     }
-    sums[1] += position.weight * class_weight(call, 0, static_cast<size_t>(position.label));
-    sums[2] += position.weight;
+    sums[CountedCrossEntropy::kWeight] +=
+        position.weight * class_weight<CountedCrossEntropy>(call, static_cast<size_t>(position.label));
+    sums[CountedCrossEntropy::kCounted] += position.weight;
   });
   for (size_t i = 0; i < 3; ++i) {
     if (call.has_output(i)) call.out(i)[0] = sums[i];
@@ -147,26 +153,29 @@ void counted_cross_entropy(const Call& call) {
 
 void counted_cross_entropy_backward(const Call& call) {
   const LossCounting& counting = call.as<CountedCrossEntropyBackward>().counting;
-  for_each_position(call, 1, [&](const Position& position) {
+  for_each_position<CountedCrossEntropyBackward>(call, [&](const Position& position) {
     const bool counts = position.label != counting.ignored();
-    const std::vector<double> t =
-        counts ? counted_target(call, 1, position, counting) : std::vector<double>(position.row.size());
+    const std::vector<double> t = counts
+                                      ? counted_target<CountedCrossEntropyBackward>(call, position, counting)
+                                      : std::vector<double>(position.row.size());
     double all = 0;
     for (const double share : t) all += share;
     const double log_sum = counts ? log_sum_exp(position.row) : 0;
     const double focused = counts ? focus_gradient(position, log_sum, counting.gamma) : 0;
-    const double scale = call.in(0)[0] * position.weight * focused;
+    const double scale = call.in(CountedCrossEntropyBackward::kDloss)[0] * position.weight * focused;
     for (size_t c = 0; c < t.size(); ++c) {
       const double p = counts ? std::exp(position.row[c] - log_sum) : 0;
-      call.out(0)[position.first + static_cast<int64_t>(c) * position.stride] =
+      call.out(
+          CountedCrossEntropyBackward::kDlogits)[position.first + static_cast<int64_t>(c) * position.stride] =
           counts ? scale * (all * p - t[c]) : 0;
     }
   });
 }
 
 void mean_of_counted(const Call& call) {
-  const double weight = call.in(1)[0] == 0 ? 1 : call.in(1)[0], divisor = call.in(2)[0] * weight;
-  const double values[3] = {call.in(0)[0] / weight, 1 / divisor, divisor};
+  const double weight = call.in(MeanOfCounted::kWeight)[0] == 0 ? 1 : call.in(MeanOfCounted::kWeight)[0],
+               divisor = call.in(MeanOfCounted::kScale)[0] * weight;
+  const double values[3] = {call.in(MeanOfCounted::kSum)[0] / weight, 1 / divisor, divisor};
   for (size_t i = 0; i < 3; ++i) {
     if (call.has_output(i)) call.out(i)[0] = values[i];
   }

@@ -31,14 +31,14 @@ int64_t stored_width(DType dtype) {
 
 void concat(const Call& call) {
   const int64_t axis = call.as<Concat>().axis;
-  const Around y(call.shape_out(0), axis);
+  const Around y(call.shape_out(Concat::kY), axis);
   int64_t begin = 0;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Around x(call.shape_in(i), axis);
     for (int64_t o = 0; o < x.outer; ++o) {
       for (int64_t e = 0; e < x.extent; ++e) {
         std::copy_n(call.in(i) + (o * x.extent + e) * x.inner, x.inner,
-                    call.out(0) + (o * y.extent + begin + e) * y.inner);
+                    call.out(Concat::kY) + (o * y.extent + begin + e) * y.inner);
       }
     }
     begin += x.extent;
@@ -47,10 +47,10 @@ void concat(const Call& call) {
 
 void slice(const Call& call) {
   const auto& op = call.as<Slice>();
-  const Around x(call.shape_in(0), op.axis), y(call.shape_out(0), op.axis);
-  const int64_t width = stored_width(call.inputs[0].dtype);
-  const char* from = call.in<char>(0);
-  char* to = call.out<char>(0);
+  const Around x(call.shape_in(Slice::kX), op.axis), y(call.shape_out(Slice::kY), op.axis);
+  const int64_t width = stored_width(call.inputs[Slice::kX].dtype);
+  const char* from = call.in<char>(Slice::kX);
+  char* to = call.out<char>(Slice::kY);
   for (int64_t o = 0; o < y.outer; ++o) {
     for (int64_t e = 0; e < y.extent; ++e) {
       std::copy_n(from + (o * x.extent + op.begin + e) * x.inner * width, x.inner * width,
@@ -64,25 +64,27 @@ void copy(const TensorSpec& spec, const void* from, void* to) {
 }
 
 void reorder(const Call& call) {
-  copy(call.inputs[0], *call.slots.inputs[0], *call.slots.outputs[0]);
+  copy(call.inputs[Reorder::kX], *call.slots.inputs[Reorder::kX], *call.slots.outputs[Reorder::kY]);
 }
 void assign(const Call& call) {
-  copy(call.inputs[0], *call.slots.inputs[1], *call.slots.inputs[0]);
+  copy(call.inputs[Assign::kState], *call.slots.inputs[Assign::kValue], *call.slots.inputs[Assign::kState]);
 }
 
 /// Whoever rounds does so where the output is stored.
 void cast(const Call& call) {
-  std::copy_n(call.in(0), call.count_in(0), call.out(0));
+  std::copy_n(call.in(Cast::kX), call.count_in(Cast::kX), call.out(Cast::kY));
 }
 
 void scale_pixels(const Call& call) {
-  const Shape &shape = call.shape_in(0), &made = call.shape_out(0);
+  const Shape &shape = call.shape_in(ScalePixels::kX), &made = call.shape_out(ScalePixels::kY);
   const int64_t area = shape[2] * shape[3];
-  for (int64_t i = 0, count = call.count_out(0); i < count; ++i) {
+  for (int64_t i = 0, count = call.count_out(ScalePixels::kY); i < count; ++i) {
     const int64_t channel = i / area % made[1], sample = i / area / made[1];
     const int64_t pixel = (sample * shape[1] + channel) * area + i % area;
-    call.out(0)[i] =
-        channel < shape[1] ? call.in(1)[channel] * call.in<uint8_t>(0)[pixel] + call.in(2)[channel] : 0;
+    call.out(ScalePixels::kY)[i] = channel < shape[1] ? call.in(ScalePixels::kScale)[channel] *
+                                                                call.in<uint8_t>(ScalePixels::kX)[pixel] +
+                                                            call.in(ScalePixels::kOffset)[channel]
+                                                      : 0;
   }
 }
 
@@ -124,18 +126,20 @@ Plane changed(Plane plane, const SampleSteps& steps, int32_t epoch, int32_t numb
 }
 
 void read_samples(const Call& call) {
-  const Shape &all = call.shape_in(0), &rows = call.shape_out(0);
+  const Shape &all = call.shape_in(ReadSamples::kSamples), &rows = call.shape_out(ReadSamples::kPixels);
   const int64_t area = all[2] * all[3], made = rows[2] * rows[3];
   for (int64_t n = 0; n < rows[0]; ++n) {
-    const int32_t number = call.in<int32_t>(2)[n];
-    if (call.has_output(1)) call.out<int32_t>(1)[n] = number < 0 ? 0 : call.in<int32_t>(1)[number];
+    const int32_t number = call.in<int32_t>(ReadSamples::kNumbers)[n];
+    if (call.has_output(ReadSamples::kRowLabels))
+      call.out<int32_t>(ReadSamples::kRowLabels)[n] =
+          number < 0 ? 0 : call.in<int32_t>(ReadSamples::kLabels)[number];
     for (int64_t c = 0; c < rows[1]; ++c) {
-      uint8_t* to = call.out<uint8_t>(0) + (n * rows[1] + c) * made;
+      uint8_t* to = call.out<uint8_t>(ReadSamples::kPixels) + (n * rows[1] + c) * made;
       std::fill_n(to, made, uint8_t{0});
       if (number < 0) continue;
-      const uint8_t* from = call.in<uint8_t>(0) + (number * all[1] + c) * area;
+      const uint8_t* from = call.in<uint8_t>(ReadSamples::kSamples) + (number * all[1] + c) * area;
       const Plane plane = changed({all[2], all[3], {from, from + area}}, call.as<ReadSamples>().steps,
-                                  call.in<int32_t>(3)[n], number);
+                                  call.in<int32_t>(ReadSamples::kEpochs)[n], number);
       std::copy(plane.pixels.begin(), plane.pixels.end(), to);
     }
   }

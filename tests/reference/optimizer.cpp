@@ -67,17 +67,18 @@ void clip_by_norm(const Call& call) {
     for (int64_t e = 0; e < call.count_in(i); ++e) sum += call.in(i)[e] * call.in(i)[e];
   }
   const double scale = op.max_norm / (std::sqrt(sum) + op.eps);
-  call.out(0)[0] = !op.lengthens && scale > 1 ? 1 : scale;
-  if (call.has_output(1)) call.out(1)[0] = std::sqrt(sum);
+  call.out(ClipByNorm::kScale)[0] = !op.lengthens && scale > 1 ? 1 : scale;
+  if (call.has_output(ClipByNorm::kNorm)) call.out(ClipByNorm::kNorm)[0] = std::sqrt(sum);
 }
 
 void table_lookup(const Call& call) {
-  call.out(0)[0] = call.in(0)[std::min<int64_t>(call.in<int32_t>(1)[0], call.count_in(0) - 1)];
+  call.out(TableLookup::kY)[0] = call.in(TableLookup::kTable)[std::min<int64_t>(
+      call.in<int32_t>(TableLookup::kIndex)[0], call.count_in(TableLookup::kTable) - 1)];
 }
 
 void increment(const Call& call) {
-  const bool skip = call.inputs.size() > 1 && value_or(call, 1, 0) != 0;
-  call.out<int32_t>(0)[0] = call.in<int32_t>(0)[0] + (skip ? 0 : 1);
+  const bool skip = value_or(call, Increment::kSkip, 0) != 0;
+  call.out<int32_t>(Increment::kNext)[0] = call.in<int32_t>(Increment::kCounter)[0] + (skip ? 0 : 1);
 }
 
 }  // namespace

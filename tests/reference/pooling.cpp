@@ -34,11 +34,11 @@ double share(const Conv2dGeometry& g) {
 }
 
 void max_forward(const Call& call) {
-  const double* x = call.in(0);
-  double* y = call.out(0);
-  uint8_t* places = call.has_output(1) ? call.out<uint8_t>(1) : nullptr;
-  std::vector<bool> begun(static_cast<size_t>(call.count_out(0)));
-  for_each_element(call.as<MaxPool2d>().geometry, call.shape_in(0), call.shape_out(0),
+  const double* x = call.in(MaxPool2d::kX);
+  double* y = call.out(MaxPool2d::kY);
+  uint8_t* places = call.has_output(MaxPool2d::kPlaces) ? call.out<uint8_t>(MaxPool2d::kPlaces) : nullptr;
+  std::vector<bool> begun(static_cast<size_t>(call.count_out(MaxPool2d::kY)));
+  for_each_element(call.as<MaxPool2d>().geometry, call.shape_in(MaxPool2d::kX), call.shape_out(MaxPool2d::kY),
                    [&](int64_t ix, int64_t place, int64_t iy) {
                      const bool is_first = !begun[static_cast<size_t>(iy)];
                      begun[static_cast<size_t>(iy)] = true;
@@ -49,31 +49,31 @@ void max_forward(const Call& call) {
 }
 
 void max_backward(const Call& call) {
-  const double* dy = call.in(0);
-  const uint8_t* places = call.in<uint8_t>(1);
-  double* dx = call.out(0);
-  std::fill_n(dx, call.count_out(0), 0.0);
-  for_each_element(call.as<MaxPool2dBackward>().geometry, call.shape_out(0), call.shape_in(0),
-                   [=](int64_t ix, int64_t place, int64_t iy) {
+  const double* dy = call.in(MaxPool2dBackward::kDy);
+  const uint8_t* places = call.in<uint8_t>(MaxPool2dBackward::kPlaces);
+  double* dx = call.out(MaxPool2dBackward::kDx);
+  std::fill_n(dx, call.count_out(MaxPool2dBackward::kDx), 0.0);
+  for_each_element(call.as<MaxPool2dBackward>().geometry, call.shape_out(MaxPool2dBackward::kDx),
+                   call.shape_in(MaxPool2dBackward::kDy), [=](int64_t ix, int64_t place, int64_t iy) {
                      if (places[iy] == place) dx[ix] += dy[iy];
                    });
 }
 
 void average_forward(const Call& call) {
   const auto& g = call.as<AvgPool2d>().geometry;
-  const double* x = call.in(0);
-  double* y = call.out(0);
-  std::fill_n(y, call.count_out(0), 0.0);
-  for_each_element(g, call.shape_in(0), call.shape_out(0),
+  const double* x = call.in(AvgPool2d::kX);
+  double* y = call.out(AvgPool2d::kY);
+  std::fill_n(y, call.count_out(AvgPool2d::kY), 0.0);
+  for_each_element(g, call.shape_in(AvgPool2d::kX), call.shape_out(AvgPool2d::kY),
                    [=, part = share(g)](int64_t ix, int64_t, int64_t iy) { y[iy] += x[ix] * part; });
 }
 
 void average_backward(const Call& call) {
   const auto& g = call.as<AvgPool2dBackward>().geometry;
-  const double* dy = call.in(0);
-  double* dx = call.out(0);
-  std::fill_n(dx, call.count_out(0), 0.0);
-  for_each_element(g, call.shape_out(0), call.shape_in(0),
+  const double* dy = call.in(AvgPool2dBackward::kDy);
+  double* dx = call.out(AvgPool2dBackward::kDx);
+  std::fill_n(dx, call.count_out(AvgPool2dBackward::kDx), 0.0);
+  for_each_element(g, call.shape_out(AvgPool2dBackward::kDx), call.shape_in(AvgPool2dBackward::kDy),
                    [=, part = share(g)](int64_t ix, int64_t, int64_t iy) { dx[ix] += dy[iy] * part; });
 }
 

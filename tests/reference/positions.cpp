@@ -27,36 +27,41 @@ void for_each_token(const Call& call, size_t first, size_t start, const Visit& v
 }
 
 void add_rows(const Call& call) {
-  const int64_t width = call.shape_in(0)[2];
-  for_each_token(call, 2, 3, [&](int64_t token, int64_t p) {
+  const int64_t width = call.shape_in(position_input::kX)[2];
+  for_each_token(call, position_input::kFirstPosition, position_input::kStart, [&](int64_t token, int64_t p) {
     for (int64_t e = 0; e < width; ++e)
-      call.out(0)[token + e] = call.in(0)[token + e] + call.in(1)[p * width + e];
+      call.out(AddPositions::kY)[token + e] =
+          call.in(position_input::kX)[token + e] + call.in(position_input::kTable)[p * width + e];
   });
 }
 
 void add_rows_backward(const Call& call) {
-  const int64_t width = call.shape_in(0)[2];
-  std::fill_n(call.out(0), call.count_out(0), 0.0);
-  for_each_token(call, 1, 2, [&](int64_t token, int64_t p) {
-    for (int64_t e = 0; e < width; ++e) call.out(0)[p * width + e] += call.in(0)[token + e];
-  });
+  const int64_t width = call.shape_in(AddPositionsBackward::kDy)[2];
+  std::fill_n(call.out(AddPositionsBackward::kDtable), call.count_out(AddPositionsBackward::kDtable), 0.0);
+  for_each_token(call, AddPositionsBackward::kFirstPosition, AddPositionsBackward::kStart,
+                 [&](int64_t token, int64_t p) {
+                   for (int64_t e = 0; e < width; ++e)
+                     call.out(AddPositionsBackward::kDtable)[p * width + e] +=
+                         call.in(AddPositionsBackward::kDy)[token + e];
+                 });
 }
 
 void rotary(const Call& call) {
   const RotaryRule& rule = call.as<Rotary>().rule;
-  std::copy_n(call.in(0), call.count_in(0), call.out(0));
+  std::copy_n(call.in(position_input::kX), call.count_in(position_input::kX), call.out(Rotary::kY));
   const int64_t half = rule.features / 2;
-  for_each_token(call, 2, 3, [&](int64_t token, int64_t p) {
+  for_each_token(call, position_input::kFirstPosition, position_input::kStart, [&](int64_t token, int64_t p) {
     for (int64_t head = 0; head < rule.heads; ++head) {
       for (int64_t i = 0; i < half; ++i) {
         const int64_t begin = token + head * rule.size;
         const int64_t a = begin + (rule.interleaved ? 2 * i : i),
                       b = begin + (rule.interleaved ? 2 * i + 1 : i + half);
-        const double cosine = call.in(1)[p * rule.features + i],
-                     sine = call.in(1)[p * rule.features + half + i] * (rule.inverse ? -1 : 1);
-        const double of_a = call.in(0)[a], of_b = call.in(0)[b];
-        call.out(0)[a] = of_a * cosine - of_b * sine;
-        call.out(0)[b] = of_b * cosine + of_a * sine;
+        const double cosine = call.in(position_input::kTable)[p * rule.features + i],
+                     sine = call.in(position_input::kTable)[p * rule.features + half + i] *
+                            (rule.inverse ? -1 : 1);
+        const double of_a = call.in(position_input::kX)[a], of_b = call.in(position_input::kX)[b];
+        call.out(Rotary::kY)[a] = of_a * cosine - of_b * sine;
+        call.out(Rotary::kY)[b] = of_b * cosine + of_a * sine;
       }
     }
   });

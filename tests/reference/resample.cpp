@@ -48,15 +48,19 @@ void for_each_pair(Resampling how, const Shape& x, const Shape& y, Visit visit) 
 }
 
 void resample_forward(const Call& c) {
-  std::fill_n(c.out(0), c.count_out(0), 0.0);
-  for_each_pair(c.as<Resample2d>().how, c.shape_in(0), c.shape_out(0),
-                [&](int64_t ix, int64_t iy, double part) { c.out(0)[iy] += part * c.in(0)[ix]; });
+  std::fill_n(c.out(Resample2d::kY), c.count_out(Resample2d::kY), 0.0);
+  for_each_pair(c.as<Resample2d>().how, c.shape_in(Resample2d::kX), c.shape_out(Resample2d::kY),
+                [&](int64_t ix, int64_t iy, double part) {
+                  c.out(Resample2d::kY)[iy] += part * c.in(Resample2d::kX)[ix];
+                });
 }
 
 void resample_backward(const Call& c) {
-  std::fill_n(c.out(0), c.count_out(0), 0.0);
-  for_each_pair(c.as<Resample2dBackward>().how, c.shape_out(0), c.shape_in(0),
-                [&](int64_t ix, int64_t iy, double part) { c.out(0)[ix] += part * c.in(0)[iy]; });
+  std::fill_n(c.out(Resample2dBackward::kDx), c.count_out(Resample2dBackward::kDx), 0.0);
+  for_each_pair(c.as<Resample2dBackward>().how, c.shape_out(Resample2dBackward::kDx),
+                c.shape_in(Resample2dBackward::kDy), [&](int64_t ix, int64_t iy, double part) {
+                  c.out(Resample2dBackward::kDx)[ix] += part * c.in(Resample2dBackward::kDy)[iy];
+                });
 }
 
 }  // namespace

@@ -19,31 +19,33 @@ void for_each_softmax(const SoftmaxExtents& e, const Visit& visit) {
 }
 
 void softmax(const Call& call) {
-  const SoftmaxExtents e(call.shape_in(0));
+  const SoftmaxExtents e(call.shape_in(Softmax::kX));
   for_each_softmax(e, [&](int64_t first) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (int64_t c = 0; c < e.classes; ++c) largest = std::max(largest, call.in(0)[first + c * e.step]);
-    for (int64_t c = 0; c < e.classes; ++c) sum += std::exp(call.in(0)[first + c * e.step] - largest);
+    for (int64_t c = 0; c < e.classes; ++c)
+      largest = std::max(largest, call.in(Softmax::kX)[first + c * e.step]);
+    for (int64_t c = 0; c < e.classes; ++c)
+      sum += std::exp(call.in(Softmax::kX)[first + c * e.step] - largest);
     for (int64_t c = 0; c < e.classes; ++c) {
-      const double log = call.in(0)[first + c * e.step] - largest - std::log(sum);
-      call.out(0)[first + c * e.step] = call.as<Softmax>().log ? log : std::exp(log);
+      const double log = call.in(Softmax::kX)[first + c * e.step] - largest - std::log(sum);
+      call.out(Softmax::kY)[first + c * e.step] = call.as<Softmax>().log ? log : std::exp(log);
     }
   });
 }
 
 void softmax_backward(const Call& call) {
-  const SoftmaxExtents e(call.shape_in(0));
+  const SoftmaxExtents e(call.shape_in(SoftmaxBackward::kDy));
   const bool log = call.as<SoftmaxBackward>().log;
   for_each_softmax(e, [&](int64_t first) {
     double sum = 0;
     for (int64_t c = 0; c < e.classes; ++c) {
       const int64_t i = first + c * e.step;
-      sum += call.in(0)[i] * (log ? 1 : call.in(1)[i]);
+      sum += call.in(SoftmaxBackward::kDy)[i] * (log ? 1 : call.in(SoftmaxBackward::kY)[i]);
     }
     for (int64_t c = 0; c < e.classes; ++c) {
       const int64_t i = first + c * e.step;
-      const double dy = call.in(0)[i], y = call.in(1)[i];
-      call.out(0)[i] = log ? dy - std::exp(y) * sum : y * (dy - sum);
+      const double dy = call.in(SoftmaxBackward::kDy)[i], y = call.in(SoftmaxBackward::kY)[i];
+      call.out(SoftmaxBackward::kDx)[i] = log ? dy - std::exp(y) * sum : y * (dy - sum);
     }
   });
 }

@@ -13,13 +13,13 @@ TEST_CASE("autodiff appends the gradient of the loss, only where parameters are"
   CHECK(draft.after({autodiff()}) == R"(
 entry train_step
  forward:
-  %6: f32[2,4] = linear(@x, @w, @b)
+  %6: f32[2,4] = linear(@x, @w, @b, -)
   %7: f32[2,4] = relu(%6)
-  %8: f32[1] = cross_entropy(%7, @labels, @weights)
+  %8: f32[1] = cross_entropy(%7, @labels, @weights, -, -)
  backward:
-  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights)
+  %10: f32[2,4] = cross_entropy_backward(@one, %7, @labels, @weights, -, -)
   %11: f32[2,4] = relu_backward(%10, %7)
-  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11)
+  %12: f32[4,3], %13: f32[4] = linear_backward_weights(@x, %11, -)
   output loss = %8
 )");
   const Entry& entry = draft.program.entries[0];
@@ -57,9 +57,9 @@ TEST_CASE("autodiff sums the gradients of what is read twice") {
 entry train_step
  forward:
   %1: f32[2,3] = mul(@w, @w)
-  %4: f32[1] = cross_entropy(%1, @labels, @weights)
+  %4: f32[1] = cross_entropy(%1, @labels, @weights, -, -)
  backward:
-  %6: f32[2,3] = cross_entropy_backward(@one, %1, @labels, @weights)
+  %6: f32[2,3] = cross_entropy_backward(@one, %1, @labels, @weights, -, -)
   %7: f32[2,3] = mul(%6, @w)
   %8: f32[2,3] = mul(%6, @w)
   %9: f32[2,3] = add(%7, %8)

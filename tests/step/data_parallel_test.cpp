@@ -27,13 +27,13 @@ entry train_step
   %23: f32[5,2,3] = batch_norm_moments(@x) {ranks=5}
   %24: f32[5,2,3] = all_reduce_start(%23) {bucket=0}
   %25: f32[5,2,3] = all_reduce_done(%24) {bucket=0}
-  %10: f32[2,3,2,1], %5: f32[3], %6: f32[3], %15: u8[2,3,2,1] = batch_norm(@x, @gamma, @beta, @skip, %25) {eps=1e-05 relu}
-  %8: f32[3] = blend(@running_var, %6) {share=0.1 scale=1.05263}
+  %10: f32[2,3,2,1], %5: f32[3], %6: f32[3], %15: u8[2,3,2,1] = batch_norm(@x, @gamma, @beta, @skip, %25, -, -) {eps=1e-05 relu}
+  %8: f32[3] = blend(@running_var, %6, -) {share=0.1 scale=1.05263}
   assign(@running_var, %8)
   %11: f32[2,6] = reshape(%10)
-  %14: f32[1] = cross_entropy(%11, @labels, @weights)
+  %14: f32[1] = cross_entropy(%11, @labels, @weights, -, -)
  backward:
-  %17: f32[2,6] = cross_entropy_backward(@one, %11, @labels, @weights)
+  %17: f32[2,6] = cross_entropy_backward(@one, %11, @labels, @weights, -, -)
   %18: f32[2,3,2,1] = reshape(%17)
   %26: f32[5,2,3], %20: f32[3], %21: f32[3], %22: f32[2,3,2,1] = batch_norm_sums(%18, @x, %5, %6, %15, -) {eps=1e-05 ranks=5 residual}
   %30: f32[5,2,3] = all_reduce_start(%26) {bucket=1}

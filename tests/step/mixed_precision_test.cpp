@@ -22,11 +22,11 @@ TEST_CASE("products are computed in the low type, each weight being cast once, a
   CHECK(draft.after({}) == R"(
 entry train_step
  forward:
-  %4: f32[4,8] = linear(@x, @w, @b)
+  %4: f32[4,8] = linear(@x, @w, @b, -)
   %5: f32[4,8] = relu(%4)
-  %6: f32[4,8] = linear(%5, @w, -)
-  %7: f32[4,2] = linear(%6, @v, -)
-  %10: f32[1] = cross_entropy(%7, @labels, @weights)
+  %6: f32[4,8] = linear(%5, @w, -, -)
+  %7: f32[4,2] = linear(%6, @v, -, -)
+  %10: f32[1] = cross_entropy(%7, @labels, @weights, -, -)
   output logits = %7
   output loss = %10
 )");
@@ -36,26 +36,26 @@ entry train_step
   %11: bf16[4,8] = cast(@x) {to=bf16}
   %12: bf16[8,8] = cast(@w) {to=bf16}
   %13: bf16[8] = cast(@b) {to=bf16}
-  %4: bf16[4,8] = linear(%11, %12, %13)
+  %4: bf16[4,8] = linear(%11, %12, %13, -)
   %5: bf16[4,8] = relu(%4)
-  %6: bf16[4,8] = linear(%5, %12, -)
+  %6: bf16[4,8] = linear(%5, %12, -, -)
   %14: bf16[2,8] = cast(@v) {to=bf16}
-  %7: bf16[4,2] = linear(%6, %14, -)
+  %7: bf16[4,2] = linear(%6, %14, -, -)
   %15: f32[4,2] = cast(%7) {to=f32}
-  %10: f32[1] = cross_entropy(%15, @labels, @weights)
+  %10: f32[1] = cross_entropy(%15, @labels, @weights, -, -)
   output logits = %15
   output loss = %10
 )");
   // Gradients of activations are low, those of weights f32: no cast stands between them and the optimiser.
   CHECK(draft.after({autodiff(true)}).substr(draft.after({}).find(" backward:")) == R"( backward:
-  %17: f32[4,2] = cross_entropy_backward(@loss_scale, %15, @labels, @weights)
+  %17: f32[4,2] = cross_entropy_backward(@loss_scale, %15, @labels, @weights, -, -)
   %18: bf16[4,2] = cast(%17) {to=bf16}
-  %19: bf16[4,8] = linear_backward_data(%18, %14)
-  %20: f32[2,8] = linear_backward_weights(%6, %18)
-  %21: bf16[4,8] = linear_backward_data(%19, %12)
-  %22: f32[8,8] = linear_backward_weights(%5, %19)
+  %19: bf16[4,8] = linear_backward_data(%18, %14, -, -)
+  %20: f32[2,8] = linear_backward_weights(%6, %18, -)
+  %21: bf16[4,8] = linear_backward_data(%19, %12, -, -)
+  %22: f32[8,8] = linear_backward_weights(%5, %19, -)
   %23: bf16[4,8] = relu_backward(%21, %5)
-  %24: f32[8,8], %25: f32[8] = linear_backward_weights(%11, %23)
+  %24: f32[8,8], %25: f32[8] = linear_backward_weights(%11, %23, -)
   %26: f32[8,8] = add(%22, %24)
   output logits = %15
   output loss = %10
@@ -75,11 +75,11 @@ entry train_step
  forward:
   %6: bf16[4,8] = cast(@x) {to=bf16}
   %7: bf16[2,8] = cast(@w) {to=bf16}
-  %2: bf16[4,2] = linear(%6, %7, -)
-  %5: f32[1] = cross_entropy(%2, @labels, @weights)
+  %2: bf16[4,2] = linear(%6, %7, -, -)
+  %5: f32[1] = cross_entropy(%2, @labels, @weights, -, -)
  backward:
-  %9: bf16[4,2] = cross_entropy_backward(@one, %2, @labels, @weights)
-  %10: f32[2,8] = linear_backward_weights(%6, %9)
+  %9: bf16[4,2] = cross_entropy_backward(@one, %2, @labels, @weights, -, -)
+  %10: f32[2,8] = linear_backward_weights(%6, %9, -)
   output loss = %5
 )");
 }
@@ -100,9 +100,9 @@ entry train_step
  forward:
   %12: bf16[2,3,4,4] = cast(@x) {to=bf16}
   %13: bf16[3,3,1,1] = cast(@w) {to=bf16}
-  %5: bf16[2,3,4,4] = conv2d(%12, %13, -) {kernel=1x1 stride=1x1 padding=0x0}
-  %6: bf16[2,3,4,4], %7: f32[3], %8: f32[3] = batch_norm(%5, @gamma, @beta, -) {eps=1e-05}
-  %9: f32[3] = blend(@mean, %7) {share=0.1}
+  %5: bf16[2,3,4,4] = conv2d(%12, %13, -, -, -) {kernel=1x1 stride=1x1 padding=0x0}
+  %6: bf16[2,3,4,4], %7: f32[3], %8: f32[3] = batch_norm(%5, @gamma, @beta, -, -, -, -) {eps=1e-05}
+  %9: f32[3] = blend(@mean, %7, -) {share=0.1}
   assign(@mean, %9)
   %14: f32[2,3,4,4] = cast(%6) {to=f32}
   %10: f32[2,3,4,4] = add(%14, @x)

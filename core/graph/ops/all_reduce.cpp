@@ -31,7 +31,7 @@ std::vector<TensorSpec> BroadcastDone::infer(std::span<const TensorSpec> inputs)
 }
 
 std::vector<TensorSpec> DecayByRank::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 1, "needs one tensor");
+  expect_count(inputs, kInputs, "needs one tensor");
   return same(inputs);
 }
 

@@ -68,8 +68,12 @@ class BroadcastDone final : public Operation {
 /// one has found would have decayed once for each later one.
 class DecayByRank final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit DecayByRank(double factor) : decay(factor) {}
   std::string_view name() const override { return "decay_by_rank"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("decay", decay, {.digits = 6}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t, size_t) const override { return true; }

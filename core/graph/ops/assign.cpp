@@ -4,7 +4,9 @@
 namespace trainer {
 
 std::vector<TensorSpec> Assign::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 2 && inputs[0] == inputs[1], "a state takes values of its own shape and type");
+  const char* const text = "a state takes values of its own shape and type";
+  expect_count(inputs, kInputs, text);
+  expect(inputs[kState] == inputs[kValue], text);
   return {};
 }
 

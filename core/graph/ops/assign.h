@@ -9,7 +9,10 @@ namespace trainer {
 /// old value afterwards; then it costs nothing.
 class Assign final : public Operation {
  public:
+  enum : size_t { kState, kValue, kInputs };
+
   std::string_view name() const override { return "assign"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }

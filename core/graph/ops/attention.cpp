@@ -15,10 +15,6 @@ namespace in = attention_input;
 /// multiply-adds: q . k and p v; backward q . k again, dp, and the gradients of q, k and v.
 constexpr double kSeenForwardFlops = 2 * 2, kSeenBackwardFlops = 5 * 2;
 
-bool was_given(const TensorSpec& spec) {
-  return !spec.shape.empty();
-}
-
 void expect_heads(const AttentionRule& rule) {
   expect(rule.heads >= 1 && rule.kv_heads >= 1 && rule.heads % rule.kv_heads == 0,
          fmt::format("heads must be a multiple of kv_heads, got {} and {}", rule.heads, rule.kv_heads));
@@ -45,7 +41,7 @@ void expect_three_sequences(const AttentionRule& rule, const Shape& q, const Sha
 }
 
 void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents& e) {
-  if (was_given(inputs[in::kFirstPosition])) {
+  if (is_given(inputs[in::kFirstPosition])) {
     expect(inputs[in::kFirstPosition] == TensorSpec{{1}, DType::i32},
            "needs one position of the first query");
     expect(!e.packed && e.keys >= e.queries,
@@ -54,7 +50,7 @@ void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents
     expect(e.keys == e.queries,
            fmt::format("needs as many keys as queries, got {} and {}", e.keys, e.queries));
   }
-  if (was_given(inputs[in::kStart])) {
+  if (is_given(inputs[in::kStart])) {
     expect(
         inputs[in::kStart] == TensorSpec{{e.samples, e.queries}, DType::i32},
         fmt::format("needs the document's start for each of {} queries of {} samples", e.queries, e.samples));
@@ -62,8 +58,6 @@ void expect_positions(std::span<const TensorSpec> inputs, const AttentionExtents
 }
 
 AttentionExtents check_attention(const AttentionRule& rule, std::span<const TensorSpec> inputs) {
-  expect(inputs.size() >= in::kInputCount,
-         fmt::format("needs {} inputs, absent ones among them", in::kInputCount));
   expect_heads(rule);
   expect_one_type(inputs, {in::kQ, in::kK, in::kV});
   const Shape &q = inputs[in::kQ].shape, &k = inputs[in::kK].shape, &v = inputs[in::kV].shape;
@@ -129,6 +123,7 @@ AttentionExtents::AttentionExtents(const AttentionRule& rule, const Shape& q, co
       packed(k.empty()) {}
 
 std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, in::kInputCount);
   const AttentionExtents e = check_attention(rule, inputs);
   return {{.shape = {e.samples, e.queries, e.heads * e.size}, .dtype = inputs[in::kQ].dtype},
           {.shape = {e.samples, e.heads, e.queries}, .dtype = DType::f32}};
@@ -136,7 +131,7 @@ std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) con
 
 std::vector<TensorId> Attention::gradient(const Backward& backward) const {
   std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
-  inputs.insert(inputs.end(), {backward.dy[0], backward.y(0), backward.y(1)});
+  inputs.insert(inputs.end(), {backward.dy[kY], backward.y(kY), backward.y(kLogSum)});
   const std::vector<TensorId> made =
       backward.build.emit_all(std::make_shared<AttentionBackward>(rule), inputs);
   std::ranges::copy(made, gradients.begin() + in::kQ);
@@ -148,10 +143,11 @@ double Attention::flops(std::span<const TensorSpec> inputs, std::span<const Tens
 }
 
 std::vector<TensorSpec> AttentionBackward::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, in::kLogSum + 1, "needs attention's inputs, dy, y and the log-sum-exp");
   const AttentionExtents e = check_attention(rule, inputs);
   const std::vector<TensorSpec> made = Attention(rule).infer(inputs.first(in::kInputCount));
-  expect(inputs.size() == in::kLogSum + 1, "needs attention's inputs, dy, y and the log-sum-exp");
-  expect(inputs[in::kDy] == made[0] && inputs[in::kY] == made[0] && inputs[in::kLogSum] == made[1],
+  const TensorSpec &y = made[Attention::kY], &log_sum = made[Attention::kLogSum];
+  expect(inputs[in::kDy] == y && inputs[in::kY] == y && inputs[in::kLogSum] == log_sum,
          "needs dy, y and the log-sum-exp as attention gives them");
   if (e.packed) return {inputs[in::kQ]};
   return {inputs[in::kQ], inputs[in::kK], inputs[in::kV]};

@@ -81,8 +81,11 @@ struct AttentionExtents {
 /// minus infinity.
 class Attention final : public Operation {
  public:
+  enum : size_t { kY, kLogSum };
+
   explicit Attention(const AttentionRule& r) : rule(r) {}
   std::string_view name() const override { return "attention"; }
+  std::optional<size_t> input_count() const override { return attention_input::kInputCount; }
   void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
@@ -96,8 +99,11 @@ class Attention final : public Operation {
 /// The inputs of attention, then dy, y and the log-sum-exp -> dq, dk, dv; of packed inputs dq alone, packed.
 class AttentionBackward final : public Operation {
  public:
+  enum : size_t { kDq, kDk, kDv };
+
   explicit AttentionBackward(const AttentionRule& r) : rule(r) {}
   std::string_view name() const override { return "attention_backward"; }
+  std::optional<size_t> input_count() const override { return attention_input::kLogSum + 1; }
   void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

@@ -22,10 +22,11 @@ double per_element(double flops, const TensorSpec& spec, bool is_measured = fals
   return (is_measured ? flops / 2 : flops) * static_cast<double>(numel(spec.shape));
 }
 
-void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t last) {
+/// x is the first input; those in `which` have one number for each of its channels.
+void expect_channels(std::span<const TensorSpec> inputs, std::initializer_list<size_t> which) {
   const Shape& x = inputs[0].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
-  for (size_t i = first; i < last; ++i) {
+  for (const size_t i : which) {
     expect(inputs[i].shape == Shape{x[1]}, fmt::format("expected one number for each of {} channels, got {}",
                                                        x[1], to_string(inputs[i].shape)));
   }
@@ -33,7 +34,7 @@ void expect_channels(std::span<const TensorSpec> inputs, size_t first, size_t la
 
 /// The table of several ranks, where there is one.
 void expect_table(std::span<const TensorSpec> inputs, size_t place, int64_t channels) {
-  if (inputs.size() <= place) return;
+  if (!is_given(inputs[place])) return;
   const Shape& table = inputs[place].shape;
   expect(table.size() == 3 && table[1] == 2 && table[2] == channels,
          fmt::format("expected two numbers of each of {} channels from each rank, got {}", channels,
@@ -50,36 +51,43 @@ void BatchNorm::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> BatchNorm::infer(std::span<const TensorSpec> inputs) const {
-  expect_channels(inputs, 1, 3);
-  expect_one_type(inputs, {0, 3});
-  expect_type(inputs, {1, 2}, DType::f32);
-  const Shape& x = inputs[0].shape;
-  expect(inputs[3].shape.empty() || inputs[3].shape == x,
-         fmt::format("a residual of {} does not fit to {}", to_string(inputs[3].shape), to_string(x)));
+  expect_count(inputs, kInputs);
+  expect_channels(inputs, {kGamma, kBeta});
+  expect_one_type(inputs, {kX, kResidual});
+  expect_type(inputs, {kGamma, kBeta}, DType::f32);
+  const Shape& x = inputs[kX].shape;
+  expect(
+      inputs[kResidual].shape.empty() || inputs[kResidual].shape == x,
+      fmt::format("a residual of {} does not fit to {}", to_string(inputs[kResidual].shape), to_string(x)));
   const TensorSpec statistic{.shape = {x[1]}, .dtype = DType::f32};
-  if (inputs.size() > 5) {
-    expect(inputs[4] == statistic && inputs[5] == statistic,
+  if (is_given(inputs[kSums]) || is_given(inputs[kSquares])) {
+    expect(inputs[kSums] == statistic && inputs[kSquares] == statistic,
            fmt::format("expected two sums of each of {} channels", x[1]));
-  } else {
-    expect_table(inputs, 4, x[1]);
+    expect(!is_given(inputs[kTable]), "moments are given once, in a table or as sums");
   }
+  expect_table(inputs, kTable, x[1]);
   expect(x[0] * x[2] * x[3] > 1, "statistics need more than one value per channel; use a larger batch");
-  std::vector<TensorSpec> outputs{inputs[0], statistic, statistic};
+  std::vector<TensorSpec> outputs{inputs[kX], statistic, statistic};
   if (relu) outputs.push_back({.shape = x, .dtype = DType::u8});
   return outputs;
 }
 
 std::vector<TensorId> BatchNorm::gradient(const Backward& backward) const {
-  const bool residual = backward.x(3) != kNone;
+  const bool residual = backward.x(kResidual) != kNone;
   const auto op = std::make_shared<BatchNormBackward>(eps, relu, residual);
   const std::vector<TensorId> all =
-      backward.build.emit_all(op, {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2),
-                                   relu ? backward.y(3) : kNone, kNone});
-  return {all[0], all[1], all[2], residual ? all[3] : kNone};
+      backward.build.emit_all(op, {backward.dy[kY], backward.x(kX), backward.x(kGamma), backward.y(kMean),
+                                   backward.y(kVariance), relu ? backward.y(kMask) : kNone, kNone});
+  std::vector<TensorId> gradients(kInputs, kNone);
+  gradients[kX] = all[BatchNormBackward::kDx];
+  gradients[kGamma] = all[BatchNormBackward::kDgamma];
+  gradients[kBeta] = all[BatchNormBackward::kDbeta];
+  if (residual) gradients[kResidual] = all[BatchNormBackward::kDresidual];
+  return gradients;
 }
 
 double BatchNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_element(kForwardFlops, inputs[0], inputs.size() > 4);
+  return per_element(kForwardFlops, inputs[kX], is_given(inputs[kTable]) || is_given(inputs[kSums]));
 }
 
 void BatchNormBackward::describe(AttributeVisitor& visit) const {
@@ -89,24 +97,25 @@ void BatchNormBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> BatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1, 6});
-  expect_type(inputs, {2, 3, 4}, DType::f32);
-  expect_table(inputs, 7, inputs[2].shape[0]);
-  std::vector<TensorSpec> outputs{inputs[1], inputs[2], inputs[2]};
-  if (residual) outputs.push_back(inputs[1]);
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kDy, kX, kOtherDy});
+  expect_type(inputs, {kGamma, kMean, kVariance}, DType::f32);
+  expect_table(inputs, kTable, inputs[kGamma].shape[0]);
+  std::vector<TensorSpec> outputs{inputs[kX], inputs[kGamma], inputs[kGamma]};
+  if (residual) outputs.push_back(inputs[kX]);
   return outputs;
 }
 
 double BatchNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_element(kBackwardFlops, inputs[1], inputs.size() > 7);
+  return per_element(kBackwardFlops, inputs[kX], is_given(inputs[kTable]));
 }
 
 /// The masked dy, which is the residual's gradient, is written in the first walk; the second reads that
 /// instead of either dy. So dx may lie where the second dy was, and where the first was only if nothing
 /// masked is wanted there.
 bool BatchNormBackward::in_place(size_t input, size_t output) const {
-  if (input == 6) return output == 0;
-  return input == 0 && output == (residual ? 3u : 0u);
+  if (input == kOtherDy) return output == kDx;
+  return input == kDy && output == (residual ? kDresidual : kDx);
 }
 
 void BatchNormInference::describe(AttributeVisitor& visit) const {
@@ -114,37 +123,38 @@ void BatchNormInference::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> BatchNormInference::infer(std::span<const TensorSpec> inputs) const {
-  expect_channels(inputs, 1, 5);
-  expect_type(inputs, {1, 2, 3, 4}, DType::f32);
-  return {inputs[0]};
+  expect_channels(inputs, {kGamma, kBeta, kMean, kVariance});
+  expect_type(inputs, {kGamma, kBeta, kMean, kVariance}, DType::f32);
+  return {inputs[kX]};
 }
 
 /// With s = 1 / sqrt(variance + eps): dx = dy * gamma * s, dgamma = sum of dy * (x - mean) * s, dbeta = sum
 /// of dy. Both products with s are normalisations again, with a mean, shift or factor of 0 or 1.
 std::vector<TensorId> BatchNormInference::gradient(const Backward& backward) const {
-  const TensorId dy = backward.dy[0], gamma = backward.x(1), mean = backward.x(3), variance = backward.x(4);
-  const Shape channels = backward.shape(1);
+  const TensorId dy = backward.dy[kY], gamma = backward.x(kGamma), mean = backward.x(kMean),
+                 variance = backward.x(kVariance);
+  const Shape channels = backward.shape(kGamma);
   auto filled = [&](const char* name, double value) {
     return backward.build.program().persistent(
         fmt::format("{}.{}", name, channels[0]), {channels, DType::f32}, Role::constant,
         {.kind = Initial::Kind::fill, .a = value, .b = 0, .table = {}});
   };
   const TensorId zeros = filled("zeros", 0);
-  std::vector<TensorId> gradients(5, kNone);
-  if (backward.wanted[0])
-    gradients[0] = backward.build.emit<BatchNormInference>({dy, gamma, zeros, zeros, variance}, eps);
-  if (backward.wanted[1]) {
+  std::vector<TensorId> gradients(kInputs, kNone);
+  if (backward.wanted[kX])
+    gradients[kX] = backward.build.emit<BatchNormInference>({dy, gamma, zeros, zeros, variance}, eps);
+  if (backward.wanted[kGamma]) {
     const TensorId x = backward.build.emit<BatchNormInference>(
-        {backward.x(0), filled("ones", 1), zeros, mean, variance}, eps);
+        {backward.x(kX), filled("ones", 1), zeros, mean, variance}, eps);
     const TensorId products = backward.build.emit<Binary>({dy, x}, Binary::Kind::mul);
-    gradients[1] = backward.build.emit<AddChannelsBackward>({products});
+    gradients[kGamma] = backward.build.emit<AddChannelsBackward>({products});
   }
-  if (backward.wanted[2]) gradients[2] = backward.build.emit<AddChannelsBackward>({dy});
+  if (backward.wanted[kBeta]) gradients[kBeta] = backward.build.emit<AddChannelsBackward>({dy});
   return gradients;
 }
 
 double BatchNormInference::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return per_element(kInferenceFlops, inputs[0]);
+  return per_element(kInferenceFlops, inputs[kX]);
 }
 
 void FoldBatchNorm::describe(AttributeVisitor& visit) const {
@@ -152,8 +162,9 @@ void FoldBatchNorm::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> FoldBatchNorm::infer(std::span<const TensorSpec> inputs) const {
-  expect_type(inputs, {0, 1, 2, 3, 4, 5}, DType::f32);
-  return {inputs[0], inputs[2]};
+  expect_count(inputs, kInputs);
+  expect_type(inputs, {kWeight, kBias, kGamma, kBeta, kMean, kVariance}, DType::f32);
+  return {inputs[kWeight], inputs[kGamma]};
 }
 
 }  // namespace trainer

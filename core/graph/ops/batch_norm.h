@@ -20,23 +20,40 @@ TRAINER_HD bool passes_clamp(T value, T ceiling) {
 /// sqrt(variance + eps) + beta. x (N, C, H, W), gamma (C), beta (C), residual of x's shape or absent ->
 /// y, mean (C), variance (C, biased). x, residual and y may be of a low type, all else is f32. Fusion lets it
 /// add the residual and then clamp at zero, and at a ceiling, in the same walk, as Relu and Relu6 do. With
-/// relu the fourth output is the mask: where 0 < y < ceiling, or y is NaN. A fifth input alone is the table
-/// of all ranks' moments (ops/sync_batch_norm.h); mean and variance are theirs then. A fifth and a sixth are
-/// the sums of x and of x^2 over each channel, f32 (C).
+/// relu a mask says where 0 < y < ceiling, or y is NaN. Moments may be given: as the table of all ranks',
+/// whose mean and variance come out then, or as the sums of x and of x^2 over each channel.
 class BatchNorm final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kGamma,
+    kBeta,
+    kResidual,  ///< of x's shape, or absent
+    kTable,     ///< (R, 2, C), the moments of all ranks (ops/sync_batch_norm.h), or absent
+    kSums,      ///< (C), of x, or absent as the next one is
+    kSquares,   ///< (C), the sums of x^2
+    kInputs
+  };
+  enum : size_t {
+    kY,
+    kMean,      ///< (C)
+    kVariance,  ///< (C), biased
+    kMask,      ///< only with `relu`
+  };
+
   explicit BatchNorm(double epsilon, bool with_relu = false,
                      double highest = std::numeric_limits<double>::infinity())
       : eps(epsilon), relu(with_relu), ceiling(highest) {}
   std::string_view name() const override { return "batch_norm"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 || input == 3 ? InputType::widest : InputType::f32;
+    return input == kX || input == kResidual ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input == 3 && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kResidual && output == kY; }
   bool has_batch_statistics() const override { return true; }
 
   const double eps;
@@ -44,15 +61,38 @@ class BatchNorm final : public Operation {
   const double ceiling;  ///< of relu6: 6
 };
 
+/// Whether a BatchNorm is given moments, and so does not measure.
+inline bool is_measured(const Node& norm) {
+  return norm.inputs[BatchNorm::kTable] != kNone || norm.inputs[BatchNorm::kSums] != kNone;
+}
+
 /// dy, x, gamma, mean, variance, mask where relu, another dy or absent -> dx, dgamma, dbeta and, where there
 /// was one, the residual's gradient. The two dy are added (fusion gives the second); the mask says where they
-/// count. An eighth input, where there is one, is the table of all ranks' sums (ops/sync_batch_norm.h); then
-/// dgamma and dbeta are not given.
+/// count. With the table of all ranks' sums dgamma and dbeta are not given.
 class BatchNormBackward final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kX,
+    kGamma,
+    kMean,
+    kVariance,
+    kMask,     ///< where relu, else absent
+    kOtherDy,  ///< is added to dy, or absent
+    kTable,    ///< (R, 2, C), the sums of all ranks (ops/sync_batch_norm.h), or absent
+    kInputs
+  };
+  enum : size_t {
+    kDx,
+    kDgamma,
+    kDbeta,
+    kDresidual,  ///< only with `residual`
+  };
+
   BatchNormBackward(double epsilon, bool with_relu, bool with_residual)
       : eps(epsilon), relu(with_relu), residual(with_residual) {}
   std::string_view name() const override { return "batch_norm_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -65,16 +105,20 @@ class BatchNormBackward final : public Operation {
 /// The same with statistics that are given, which get no gradient: x, gamma, beta, mean, variance -> y.
 class BatchNormInference final : public Operation {
  public:
+  enum : size_t { kX, kGamma, kBeta, kMean, kVariance, kInputs };
+  enum : size_t { kY };
+
   explicit BatchNormInference(double epsilon) : eps(epsilon) {}
   std::string_view name() const override { return "batch_norm_inference"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::widest : InputType::f32;
+    return input == kX ? InputType::widest : InputType::f32;
   }
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input == 0 && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kX && output == kY; }
 
   const double eps;
 };
@@ -84,8 +128,20 @@ class BatchNormInference final : public Operation {
 /// + eps).
 class FoldBatchNorm final : public Operation {
  public:
+  enum : size_t {
+    kWeight,
+    kBias,  ///< or absent
+    kGamma,
+    kBeta,
+    kMean,
+    kVariance,
+    kInputs
+  };
+  enum : size_t { kFoldedWeight, kFoldedBias };
+
   explicit FoldBatchNorm(double epsilon) : eps(epsilon) {}
   std::string_view name() const override { return "fold_batch_norm"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 

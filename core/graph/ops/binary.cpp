@@ -4,18 +4,18 @@
 namespace trainer {
 
 std::vector<TensorSpec> Binary::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 2, "takes two inputs");
-  expect(inputs[0] == inputs[1], "the inputs must have one shape, got " + to_string(inputs[0].shape) +
-                                     " and " + to_string(inputs[1].shape));
-  return {inputs[0]};
+  expect_count(inputs, kInputs, "takes two inputs");
+  expect(inputs[kA] == inputs[kB], "the inputs must have one shape, got " + to_string(inputs[kA].shape) +
+                                       " and " + to_string(inputs[kB].shape));
+  return {inputs[kA]};
 }
 
 std::vector<TensorId> Binary::gradient(const Backward& backward) const {
-  const TensorId dy = backward.dy[0];
+  const TensorId dy = backward.dy[kY];
   if (kind == Kind::add) return {dy, dy};
-  std::vector<TensorId> dx(2, kNone);
-  for (size_t i = 0; i < 2; ++i) {  // d(a * b)/da = b
-    if (backward.wanted[i]) dx[i] = backward.build.emit<Binary>({dy, backward.x(1 - i)}, Kind::mul);
+  std::vector<TensorId> dx(kInputs, kNone);
+  for (const auto& [one, other] : {std::pair{kA, kB}, std::pair{kB, kA}}) {  // d(a * b)/da = b
+    if (backward.wanted[one]) dx[one] = backward.build.emit<Binary>({dy, backward.x(other)}, Kind::mul);
   }
   return dx;
 }

@@ -8,9 +8,13 @@ namespace trainer {
 /// y = a + b or y = a * b, element by element, both of one shape.
 class Binary final : public Operation {
  public:
+  enum : size_t { kA, kB, kInputs };
+  enum : size_t { kY };
+
   enum class Kind { add, mul };
   explicit Binary(Kind k) : kind(k) {}
   std::string_view name() const override { return kind == Kind::add ? "add" : "mul"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;

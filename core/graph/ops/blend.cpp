@@ -11,15 +11,17 @@ void Blend::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Blend::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[0] == inputs[1], fmt::format("expected two tensors of one shape, got {} and {}",
-                                             to_string(inputs[0].shape), to_string(inputs[1].shape)));
-  expect(inputs.size() == 2 || inputs[2] == TensorSpec{{1}, DType::f32},
+  expect_count(inputs, kInputs);
+  expect(inputs[kOld] == inputs[kFresh],
+         fmt::format("expected two tensors of one shape, got {} and {}", to_string(inputs[kOld].shape),
+                     to_string(inputs[kFresh].shape)));
+  expect(!is_given(inputs[kSkip]) || inputs[kSkip] == TensorSpec{{1}, DType::f32},
          "needs one number that says whether to skip");
-  return {inputs[0]};
+  return {inputs[kOld]};
 }
 
 double Blend::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return 4.0 * static_cast<double>(numel(inputs[0].shape));
+  return 4.0 * static_cast<double>(numel(inputs[kOld].shape));
 }
 
 }  // namespace trainer

@@ -9,12 +9,21 @@ namespace trainer {
 /// Returns old if skip is not 0, whatever fresh holds.
 class Blend final : public Operation {
  public:
+  enum : size_t {
+    kOld,
+    kFresh,
+    kSkip,  ///< or absent
+    kInputs
+  };
+  enum : size_t { kY };
+
   explicit Blend(double portion, double factor = 1) : share(portion), scale(factor) {}
   std::string_view name() const override { return "blend"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t) const override { return input < 2; }
+  bool in_place(size_t input, size_t) const override { return input == kOld || input == kFresh; }
 
   const double share, scale;
 };

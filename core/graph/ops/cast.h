@@ -9,8 +9,12 @@ namespace trainer {
 /// the layout in the same walk.
 class Cast final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit Cast(DType dtype) : to(dtype) {}
   std::string_view name() const override { return "cast"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("to", std::string(to_string(to))); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;

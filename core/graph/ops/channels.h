@@ -8,17 +8,25 @@ namespace trainer {
 /// x (N, C, H, W), s (N, C, 1, 1) -> y = x * s: each picture of a channel by a factor of its own.
 class ScaleChannels final : public Operation {
  public:
+  enum : size_t { kX, kFactors, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "scale_channels"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 };
 
 /// dy, x (N, C, H, W) -> ds (N, C, 1, 1): the sum of dy * x over each picture.
 class ScaleChannelsBackward final : public Operation {
  public:
+  enum : size_t { kDy, kX, kInputs };
+  enum : size_t { kDfactors };
+
   std::string_view name() const override { return "scale_channels_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 };
@@ -26,19 +34,27 @@ class ScaleChannelsBackward final : public Operation {
 /// x (N, C, H, W), b (C) -> y = x + b, one number for each channel; b is f32 whatever x is.
 class AddChannels final : public Operation {
  public:
+  enum : size_t { kX, kBias, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "add_channels"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::widest : InputType::f32;
+    return input == kX ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 };
 
 /// dy (N, C, H, W) -> db (C), f32: the sum over batch and pictures.
 class AddChannelsBackward final : public Operation {
  public:
+  enum : size_t { kDy, kInputs };
+  enum : size_t { kDbias };
+
   std::string_view name() const override { return "add_channels_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 };

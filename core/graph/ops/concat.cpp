@@ -30,8 +30,8 @@ std::vector<TensorId> Concat::gradient(const Backward& backward) const {
   int64_t begin = 0;
   for (size_t i = 0; i < backward.node.inputs.size(); ++i) {
     const int64_t length = backward.shape(i)[static_cast<size_t>(axis)];
-    gradients.push_back(backward.wanted[i] ? backward.build.emit<Slice>({backward.dy[0]}, axis, begin, length)
-                                           : kNone);
+    gradients.push_back(
+        backward.wanted[i] ? backward.build.emit<Slice>({backward.dy[kY]}, axis, begin, length) : kNone);
     begin += length;
   }
   return gradients;
@@ -44,7 +44,7 @@ void Slice::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
-  TensorSpec y = inputs[0];
+  TensorSpec y = inputs[kX];
   expect(axis >= 0 && axis < static_cast<int64_t>(y.shape.size()),
          fmt::format("axis {} is outside 0 to {}", axis, y.shape.size() - 1));
   int64_t& extent = y.shape[static_cast<size_t>(axis)];
@@ -56,8 +56,8 @@ std::vector<TensorSpec> Slice::infer(std::span<const TensorSpec> inputs) const {
 }
 
 std::vector<TensorId> Slice::gradient(const Backward& backward) const {
-  const int64_t extent = backward.shape(0)[static_cast<size_t>(axis)];
-  return {backward.build.emit<Pad>({backward.dy[0]}, axis, begin, extent - begin - length)};
+  const int64_t extent = backward.shape(kX)[static_cast<size_t>(axis)];
+  return {backward.build.emit<Pad>({backward.dy[kY]}, axis, begin, extent - begin - length)};
 }
 
 }  // namespace trainer

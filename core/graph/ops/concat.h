@@ -8,6 +8,8 @@ namespace trainer {
 /// The inputs one after another along `axis`; their other extents agree.
 class Concat final : public Operation {
  public:
+  enum : size_t { kY };
+
   explicit Concat(int64_t a) : axis(a) {}
   std::string_view name() const override { return "concat"; }
   void describe(AttributeVisitor& visit) const override { visit("axis", axis); }
@@ -25,8 +27,12 @@ class Concat final : public Operation {
 /// Indices [begin, begin + length) along `axis`.
 class Slice final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   Slice(int64_t a, int64_t first, int64_t count) : axis(a), begin(first), length(count) {}
   std::string_view name() const override { return "slice"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }

@@ -15,17 +15,17 @@ void ConfusionCells::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> ConfusionCells::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  const LogitExtents extents(inputs[0].shape);
+  const LogitExtents extents(inputs[kLogits].shape);
   expect(extents.classes <= std::numeric_limits<int32_t>::max() / extents.classes,
          fmt::format("a confusion matrix of {} classes has more cells than 31 bits count", extents.classes));
   return {{.shape = {extents.samples * extents.positions}, .dtype = DType::i32}};
 }
 
 std::vector<TensorSpec> LabelSetCells::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& logits = inputs[0].shape;
-  expect_type(inputs, {2}, DType::f32);
-  expect_one_type(inputs, {0, 1});
-  expect(logits.size() == 2 && inputs[1].shape == logits && inputs[2].shape == Shape{logits[0]},
+  const Shape& logits = inputs[kLogits].shape;
+  expect_type(inputs, {kWeights}, DType::f32);
+  expect_one_type(inputs, {kLogits, kTargets});
+  expect(logits.size() == 2 && inputs[kTargets].shape == logits && inputs[kWeights].shape == Shape{logits[0]},
          "needs logits (N, C), targets of that shape and weights (N)");
   expect(logits[1] <= std::numeric_limits<int32_t>::max() / 4,
          fmt::format("{} classes have more cells than 31 bits count", logits[1]));

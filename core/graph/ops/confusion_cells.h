@@ -12,8 +12,12 @@ namespace trainer {
 /// `ignored`. logits (N, T, C) or (N, C, H, W): a cell for each position, in the order of the labels.
 class ConfusionCells final : public Operation {
  public:
+  enum : size_t { kLogits, kLabels, kWeights, kInputs };
+  enum : size_t { kCells };
+
   explicit ConfusionCells(int32_t ignored_label = kNoLabel) : ignored(ignored_label) {}
   std::string_view name() const override { return "confusion_cells"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
@@ -25,7 +29,11 @@ class ConfusionCells final : public Operation {
 /// for logits above 0, whose probability is above 1/2. -1 for samples of weight 0.
 class LabelSetCells final : public Operation {
  public:
+  enum : size_t { kLogits, kTargets, kWeights, kInputs };
+  enum : size_t { kCells };
+
   std::string_view name() const override { return "label_set_cells"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 

@@ -41,9 +41,10 @@ void Conv2d::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1, 2});
-  const Shape& x = inputs[0].shape;
-  const Shape& w = inputs[1].shape;
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kX, kWeight, kBias});
+  const Shape& x = inputs[kX].shape;
+  const Shape& w = inputs[kWeight].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
   expect(x[1] % geometry.groups == 0 && w[0] % geometry.groups == 0,
          fmt::format("{} groups do not divide {} input and {} output channels", geometry.groups, x[1], w[0]));
@@ -53,34 +54,37 @@ std::vector<TensorSpec> Conv2d::infer(std::span<const TensorSpec> inputs) const 
   expect(out[0] > 0 && out[1] > 0,
          fmt::format("a {}x{} kernel does not fit into a {}x{} image with padding {}x{}", geometry.kernel[0],
                      geometry.kernel[1], x[2], x[3], geometry.padding[0], geometry.padding[1]));
-  std::vector<TensorSpec> outputs{{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[0].dtype}};
+  std::vector<TensorSpec> outputs{{.shape = {x[0], w[0], out[0], out[1]}, .dtype = inputs[kX].dtype}};
   const TensorSpec sums{.shape = {w[0]}, .dtype = DType::f32};
   if (moments) outputs.insert(outputs.end(), 2, sums);
-  for (size_t i = kZeros; i < inputs.size(); ++i)
-    expect(moments && inputs[i] == sums, "expected a zero for each sum, got " + to_string(inputs[i].shape));
+  for (const TensorSpec& zeros : {inputs[kZeroSums], inputs[kZeroSquares]}) {
+    expect(!is_given(zeros) || (moments && zeros == sums),
+           "expected a zero for each sum, got " + to_string(zeros.shape));
+  }
   return outputs;
 }
 
 std::vector<TensorId> Conv2d::gradient(const Backward& backward) const {
   if (moments) throw std::logic_error("a convolution gets its moments after differentiation");
-  TensorId dy = backward.dy[0];
+  TensorId dy = backward.dy[kY];
   if (relu)
-    dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
-  std::vector<TensorId> gradients(3, kNone);
-  if (backward.wanted[0]) {
-    gradients[0] = backward.build.emit<Conv2dBackwardData>({dy, backward.x(1)}, geometry, backward.shape(0));
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(kY)}, elementwise::Function(elementwise::Relu{}));
+  std::vector<TensorId> gradients(kInputs, kNone);
+  if (backward.wanted[kX]) {
+    gradients[kX] =
+        backward.build.emit<Conv2dBackwardData>({dy, backward.x(kWeight)}, geometry, backward.shape(kX));
   }
-  const bool bias = backward.wanted[2];
-  if (!backward.wanted[1] && !bias) return gradients;
-  const auto op = std::make_shared<Conv2dBackwardWeights>(geometry, backward.shape(1), bias);
-  const std::vector<TensorId> dw = backward.build.emit_all(op, {backward.x(0), dy});
-  gradients[1] = dw[0];
-  if (bias) gradients[2] = dw[1];
+  const bool bias = backward.wanted[kBias];
+  if (!backward.wanted[kWeight] && !bias) return gradients;
+  const auto op = std::make_shared<Conv2dBackwardWeights>(geometry, backward.shape(kWeight), bias);
+  const std::vector<TensorId> dw = backward.build.emit_all(op, {backward.x(kX), dy});
+  gradients[kWeight] = dw[Conv2dBackwardWeights::kDweight];
+  if (bias) gradients[kBias] = dw[Conv2dBackwardWeights::kDbias];
   return gradients;
 }
 
 double Conv2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
-  return convolution_flops(outputs[0].shape, inputs[1].shape);
+  return convolution_flops(outputs[kY].shape, inputs[kWeight].shape);
 }
 
 void Conv2dBackwardData::describe(AttributeVisitor& visit) const {
@@ -89,30 +93,31 @@ void Conv2dBackwardData::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Conv2dBackwardData::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1});
-  const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
+  expect_one_type(inputs, {kDy, kWeight});
+  const Shape &dy = inputs[kDy].shape, &w = inputs[kWeight].shape;
   expect(dy.size() == 4 && dy[1] == w[0] && x_shape[1] == w[1] * geometry.groups,
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
   expect(geometry.output({x_shape[2], x_shape[3]}) == Extent2{dy[2], dy[3]},
          fmt::format("{} does not lead from {} to {}", attributes_text(*this), to_string(x_shape),
                      to_string(dy)));
-  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+  return {{.shape = x_shape, .dtype = inputs[kDy].dtype}};
 }
 
 /// Linear in dy and in w, so that its gradients are the convolution's other two operations.
 std::vector<TensorId> Conv2dBackwardData::gradient(const Backward& backward) const {
-  const TensorId from = backward.dy[0];
-  std::vector<TensorId> gradients(2, kNone);
-  if (backward.wanted[0]) gradients[0] = backward.build.emit<Conv2d>({from, backward.x(1), kNone}, geometry);
-  if (backward.wanted[1]) {
-    gradients[1] =
-        backward.build.emit<Conv2dBackwardWeights>({from, backward.x(0)}, geometry, backward.shape(1), false);
+  const TensorId from = backward.dy[kDx];
+  std::vector<TensorId> gradients(kInputs, kNone);
+  if (backward.wanted[kDy])
+    gradients[kDy] = backward.build.emit<Conv2d>({from, backward.x(kWeight), kNone}, geometry);
+  if (backward.wanted[kWeight]) {
+    gradients[kWeight] = backward.build.emit<Conv2dBackwardWeights>({from, backward.x(kDy)}, geometry,
+                                                                    backward.shape(kWeight), false);
   }
   return gradients;
 }
 
 double Conv2dBackwardData::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return convolution_flops(inputs[0].shape, inputs[1].shape);
+  return convolution_flops(inputs[kDy].shape, inputs[kWeight].shape);
 }
 
 void Conv2dBackwardWeights::describe(AttributeVisitor& visit) const {
@@ -123,8 +128,8 @@ void Conv2dBackwardWeights::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1});
-  expect(dtype == DType::f32 || dtype == inputs[0].dtype,
+  expect_one_type(inputs, {kX, kDy});
+  expect(dtype == DType::f32 || dtype == inputs[kX].dtype,
          "the gradient of weights is f32 or of the type of the images");
   std::vector<TensorSpec> outputs{{.shape = w_shape, .dtype = dtype}};
   if (has_bias) outputs.push_back({.shape = {w_shape[0]}, .dtype = DType::f32});
@@ -132,7 +137,7 @@ std::vector<TensorSpec> Conv2dBackwardWeights::infer(std::span<const TensorSpec>
 }
 
 double Conv2dBackwardWeights::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return convolution_flops(inputs[1].shape, w_shape);
+  return convolution_flops(inputs[kDy].shape, w_shape);
 }
 
 }  // namespace trainer

@@ -21,12 +21,27 @@ struct Conv2dGeometry {
 /// H', W'). With `relu` (set by fusion) y is clamped at zero in the same walk: NaN and infinity reach y as
 /// from the two operations, the sign of a zero may not. With `moments` (set by fusion,
 /// after differentiation) the sums of y and of y^2 over each channel are two more outputs, f32 (O), which
-/// BatchNorm reads. Then zeros for both to be added to may be two more inputs.
+/// BatchNorm reads. Then zeros that both are added to may be given.
 class Conv2d final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kWeight,
+    kBias,      ///< or absent
+    kZeroSums,  ///< (O), what the sums are added to, or absent
+    kZeroSquares,
+    kInputs
+  };
+  enum : size_t {
+    kY,
+    kSums,  ///< only with `moments`, as the next one
+    kSquares,
+  };
+
   explicit Conv2d(Conv2dGeometry g, bool with_relu = false, bool with_moments = false)
       : geometry(g), relu(with_relu), moments(with_moments) {}
   std::string_view name() const override { return "conv2d"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
@@ -34,10 +49,9 @@ class Conv2d final : public Operation {
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   /// Sums over their zeros.
   bool in_place(size_t input, size_t output) const override {
-    return output > 0 && input == output + kZeros - 1;
+    return (output == kSums && input == kZeroSums) || (output == kSquares && input == kZeroSquares);
   }
 
-  static constexpr size_t kZeros = 3;  ///< the first input of zeros
   const Conv2dGeometry geometry;
   const bool relu, moments;
 };
@@ -45,8 +59,12 @@ class Conv2d final : public Operation {
 /// dy (N, O, H', W'), w -> dx (N, C, H, W). Also the forward part of a transposed convolution.
 class Conv2dBackwardData final : public Operation {
  public:
+  enum : size_t { kDy, kWeight, kInputs };
+  enum : size_t { kDx };
+
   Conv2dBackwardData(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "conv2d_backward_data"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
@@ -63,9 +81,16 @@ class Conv2dBackwardData final : public Operation {
 /// once.
 class Conv2dBackwardWeights final : public Operation {
  public:
+  enum : size_t { kX, kDy, kInputs };
+  enum : size_t {
+    kDweight,
+    kDbias,  ///< only where the convolution has a bias
+  };
+
   Conv2dBackwardWeights(Conv2dGeometry g, Shape w, bool bias, DType of_dw = DType::f32)
       : geometry(g), w_shape(std::move(w)), has_bias(bias), dtype(of_dw) {}
   std::string_view name() const override { return "conv2d_backward_weights"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

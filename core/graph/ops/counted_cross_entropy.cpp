@@ -28,9 +28,10 @@ void CountedCrossEntropy::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> CountedCrossEntropy::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, kInputs);
   expect_classification(inputs);
-  const int64_t classes = LogitExtents(inputs[0].shape).classes;
-  const Shape& weights = inputs[3].shape;
+  const int64_t classes = LogitExtents(inputs[kLogits].shape).classes;
+  const Shape& weights = inputs[kClassWeights].shape;
   expect(weights.empty() || weights == Shape{classes},
          fmt::format("needs {} class weights, one for each class, got {}", classes, numel(weights)));
   expect(counting.gamma == 0 || counting.label_smoothing == 0, "takes gamma or label smoothing, not both");
@@ -38,14 +39,14 @@ std::vector<TensorSpec> CountedCrossEntropy::infer(std::span<const TensorSpec> i
 }
 
 std::vector<TensorId> CountedCrossEntropy::gradient(const Backward& backward) const {
-  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
   inputs.insert(inputs.begin(), backward.dy[kLoss]);
-  gradients[0] = backward.build.emit<CountedCrossEntropyBackward>(inputs, counting);
+  gradients[kLogits] = backward.build.emit<CountedCrossEntropyBackward>(inputs, counting);
   return gradients;
 }
 
 double CountedCrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return counted_flops(inputs[0]);
+  return counted_flops(inputs[kLogits]);
 }
 
 void CountedCrossEntropyBackward::describe(AttributeVisitor& visit) const {
@@ -53,17 +54,19 @@ void CountedCrossEntropyBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> CountedCrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {inputs[1]};
+  expect_count(inputs, kInputs);
+  return {inputs[kLogits]};
 }
 
 double CountedCrossEntropyBackward::flops(std::span<const TensorSpec> inputs,
                                           std::span<const TensorSpec>) const {
-  return counted_flops(inputs[1]);
+  return counted_flops(inputs[kLogits]);
 }
 
 std::vector<TensorSpec> MeanOfCounted::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 3 && inputs[0] == kOneNumber && inputs[1] == kOneNumber && inputs[2] == kOneNumber,
-         "takes a sum, a weight and a scale");
+  const char* const text = "takes a sum, a weight and a scale";
+  expect_count(inputs, kInputs, text);
+  for (const TensorSpec& input : inputs) expect(input == kOneNumber, text);
   return {kOneNumber, kOneNumber, kOneNumber};
 }
 

@@ -60,24 +60,32 @@ struct LossCounting {
 /// Cross entropy whose mean is over counted positions, each by the weight of its class. Inputs: logits,
 /// labels and weights as cross_entropy's, class weights (C) or absent. Outputs, each (1), sums over samples
 /// and positions of weights[n] / positions times, where the label is not the one to ignore,
-///   0: the loss of the position, of CountedTarget, times (1 - p[label])^gamma,
-///   1: w[label],
-///   2: 1.
-/// The mean is the first divided by the second, after both have been added up over micro-batches and ranks.
+///   kLoss: the loss of the position, of CountedTarget, times (1 - p[label])^gamma,
+///   kWeight: w[label],
+///   kCounted: 1.
+/// The mean is kLoss divided by kWeight, after both have been added up over micro-batches and ranks.
 class CountedCrossEntropy final : public Operation {
  public:
+  enum : size_t {
+    kLogits,
+    kLabels,
+    kWeights,       ///< (N), of samples
+    kClassWeights,  ///< (C), or absent
+    kInputs
+  };
   enum Output : size_t { kLoss, kWeight, kCounted };
 
   explicit CountedCrossEntropy(const LossCounting& how) : counting(how) {}
   std::string_view name() const override { return "counted_cross_entropy"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::as_made : InputType::f32;
+    return input == kLogits ? InputType::as_made : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  std::optional<size_t> judged_input() const override { return 0; }
+  std::optional<size_t> judged_input() const override { return kLogits; }
 
   const LossCounting counting;
 };
@@ -85,12 +93,16 @@ class CountedCrossEntropy final : public Operation {
 /// dloss (1), then counted_cross_entropy's inputs -> dlogits, the gradient of its first output.
 class CountedCrossEntropyBackward final : public Operation {
  public:
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kClassWeights, kInputs };
+  enum : size_t { kDlogits };
+
   explicit CountedCrossEntropyBackward(const LossCounting& how) : counting(how) {}
   std::string_view name() const override { return "counted_cross_entropy_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t) const override { return input == 1; }
+  bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
   const LossCounting counting;
 };
@@ -100,9 +112,11 @@ class CountedCrossEntropyBackward final : public Operation {
 /// taken for 1: the sum and all gradients are 0 then. divisor (1), the third output, is 1 / factor.
 class MeanOfCounted final : public Operation {
  public:
+  enum : size_t { kSum, kWeight, kScale, kInputs };
   enum Output : size_t { kMean, kFactor, kDivisor };
 
   std::string_view name() const override { return "mean_of_counted"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 

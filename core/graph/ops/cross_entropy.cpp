@@ -6,12 +6,12 @@
 namespace trainer {
 
 void expect_classification(std::span<const TensorSpec> inputs) {
-  expect_type(inputs, {2}, DType::f32);
-  const Shape &logits = inputs[0].shape, &labels = inputs[1].shape;
+  expect_type(inputs, {CrossEntropy::kWeights}, DType::f32);
+  const Shape &logits = inputs[CrossEntropy::kLogits].shape, &labels = inputs[CrossEntropy::kLabels].shape;
   const bool per_position = logits.size() == 3 || (logits.size() == 4 && labels.size() == 3);
   expect(logits.size() == 2 || per_position, "expected logits (N, classes), got " + to_string(logits) +
                                                  "; end the network with flatten and linear");
-  expect(inputs[2].shape == Shape{logits[0]}, "needs one weight per sample");
+  expect(inputs[CrossEntropy::kWeights].shape == Shape{logits[0]}, "needs one weight per sample");
   if (per_position) {
     const Shape expected =
         logits.size() == 3 ? Shape{logits[0], logits[1]} : Shape{logits[0], logits[2], logits[3]};
@@ -27,11 +27,12 @@ namespace {
 
 void expect_targets(std::span<const TensorSpec> inputs) {
   expect_classification(inputs);
-  if (inputs.size() == 3) return;
-  const Shape per_sample{inputs[0].shape[0]};
-  expect(inputs[0].shape.size() == 2,
-         "mixed labels are for logits (N, classes), got " + to_string(inputs[0].shape));
-  expect(inputs[3].shape == per_sample && inputs[4].shape == per_sample,
+  if (!is_given(inputs[CrossEntropy::kOtherLabels]) && !is_given(inputs[CrossEntropy::kMixWeights])) return;
+  const Shape per_sample{inputs[CrossEntropy::kLogits].shape[0]};
+  expect(inputs[CrossEntropy::kLogits].shape.size() == 2,
+         "mixed labels are for logits (N, classes), got " + to_string(inputs[CrossEntropy::kLogits].shape));
+  expect(inputs[CrossEntropy::kOtherLabels].shape == per_sample &&
+             inputs[CrossEntropy::kMixWeights].shape == per_sample,
          "needs one other label and one mix weight per sample");
 }
 
@@ -52,19 +53,20 @@ void CrossEntropy::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> CrossEntropy::infer(std::span<const TensorSpec> inputs) const {
+  expect_count(inputs, kInputs);
   expect_targets(inputs);
   return {{.shape = {1}, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> CrossEntropy::gradient(const Backward& backward) const {
-  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
-  inputs.insert(inputs.begin(), backward.dy[0]);
-  gradients[0] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
+  inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  gradients[kLogits] = backward.build.emit<CrossEntropyBackward>(inputs, label_smoothing);
   return gradients;
 }
 
 double CrossEntropy::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return softmax_flops(inputs[0]);
+  return softmax_flops(inputs[kLogits]);
 }
 
 void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
@@ -72,11 +74,12 @@ void CrossEntropyBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> CrossEntropyBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {inputs[1]};
+  expect_count(inputs, kInputs);
+  return {inputs[kLogits]};
 }
 
 double CrossEntropyBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return softmax_flops(inputs[1]);
+  return softmax_flops(inputs[kLogits]);
 }
 
 void TopK::describe(AttributeVisitor& visit) const {
@@ -86,7 +89,7 @@ void TopK::describe(AttributeVisitor& visit) const {
 
 std::vector<TensorSpec> TopK::infer(std::span<const TensorSpec> inputs) const {
   expect_classification(inputs);
-  const int64_t classes = LogitExtents(inputs[0].shape).classes;
+  const int64_t classes = LogitExtents(inputs[kLogits].shape).classes;
   expect(k <= classes, fmt::format("top{} needs at least {} classes, got {}", k, k, classes));
   return {{.shape = {1}, .dtype = DType::f32}};
 }

@@ -40,21 +40,32 @@ struct SoftmaxTarget {
 
 /// logits (N, C), labels i32 (N), weights (N) -> loss (1), the weighted sum over samples of
 ///   l = -(1 - s) log p[label] - s / C * sum_c log p[c],   p = softmax(logits), s = label smoothing.
-/// With weights 1 / N it is the mean. Two more inputs, other labels i32 (N) and mix weights m (N), replace
-/// log p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits
-/// (N, C, H, W) and labels (N, H, W): the mean of l over a sample's positions takes the place of l.
+/// With weights 1 / N it is the mean. Other labels i32 (N) and mix weights m (N), if given, replace log
+/// p[label] by m * log p[label] + (1 - m) * log p[other]. logits (N, T, C) and labels (N, T), or logits (N,
+/// C, H, W) and labels (N, H, W): the mean of l over a sample's positions takes the place of l.
 class CrossEntropy final : public Operation {
  public:
+  enum : size_t {
+    kLogits,
+    kLabels,
+    kWeights,
+    kOtherLabels,  ///< or absent as the next one is
+    kMixWeights,
+    kInputs
+  };
+  enum : size_t { kLoss };
+
   explicit CrossEntropy(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::as_made : InputType::f32;
+    return input == kLogits ? InputType::as_made : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  std::optional<size_t> judged_input() const override { return 0; }
+  std::optional<size_t> judged_input() const override { return kLogits; }
 
   const double label_smoothing;
 };
@@ -63,12 +74,16 @@ class CrossEntropy final : public Operation {
 /// target = (1 - s) (m onehot(label) + (1 - m) onehot(other)) + s / C.
 class CrossEntropyBackward final : public Operation {
  public:
+  enum : size_t { kDloss, kLogits, kLabels, kWeights, kOtherLabels, kMixWeights, kInputs };
+  enum : size_t { kDlogits };
+
   explicit CrossEntropyBackward(double smoothing) : label_smoothing(smoothing) {}
   std::string_view name() const override { return "cross_entropy_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t) const override { return input == 1; }
+  bool in_place(size_t input, size_t) const override { return input == kLogits; }
 
   const double label_smoothing;
 };
@@ -79,12 +94,16 @@ class CrossEntropyBackward final : public Operation {
 /// label `ignored` are never hits.
 class TopK final : public Operation {
  public:
+  enum : size_t { kLogits, kLabels, kWeights, kInputs };
+  enum : size_t { kHits };
+
   explicit TopK(int64_t count, int32_t ignored_label = kNoLabel) : k(count), ignored(ignored_label) {}
   std::string_view name() const override { return "top_k"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::as_made : InputType::f32;
+    return input == kLogits ? InputType::as_made : InputType::f32;
   }
 
   const int64_t k;

@@ -30,13 +30,17 @@ struct DropoutRule {
 /// drawn again, not kept.
 class Dropout final : public Operation {
  public:
+  enum : size_t { kX, kSample, kStep, kInputs };
+  enum : size_t { kY };
+
   explicit Dropout(DropoutRule r) : rule(r) {}
   std::string_view name() const override { return "dropout"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 
   const DropoutRule rule;
 };

@@ -17,29 +17,31 @@ std::string_view ElementLoss::name() const {
 }
 
 std::vector<TensorSpec> ElementLoss::infer(std::span<const TensorSpec> inputs) const {
-  const Shape &x = inputs[0].shape, &targets = inputs[1].shape;
-  expect_one_type(inputs, {0, 1});
-  expect_type(inputs, {2}, DType::f32);
+  expect_count(inputs, kInputs);
+  const Shape &x = inputs[kX].shape, &targets = inputs[kTargets].shape;
+  expect_one_type(inputs, {kX, kTargets});
+  expect_type(inputs, {kWeights}, DType::f32);
   expect(x.size() > 1, "expected outputs (N, ...), got " + to_string(x));
   expect(targets == x,
          fmt::format("needs a target for each output, got {} for {}", to_string(targets), to_string(x)));
-  expect(inputs[2].shape == Shape{x[0]}, "needs one weight per sample");
-  if (inputs.size() > 3 && !inputs[3].shape.empty()) {
-    expect(x.size() == 2 && inputs[3].shape == Shape{x[1]},
-           fmt::format("needs a weight for each of {} outputs, got {}", x[1], to_string(inputs[3].shape)));
+  expect(inputs[kWeights].shape == Shape{x[0]}, "needs one weight per sample");
+  if (is_given(inputs[kPositive])) {
+    expect(x.size() == 2 && inputs[kPositive].shape == Shape{x[1]},
+           fmt::format("needs a weight for each of {} outputs, got {}", x[1],
+                       to_string(inputs[kPositive].shape)));
   }
   return {{.shape = {1}, .dtype = DType::f32}};
 }
 
 std::vector<TensorId> ElementLoss::gradient(const Backward& backward) const {
-  std::vector<TensorId> inputs = backward.node.inputs, gradients(inputs.size(), kNone);
-  inputs.insert(inputs.begin(), backward.dy[0]);
-  gradients[0] = backward.build.emit<ElementLossBackward>(inputs, rule);
+  std::vector<TensorId> inputs = backward.node.inputs, gradients(kInputs, kNone);
+  inputs.insert(inputs.begin(), backward.dy[kLoss]);
+  gradients[kX] = backward.build.emit<ElementLossBackward>(inputs, rule);
   return gradients;
 }
 
 double ElementLoss::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return rule_flops(rule, inputs[0]);
+  return rule_flops(rule, inputs[kX]);
 }
 
 std::string_view ElementLossBackward::name() const {
@@ -47,11 +49,12 @@ std::string_view ElementLossBackward::name() const {
 }
 
 std::vector<TensorSpec> ElementLossBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {inputs[1]};
+  expect_count(inputs, kInputs);
+  return {inputs[kX]};
 }
 
 double ElementLossBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return rule_flops(rule, inputs[1]);
+  return rule_flops(rule, inputs[kX]);
 }
 
 }  // namespace trainer

@@ -56,17 +56,27 @@ using Rule = std::variant<BinaryCrossEntropy, SquaredError>;
 }  // namespace element_loss
 
 /// x (N, ...), targets of that shape, weights (N) -> loss (1), the sum over samples of weights[n] times the
-/// mean of the rule's loss over the sample's elements. With weights 1 / N it is the mean over all elements. A
-/// fourth input, for x (N, C), holds `positive` of each of the C elements; absent, it is 1. Samples of weight
-/// 0 count for nothing, even with NaN.
+/// mean of the rule's loss over the sample's elements. With weights 1 / N it is the mean over all elements.
+/// For x (N, C) `positive` may be given for each of the C elements; absent, it is 1. Samples of weight 0
+/// count for nothing, even with NaN.
 class ElementLoss final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kTargets,
+    kWeights,   ///< (N), of samples
+    kPositive,  ///< (C), or absent
+    kInputs
+  };
+  enum : size_t { kLoss };
+
   explicit ElementLoss(element_loss::Rule how) : rule(how) {}
   std::string_view name() const override;
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  std::optional<size_t> judged_input() const override { return 0; }
+  std::optional<size_t> judged_input() const override { return kX; }
 
   const element_loss::Rule rule;
 };
@@ -74,11 +84,15 @@ class ElementLoss final : public Operation {
 /// dloss (1), then element_loss's inputs -> dx.
 class ElementLossBackward final : public Operation {
  public:
+  enum : size_t { kDloss, kX, kTargets, kWeights, kPositive, kInputs };
+  enum : size_t { kDx };
+
   explicit ElementLossBackward(element_loss::Rule how) : rule(how) {}
   std::string_view name() const override;
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t) const override { return input == 1; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 
   const element_loss::Rule rule;
 };

@@ -9,7 +9,11 @@ namespace trainer {
 /// are below V; nothing checks them here.
 class Embedding final : public Operation {
  public:
+  enum : size_t { kIds, kTable, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "embedding"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -18,16 +22,18 @@ class Embedding final : public Operation {
     return true;
   }
   std::optional<size_t> table_input() const override { return kTable; }
-
-  static constexpr size_t kTable = 1;
 };
 
 /// ids i32 (N, T), dy (N, T, E) -> the gradient of the table (V, E), f32: for each row the sum of dy where
 /// its id stands, in the order of tokens; zero for an id that does not occur.
 class EmbeddingBackward final : public Operation {
  public:
+  enum : size_t { kIds, kDy, kInputs };
+  enum : size_t { kDtable };
+
   explicit EmbeddingBackward(int64_t v) : vocabulary(v) {}
   std::string_view name() const override { return "embedding_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("vocabulary", vocabulary, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

@@ -17,6 +17,7 @@ class ForEach final : public Operation {
       : ops(std::move(of_sets)), inputs_of_set(inputs), outputs_of_set(outputs) {}
   /// That of the operations.
   std::string_view name() const override { return ops[0]->name(); }
+  std::optional<size_t> input_count() const override { return ops.size() * inputs_of_set; }
   /// A number that differs is a list.
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;

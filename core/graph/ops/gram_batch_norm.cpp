@@ -12,7 +12,8 @@ namespace {
 /// d.
 constexpr double kGramFlops = 5, kGramBackwardFlops = 8;
 
-/// The inputs `matrices` are of w's shape (C, K), the input `sums` is (K), all others are (C).
+/// w is the first input. The inputs `matrices` are of w's shape (C, K), the input `sums` is (K), all others
+/// are (C).
 void expect_all(std::span<const TensorSpec> inputs, const std::vector<size_t>& matrices, size_t sums) {
   const Shape& w = inputs[0].shape;
   expect(w.size() == 2, "expected weights (C, K), got " + to_string(w));
@@ -38,8 +39,8 @@ void GramBatchNorm::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> GramBatchNorm::infer(std::span<const TensorSpec> inputs) const {
-  expect_all(inputs, {0, 1}, 2);
-  const Shape &w = inputs[0].shape, channels{w[0]};
+  expect_all(inputs, {kWeight, kProduct}, kSums);
+  const Shape &w = inputs[kWeight].shape, channels{w[0]};
   const TensorSpec statistic{.shape = channels, .dtype = DType::f32};
   return {{.shape = w, .dtype = dtype}, {.shape = channels, .dtype = dtype}, statistic, statistic};
 }
@@ -56,8 +57,8 @@ void GramBatchNormBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> GramBatchNormBackward::infer(std::span<const TensorSpec> inputs) const {
-  expect_all(inputs, {0, 1, 3}, 2);
-  const Shape& w = inputs[0].shape;
+  expect_all(inputs, {kWeight, kProduct, kGradientProduct}, kSums);
+  const Shape& w = inputs[kWeight].shape;
   return {{.shape = w, .dtype = DType::f32},
           {.shape = {w[0]}, .dtype = DType::f32},
           {.shape = w, .dtype = dtype},

@@ -16,9 +16,20 @@ namespace trainer {
 /// not finite, nor are the weights.
 class GramBatchNorm final : public Operation {
  public:
+  enum : size_t {
+    kWeight,
+    kProduct,  ///< t
+    kSums,     ///< s
+    kGamma,
+    kBeta,
+    kInputs
+  };
+  enum : size_t { kFoldedWeight, kFoldedBias, kMean, kVariance };
+
   GramBatchNorm(double epsilon, int64_t rows_of_x, DType of_weights)
       : eps(epsilon), rows(rows_of_x), dtype(of_weights) {}
   std::string_view name() const override { return "gram_batch_norm"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -39,9 +50,28 @@ class GramBatchNorm final : public Operation {
 /// f16.
 class GramBatchNormBackward final : public Operation {
  public:
+  enum : size_t {
+    kWeight,
+    kProduct,          ///< t
+    kSums,             ///< s
+    kGradientProduct,  ///< p
+    kGradientSums,     ///< (C), of g
+    kGamma,
+    kMean,
+    kVariance,
+    kInputs
+  };
+  enum : size_t {
+    kDweight,
+    kDgamma,
+    kDataProduct,  ///< d
+    kDataSums,     ///< e
+  };
+
   GramBatchNormBackward(double epsilon, int64_t rows_of_x, DType of_weights, double of_means = 1)
       : eps(epsilon), rows(rows_of_x), dtype(of_weights), scale(of_means) {}
   std::string_view name() const override { return "gram_batch_norm_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

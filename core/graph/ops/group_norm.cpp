@@ -18,28 +18,29 @@ void GroupNorm::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> GroupNorm::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& x = inputs[0].shape;
+  expect_count(inputs, kInputs);
+  const Shape& x = inputs[kX].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
   expect(groups >= 1 && x[1] % groups == 0, fmt::format("{} groups do not divide {} channels", groups, x[1]));
-  for (const size_t i : {size_t{1}, size_t{2}}) {
+  for (const size_t i : {kGamma, kBeta}) {
     expect(
         inputs[i].shape.empty() || inputs[i].shape == Shape{x[1]},
         fmt::format("expected one number for each of {} channels, got {}", x[1], to_string(inputs[i].shape)));
   }
-  expect(inputs[2].shape.empty() || !inputs[1].shape.empty(), "a bias needs weights");
-  expect_type(inputs, {1, 2}, DType::f32);
+  expect(inputs[kBeta].shape.empty() || !inputs[kGamma].shape.empty(), "a bias needs weights");
+  expect_type(inputs, {kGamma, kBeta}, DType::f32);
   const TensorSpec statistic{.shape = {x[0], groups}, .dtype = DType::f32};
-  return {inputs[0], statistic, statistic};
+  return {inputs[kX], statistic, statistic};
 }
 
 std::vector<TensorId> GroupNorm::gradient(const Backward& backward) const {
   return backward.build.emit_all(
       std::make_shared<GroupNormBackward>(groups),
-      {backward.dy[0], backward.x(0), backward.x(1), backward.y(1), backward.y(2)});
+      {backward.dy[kY], backward.x(kX), backward.x(kGamma), backward.y(kMean), backward.y(kFactor)});
 }
 
 double GroupNorm::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kGroupNormFlops * static_cast<double>(numel(inputs[0].shape));
+  return kGroupNormFlops * static_cast<double>(numel(inputs[kX].shape));
 }
 
 void GroupNormBackward::describe(AttributeVisitor& visit) const {
@@ -47,14 +48,15 @@ void GroupNormBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> GroupNormBackward::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1});
-  expect_type(inputs, {2, 3, 4}, DType::f32);
-  const TensorSpec of_channels{.shape = {inputs[1].shape[1]}, .dtype = DType::f32};
-  return {inputs[1], of_channels, of_channels};
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kDy, kX});
+  expect_type(inputs, {kGamma, kMean, kFactor}, DType::f32);
+  const TensorSpec of_channels{.shape = {inputs[kX].shape[1]}, .dtype = DType::f32};
+  return {inputs[kX], of_channels, of_channels};
 }
 
 double GroupNormBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kGroupNormBackwardFlops * static_cast<double>(numel(inputs[1].shape));
+  return kGroupNormBackwardFlops * static_cast<double>(numel(inputs[kX].shape));
 }
 
 }  // namespace trainer

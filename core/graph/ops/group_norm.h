@@ -12,16 +12,25 @@ namespace trainer {
 /// else is f32.
 class GroupNorm final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kGamma,  ///< or absent
+    kBeta,   ///< or absent
+    kInputs
+  };
+  enum : size_t { kY, kMean, kFactor };
+
   GroupNorm(int64_t number_of_groups, double epsilon) : groups(number_of_groups), eps(epsilon) {}
   std::string_view name() const override { return "group_norm"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::widest : InputType::f32;
+    return input == kX ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input == 0 && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kX && output == kY; }
 
   const int64_t groups;
   const double eps;
@@ -30,12 +39,25 @@ class GroupNorm final : public Operation {
 /// dy, x, gamma or absent, mean (N, groups), factor (N, groups) -> dx, dgamma, dbeta.
 class GroupNormBackward final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kX,
+    kGamma,  ///< or absent
+    kMean,
+    kFactor,
+    kInputs
+  };
+  enum : size_t { kDx, kDgamma, kDbeta };
+
   explicit GroupNormBackward(int64_t number_of_groups) : groups(number_of_groups) {}
   std::string_view name() const override { return "group_norm_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input <= 1 && output == 0; }
+  bool in_place(size_t input, size_t output) const override {
+    return (input == kDy || input == kX) && output == kDx;
+  }
 
   const int64_t groups;
 };

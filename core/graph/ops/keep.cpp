@@ -4,9 +4,11 @@
 namespace trainer {
 
 std::vector<TensorSpec> Keep::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 3 && inputs[0] == inputs[1], "needs two tensors of one shape");
-  expect(inputs[2] == TensorSpec{{1}, DType::f32}, "needs one number that says whether to skip");
-  return {inputs[0]};
+  const char* const text = "needs two tensors of one shape";
+  expect_count(inputs, kInputs, text);
+  expect(inputs[kOld] == inputs[kFresh], text);
+  expect(inputs[kSkip] == TensorSpec{{1}, DType::f32}, "needs one number that says whether to skip");
+  return {inputs[kOld]};
 }
 
 }  // namespace trainer

@@ -9,10 +9,14 @@ namespace trainer {
 /// at. It has no gradient rule: it stands only in updates.
 class Keep final : public Operation {
  public:
+  enum : size_t { kOld, kFresh, kSkip, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "keep"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
-  bool in_place(size_t input, size_t) const override { return input < 2; }
+  bool in_place(size_t input, size_t) const override { return input == kOld || input == kFresh; }
 };
 
 }  // namespace trainer

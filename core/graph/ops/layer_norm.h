@@ -14,17 +14,31 @@ namespace trainer {
 /// else is f32. s is rounded to its type before it is normalised.
 class LayerNorm final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kGamma,     ///< or absent
+    kBeta,      ///< or absent
+    kResidual,  ///< or absent
+    kInputs
+  };
+  enum : size_t {
+    kY,
+    kFactor,
+    kMean,  ///< unless `rms`: the sum has its place then, see sum_output()
+  };
+
   LayerNorm(double epsilon, bool is_rms) : eps(epsilon), rms(is_rms) {}
   std::string_view name() const override { return rms ? "rms_norm" : "layer_norm"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 || input == 3 ? InputType::widest : InputType::f32;
+    return input == kX || input == kResidual ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override {
-    return (input == 0 || input == 3) && (output == 0 || output == sum_output());
+    return (input == kX || input == kResidual) && (output == kY || output == sum_output());
   }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
@@ -33,8 +47,6 @@ class LayerNorm final : public Operation {
   /// The sum needs no summands.
   std::vector<TensorId> inputs_again(const Node& node) const override;
 
-  static constexpr size_t kFactorOutput = 1;
-  static constexpr size_t kMeanOutput = 2;  ///< unless `rms`
   size_t sum_output() const { return rms ? 2 : 3; }
 
   const double eps;
@@ -45,15 +57,25 @@ class LayerNorm final : public Operation {
 /// besides, or absent -> dx, which is the residual's gradient too, dgamma and dbeta.
 class LayerNormBackward final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kSum,
+    kGamma,  ///< or absent
+    kFactor,
+    kMean,     ///< absent with `rms`
+    kOtherDy,  ///< the gradient that s has besides, or absent
+    kInputs
+  };
+  enum : size_t { kDx, kDgamma, kDbeta };
+
   explicit LayerNormBackward(bool is_rms) : rms(is_rms) {}
   std::string_view name() const override { return rms ? "rms_norm_backward" : "layer_norm_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t input, size_t output) const override {
-    return (input <= 1 || input == kOtherInput) && output == 0;
+    return (input == kDy || input == kSum || input == kOtherDy) && output == kDx;
   }
-
-  static constexpr size_t kOtherInput = 5;
 
   const bool rms;
 };

@@ -26,8 +26,8 @@ Shape weight_shape(int64_t outputs, int64_t features, bool transposed) {
 
 /// What a product adds to its sums, where it is given.
 void expect_added(std::span<const TensorSpec> inputs, size_t place, const TensorSpec& sums) {
-  const bool fits = inputs.size() <= place || inputs[place].shape.empty() || inputs[place] == sums;
-  expect(fits, "what is added has another shape or type than the product");
+  expect(!is_given(inputs[place]) || inputs[place] == sums,
+         "what is added has another shape or type than the product");
 }
 
 }  // namespace
@@ -44,14 +44,15 @@ void Linear::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1, 2});
-  const Shape& x = inputs[0].shape;
-  const Shape& w = inputs[1].shape;
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kX, kWeight, kBias});
+  const Shape& x = inputs[kX].shape;
+  const Shape& w = inputs[kWeight].shape;
   expect(x.size() == 2 || x.size() == 3,
          "expected features (N, K) or (N, T, K), got shape " + to_string(x) + "; put `flatten` before it");
   expect(w.size() == 2 && w[transposed ? 0 : 1] == x.back(),
          fmt::format("weights of shape {} met {} features", to_string(w), x.back()));
-  const TensorSpec y{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[0].dtype};
+  const TensorSpec y{.shape = with_features(x, w[transposed ? 1 : 0]), .dtype = inputs[kX].dtype};
   expect_added(inputs, kAdded, y);
   std::vector<TensorSpec> outputs{y};
   if (function == LinearFunction::gelu_tanh) outputs.push_back(y);
@@ -60,28 +61,28 @@ std::vector<TensorSpec> Linear::infer(std::span<const TensorSpec> inputs) const 
 }
 
 std::vector<TensorId> Linear::gradient(const Backward& backward) const {
-  TensorId dy = backward.dy[0];
+  TensorId dy = backward.dy[kY];
   if (function == LinearFunction::relu)
-    dy = backward.build.emit<UnaryBackward>({dy, backward.y(0)}, elementwise::Function(elementwise::Relu{}));
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(kY)}, elementwise::Function(elementwise::Relu{}));
   if (function == LinearFunction::gelu_tanh)
-    dy = backward.build.emit<UnaryBackward>({dy, backward.y(1)},
+    dy = backward.build.emit<UnaryBackward>({dy, backward.y(kKept)},
                                             elementwise::Function(elementwise::GeluTanh{}));
-  std::vector<TensorId> gradients(3, kNone);
-  if (backward.wanted[0]) {
-    gradients[0] =
-        backward.build.emit<LinearBackwardData>({dy, backward.x(1)}, backward.shape(0), transposed);
+  std::vector<TensorId> gradients(kInputs, kNone);
+  if (backward.wanted[kX]) {
+    gradients[kX] =
+        backward.build.emit<LinearBackwardData>({dy, backward.x(kWeight)}, backward.shape(kX), transposed);
   }
-  const bool bias = backward.wanted[2];
-  if (!backward.wanted[1] && !bias) return gradients;
-  const std::vector<TensorId> dw =
-      backward.build.emit_all(std::make_shared<LinearBackwardWeights>(bias, transposed), {backward.x(0), dy});
-  gradients[1] = dw[0];
-  if (bias) gradients[2] = dw[1];
+  const bool bias = backward.wanted[kBias];
+  if (!backward.wanted[kWeight] && !bias) return gradients;
+  const std::vector<TensorId> dw = backward.build.emit_all(
+      std::make_shared<LinearBackwardWeights>(bias, transposed), {backward.x(kX), dy});
+  gradients[kWeight] = dw[LinearBackwardWeights::kDweight];
+  if (bias) gradients[kBias] = dw[LinearBackwardWeights::kDbias];
   return gradients;
 }
 
 double Linear::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
-  return matmul_flops(outputs[0].shape, inputs[0].shape);
+  return matmul_flops(outputs[kY].shape, inputs[kX].shape);
 }
 
 void LinearBackwardData::describe(AttributeVisitor& visit) const {
@@ -92,12 +93,13 @@ void LinearBackwardData::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1});
-  const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kDy, kWeight});
+  const Shape &dy = inputs[kDy].shape, &w = inputs[kWeight].shape;
   expect(w == weight_shape(dy.back(), x_shape.back(), transposed) && dy == with_features(x_shape, dy.back()),
          fmt::format("weights of shape {} met {} and {}", to_string(w), to_string(dy), to_string(x_shape)));
-  const TensorSpec dx{.shape = x_shape, .dtype = inputs[0].dtype};
-  const bool is_kept = inputs.size() > kKept && !inputs[kKept].shape.empty();
+  const TensorSpec dx{.shape = x_shape, .dtype = inputs[kDy].dtype};
+  const bool is_kept = is_given(inputs[kKept]);
   if (is_kept || gelu_tanh) {
     const DType kept = gelu_tanh ? dx.dtype : DType::u8;
     expect(is_kept && inputs[kKept] == TensorSpec{x_shape, kept},
@@ -109,7 +111,7 @@ std::vector<TensorSpec> LinearBackwardData::infer(std::span<const TensorSpec> in
 
 double LinearBackwardData::flops(std::span<const TensorSpec> inputs,
                                  std::span<const TensorSpec> outputs) const {
-  return matmul_flops(inputs[0].shape, outputs[0].shape);
+  return matmul_flops(inputs[kDy].shape, outputs[kDx].shape);
 }
 
 void LinearBackwardWeights::describe(AttributeVisitor& visit) const {
@@ -118,20 +120,21 @@ void LinearBackwardWeights::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> LinearBackwardWeights::infer(std::span<const TensorSpec> inputs) const {
-  const Shape &x = inputs[0].shape, &dy = inputs[1].shape;
-  expect_one_type(inputs, {0, 1});
+  expect_count(inputs, kInputs);
+  const Shape &x = inputs[kX].shape, &dy = inputs[kDy].shape;
+  expect_one_type(inputs, {kX, kDy});
   expect(dy == with_features(x, dy.back()),
          fmt::format("features {} met gradients {}", to_string(x), to_string(dy)));
   std::vector<TensorSpec> outputs{
       {.shape = weight_shape(dy.back(), x.back(), transposed), .dtype = DType::f32}};
-  if (inputs.size() > kAdded)
-    expect(inputs[kAdded] == outputs[0], "what is added has another shape or type than the gradient");
+  if (is_given(inputs[kAdded]))
+    expect(inputs[kAdded] == outputs[kDweight], "what is added has another shape or type than the gradient");
   if (has_bias) outputs.push_back({.shape = {dy.back()}, .dtype = DType::f32});
   return outputs;
 }
 
 double LinearBackwardWeights::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return matmul_flops(inputs[1].shape, inputs[0].shape);
+  return matmul_flops(inputs[kDy].shape, inputs[kX].shape);
 }
 
 }  // namespace trainer

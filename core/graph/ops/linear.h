@@ -12,64 +12,95 @@ Shape as_rows(const Shape& features);
 enum class LinearFunction { none, relu, relu_with_mask, gelu_tanh };
 
 /// y = x wT + bias over the last extent. x (N, K) or (N, T, K), w (O, K), bias (O) or absent -> y (N, O) or
-/// (N, T, O). A fourth input (by fusion) of y's shape and type is added before the function. Of gelu_tanh a
-/// second output, if wanted, is the sum itself, for the gradient. relu keeps NaN. relu_with_mask has where y
-/// > 0 as a second output, and may make 0 of NaN. With `transposed`, here and in the gradients, w and its
-/// gradient are (K, O).
+/// (N, T, O). What fusion gives to be added is added before the function. gelu_tanh gives the sum itself too,
+/// if wanted, for the gradient. relu keeps NaN. relu_with_mask also gives where y > 0, and may make 0 of NaN.
+/// With `transposed`, here and in the gradients, w and its gradient are (K, O).
 class Linear final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kWeight,
+    kBias,   ///< or absent
+    kAdded,  ///< of y's shape and type, or absent
+    kInputs
+  };
+  enum : size_t {
+    kY,
+    kKept,  ///< of gelu_tanh the sum, of relu_with_mask the mask, of others nothing
+  };
+
   explicit Linear(LinearFunction after = LinearFunction::none, bool turned = false)
       : function(after), transposed(turned) {}
   std::string_view name() const override { return "linear"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == kY; }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
 
-  static constexpr size_t kAdded = 3;
   const LinearFunction function;
   const bool transposed;
 };
 
 /// dy (N, O) or (N, T, O), w (O, K) -> dx of the given shape (N, K) or (N, T, K). With `gelu_tanh` (set by
-/// fusion) x is gelu_tanh of a third input u of x's shape, and du comes out instead. A third input otherwise
-/// (by fusion) is the mask of a relu whose output x is: only where it is set dx is not zero. A fourth one, of
-/// dx's shape and type, is added with a factor before the mask or the gelu's slope is applied.
+/// fusion) x is gelu_tanh of u, which has its shape, and du comes out instead. Otherwise fusion may give the
+/// mask of a relu whose output x is: only where it is set dx is not zero. What fusion gives to be added is
+/// added with a factor before the mask or the gelu's slope is applied.
 class LinearBackwardData final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kWeight,
+    kKept,   ///< with `gelu_tanh` u, else the mask of a relu or absent
+    kAdded,  ///< of dx's shape and type, or absent
+    kInputs
+  };
+  enum : size_t { kDx };
+
   explicit LinearBackwardData(Shape x, bool turned = false, bool of_gelu = false, double factor_of_added = 1)
       : x_shape(std::move(x)), transposed(turned), gelu_tanh(of_gelu), factor(factor_of_added) {}
   std::string_view name() const override { return "linear_backward_data"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == kDx; }
 
-  static constexpr size_t kKept = 2, kAdded = 3;
   const Shape x_shape;
   const bool transposed, gelu_tanh;
   const double factor;  ///< of what is added
 };
 
 /// x (N, K) and dy (N, O), or x (N, T, K) and dy (N, T, O) -> dw (O, K) and, where there is one, the gradient
-/// of the bias (O); both f32 whatever x and dy are. A third input (by fusion), of dw's shape, is added to dw.
+/// of the bias (O); both f32 whatever x and dy are. What fusion gives to be added is added to dw.
 class LinearBackwardWeights final : public Operation {
  public:
+  enum : size_t {
+    kX,
+    kDy,
+    kAdded,  ///< of dw's shape and type, or absent
+    kInputs
+  };
+  enum : size_t {
+    kDweight,
+    kDbias,  ///< only where there is one
+  };
+
   explicit LinearBackwardWeights(bool bias, bool turned = false) : has_bias(bias), transposed(turned) {}
   std::string_view name() const override { return "linear_backward_weights"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
 
-  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == 0; }
+  bool in_place(size_t input, size_t output) const override { return input == kAdded && output == kDweight; }
 
-  static constexpr size_t kAdded = 2;
   const bool has_bias, transposed;
 };
 

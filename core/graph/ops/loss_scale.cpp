@@ -47,8 +47,8 @@ double Unscale::flops(std::span<const TensorSpec> inputs, std::span<const Tensor
 }
 
 std::vector<TensorSpec> MultiplyBy::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[1] == kScalar, "needs one factor");
-  return {inputs[0]};
+  expect(inputs[kFactor] == kScalar, "needs one factor");
+  return {inputs[kX]};
 }
 
 void UpdateLossScale::describe(AttributeVisitor& visit) const {
@@ -60,9 +60,11 @@ void UpdateLossScale::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() >= 4 && inputs[0] == kScalar && inputs[1] == kCounter && inputs[2] == kCounter &&
-             inputs[3] == kScalar && (inputs.size() == 4 || inputs[4] == kScalar),
-         "takes a scale, two counters and what was found");
+  const char* const text = "takes a scale, two counters and what was found";
+  expect_count(inputs, kInputs, text);
+  expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCounter && inputs[kSkipped] == kCounter &&
+             inputs[kFound] == kScalar && (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),
+         text);
   return {kScalar, kCounter, kCounter};
 }
 

@@ -28,6 +28,13 @@ TensorId constant_one(Program& program);
 /// The factor is 1 / scale and, with `max_norm`, what ClipByNorm says besides: nothing where it is infinite.
 class Unscale final : public Operation {
  public:
+  enum : size_t { kScale, kFirstGradient };
+  enum : size_t {
+    kFactor,
+    kFound,
+    kNorm,  ///< only with `max_norm`
+  };
+
   explicit Unscale(std::optional<double> limit) : max_norm(limit) {}
   std::string_view name() const override { return "unscale"; }
   void describe(AttributeVisitor& visit) const override;
@@ -40,9 +47,13 @@ class Unscale final : public Operation {
 /// x, factor (1) -> x * factor. It has no gradient rule: it stands only in updates.
 class MultiplyBy final : public Operation {
  public:
+  enum : size_t { kX, kFactor, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "multiply_by"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 };
 
 /// scale (1), good steps i32 (1), skipped steps i32 (1), found (1), held (1) or absent -> the first three
@@ -50,8 +61,18 @@ class MultiplyBy final : public Operation {
 /// was skipped for a reason that another scale would not fix.
 class UpdateLossScale final : public Operation {
  public:
+  enum : size_t {
+    kScale,  ///< and the next two: the outputs have the same places
+    kGoodSteps,
+    kSkipped,
+    kFound,
+    kHeld,  ///< or absent
+    kInputs
+  };
+
   explicit UpdateLossScale(const LossScaling& how) : scaling(how) {}
   std::string_view name() const override { return "update_loss_scale"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override { return input == output; }

@@ -10,9 +10,13 @@ namespace trainer {
 /// transposed factor is stored as (K, M) or (S, K).
 class MatMul final : public Operation {
  public:
+  enum : size_t { kA, kB, kInputs };
+  enum : size_t { kY };
+
   explicit MatMul(bool a_is_transposed = false, bool b_is_transposed = false)
       : transpose_a(a_is_transposed), transpose_b(b_is_transposed) {}
   std::string_view name() const override { return "matmul"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::low; }

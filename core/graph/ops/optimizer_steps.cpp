@@ -59,8 +59,8 @@ void OptimizerStep::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> OptimizerStep::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == input_of(parameters()),
-         "takes lr, updates, scale, skip, and weights, gradient and moments of each parameter");
+  expect_count(inputs, input_of(parameters()),
+               "takes lr, updates, scale, skip, and weights, gradient and moments of each parameter");
   std::vector<TensorSpec> outputs;
   for (size_t p = 0; p < parameters(); ++p) {
     const size_t first = input_of(p);
@@ -107,15 +107,16 @@ double ClipByNorm::flops(std::span<const TensorSpec> inputs, std::span<const Ten
 }
 
 std::vector<TensorSpec> TableLookup::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[1] == TensorSpec{{1}, DType::i32}, "needs an index");
-  return {{.shape = {1}, .dtype = inputs[0].dtype}};
+  expect(inputs[kIndex] == TensorSpec{{1}, DType::i32}, "needs an index");
+  return {{.shape = {1}, .dtype = inputs[kTable].dtype}};
 }
 
 std::vector<TensorSpec> Increment::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[0] == TensorSpec{{1}, DType::i32}, "needs a counter");
-  expect(inputs.size() == 1 || inputs[1].shape.empty() || inputs[1] == TensorSpec{{1}, DType::f32},
+  expect_count(inputs, kInputs);
+  expect(inputs[kCounter] == TensorSpec{{1}, DType::i32}, "needs a counter");
+  expect(!is_given(inputs[kSkip]) || inputs[kSkip] == TensorSpec{{1}, DType::f32},
          "needs one number that says whether to skip");
-  return {inputs[0]};
+  return {inputs[kCounter]};
 }
 
 }  // namespace trainer

@@ -24,6 +24,7 @@ class OptimizerStep final : public Operation {
 
   OptimizerStep(update::Rule how, std::vector<StepSetting> of_parameters);
   std::string_view name() const override;
+  std::optional<size_t> input_count() const override { return input_of(parameters()); }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -45,6 +46,8 @@ class OptimizerStep final : public Operation {
 /// most 1, unless it may lengthen what is shorter.
 class ClipByNorm final : public Operation {
  public:
+  enum : size_t { kScale, kNorm };
+
   explicit ClipByNorm(double limit, double epsilon = 1e-6, bool may_lengthen = false)
       : max_norm(limit), eps(epsilon), lengthens(may_lengthen) {}
   std::string_view name() const override { return "clip_by_norm"; }
@@ -59,14 +62,26 @@ class ClipByNorm final : public Operation {
 /// table (T), index i32 (1) -> table[min(index, T - 1)] (1).
 class TableLookup final : public Operation {
  public:
+  enum : size_t { kTable, kIndex, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "table_lookup"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 };
 
 /// counter i32 (1), skip (1) or absent -> counter + 1, or the counter as it was where skip is not 0.
 class Increment final : public Operation {
  public:
+  enum : size_t {
+    kCounter,
+    kSkip,  ///< or absent
+    kInputs
+  };
+  enum : size_t { kNext };
+
   std::string_view name() const override { return "increment"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t, size_t) const override { return true; }
 };

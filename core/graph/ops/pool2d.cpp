@@ -28,17 +28,17 @@ double window_flops(const Conv2dGeometry& geometry, const TensorSpec& y) {
 
 std::vector<TensorSpec> MaxPool2d::infer(std::span<const TensorSpec> inputs) const {
   expect(geometry.kernel[0] * geometry.kernel[1] <= 255, "the window must have at most 255 places");
-  const TensorSpec y = pooled(inputs[0], geometry);
+  const TensorSpec y = pooled(inputs[kX], geometry);
   return {y, {.shape = y.shape, .dtype = DType::u8}};
 }
 
 std::vector<TensorId> MaxPool2d::gradient(const Backward& backward) const {
-  return {
-      backward.build.emit<MaxPool2dBackward>({backward.dy[0], backward.y(1)}, geometry, backward.shape(0))};
+  return {backward.build.emit<MaxPool2dBackward>({backward.dy[kY], backward.y(kPlaces)}, geometry,
+                                                 backward.shape(kX))};
 }
 
 double MaxPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec> outputs) const {
-  return window_flops(geometry, outputs[0]);
+  return window_flops(geometry, outputs[kY]);
 }
 
 void MaxPool2dBackward::describe(AttributeVisitor& visit) const {
@@ -47,19 +47,19 @@ void MaxPool2dBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> MaxPool2dBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+  return {{.shape = x_shape, .dtype = inputs[kDy].dtype}};
 }
 
 std::vector<TensorSpec> AvgPool2d::infer(std::span<const TensorSpec> inputs) const {
-  return {pooled(inputs[0], geometry)};
+  return {pooled(inputs[kX], geometry)};
 }
 
 std::vector<TensorId> AvgPool2d::gradient(const Backward& backward) const {
-  return {backward.build.emit<AvgPool2dBackward>({backward.dy[0]}, geometry, backward.shape(0))};
+  return {backward.build.emit<AvgPool2dBackward>({backward.dy[kY]}, geometry, backward.shape(kX))};
 }
 
 double AvgPool2d::flops(std::span<const TensorSpec>, std::span<const TensorSpec> outputs) const {
-  return window_flops(geometry, outputs[0]);
+  return window_flops(geometry, outputs[kY]);
 }
 
 void AvgPool2dBackward::describe(AttributeVisitor& visit) const {
@@ -68,7 +68,7 @@ void AvgPool2dBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> AvgPool2dBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+  return {{.shape = x_shape, .dtype = inputs[kDy].dtype}};
 }
 
 }  // namespace trainer

@@ -9,8 +9,12 @@ namespace trainer {
 /// row, for the gradient. A NaN wins over all numbers. Padding never wins. Windows have at most 255 places.
 class MaxPool2d final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY, kPlaces };
+
   explicit MaxPool2d(Conv2dGeometry g) : geometry(g) {}
   std::string_view name() const override { return "max_pool2d"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { geometry.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
@@ -23,8 +27,12 @@ class MaxPool2d final : public Operation {
 /// dy, places -> dx: each gradient goes to the place that won.
 class MaxPool2dBackward final : public Operation {
  public:
+  enum : size_t { kDy, kPlaces, kInputs };
+  enum : size_t { kDx };
+
   MaxPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "max_pool2d_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 
@@ -35,8 +43,12 @@ class MaxPool2dBackward final : public Operation {
 /// x (N, C, H, W) -> y (N, C, H', W'): the mean of each window, padding counted as zeros (PyTorch's default).
 class AvgPool2d final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit AvgPool2d(Conv2dGeometry g) : geometry(g) {}
   std::string_view name() const override { return "avg_pool2d"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { geometry.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
@@ -49,8 +61,12 @@ class AvgPool2d final : public Operation {
 /// dy -> dx: each gradient is spread evenly over its window.
 class AvgPool2dBackward final : public Operation {
  public:
+  enum : size_t { kDy, kInputs };
+  enum : size_t { kDx };
+
   AvgPool2dBackward(Conv2dGeometry g, Shape x) : geometry(g), x_shape(std::move(x)) {}
   std::string_view name() const override { return "avg_pool2d_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 

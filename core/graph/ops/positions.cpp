@@ -28,35 +28,35 @@ void expect_positions(const TensorSpec& first, const TensorSpec& start, const Sh
 }
 
 std::vector<TensorSpec> AddPositions::infer(std::span<const TensorSpec> inputs) const {
-  const Shape &x = inputs[0].shape, &table = inputs[position_input::kTable].shape;
+  const Shape &x = inputs[position_input::kX].shape, &table = inputs[position_input::kTable].shape;
   expect_sequences(x);
   expect_type(inputs, {position_input::kTable}, DType::f32);
   expect(table.size() == 2 && table[1] == x[2],
          fmt::format("a table of shape {} met {} features", to_string(table), x[2]));
   expect_positions(inputs[position_input::kFirstPosition], inputs[position_input::kStart], x, table[0]);
-  return {inputs[0]};
+  return {inputs[position_input::kX]};
 }
 
 std::vector<TensorId> AddPositions::gradient(const Backward& backward) const {
-  std::vector<TensorId> gradients(4, kNone);
-  gradients[0] = backward.dy[0];
+  std::vector<TensorId> gradients(position_input::kInputs, kNone);
+  gradients[position_input::kX] = backward.dy[kY];
   if (backward.wanted[position_input::kTable]) {
     gradients[position_input::kTable] = backward.build.emit<AddPositionsBackward>(
-        {backward.dy[0], backward.x(position_input::kFirstPosition), backward.x(position_input::kStart)},
+        {backward.dy[kY], backward.x(position_input::kFirstPosition), backward.x(position_input::kStart)},
         backward.shape(position_input::kTable)[0]);
   }
   return gradients;
 }
 
 std::vector<TensorSpec> AddPositionsBackward::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& dy = inputs[0].shape;
+  const Shape& dy = inputs[kDy].shape;
   expect_sequences(dy);
-  expect_positions(inputs[1], inputs[2], dy, positions);
+  expect_positions(inputs[kFirstPosition], inputs[kStart], dy, positions);
   return {{.shape = {positions, dy[2]}, .dtype = DType::f32}};
 }
 
 double AddPositionsBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return static_cast<double>(numel(inputs[0].shape));
+  return static_cast<double>(numel(inputs[kDy].shape));
 }
 
 std::vector<double> sinusoidal_table(int64_t positions, int64_t features) {

@@ -7,9 +7,13 @@ namespace trainer {
 
 /// The order of inputs that tell a token's position: first + t - start[n, t], which is a row of a table.
 namespace position_input {
-constexpr size_t kTable = 1;          ///< f32 (P, features)
-constexpr size_t kFirstPosition = 2;  ///< i32 (1): position of each sequence's first token; absent: 0
-constexpr size_t kStart = 3;          ///< i32 (N, T): where each token's document begins; absent: 0
+enum : size_t {
+  kX,
+  kTable,          ///< f32 (P, features)
+  kFirstPosition,  ///< i32 (1): position of each sequence's first token; absent: 0
+  kStart,          ///< i32 (N, T): where each token's document begins; absent: 0
+  kInputs
+};
 }  // namespace position_input
 
 /// Throws std::invalid_argument unless first and start fit tokens (N, T), of which P positions have a row.
@@ -20,13 +24,16 @@ void expect_positions(const TensorSpec& first, const TensorSpec& start, const Sh
 /// x (N, T, E), table (P, E), first, start -> y = x + the table's row for each token's position.
 class AddPositions final : public Operation {
  public:
+  enum : size_t { kY };
+
   std::string_view name() const override { return "add_positions"; }
+  std::optional<size_t> input_count() const override { return position_input::kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::widest : InputType::f32;
+    return input == position_input::kX ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == position_input::kX; }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }
@@ -37,8 +44,12 @@ class AddPositions final : public Operation {
 /// position, in their order.
 class AddPositionsBackward final : public Operation {
  public:
+  enum : size_t { kDy, kFirstPosition, kStart, kInputs };
+  enum : size_t { kDtable };
+
   explicit AddPositionsBackward(int64_t p) : positions(p) {}
   std::string_view name() const override { return "add_positions_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("positions", positions, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

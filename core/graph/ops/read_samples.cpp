@@ -19,13 +19,14 @@ void ReadSamples::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> ReadSamples::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& samples = inputs[0].shape;
-  expect(samples.size() == 4 && inputs[0].dtype == DType::u8,
+  const Shape& samples = inputs[kSamples].shape;
+  expect(samples.size() == 4 && inputs[kSamples].dtype == DType::u8,
          "expected samples (S, C, H, W) of u8, got " + to_string(samples));
-  expect(inputs[1] == TensorSpec{{samples[0]}, DType::i32}, "needs a label for each sample");
-  expect(inputs[2].dtype == DType::i32 && inputs[2].shape.size() == 1 && inputs[2] == inputs[3],
+  expect(inputs[kLabels] == TensorSpec{{samples[0]}, DType::i32}, "needs a label for each sample");
+  expect(inputs[kNumbers].dtype == DType::i32 && inputs[kNumbers].shape.size() == 1 &&
+             inputs[kNumbers] == inputs[kEpochs],
          "needs a number and an epoch for each row");
-  Shape row{inputs[2].shape[0], samples[1], samples[2], samples[3]};
+  Shape row{inputs[kNumbers].shape[0], samples[1], samples[2], samples[3]};
   for (int i = 0; i < steps.count; ++i) {
     const SampleStep& step = steps.steps[i];
     if (step.mirrors) continue;
@@ -33,7 +34,7 @@ std::vector<TensorSpec> ReadSamples::infer(std::span<const TensorSpec> inputs) c
            "a window is larger than its padded image " + to_string(row));
     row[2] = step.height, row[3] = step.width;
   }
-  return {{.shape = row, .dtype = DType::u8}, {.shape = inputs[2].shape, .dtype = DType::i32}};
+  return {{.shape = row, .dtype = DType::u8}, {.shape = inputs[kNumbers].shape, .dtype = DType::i32}};
 }
 
 }  // namespace trainer

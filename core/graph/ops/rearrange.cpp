@@ -16,7 +16,7 @@ void Pad::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Pad::infer(std::span<const TensorSpec> inputs) const {
-  TensorSpec y = inputs[0];
+  TensorSpec y = inputs[kX];
   expect(axis >= 1 && axis < static_cast<int64_t>(y.shape.size()),
          fmt::format("axis {} is outside 1 to {}", axis, y.shape.size() - 1));
   expect(before >= 0 && after >= 0, "no fewer than no zeros can be added");
@@ -25,8 +25,8 @@ std::vector<TensorSpec> Pad::infer(std::span<const TensorSpec> inputs) const {
 }
 
 std::vector<TensorId> Pad::gradient(const Backward& backward) const {
-  const int64_t length = backward.shape(0)[static_cast<size_t>(axis)];
-  return {backward.build.emit<Slice>({backward.dy[0]}, axis, before, length)};
+  const int64_t length = backward.shape(kX)[static_cast<size_t>(axis)];
+  return {backward.build.emit<Slice>({backward.dy[kY]}, axis, before, length)};
 }
 
 void Transpose::describe(AttributeVisitor& visit) const {
@@ -35,7 +35,7 @@ void Transpose::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Transpose::infer(std::span<const TensorSpec> inputs) const {
-  TensorSpec y = inputs[0];
+  TensorSpec y = inputs[kX];
   expect(first >= 1 && first < second && second < static_cast<int64_t>(y.shape.size()),
          fmt::format("dimensions {} and {} cannot be exchanged in a shape of {}", first, second,
                      y.shape.size()));
@@ -44,7 +44,7 @@ std::vector<TensorSpec> Transpose::infer(std::span<const TensorSpec> inputs) con
 }
 
 std::vector<TensorId> Transpose::gradient(const Backward& backward) const {
-  return {backward.build.emit<Transpose>({backward.dy[0]}, first, second)};
+  return {backward.build.emit<Transpose>({backward.dy[kY]}, first, second)};
 }
 
 TransposedExtents::TransposedExtents(const Transpose& op, const Shape& x)
@@ -57,24 +57,24 @@ TransposedExtents::TransposedExtents(const Transpose& op, const Shape& x)
 }
 
 std::vector<TensorSpec> RepeatSamples::infer(std::span<const TensorSpec> inputs) const {
-  TensorSpec y = inputs[0];
+  TensorSpec y = inputs[kX];
   expect(!y.shape.empty() && y.shape[0] == 1, "expected one sample, got shape " + to_string(y.shape));
   y.shape[0] = samples;
   return {y};
 }
 
 std::vector<TensorId> RepeatSamples::gradient(const Backward& backward) const {
-  return {backward.build.emit<SumSamples>({backward.dy[0]})};
+  return {backward.build.emit<SumSamples>({backward.dy[kY]})};
 }
 
 std::vector<TensorSpec> SumSamples::infer(std::span<const TensorSpec> inputs) const {
-  Shape dx = inputs[0].shape;
+  Shape dx = inputs[kDy].shape;
   dx[0] = 1;
   return {{.shape = dx, .dtype = DType::f32}};
 }
 
 double SumSamples::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return static_cast<double>(numel(inputs[0].shape));
+  return static_cast<double>(numel(inputs[kDy].shape));
 }
 
 }  // namespace trainer

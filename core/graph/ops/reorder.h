@@ -8,8 +8,12 @@ namespace trainer {
 /// The same tensor in another memory layout. Only planning writes it; the layouts stand in its choice.
 class Reorder final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "reorder"; }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override { return {inputs[0]}; }
+  std::optional<size_t> input_count() const override { return kInputs; }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override { return {inputs[kX]}; }
   double flops(std::span<const TensorSpec>, std::span<const TensorSpec>) const override { return 0; }
 };
 

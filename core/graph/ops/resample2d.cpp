@@ -107,17 +107,17 @@ void Resample2d::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Resample2d::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& x = inputs[0].shape;
+  const Shape& x = inputs[kX].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got " + to_string(x));
-  return {{.shape = {x[0], x[1], output[0], output[1]}, .dtype = inputs[0].dtype}};
+  return {{.shape = {x[0], x[1], output[0], output[1]}, .dtype = inputs[kX].dtype}};
 }
 
 std::vector<TensorId> Resample2d::gradient(const Backward& backward) const {
-  return {backward.build.emit<Resample2dBackward>({backward.dy[0]}, how, backward.shape(0))};
+  return {backward.build.emit<Resample2dBackward>({backward.dy[kY]}, how, backward.shape(kX))};
 }
 
 double Resample2d::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const {
-  return resample_flops(how, inputs[0].shape, outputs[0].shape);
+  return resample_flops(how, inputs[kX].shape, outputs[kY].shape);
 }
 
 void Resample2dBackward::describe(AttributeVisitor& visit) const {
@@ -126,12 +126,12 @@ void Resample2dBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Resample2dBackward::infer(std::span<const TensorSpec> inputs) const {
-  return {{.shape = x_shape, .dtype = inputs[0].dtype}};
+  return {{.shape = x_shape, .dtype = inputs[kDy].dtype}};
 }
 
 double Resample2dBackward::flops(std::span<const TensorSpec> inputs,
                                  std::span<const TensorSpec> outputs) const {
-  return resample_flops(how, outputs[0].shape, inputs[0].shape);
+  return resample_flops(how, outputs[kDx].shape, inputs[kDy].shape);
 }
 
 }  // namespace trainer

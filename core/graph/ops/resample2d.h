@@ -23,8 +23,12 @@ Taps taps(Resampling how, int64_t inputs, int64_t outputs);
 /// x (N, C, H, W) -> y (N, C, H', W'), by the same rule along both axes.
 class Resample2d final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   Resample2d(Resampling rule, Extent2 out) : how(rule), output(out) {}
   std::string_view name() const override { return "resample2d"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
@@ -38,8 +42,12 @@ class Resample2d final : public Operation {
 /// dy (N, C, H', W') -> dx of the given shape (N, C, H, W).
 class Resample2dBackward final : public Operation {
  public:
+  enum : size_t { kDy, kInputs };
+  enum : size_t { kDx };
+
   Resample2dBackward(Resampling rule, Shape x) : how(rule), x_shape(std::move(x)) {}
   std::string_view name() const override { return "resample2d_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;

@@ -8,8 +8,12 @@ namespace trainer {
 /// The same elements in the same order under another shape.
 class Reshape final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit Reshape(Shape to) : shape(std::move(to)) {}
   std::string_view name() const override { return "reshape"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("shape", shape, {.hidden = true}); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }

@@ -16,7 +16,7 @@ void RotaryRule::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Rotary::infer(std::span<const TensorSpec> inputs) const {
-  const Shape &x = inputs[0].shape, &table = inputs[position_input::kTable].shape;
+  const Shape &x = inputs[position_input::kX].shape, &table = inputs[position_input::kTable].shape;
   expect(x.size() == 3, "expected sequences (N, T, features), got shape " + to_string(x));
   expect(rule.features % 2 == 0 && rule.features <= rule.size,
          fmt::format("an even number of the {} features of a head can be turned, not {}", rule.size,
@@ -27,15 +27,15 @@ std::vector<TensorSpec> Rotary::infer(std::span<const TensorSpec> inputs) const 
   expect(table.size() == 2 && table[1] == rule.features,
          fmt::format("a table of shape {} met {} features", to_string(table), rule.features));
   expect_positions(inputs[position_input::kFirstPosition], inputs[position_input::kStart], x, table[0]);
-  return {inputs[0]};
+  return {inputs[position_input::kX]};
 }
 
 std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
   RotaryRule back = rule;
   back.inverse = !rule.inverse;
-  std::vector<TensorId> gradients(4, kNone);
-  gradients[0] = backward.build.emit<Rotary>(
-      {backward.dy[0], backward.x(position_input::kTable), backward.x(position_input::kFirstPosition),
+  std::vector<TensorId> gradients(position_input::kInputs, kNone);
+  gradients[position_input::kX] = backward.build.emit<Rotary>(
+      {backward.dy[kY], backward.x(position_input::kTable), backward.x(position_input::kFirstPosition),
        backward.x(position_input::kStart)},
       back);
   return gradients;
@@ -43,7 +43,7 @@ std::vector<TensorId> Rotary::gradient(const Backward& backward) const {
 
 /// Two products and a sum for each feature that is turned.
 double Rotary::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  const Shape& x = inputs[0].shape;
+  const Shape& x = inputs[position_input::kX].shape;
   return 3.0 * static_cast<double>(x[0] * x[1]) * static_cast<double>(rule.heads * rule.features);
 }
 

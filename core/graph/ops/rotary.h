@@ -22,16 +22,19 @@ struct RotaryRule {
 /// position and starts of documents as in AddPositions -> y (N, T, W).
 class Rotary final : public Operation {
  public:
+  enum : size_t { kY };
+
   explicit Rotary(const RotaryRule& r) : rule(r) {}
   std::string_view name() const override { return "rotary"; }
+  std::optional<size_t> input_count() const override { return position_input::kInputs; }
   void describe(AttributeVisitor& visit) const override { rule.describe(visit); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t input) const override {
-    return input == 0 ? InputType::widest : InputType::f32;
+    return input == position_input::kX ? InputType::widest : InputType::f32;
   }
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == position_input::kX; }
   bool is_by_position(std::span<const TensorSpec>, std::span<const TensorSpec>) const override {
     return true;
   }

@@ -11,8 +11,12 @@ namespace trainer {
 /// zeros (set by pad_channels).
 class ScalePixels final : public Operation {
  public:
+  enum : size_t { kX, kScale, kOffset, kInputs };
+  enum : size_t { kY };
+
   explicit ScalePixels(DType dtype, int64_t of_y = 0) : to(dtype), channels(of_y) {}
   std::string_view name() const override { return "scale_pixels"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
 

@@ -10,34 +10,34 @@ constexpr double kSoftmaxFlops = 5, kSoftmaxBackwardFlops = 4;
 }  // namespace
 
 std::vector<TensorSpec> Softmax::infer(std::span<const TensorSpec> inputs) const {
-  const size_t rank = inputs[0].shape.size();
+  const size_t rank = inputs[kX].shape.size();
   expect(rank >= 2 && rank <= 4,
-         "expected (N, K), (N, T, K) or (N, C, H, W), got shape " + to_string(inputs[0].shape));
-  expect_type(inputs, {0}, DType::f32);
-  return {inputs[0]};
+         "expected (N, K), (N, T, K) or (N, C, H, W), got shape " + to_string(inputs[kX].shape));
+  expect_type(inputs, {kX}, DType::f32);
+  return {inputs[kX]};
 }
 
 std::vector<TensorId> Softmax::gradient(const Backward& backward) const {
-  return {backward.build.emit<SoftmaxBackward>({backward.dy[0], backward.y(0)}, log)};
+  return {backward.build.emit<SoftmaxBackward>({backward.dy[kY], backward.y(kY)}, log)};
 }
 
 double Softmax::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kSoftmaxFlops * static_cast<double>(numel(inputs[0].shape));
+  return kSoftmaxFlops * static_cast<double>(numel(inputs[kX].shape));
 }
 
 std::vector<TensorSpec> SoftmaxBackward::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[0] == inputs[1],
-         "gradients of " + to_string(inputs[0].shape) + " met a softmax of " + to_string(inputs[1].shape));
-  return {inputs[1]};
+  expect(inputs[kDy] == inputs[kY],
+         "gradients of " + to_string(inputs[kDy].shape) + " met a softmax of " + to_string(inputs[kY].shape));
+  return {inputs[kY]};
 }
 
 double SoftmaxBackward::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kSoftmaxBackwardFlops * static_cast<double>(numel(inputs[1].shape));
+  return kSoftmaxBackwardFlops * static_cast<double>(numel(inputs[kY].shape));
 }
 
 /// Of images it goes over the channels, which lie where a sequence has its positions.
 bool Softmax::is_by_position(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return inputs[0].shape.size() == 3;
+  return inputs[kX].shape.size() == 3;
 }
 
 }  // namespace trainer

@@ -9,8 +9,12 @@ namespace trainer {
 /// over the channels of pictures (N, C, H, W); f32, as mixed precision computes it.
 class Softmax final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit Softmax(bool logarithm) : log(logarithm) {}
   std::string_view name() const override { return log ? "log_softmax" : "softmax"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<TensorId> gradient(const Backward& backward) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -23,8 +27,12 @@ class Softmax final : public Operation {
 /// dy, y -> dx = y * (dy - sum of dy y); with `log` dx = dy - exp(y) * sum of dy.
 class SoftmaxBackward final : public Operation {
  public:
+  enum : size_t { kDy, kY, kInputs };
+  enum : size_t { kDx };
+
   explicit SoftmaxBackward(bool logarithm) : log(logarithm) {}
   std::string_view name() const override { return log ? "log_softmax_backward" : "softmax_backward"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
   bool in_place(size_t, size_t) const override { return true; }

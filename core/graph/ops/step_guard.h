@@ -62,6 +62,7 @@ class StepGuard final : public Operation {
   StepGuard(double of_loss, double of_norm, bool scales_loss)
       : loss_sigmas(of_loss), norm_sigmas(of_norm), scaled(scales_loss) {}
   std::string_view name() const override { return "step_guard"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t input, size_t output) const override {

@@ -8,14 +8,15 @@ void StochasticDepth::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> StochasticDepth::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[1] == TensorSpec{{inputs[0].shape[0]}, DType::i32}, "needs one index per sample");
-  expect(inputs[2] == TensorSpec{{1}, DType::i32}, "needs the step");
-  return {inputs[0]};
+  expect(inputs[kSample] == TensorSpec{{inputs[kX].shape[0]}, DType::i32}, "needs one index per sample");
+  expect(inputs[kStep] == TensorSpec{{1}, DType::i32}, "needs the step");
+  return {inputs[kX]};
 }
 
 std::vector<TensorId> StochasticDepth::gradient(const Backward& backward) const {
-  return {backward.build.emit<StochasticDepth>({backward.dy[0], backward.x(1), backward.x(2)}, rule), kNone,
-          kNone};
+  return {
+      backward.build.emit<StochasticDepth>({backward.dy[kY], backward.x(kSample), backward.x(kStep)}, rule),
+      kNone, kNone};
 }
 
 }  // namespace trainer

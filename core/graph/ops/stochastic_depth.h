@@ -10,13 +10,17 @@ namespace trainer {
 /// is the same operation on dy.
 class StochasticDepth final : public Operation {
  public:
+  enum : size_t { kX, kSample, kStep, kInputs };
+  enum : size_t { kY };
+
   explicit StochasticDepth(DropoutRule r) : rule(r) {}
   std::string_view name() const override { return "stochastic_depth"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
-  bool in_place(size_t input, size_t) const override { return input == 0; }
+  bool in_place(size_t input, size_t) const override { return input == kX; }
 
   /// What all elements of a sample are multiplied with.
   static TRAINER_HD float factor(const DropoutRule& rule, int32_t sample, int32_t step) {

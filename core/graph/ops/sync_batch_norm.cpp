@@ -14,12 +14,12 @@ TensorSpec table_of(int64_t ranks, int64_t channels) {
 }  // namespace
 
 std::vector<TensorSpec> BatchNormMoments::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs[0].shape.size() == 4, "expected images (N, C, H, W), got " + to_string(inputs[0].shape));
-  return {table_of(ranks, inputs[0].shape[1])};
+  expect(inputs[kX].shape.size() == 4, "expected images (N, C, H, W), got " + to_string(inputs[kX].shape));
+  return {table_of(ranks, inputs[kX].shape[1])};
 }
 
 double BatchNormMoments::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kMomentsFlops * static_cast<double>(numel(inputs[0].shape));
+  return kMomentsFlops * static_cast<double>(numel(inputs[kX].shape));
 }
 
 void BatchNormSums::describe(AttributeVisitor& visit) const {
@@ -29,15 +29,16 @@ void BatchNormSums::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> BatchNormSums::infer(std::span<const TensorSpec> inputs) const {
-  expect_one_type(inputs, {0, 1, 5});
-  expect_type(inputs, {2, 3}, DType::f32);
-  std::vector<TensorSpec> outputs{table_of(ranks, inputs[1].shape[1]), inputs[2], inputs[2]};
-  if (residual) outputs.push_back(inputs[1]);
+  expect_count(inputs, kInputs);
+  expect_one_type(inputs, {kDy, kX, kOtherDy});
+  expect_type(inputs, {kMean, kVariance}, DType::f32);
+  std::vector<TensorSpec> outputs{table_of(ranks, inputs[kX].shape[1]), inputs[kMean], inputs[kMean]};
+  if (residual) outputs.push_back(inputs[kX]);
   return outputs;
 }
 
 double BatchNormSums::flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec>) const {
-  return kSumsFlops * static_cast<double>(numel(inputs[1].shape));
+  return kSumsFlops * static_cast<double>(numel(inputs[kX].shape));
 }
 
 }  // namespace trainer

@@ -13,8 +13,12 @@ namespace trainer {
 /// x (N, C, H, W) -> table of mean and biased variance, with this rank's row.
 class BatchNormMoments final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kTable };
+
   explicit BatchNormMoments(int64_t count) : ranks(count) {}
   std::string_view name() const override { return "batch_norm_moments"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override { visit("ranks", ranks); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
@@ -28,13 +32,30 @@ class BatchNormMoments final : public Operation {
 /// residual its gradient, the masked dy.
 class BatchNormSums final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kX,
+    kMean,
+    kVariance,
+    kMask,     ///< or absent
+    kOtherDy,  ///< or absent
+    kInputs
+  };
+  enum : size_t {
+    kTable,
+    kDgamma,
+    kDbeta,
+    kDresidual,  ///< only with `residual`
+  };
+
   BatchNormSums(double epsilon, int64_t count, bool with_residual)
       : eps(epsilon), ranks(count), residual(with_residual) {}
   std::string_view name() const override { return "batch_norm_sums"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   double flops(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs) const override;
-  bool in_place(size_t input, size_t output) const override { return input == 0 && output == 3; }
+  bool in_place(size_t input, size_t output) const override { return input == kDy && output == kDresidual; }
 
   const double eps;
   const int64_t ranks;

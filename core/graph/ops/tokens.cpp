@@ -6,14 +6,14 @@
 namespace trainer {
 
 std::vector<TensorSpec> ImagesToTokens::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& x = inputs[0].shape;
+  const Shape& x = inputs[kX].shape;
   expect(x.size() == 4, "expected images (N, C, H, W), got shape " + to_string(x));
-  return {{.shape = {x[0], x[2] * x[3], x[1]}, .dtype = inputs[0].dtype}};
+  return {{.shape = {x[0], x[2] * x[3], x[1]}, .dtype = inputs[kX].dtype}};
 }
 
 std::vector<TensorId> ImagesToTokens::gradient(const Backward& backward) const {
-  const Shape x = backward.shape(0);
-  return {backward.build.emit<TokensToImages>({backward.dy[0]}, Extent2{x[2], x[3]})};
+  const Shape x = backward.shape(kX);
+  return {backward.build.emit<TokensToImages>({backward.dy[kY]}, Extent2{x[2], x[3]})};
 }
 
 void TokensToImages::describe(AttributeVisitor& visit) const {
@@ -22,15 +22,15 @@ void TokensToImages::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> TokensToImages::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& x = inputs[0].shape;
+  const Shape& x = inputs[kX].shape;
   expect(
       x.size() == 3 && x[1] == extent[0] * extent[1],
       fmt::format("expected {} x {} tokens (N, H * W, C), got shape {}", extent[0], extent[1], to_string(x)));
-  return {{.shape = {x[0], x[2], extent[0], extent[1]}, .dtype = inputs[0].dtype}};
+  return {{.shape = {x[0], x[2], extent[0], extent[1]}, .dtype = inputs[kX].dtype}};
 }
 
 std::vector<TensorId> TokensToImages::gradient(const Backward& backward) const {
-  return {backward.build.emit<ImagesToTokens>({backward.dy[0]})};
+  return {backward.build.emit<ImagesToTokens>({backward.dy[kY]})};
 }
 
 }  // namespace trainer

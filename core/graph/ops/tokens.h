@@ -11,7 +11,11 @@ namespace trainer {
 /// memory.
 class ImagesToTokens final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   std::string_view name() const override { return "images_to_tokens"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
   std::vector<TensorId> gradient(const Backward& backward) const override;
@@ -22,8 +26,12 @@ class ImagesToTokens final : public Operation {
 /// The reverse: x (N, H * W, C) -> y (N, C, H, W), which has its channels last.
 class TokensToImages final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit TokensToImages(Extent2 of_images) : extent(of_images) {}
   std::string_view name() const override { return "tokens_to_images"; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }

@@ -58,13 +58,13 @@ void Unary::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> Unary::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 1, "takes one input");
-  return {inputs[0]};
+  expect_count(inputs, kInputs, "takes one input");
+  return {inputs[kX]};
 }
 
 std::vector<TensorId> Unary::gradient(const Backward& backward) const {
-  const TensorId saved = gradient_reads(function) == elementwise::Reads::y ? backward.y(0) : backward.x(0);
-  return {backward.build.emit<UnaryBackward>({backward.dy[0], saved}, function)};
+  const TensorId saved = gradient_reads(function) == elementwise::Reads::y ? backward.y(kY) : backward.x(kX);
+  return {backward.build.emit<UnaryBackward>({backward.dy[kY], saved}, function)};
 }
 
 UnaryBackward::UnaryBackward(elementwise::Function f)
@@ -75,8 +75,10 @@ void UnaryBackward::describe(AttributeVisitor& visit) const {
 }
 
 std::vector<TensorSpec> UnaryBackward::infer(std::span<const TensorSpec> inputs) const {
-  expect(inputs.size() == 2 && inputs[0] == inputs[1], "takes two inputs of one shape");
-  return {inputs[0]};
+  const char* const text = "takes two inputs of one shape";
+  expect_count(inputs, kInputs, text);
+  expect(inputs[kDy] == inputs[kSaved], text);
+  return {inputs[kDy]};
 }
 
 }  // namespace trainer

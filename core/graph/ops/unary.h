@@ -9,8 +9,12 @@ namespace trainer {
 /// y = f(x), element by element.
 class Unary final : public Operation {
  public:
+  enum : size_t { kX, kInputs };
+  enum : size_t { kY };
+
   explicit Unary(elementwise::Function f) : function(f) {}
   std::string_view name() const override;
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   InputType input_type(size_t) const override { return InputType::widest; }
@@ -26,8 +30,16 @@ class Unary final : public Operation {
 /// dx = dy * f'(x); inputs are dy and whichever of x and y the functor reads.
 class UnaryBackward final : public Operation {
  public:
+  enum : size_t {
+    kDy,
+    kSaved,  ///< x or y, whichever the function's gradient reads
+    kInputs
+  };
+  enum : size_t { kDx };
+
   explicit UnaryBackward(elementwise::Function f);
   std::string_view name() const override { return name_; }
+  std::optional<size_t> input_count() const override { return kInputs; }
   void describe(AttributeVisitor& visit) const override;
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   bool in_place(size_t, size_t) const override { return true; }
