@@ -79,7 +79,8 @@ from `/proc`, and files from the run's directory and from `TMPDIR`. The slope is
 Each attack must end with one of its documented exit codes and a message, never with a crash. A command that reports success must
 have done all of its work. Afterwards the same command, undisturbed, must give results bitwise identical to those of a run that was
 never attacked. The test `abuse` runs all attacks with fewer values; `--thorough` takes more values. On 2026-11-22 it made 2,308 attacks,
-and all ended as documented.
+and all ended as documented. On 2026-11-26 the parts that came later did the same: 39 commands with 120 failed allocations each, and
+430 failed reads.
 '''
 
 
