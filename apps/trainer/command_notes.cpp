@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kHelpWidth = 100;
 
-constexpr const char* kWeights =
+constexpr const char* kWhereWeights =
     "Uses the weights of the recipe's own run, or of run.resume=PATH: a run's directory, one of its\n"
     "checkpoints, or a .safetensors file.";
 
@@ -26,7 +26,7 @@ struct Notes {
 
 const std::map<std::string, Notes>& all_notes() {
   static const std::string predict =
-      std::string(kWeights) + " Write ./key=value for a file whose name looks like\nan override.";
+      std::string(kWhereWeights) + " Write ./key=value for a file whose name looks like\nan override.";
   static const std::map<std::string, Notes> notes = {
       {"",
        {"A recipe without a command is trained.",
@@ -39,13 +39,13 @@ const std::map<std::string, Notes>& all_notes() {
         {65, 69, 70, 71, 74, 75, 76, 78, 130}}},
       {"init", {"", "trainer init pictures --output pictures.yaml", {65, 71, 74}}},
       {"eval",
-       {kWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
+       {kWhereWeights, "trainer eval --config resnet.yaml run.resume=runs/best", {65, 69, 70, 71, 74, 78}}},
       {"predict",
        {predict.c_str(),
         "trainer predict --config resnet.yaml --top 3 cat.jpg folder",
         {65, 69, 70, 71, 74, 78}}},
       {"generate",
-       {kWeights,
+       {kWhereWeights,
         "trainer generate --config gpt.yaml --prompt \"Once upon\" --tokens 200 --temperature 0.8\n"
         "The same seed gives the same text.",
         {65, 69, 70, 71, 74, 78}}},

@@ -16,6 +16,7 @@
 #include "apps/trainer/commands.h"
 #include "apps/trainer/standard_streams.h"
 #include "core/base/error.h"
+#include "core/ranks/launch.h"
 #include "cpu/backend.h"
 
 namespace trainer {
@@ -123,7 +124,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     trainer::prepare_to_throw();
-    return trainer::finish_output(trainer::run_and_report(argc, argv));
+    const int code = trainer::finish_output(trainer::run_and_report(argc, argv));
+    trainer::tell_launcher_of_end(code);
+    return code;
   } catch (const std::bad_alloc&) {
     return trainer::report_lack_of_memory("trainer: error: out of memory\n");  // where a message got none
   }

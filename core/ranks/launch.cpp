@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <variant>
 
 #include "core/base/error.h"
@@ -63,6 +65,17 @@ int code_of_all(const std::vector<int>& statuses, bool asked) {
     if (code == 0 || (code == static_cast<int>(ExitCode::peer_lost) && own != 0)) code = own;
   }
   return code;
+}
+
+/// Of ranks that have told their exit codes: that of one which has failed by itself, after which mpirun kills
+/// the others, or what all have come to.
+std::optional<int> told_code(const std::vector<int>& codes, int64_t ranks) {
+  int lost = 0;
+  for (const int code : codes) {
+    if (code != 0 && code != static_cast<int>(ExitCode::peer_lost)) return code;
+    lost = std::max(lost, code);
+  }
+  return codes.size() == static_cast<size_t>(ranks) ? std::optional(lost) : std::nullopt;
 }
 
 /// For ranks that have not ended though another has. One that leaves tells the others, which end within six
@@ -124,6 +137,7 @@ int launch_ranks(int64_t ranks, const std::vector<std::string>& command) {
   if (children.were_interrupted_twice()) return 128 + SIGINT;
   if (const int* status = std::get_if<int>(&end))
     return code_of_launcher(*status, ranks, children.were_asked(), folder, report);
+  if (const std::optional<int> code = told_code(folder.told_codes(), ranks)) return *code;
   const std::string what =
       std::get<Children::Late>(end) == Children::Late::launcher
           ? fmt::format("the {} ranks have ended, but {} has not, and is killed", ranks, kLauncher)

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +22,9 @@ namespace fs = std::filesystem;
 /// The file by which rank 0 says that all ranks have met.
 constexpr const char* kMetVariable = "TRAINER_RANKS_MET";
 constexpr const char* kMetFile = "ranks-met";
+/// The folder where a rank that ends leaves its exit code, in a file that its process gives the name.
+constexpr const char* kEndedVariable = "TRAINER_RANKS_ENDED";
+constexpr const char* kEndedFolder = "ranks-ended";
 
 }  // namespace
 
@@ -37,6 +42,7 @@ LauncherFolder::LauncherFolder() {
                     kLauncher, problem && given != nullptr ? given : base.string(), reason));
   }
   path_ = name;
+  fs::create_directory(path_ / kEndedFolder, problem);  // without it codes come from mpirun alone
 }
 
 LauncherFolder::~LauncherFolder() {
@@ -44,7 +50,8 @@ LauncherFolder::~LauncherFolder() {
 }
 
 Children::Variables LauncherFolder::variables() const {
-  Children::Variables variables = {{kMetVariable, (path_ / kMetFile).string()}};
+  Children::Variables variables = {{kMetVariable, (path_ / kMetFile).string()},
+                                   {kEndedVariable, (path_ / kEndedFolder).string()}};
   for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"}) {
     if (std::getenv(name) == nullptr) variables.emplace_back(name, path_.string());
   }
@@ -54,6 +61,16 @@ Children::Variables LauncherFolder::variables() const {
 bool LauncherFolder::have_met() const {
   std::error_code unknown;
   return fs::exists(path_ / kMetFile, unknown);
+}
+
+std::vector<int> LauncherFolder::told_codes() const {
+  std::vector<int> codes;
+  std::error_code unknown;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_ / kEndedFolder, unknown)) {
+    int code = 0;
+    if (std::ifstream(entry.path()) >> code) codes.push_back(code);
+  }
+  return codes;
 }
 
 std::string LauncherFolder::fullness() const {
@@ -67,6 +84,11 @@ std::string LauncherFolder::fullness() const {
 void tell_launcher_of_meeting() {
   const char* file = std::getenv(kMetVariable);
   if (file != nullptr) std::ofstream{file};
+}
+
+void tell_launcher_of_end(int code) {
+  const char* folder = std::getenv(kEndedVariable);
+  if (folder != nullptr) std::ofstream(fs::path(folder) / std::to_string(::getpid())) << code;
 }
 
 }  // namespace trainer

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/ranks/children.h"
 
@@ -23,6 +24,8 @@ class LauncherFolder {
   Children::Variables variables() const;
   /// Whether rank 0 has called tell_launcher_of_meeting.
   bool have_met() const;
+  /// The exit codes of those ranks that have called tell_launcher_of_end.
+  std::vector<int> told_codes() const;
   /// "; FOLDER is full", or "".
   std::string fullness() const;
 

@@ -22,7 +22,7 @@ TensorId loss_of(const Program& program, const Entry& entry) {
   return loss;
 }
 
-const TensorSpec kCounter{{1}, DType::i32};
+const TensorSpec kCounterSpec{{1}, DType::i32};
 
 /// Finds out whether all gradients are finite, what they are to be multiplied by and, where it is limited or
 /// watched for spikes, their joint 2-norm, which it returns.
@@ -99,16 +99,16 @@ bool hides_nan(const Program& program) {
 }
 
 TensorId guard_skipped(Program& program) {
-  return program.persistent(state_name::kGuardSkipped, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardSkipped, kCounterSpec, Role::optimizer, {});
 }
 TensorId guard_in_a_row(Program& program) {
-  return program.persistent(state_name::kGuardInARow, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardInARow, kCounterSpec, Role::optimizer, {});
 }
 TensorId guard_window(Program& program, const SpikeLimit& limit) {
   return program.persistent(state_name::kGuardWindow, {{2, limit.window}, DType::f32}, Role::optimizer, {});
 }
 TensorId guard_accepted(Program& program) {
-  return program.persistent(state_name::kGuardAccepted, kCounter, Role::optimizer, {});
+  return program.persistent(state_name::kGuardAccepted, kCounterSpec, Role::optimizer, {});
 }
 TensorId guard_skip_steps(Program& program, const StepGuards& guards) {
   return program.persistent(state_name::kGuardSkipSteps,

@@ -251,6 +251,19 @@ TEST_CASE("an mpirun that outlives its ranks, or lets one outlive another, is ki
             .code == 0);
 }
 
+TEST_CASE("ranks whose mpirun does not end have told their exit codes") {
+  const auto [script, code] =
+      GENERATE(std::pair{"echo 0 >$TRAINER_RANKS_ENDED/1; echo 0 >$TRAINER_RANKS_ENDED/2", 0},
+               std::pair{"echo 76 >$TRAINER_RANKS_ENDED/1; echo 65 >$TRAINER_RANKS_ENDED/2", 65},
+               std::pair{"echo 70 >$TRAINER_RANKS_ENDED/7", 70},  // mpirun has killed the other
+               std::pair{"echo 0 >$TRAINER_RANKS_ENDED/1", 76});
+  const Workspace workspace;
+  const Outcome ends =
+      run_with_mpirun(script + std::string("\nsleep 0.3 &\nwait\nexec sleep 100\n"), workspace);
+  CHECK(ends.code == code);
+  CHECK((ends.errors.find("but mpirun has not, and is killed") != std::string::npos) == (code == 76));
+}
+
 TEST_CASE("an mpirun that fails before the ranks have met is 69, and its own words are there") {
   if (!has_mpi()) return;
   const Workspace workspace;

@@ -94,7 +94,7 @@ TEST_CASE("layer normalisations refuse pictures and parameters of other features
   const TensorId x = sketch.input("x", {2, 3, 5}), gamma = sketch.input("gamma", {3});
   CHECK_THROWS_WITH(
       build.emit<LayerNorm>({sketch.input("pictures", {2, 1, 3, 5}), kNone, kNone, kNone}, 1e-5, false),
-      ContainsSubstring("expected features (N, K) or (N, T, K), got shape 2x1x3x5; pictures are"));
+      ContainsSubstring("expected features (N, K) or (N, T, K), got shape 2x1x3x5; images are"));
   CHECK_THROWS_WITH(build.emit<LayerNorm>({x, gamma, kNone, kNone}, 1e-5, true),
                     ContainsSubstring("expected one number for each of 5 features, got 3"));
 }

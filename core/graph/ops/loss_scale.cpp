@@ -6,10 +6,10 @@
 namespace trainer {
 namespace {
 
-const TensorSpec kScalar{{1}, DType::f32}, kCounter{{1}, DType::i32};
+const TensorSpec kScalar{{1}, DType::f32}, kCounterSpec{{1}, DType::i32};
 
 TensorId counter(Program& program, const char* name) {
-  return program.persistent(name, kCounter, Role::optimizer, {});
+  return program.persistent(name, kCounterSpec, Role::optimizer, {});
 }
 
 Initial filled(double value) {
@@ -62,10 +62,11 @@ void UpdateLossScale::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
   const char* const text = "takes a scale, two counters and what was found";
   expect_count(inputs, kInputs, text);
-  expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCounter && inputs[kSkipped] == kCounter &&
-             inputs[kFound] == kScalar && (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),
+  expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCounterSpec &&
+             inputs[kSkipped] == kCounterSpec && inputs[kFound] == kScalar &&
+             (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),
          text);
-  return {kScalar, kCounter, kCounter};
+  return {kScalar, kCounterSpec, kCounterSpec};
 }
 
 }  // namespace trainer
