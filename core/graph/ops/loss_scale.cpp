@@ -6,10 +6,10 @@
 namespace trainer {
 namespace {
 
-const TensorSpec kScalar{{1}, DType::f32}, kCounterSpec{{1}, DType::i32};
+const TensorSpec kScalar{{1}, DType::f32}, kCountSpec{{1}, DType::i32};
 
 TensorId counter(Program& program, const char* name) {
-  return program.persistent(name, kCounterSpec, Role::optimizer, {});
+  return program.persistent(name, kCountSpec, Role::optimizer, {});
 }
 
 Initial filled(double value) {
@@ -62,11 +62,10 @@ void UpdateLossScale::describe(AttributeVisitor& visit) const {
 std::vector<TensorSpec> UpdateLossScale::infer(std::span<const TensorSpec> inputs) const {
   const char* const text = "takes a scale, two counters and what was found";
   expect_count(inputs, kInputs, text);
-  expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCounterSpec &&
-             inputs[kSkipped] == kCounterSpec && inputs[kFound] == kScalar &&
-             (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),
+  expect(inputs[kScale] == kScalar && inputs[kGoodSteps] == kCountSpec && inputs[kSkipped] == kCountSpec &&
+             inputs[kFound] == kScalar && (!is_given(inputs[kHeld]) || inputs[kHeld] == kScalar),
          text);
-  return {kScalar, kCounterSpec, kCounterSpec};
+  return {kScalar, kCountSpec, kCountSpec};
 }
 
 }  // namespace trainer
