@@ -121,8 +121,8 @@ class Phases:
         told = re.search(rf'{name} is gone, {where}|{name} has not been heard of for \d+ s, {where}|'
                          # Outside of steps MPI's own patience may end first.
                          rf'{name}, {where}(?:, not heard of for \d+ s)?; others have waited for it for \d+ s|it waits for {name}, {where}', run.errors)
-        if not told and phase == 'start-up':
-            # mpirun 4.1 may kill the others before they speak, and then wait for itself.
+        if not told:
+            # mpirun 4.1 may kill the others before they speak, and then wait for itself. Seen at the start and in a step.
             told = re.search(r'the \d+ ranks have ended, but mpirun has not', run.errors)
         if not told and phase == END:
             # MPI lets some ranks go before all have come.
