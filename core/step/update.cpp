@@ -73,17 +73,6 @@ void change_parameters(Update& update) {
   build.assign(steps, build.emit<Increment>({steps}));
 }
 
-void append_update(Program& program, Entry& entry, const UpdateSpec& spec) {
-  UpdateState state;
-  Update update(program, entry, spec, state);
-  look_up_learning_rate(update);
-  average_loss(update);
-  guard_step(update);
-  limit_gradients(update);
-  if (scales_loss(program)) move_loss_scale(update);
-  change_parameters(update);
-}
-
 Pass learning_rate(const UpdateSpec& spec, const std::shared_ptr<UpdateState>& state) {
   return stage("learning_rate", "look up the learning rate of the update", look_up_learning_rate, spec, state,
                "data_parallel");

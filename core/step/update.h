@@ -59,9 +59,6 @@ void move_loss_scale(Update& update);
 /// "counter.step" up. A skipped step changes nothing but the latter.
 void change_parameters(Update& update);
 
-/// All of these, in their order.
-void append_update(Program& program, Entry& entry, const UpdateSpec& spec);
-
 /// The number (1) that is not 0 where the update in this entry is skipped; kNone where it never is.
 TensorId skip_of(const Entry& entry);
 

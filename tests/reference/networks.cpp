@@ -120,9 +120,16 @@ std::unique_ptr<Optimizer> optimizer_from(const std::string& text) {
 
 void append_update(const Optimizer& optimizer, Program& program, Entry& entry,
                    const std::vector<float>& learning_rates, const StepGuards& guards, bool adapts_lr) {
-  append_update(
-      program, entry,
-      {.optimizer = &optimizer, .learning_rates = learning_rates, .guards = guards, .adapts_lr = adapts_lr});
+  const UpdateSpec spec{
+      .optimizer = &optimizer, .learning_rates = learning_rates, .guards = guards, .adapts_lr = adapts_lr};
+  UpdateState state;
+  Update update(program, entry, spec, state);
+  look_up_learning_rate(update);
+  average_loss(update);
+  guard_step(update);
+  limit_gradients(update);
+  if (scales_loss(program)) move_loss_scale(update);
+  change_parameters(update);
 }
 
 std::unique_ptr<Loss> loss_from(const std::string& text) {
